@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// What makes Gpu read like JavaScript. Data are typed arrays, ArrayBuffers, DataViews or
+// GLib.Bytes; every asynchronous function returns a promise when it is called without a callback.
+// A stream of null stands for the default stream of the context.
+/* exported _init */
+
+const {Gio, GLib} = imports.gi;
+
+let Gpu;
+
+const TypedArray = Object.getPrototypeOf(Uint8Array);
+
+// --- data, sizes and arguments -------------------------------------------------------------
+
+function _toUint8Array(data) {
+    if (data instanceof Uint8Array)
+        return data;
+    if (data instanceof TypedArray || data instanceof DataView)
+        return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    if (data instanceof ArrayBuffer)
+        return new Uint8Array(data);
+    if (data instanceof GLib.Bytes)
+        return data.toArray();
+    throw new TypeError(`data are a typed array, ArrayBuffer, DataView or GLib.Bytes, not ${
+        data === null ? 'null' : typeof data}`);
+}
+
+function _toBytes(data) {
+    return data instanceof GLib.Bytes ? data : new GLib.Bytes(_toUint8Array(data));
+}
+
+// What memory is filled with: a number is one byte.
+function _toPattern(pattern) {
+    if (typeof pattern !== 'number')
+        return _toUint8Array(pattern);
+    if (!Number.isInteger(pattern) || pattern < 0 || pattern > 255)
+        throw new RangeError(`a pattern of one byte is 0 to 255, not ${pattern}`);
+    return Uint8Array.of(pattern);
+}
+
+function _toNumbers(value, most, fallback, what) {
+    const numbers = Array.isArray(value) ? value : [value];
+    if (numbers.length < 1 || numbers.length > most)
+        throw new RangeError(`${what} has 1 to ${most} numbers, not ${numbers.length}`);
+    for (const number of numbers) {
+        if (!Number.isInteger(number) || number < 0)
+            throw new RangeError(`${what} has whole numbers from 0 on, not ${number}`);
+    }
+    return [...numbers, ...Array(most - numbers.length).fill(fallback)];
+}
+
+// A number or up to three of them, for a Gpu.Extent.
+function _toExtent(value) {
+    if (value === null || value === undefined)
+        return null;
+    return value instanceof Gpu.Extent
+        ? value : Gpu.Extent.new(..._toNumbers(value, 3, 1, 'a size'));
+}
+
+// Up to five numbers [x, y, z, rowPitch, slicePitch], for a Gpu.Layout.
+function _toLayout(value) {
+    if (value === null || value === undefined)
+        return null;
+    return value instanceof Gpu.Layout
+        ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'a layout'));
+}
+
+// A kernel argument: so many bytes of memory that a work-group shares.
+class Local {
+    constructor(size) {
+        this.size = size;
+    }
+}
+
+function _addArgument(args, value, index) {
+    if (value === null || value instanceof Gpu.Memory)
+        args.add_memory(value);
+    else if (value instanceof Local)
+        args.add_local(value.size);
+    else if (typeof value === 'boolean' || Number.isSafeInteger(value) && !Object.is(value, -0))
+        args.add_int(Number(value));
+    else if (typeof value === 'number')
+        args.add_double(value);
+    else if (typeof value === 'bigint')
+        args.add_value(new Uint8Array(BigInt64Array.of(value).buffer));
+    else if (typeof value === 'object')
+        args.add_value(_toUint8Array(value));
+    else
+        throw new TypeError(`argument ${index} cannot be a ${typeof value}`);
+}
+
+function _toArguments(values) {
+    if (values instanceof Gpu.Arguments)
+        return values;
+    const args = Gpu.Arguments.new();
+    values.forEach((value, index) => _addArgument(args, value, index));
+    return args;
+}
+
+function _rest(memory, offset, size) {
+    return size === null ? Math.max(memory.get_size() - offset, 0) : size;
+}
+
+// --- classes -----------------------------------------------------------------------------
+
+function _promises() {
+    const pairs = [
+        [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'fill', 'copy', 'map'],
+        [Gpu.Event.prototype, 'wait'],
+        [Gpu.Program, 'new_from_source'],
+        [Gpu.Stream.prototype, 'synchronize'],
+    ];
+    for (const [object, ...names] of pairs) {
+        for (const name of names)
+            Gio._promisify(object, `${name}_async`, `${name}_finish`);
+    }
+}
+
+// All of them return promises; options are {stream, cancellable} and what else is named.
+function _buffer(prototype) {
+    // Copies data into the buffer; the data are copied first, before the call returns.
+    prototype.write = async function (data, offset = 0, {stream = null, cancellable = null} = {}) {
+        await this.write_bytes_async(stream, offset, _toBytes(data), cancellable);
+    };
+
+    // The content of the buffer, or of a part of it, as an Uint8Array.
+    prototype.read = async function (offset = 0, size = null,
+        {stream = null, cancellable = null} = {}) {
+        const bytes = await this.read_bytes_async(stream, offset, _rest(this, offset, size),
+            cancellable);
+        return bytes.toArray();
+    };
+
+    // Repeats a pattern, data or the number of one byte, over the buffer.
+    prototype.fill = async function (pattern, offset = 0, size = null,
+        {stream = null, cancellable = null} = {}) {
+        await this.fill_async(stream, offset, _rest(this, offset, size), _toPattern(pattern),
+            cancellable);
+    };
+
+    // Copies another buffer into this one.
+    prototype.copy = async function (source,
+        {offset = 0, sourceOffset = 0, size = null, stream = null, cancellable = null} = {}) {
+        await this.copy_async(stream, offset, source, sourceOffset,
+            _rest(source, sourceOffset, size), cancellable);
+    };
+
+    // The buffer in the memory of the host, as a Gpu.Mapping.
+    prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
+        {stream = null, cancellable = null} = {}) {
+        return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
+    };
+}
+
+// They enqueue and return at once; memory and data may be dropped right away.
+function _stream(prototype) {
+    const native = {};
+    for (const name of ['write', 'fill', 'copy', 'map', 'copy_region', 'write_region',
+        'read_region', 'fill_region', 'migrate', 'record'])
+        native[name] = prototype[name];
+
+    prototype.write = function (destination, data, offset = 0) {
+        return native.write.call(this, destination, offset, _toBytes(data));
+    };
+
+    // A GLib.Bytes that holds the content once the stream got there.
+    prototype.read = function (source, offset = 0, size = null) {
+        return this.read_bytes(source, offset, _rest(source, offset, size));
+    };
+
+    prototype.fill = function (destination, pattern, offset = 0, size = null) {
+        return native.fill.call(this, destination, offset, _rest(destination, offset, size),
+            _toPattern(pattern));
+    };
+
+    prototype.copy = function (destination, source, size = null, destinationOffset = 0,
+        sourceOffset = 0) {
+        return native.copy.call(this, destination, destinationOffset, source, sourceOffset,
+            _rest(source, sourceOffset, size));
+    };
+
+    prototype.map = function (memory, flags = Gpu.MapFlags.NONE, offset = 0, size = null) {
+        return native.map.call(this, memory, flags, offset, _rest(memory, offset, size));
+    };
+
+    prototype.migrate = function (memories, flags = Gpu.MigrateFlags.NONE) {
+        return native.migrate.call(this, memories, flags);
+    };
+
+    prototype.record = function (flags = Gpu.EventFlags.NONE) {
+        return native.record.call(this, flags);
+    };
+
+    // Regions: sizes are numbers or up to three of them, layouts [x, y, z, rowPitch, slicePitch],
+    // of which the last may be left out.
+    prototype.copy_region = function (destination, source, extent, destinationLayout = null,
+        sourceLayout = null) {
+        return native.copy_region.call(this, destination, _toLayout(destinationLayout), source,
+            _toLayout(sourceLayout), _toExtent(extent));
+    };
+
+    prototype.write_region = function (destination, data, extent, destinationLayout = null,
+        dataLayout = null) {
+        return native.write_region.call(this, destination, _toLayout(destinationLayout),
+            _toBytes(data), _toLayout(dataLayout), _toExtent(extent));
+    };
+
+    prototype.read_region = function (source, extent, layout = null) {
+        return native.read_region.call(this, source, _toLayout(layout), _toExtent(extent));
+    };
+
+    prototype.fill_region = function (destination, pattern, extent, layout = null) {
+        return native.fill_region.call(this, destination, _toLayout(layout), _toExtent(extent),
+            _toPattern(pattern));
+    };
+
+    // Runs a kernel over a grid of work-items. Arguments are memory, null, Gpu.Local, numbers,
+    // and data by their bytes.
+    prototype.launch = function (kernel, grid, block = null, args = []) {
+        return this.launch_arguments(kernel, _toExtent(grid), _toExtent(block),
+            _toArguments(args));
+    };
+}
+
+function _mapping(prototype) {
+    // The mapped memory itself, without a copy.
+    prototype.toUint8Array = function () {
+        return this.get_bytes().toArray();
+    };
+    prototype.to_array = prototype.toUint8Array;
+}
+
+function _event(prototype) {
+    // Connecting to 'completed' starts to watch for it.
+    for (const name of ['connect', 'connect_after']) {
+        const native = prototype[name];
+        prototype[name] = function (signal, callback) {
+            const id = native.call(this, signal, callback);
+            try {
+                if (signal === 'completed')
+                    this.watch();
+            } catch (error) {
+                this.disconnect(id);
+                throw error;
+            }
+            return id;
+        };
+    }
+
+    // Nanoseconds, without the success that comes with them.
+    for (const name of ['get_elapsed', 'get_profiling_time']) {
+        const native = prototype[name];
+        prototype[name] = function (argument) {
+            const result = native.call(this, argument);
+            return Array.isArray(result) ? result[result.length - 1] : result;
+        };
+    }
+}
+
+// Whatever the driver tells, as an object.
+function _attributes(prototype) {
+    Object.defineProperty(prototype, 'attributes', {
+        get() {
+            return this.get_attributes().recursiveUnpack();
+        },
+    });
+}
+
+function _init() {
+    Gpu = this;
+
+    Gpu.Local = Local;
+    _promises();
+    _buffer(Gpu.Buffer.prototype);
+    _stream(Gpu.Stream.prototype);
+    _mapping(Gpu.Mapping.prototype);
+    _event(Gpu.Event.prototype);
+    for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])
+        _attributes(type.prototype);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// streams: two streams take turns on one buffer without a single wait in the program, and a main
+// loop hears of the end.
+//
+//     valac --pkg gpumem-1.0 streams.vala
+
+const int N = 65536;
+const int TURNS = 100;
+
+const string SOURCE = """
+__kernel void
+increment (__global uint *numbers)
+{
+  numbers[get_global_id (0)] += 1;
+}
+
+__kernel void
+triple (__global uint *numbers)
+{
+  numbers[get_global_id (0)] *= 3;
+}
+""";
+
+// The odd turns belong to one stream, the even ones to the other. Both use the same buffer, so
+// each waits on the device for the one before; this thread waits for nothing.
+Gpu.Event enqueue (Gpu.Context context, Gpu.Buffer buffer) throws Error {
+    var one = new Gpu.Stream (context);
+    var other = new Gpu.Stream (context);
+    var program = new Gpu.Program.from_source (context, SOURCE);
+    var increment = program.get_kernel ("increment");
+    var triple = program.get_kernel ("triple");
+
+    one.fill (buffer, 0, buffer.get_size (), { 0 });
+    for (int turn = 0; turn < TURNS; turn++) {
+        one.launch (increment, { N, 1, 1 }, null, buffer);
+        other.launch (triple, { N, 1, 1 }, null, buffer);
+    }
+
+    print ("enqueued %d kernels on two streams, which waited %d times for each other\n",
+           2 * TURNS, (int) (one.get_n_hazard_waits () + other.get_n_hazard_waits ()));
+    return other.record ();
+}
+
+async void run () throws Error {
+    var context = new Gpu.Context.default ();
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, N * sizeof (uint32));
+
+    // The streams may go: what they still have to do holds everything that it needs.
+    var end = enqueue (context, buffer);
+    yield end.wait_async ();
+    print ("the main loop hears that both streams are done\n");
+
+    uint32 expected = 0;
+    for (int turn = 0; turn < TURNS; turn++)
+        expected = (expected + 1) * 3;
+
+    var bytes = yield buffer.read_bytes_async (null, 0, buffer.get_size ());
+    unowned var numbers = (uint32[]) bytes.get_data ();
+    numbers.length = N;
+    foreach (var number in numbers) {
+        if (number != expected)
+            throw new Gpu.Error.FAILED (@"a number is $number, not $expected");
+    }
+    print ("all of %d numbers are %u, as if one stream had done it all\n", N, expected);
+}
+
+int main () {
+    var loop = new MainLoop ();
+    int status = 0;
+
+    run.begin ((source, result) => {
+        try {
+            run.end (result);
+        } catch (Error e) {
+            printerr ("streams: %s\n", e.message);
+            status = 1;
+        }
+        loop.quit ();
+    });
+    loop.run ();
+
+    return status;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/backend/gpu-backend.h"
+
+static const GpuBackend *const backends[] =
+{
+#ifdef HAVE_OPENCL
+  &_gpu_opencl_backend,
+#endif
+  &_gpu_host_backend,
+  NULL
+};
+
+static GMutex registry_lock;
+static GPtrArray *registry_devices[G_N_ELEMENTS (backends)];
+
+const GpuBackend *const *
+_gpu_backend_list (void)
+{
+  return backends;
+}
+
+const GpuBackend *
+_gpu_backend_lookup (const char *name)
+{
+  for (gsize i = 0; backends[i] != NULL; i++)
+    {
+      if (g_str_equal (backends[i]->name, name))
+        return backends[i];
+    }
+
+  return NULL;
+}
+
+static GPtrArray *
+enumerate (const GpuBackend  *backend,
+           GError           **error)
+{
+  g_autoptr (GPtrArray) devices = g_ptr_array_new ();
+
+  if (!backend->device->enumerate (devices, error))
+    return NULL;
+
+  if (devices->len == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NO_DEVICE, "%s: no device", backend->name);
+      return NULL;
+    }
+
+  return g_steal_pointer (&devices);
+}
+
+GPtrArray *
+_gpu_backend_list_devices (const GpuBackend  *backend,
+                           GError           **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&registry_lock);
+  gsize i = 0;
+
+  while (backends[i] != backend)
+    i++;
+
+  if (registry_devices[i] == NULL)
+    registry_devices[i] = enumerate (backend, error);
+
+  return registry_devices[i];
+}
+
+void
+_gpu_native_context_init (GpuNativeContext        *context,
+                          const GpuBackend        *backend,
+                          GpuNativeDevice *const  *devices,
+                          guint                    n_devices)
+{
+  context->backend = backend;
+  context->devices = g_memdup2 (devices, n_devices * sizeof *devices);
+  context->n_devices = n_devices;
+  context->timelines = g_ptr_array_new ();
+  g_atomic_ref_count_init (&context->refs);
+  g_mutex_init (&context->lock);
+  g_mutex_init (&context->failure_lock);
+}
+
+void
+_gpu_native_context_clear (GpuNativeContext *context)
+{
+  g_ptr_array_unref (context->timelines);
+  g_mutex_clear (&context->lock);
+  g_mutex_clear (&context->failure_lock);
+  g_free (context->devices);
+}
+
+GpuNativeContext *
+_gpu_native_context_ref (GpuNativeContext *context)
+{
+  g_atomic_ref_count_inc (&context->refs);
+
+  return context;
+}
+
+void
+_gpu_native_context_unref (GpuNativeContext *context)
+{
+  if (g_atomic_ref_count_dec (&context->refs))
+    context->backend->context->free (context);
+}
+
+void
+_gpu_native_event_init (GpuNativeEvent   *event,
+                        const GpuBackend *backend)
+{
+  event->backend = backend;
+  g_atomic_ref_count_init (&event->refs);
+}
+
+GpuNativeEvent *
+_gpu_native_event_ref (GpuNativeEvent *event)
+{
+  g_atomic_ref_count_inc (&event->refs);
+
+  return event;
+}
+
+void
+_gpu_native_event_unref (GpuNativeEvent *event)
+{
+  if (g_atomic_ref_count_dec (&event->refs))
+    event->backend->event->free (event);
+}

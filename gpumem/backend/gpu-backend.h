@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The interface between the public classes and a back end.
+ *
+ * A back end is one const GpuBackend: a table of tables, one for each kind of object. Its objects
+ * embed the GpuNative structure of their kind as their first member. The front classes have
+ * checked every argument that they can check without the driver: sizes, offsets, overlaps,
+ * flags, contexts and released objects never reach an op wrong.
+ *
+ * Rules for every op:
+ *  - Failure is FALSE or NULL with @error set; the text starts with the native function, its code
+ *    by name and number. The front class puts its own name before it.
+ *  - An op whose entry is NULL is one that the driver lacks: the front class answers
+ *    GPU_ERROR_NOT_SUPPORTED. Entries that may be NULL say so here; all others must be there.
+ *  - No op emits a signal, calls back into a front class, or touches a sibling back end.
+ *  - "any thread" ops may be called from any thread at any time, also from finalizers.
+ *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
+ *    lock), and must not block on the device.
+ *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
+ *    operation; when it is NULL they make no event.
+ */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+typedef struct _GpuBackend       GpuBackend;
+typedef struct _GpuNativeDevice  GpuNativeDevice;
+typedef struct _GpuNativeContext GpuNativeContext;
+typedef struct _GpuNativeStream  GpuNativeStream;
+typedef struct _GpuNativeEvent   GpuNativeEvent;
+typedef struct _GpuNativeBuffer  GpuNativeBuffer;
+typedef struct _GpuNativeProgram GpuNativeProgram;
+typedef struct _GpuNativeKernel  GpuNativeKernel;
+
+/* A device as its back end found it. Lives as long as the process. */
+struct _GpuNativeDevice
+{
+  const GpuBackend *backend;
+  char             *id;             /* "opencl:0:1", unique, what gpu_device_find() takes */
+  char             *name;
+  char             *vendor;
+  char             *platform;       /* nullable */
+  char             *version;        /* of the API: "OpenCL 3.0 ..." */
+  char             *driver_version;
+  char             *pci_bus_id;     /* "0000:01:00.0", nullable */
+  char             *unusable;       /* why the device cannot be used; NULL if it can */
+  GpuDeviceType     type;
+  GpuCapabilities   capabilities;
+  guint64           memory_size;    /* bytes */
+  guint64           max_allocation; /* bytes of one allocation */
+  gsize             base_alignment; /* bytes, of allocations and of the origin of slices */
+  guint64           handle;
+};
+
+/* The driver's context; shared by the GpuContext and by everything still at work in it. The
+ * front classes count the references, bytes and streams; the back end fills in the rest. */
+struct _GpuNativeContext
+{
+  const GpuBackend  *backend;
+  gatomicrefcount    refs;
+  GpuNativeDevice  **devices;       /* array of n_devices, owned */
+  guint              n_devices;
+  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
+  gsize              allocated;     /* atomic; bytes of memory held by this context */
+  GMutex             failure_lock;  /* held while an event fails and while streams are made to
+                                     * wait for events that may fail: PoCL hangs on a wait for
+                                     * what has failed already */
+  GMutex             lock;          /* guards what follows */
+  GPtrArray         *timelines;     /* every live timeline of the context, unowned */
+  gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+};
+
+struct _GpuNativeStream
+{
+  const GpuBackend *backend;
+  GpuNativeContext *context;        /* owned by the timeline that owns the stream */
+};
+
+struct _GpuNativeEvent
+{
+  const GpuBackend *backend;
+  gatomicrefcount   refs;           /* managed by _gpu_native_event_ref() and _unref() */
+};
+
+struct _GpuNativeBuffer
+{
+  const GpuBackend *backend;
+  gsize             size;           /* bytes, set by the op that made the buffer */
+};
+
+struct _GpuNativeProgram
+{
+  const GpuBackend *backend;
+  char             *log;            /* of the build, nullable, freed by the back end */
+};
+
+/* What a kernel says of one argument; strings belong to the kernel. */
+typedef struct
+{
+  GpuArgumentKind  kind;
+  const char      *name;            /* nullable */
+  const char      *type_name;       /* "float", "uint*", nullable */
+  char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
+                                     * 0 for structures and whatever has no code */
+  gsize            size;            /* for values: bytes, 0 if unknown */
+  gboolean         read_only;       /* for memory: the kernel cannot write through it */
+} GpuArgumentInfo;
+
+struct _GpuNativeKernel
+{
+  const GpuBackend *backend;
+  guint             n_arguments;
+  GpuArgumentInfo  *arguments;      /* n_arguments of them, owned by the back end */
+};
+
+/* One argument of a launch, ready for the driver. */
+typedef struct
+{
+  GpuArgumentKind   kind;           /* MEMORY, LOCAL or VALUE */
+  GpuNativeBuffer  *buffer;         /* MEMORY; NULL passes a null pointer */
+  gconstpointer     data;           /* VALUE */
+  gsize             size;           /* VALUE and LOCAL, bytes */
+} GpuArgumentValue;
+
+/* One side of a region copy: an origin and the pitches, all in bytes, none of them zero but for
+ * the origin. */
+typedef struct
+{
+  gsize offset;                     /* of the first byte, origin and pitches resolved */
+  gsize row_pitch;
+  gsize slice_pitch;
+} GpuRegionSide;
+
+typedef struct
+{
+  /* gpu_device_list() and friends, under the registry's lock, once in a process unless it
+   * fails. Appends every device, usable or not. FALSE if the driver is absent: why, in @error. */
+  gboolean (*enumerate)      (GPtrArray        *devices,
+                              GError          **error);
+  /* any thread. Everything the driver tells, by nick: "max-work-group-size". */
+  gboolean (*get_attributes) (GpuNativeDevice  *device,
+                              GVariantDict     *attributes,
+                              GError          **error);
+} GpuDeviceOps;
+
+typedef struct
+{
+  /* any thread. All devices are of this back end; more than one only where the back end can:
+   * else GPU_ERROR_NOT_SUPPORTED. */
+  GpuNativeContext * (*create)          (GpuNativeDevice *const *devices,
+                                         guint                   n_devices,
+                                         GError                **error);
+  /* any thread; may be NULL. A foreign context of @device. */
+  GpuNativeContext * (*wrap)            (GpuNativeDevice        *device,
+                                         guint64                 handle,
+                                         GpuWrapMode             mode,
+                                         GError                **error);
+  /* any thread; nothing of the context is left. Frees the structure itself. */
+  void               (*free)            (GpuNativeContext       *context);
+  guint64            (*get_handle)      (GpuNativeContext       *context);
+  /* any thread; may be NULL: the front class then counts. */
+  gboolean           (*get_memory_info) (GpuNativeContext       *context,
+                                         guint64                *free_size,
+                                         guint64                *total_size,
+                                         GpuMemoryInfoSource    *source,
+                                         GError                **error);
+  /* any thread; may be NULL. */
+  gboolean           (*get_limit)       (GpuNativeContext       *context,
+                                         GpuLimit                limit,
+                                         guint64                *value,
+                                         GError                **error);
+  gboolean           (*set_limit)       (GpuNativeContext       *context,
+                                         GpuLimit                limit,
+                                         guint64                 value,
+                                         GError                **error);
+} GpuContextOps;
+
+typedef struct
+{
+  /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
+   * checked. */
+  GpuNativeStream * (*create)     (GpuNativeContext        *context,
+                                   GpuNativeDevice         *device,
+                                   GpuStreamFlags           flags,
+                                   int                      priority,
+                                   GError                 **error);
+  /* any thread; may be NULL. Sets @device and @flags to what the foreign stream has. */
+  GpuNativeStream * (*wrap)       (GpuNativeContext        *context,
+                                   guint64                  handle,
+                                   GpuWrapMode              mode,
+                                   GpuNativeDevice        **device,
+                                   GpuStreamFlags          *flags,
+                                   GError                 **error);
+  /* any thread. All submitted work is complete, or the context is lost. Must not block on the
+   * device. */
+  void              (*free)       (GpuNativeStream         *stream);
+  guint64           (*get_handle) (GpuNativeStream         *stream);
+  /* stream. An event that completes when all work submitted so far has. @flags may ask for
+   * timing. */
+  GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
+                                   GpuEventFlags            flags,
+                                   GError                 **error);
+  /* stream. All work submitted later waits for @events, none of which has failed. */
+  gboolean          (*wait)       (GpuNativeStream         *stream,
+                                   GpuNativeEvent *const   *events,
+                                   guint                    n_events,
+                                   GpuNativeEvent         **event,
+                                   GError                 **error);
+  /* stream. All work submitted later waits for all submitted before; for out-of-order streams. */
+  gboolean          (*barrier)    (GpuNativeStream         *stream,
+                                   GpuNativeEvent         **event,
+                                   GError                 **error);
+  /* stream. Makes sure that submitted work starts without anybody waiting for it. */
+  gboolean          (*flush)      (GpuNativeStream         *stream,
+                                   GError                 **error);
+  /* any thread, also while another is in a stream op. Blocks until all work submitted before is
+   * complete; only called where record() failed. */
+  gboolean          (*finish)     (GpuNativeStream         *stream,
+                                   GError                 **error);
+} GpuStreamOps;
+
+typedef struct
+{
+  /* any thread; both may be NULL. An event that set_user() completes or fails, once. When it
+   * fails, work that waits for it never runs and completes with an error. */
+  GpuNativeEvent * (*create_user)        (GpuNativeContext   *context,
+                                          GError            **error);
+  gboolean         (*set_user)           (GpuNativeEvent     *event,
+                                          gboolean            success,
+                                          GError            **error);
+  /* any thread, no reference left. Frees the structure itself. */
+  void             (*free)               (GpuNativeEvent     *event);
+  guint64          (*get_handle)         (GpuNativeEvent     *event);
+  /* any thread; does not block. FAILED sets @error. */
+  GpuEventStatus   (*query)              (GpuNativeEvent     *event,
+                                          GError            **error);
+  /* any thread; blocks until the event completes or fails, without spinning. The stream of the
+   * event was flushed. */
+  gboolean         (*wait)               (GpuNativeEvent     *event,
+                                          GError            **error);
+  /* any thread; may be NULL. In nanoseconds of a clock of the device. The event is complete. */
+  gboolean         (*get_profiling_time) (GpuNativeEvent     *event,
+                                          GpuProfilingPoint   point,
+                                          guint64            *nanoseconds,
+                                          GError            **error);
+} GpuEventOps;
+
+typedef struct
+{
+  /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
+   * @size bytes to begin with, copied before the call returns. */
+  GpuNativeBuffer * (*alloc)          (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       gsize                    size,
+                                       gconstpointer            data,
+                                       GError                 **error);
+  /* any thread; may be NULL: rows are then aligned to the device's base_alignment. */
+  GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       gsize                    row_size,
+                                       gsize                    n_rows,
+                                       gsize                    element_size,
+                                       gsize                   *row_pitch,
+                                       GError                 **error);
+  /* any thread; may be NULL. Uses @data in place; it outlives the buffer. */
+  GpuNativeBuffer * (*alloc_for_host) (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread; may be NULL. @size 0 asks the driver for the size. */
+  GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,
+                                       guint64                  handle,
+                                       gsize                    size,
+                                       GpuWrapMode              mode,
+                                       GError                 **error);
+  /* any thread. @parent is no slice itself and outlives the slice; @offset is a multiple of the
+   * device's base_alignment where the device has sub-buffers. */
+  GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *parent,
+                                       GpuMemoryFlags           flags,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread. No submitted work uses the buffer any more, or the context is lost. */
+  void              (*free)           (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer);
+  guint64           (*get_handle)     (GpuNativeBuffer         *buffer);
+  /* any thread. The address that kernels see, 0 if the driver does not tell. */
+  guint64           (*get_address)    (GpuNativeBuffer         *buffer);
+  /* any thread. Everything the driver tells, by nick. */
+  gboolean          (*get_attributes) (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       GVariantDict            *attributes,
+                                       GError                 **error);
+
+  /* The rest are stream ops; sizes are not 0. */
+
+  /* The ranges do not overlap. */
+  gboolean          (*copy)           (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       gsize                    destination_offset,
+                                       GpuNativeBuffer         *source,
+                                       gsize                    source_offset,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*copy_region)    (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       const GpuRegionSide     *destination_side,
+                                       GpuNativeBuffer         *source,
+                                       const GpuRegionSide     *source_side,
+                                       const GpuExtent         *extent,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* @data stays as it is until the operation is complete. */
+  gboolean          (*write)          (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       gsize                    offset,
+                                       gconstpointer            data,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*write_region)   (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       const GpuRegionSide     *side,
+                                       gconstpointer            data,
+                                       const GpuRegionSide     *data_side,
+                                       const GpuExtent         *extent,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*read)           (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *source,
+                                       gsize                    offset,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*read_region)    (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *source,
+                                       const GpuRegionSide     *side,
+                                       gpointer                 data,
+                                       const GpuRegionSide     *data_side,
+                                       const GpuExtent         *extent,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of it; other
+   * patterns are composed of fills and copies by the front class. @pattern may change once the
+   * call has returned. */
+  gboolean          (*fill)           (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       gconstpointer            pattern,
+                                       gsize                    pattern_size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*migrate)        (GpuNativeStream         *stream,
+                                       GpuNativeBuffer *const  *buffers,
+                                       guint                    n_buffers,
+                                       GpuMigrateFlags          flags,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* May be NULL. The pointer comes at once, what it points to is right once the operation is
+   * complete. */
+  gpointer          (*map)            (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuMapFlags              flags,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*unmap)          (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       gpointer                 data,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+} GpuBufferOps;
+
+typedef struct
+{
+  /* any thread; each may be NULL. They block until the program is built. A program that does not
+   * build is GPU_ERROR_BUILD_FAILED with the log in the text. */
+  GpuNativeProgram * (*build_source)  (GpuNativeContext  *context,
+                                       const char        *source,
+                                       const char        *options,
+                                       GError           **error);
+  GpuNativeProgram * (*load_binary)   (GpuNativeContext  *context,
+                                       GBytes            *binary,
+                                       const char        *options,
+                                       GError           **error);
+  GpuNativeProgram * (*load_il)       (GpuNativeContext  *context,
+                                       GBytes            *il,
+                                       const char        *options,
+                                       GError           **error);
+  /* any thread; may be NULL: the program cache then stays out of it. Appends whatever, beside
+   * source and options, decides what a build yields: device, driver, compiler. */
+  void               (*fingerprint)   (GpuNativeContext  *context,
+                                       GString           *text);
+  /* any thread. Kernels made from the program may outlive it. */
+  void               (*free)          (GpuNativeContext  *context,
+                                       GpuNativeProgram  *program);
+  GBytes *           (*get_binary)    (GpuNativeContext  *context,
+                                       GpuNativeProgram  *program,
+                                       GError           **error);
+  char **            (*list_kernels)  (GpuNativeContext  *context,
+                                       GpuNativeProgram  *program,
+                                       GError           **error);
+  GpuNativeKernel *  (*create_kernel) (GpuNativeContext  *context,
+                                       GpuNativeProgram  *program,
+                                       const char        *name,
+                                       GError           **error);
+} GpuProgramOps;
+
+typedef struct
+{
+  /* any thread. No submitted launch of the kernel is left, or the context is lost. */
+  void     (*free)           (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel);
+  guint64  (*get_handle)     (GpuNativeKernel         *kernel);
+  /* any thread. Work-group limits, local and private memory, registers, by nick. */
+  gboolean (*get_attributes) (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel,
+                              GVariantDict            *attributes,
+                              GError                 **error);
+  /* stream; several streams may launch one kernel at the same time. The number of arguments is
+   * right, and their kinds and sizes where the kernel tells them. @grid counts work-items;
+   * @block is NULL to let the driver choose. */
+  gboolean (*launch)         (GpuNativeStream         *stream,
+                              GpuNativeKernel         *kernel,
+                              const GpuArgumentValue  *arguments,
+                              guint                    n_arguments,
+                              const GpuExtent         *grid,
+                              const GpuExtent         *block,
+                              GpuNativeEvent         **event,
+                              GError                 **error);
+} GpuKernelOps;
+
+struct _GpuBackend
+{
+  const char          *name;        /* "host", "opencl", "cuda": the first part of device ids */
+  const GpuDeviceOps  *device;
+  const GpuContextOps *context;
+  const GpuStreamOps  *stream;
+  const GpuEventOps   *event;
+  const GpuBufferOps  *buffer;
+  const GpuProgramOps *program;
+  const GpuKernelOps  *kernel;
+};
+
+/* The registry: every back end that was built in, in the order of preference. */
+const GpuBackend *const *_gpu_backend_list         (void);
+const GpuBackend        *_gpu_backend_lookup       (const char        *name);
+/* (transfer none): devices of @backend, found once in a process. NULL: why, in @error. */
+GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
+                                                    GError           **error);
+
+/* For the back ends: fill in the common part of a new object. */
+void                     _gpu_native_context_init  (GpuNativeContext        *context,
+                                                    const GpuBackend        *backend,
+                                                    GpuNativeDevice *const  *devices,
+                                                    guint                    n_devices);
+void                     _gpu_native_context_clear (GpuNativeContext        *context);
+void                     _gpu_native_event_init    (GpuNativeEvent          *event,
+                                                    const GpuBackend        *backend);
+
+GpuNativeContext        *_gpu_native_context_ref   (GpuNativeContext        *context);
+void                     _gpu_native_context_unref (GpuNativeContext        *context);
+GpuNativeEvent          *_gpu_native_event_ref     (GpuNativeEvent          *event);
+void                     _gpu_native_event_unref   (GpuNativeEvent          *event);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeContext, _gpu_native_context_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeEvent, _gpu_native_event_unref)
+
+extern const GpuBackend _gpu_host_backend;
+extern const GpuBackend _gpu_opencl_backend;
+
+G_END_DECLS

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdarg.h>
+
+#include "gpumem/backend/gpu-backend.h"
+
+G_BEGIN_DECLS
+
+#define GPU_ARGUMENTS_N_INLINE   8
+#define GPU_ARGUMENT_INLINE_SIZE 24
+
+typedef enum
+{
+  GPU_ARGUMENT_ITEM_MEMORY,
+  GPU_ARGUMENT_ITEM_LOCAL,
+  GPU_ARGUMENT_ITEM_BYTES,
+  GPU_ARGUMENT_ITEM_INT,
+  GPU_ARGUMENT_ITEM_DOUBLE
+} GpuArgumentItemType;
+
+/* A number is kept in every form that an argument can ask for, so that a launch converts nothing
+ * and has nowhere to write to. */
+typedef struct
+{
+  GpuArgumentItemType type;
+  gsize               size;         /* of LOCAL and BYTES */
+  union
+  {
+    GpuMemory *memory;              /* nullable */
+    guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
+    guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
+    struct
+    {
+      gint64   integer;
+      gdouble  real;
+      gfloat   single;
+      guint16  half;
+      gboolean integral;            /* integer is the same number as real */
+    } number;
+  } value;
+} GpuArgumentItem;
+
+struct _GpuArguments
+{
+  gatomicrefcount  refs;
+  guint            n_items;
+  guint            n_allocated;
+  GpuArgumentItem *items;
+  GpuArgumentItem  inline_items[GPU_ARGUMENTS_N_INLINE];
+};
+
+/* Bytes of a value of type code @type, 0 if there is no such code; its name in OpenCL C. */
+gsize         _gpu_argument_type_get_size (char               type);
+const char   *_gpu_argument_type_get_name (char               type);
+gboolean      _gpu_argument_type_is_float (char               type);
+
+/* Collects what gpu_stream_launch() was given. */
+GpuArguments *_gpu_arguments_new_va       (GpuKernel         *kernel,
+                                           va_list            ap,
+                                           GError           **error);
+
+/* Checks @arguments against @kernel and fills in @values and @memories, each of
+ * gpu_arguments_get_length() elements: that is the number the kernel takes, or it fails. The
+ * values point into @arguments; memories[i] is NULL for what is no memory and for a null pointer,
+ * and values[i].buffer is left to the caller. Any number of threads at a time, as long as nobody
+ * changes @arguments. */
+gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
+                                           GpuKernel         *kernel,
+                                           GpuArgumentValue  *values,
+                                           GpuMemory        **memories,
+                                           GError           **error);
+
+G_END_DECLS

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpumem/gpu-arguments-private.h"
+#include "gpumem/gpu-kernel-private.h"
+
+static const struct
+{
+  char        type;
+  guint8      size;
+  gboolean    is_signed;
+  const char *name;
+}
+value_types[] =
+{
+  { 'b', 1, TRUE, "char" },
+  { 'B', 1, FALSE, "uchar" },
+  { 'h', 2, TRUE, "short" },
+  { 'H', 2, FALSE, "ushort" },
+  { 'i', 4, TRUE, "int" },
+  { 'I', 4, FALSE, "uint" },
+  { 'q', 8, TRUE, "long" },
+  { 'Q', 8, FALSE, "ulong" },
+  { 'e', 2, TRUE, "half" },
+  { 'f', 4, TRUE, "float" },
+  { 'd', 8, TRUE, "double" }
+};
+
+static int
+find_type (char type)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (value_types); i++)
+    {
+      if (value_types[i].type == type)
+        return i;
+    }
+
+  return -1;
+}
+
+gsize
+_gpu_argument_type_get_size (char type)
+{
+  int index = find_type (type);
+
+  return index < 0 ? 0 : value_types[index].size;
+}
+
+const char *
+_gpu_argument_type_get_name (char type)
+{
+  int index = find_type (type);
+
+  return index < 0 ? NULL : value_types[index].name;
+}
+
+gboolean
+_gpu_argument_type_is_float (char type)
+{
+  return type == 'e' || type == 'f' || type == 'd';
+}
+
+/* The prefix of every error about one argument. */
+static char *
+describe (GpuKernel             *kernel,
+          const GpuArgumentInfo *info,
+          guint                  index)
+{
+  if (info->name != NULL)
+    return g_strdup_printf ("gpu_stream_launch: argument %u (%s) of kernel %s", index, info->name,
+                            gpu_kernel_get_name (kernel));
+
+  return g_strdup_printf ("gpu_stream_launch: argument %u of kernel %s", index,
+                          gpu_kernel_get_name (kernel));
+}
+
+static const char *
+type_name (const GpuArgumentInfo *info)
+{
+  const char *name = _gpu_argument_type_get_name (info->type);
+
+  if (name != NULL)
+    return name;
+
+  return info->type_name != NULL ? info->type_name : "value";
+}
+
+static const char *
+article (const char *name)
+{
+  return strchr ("aeio", *name) != NULL ? "an" : "a";
+}
+
+static gboolean
+set_mismatch (GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              const char             *given,
+              GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+  g_autofree char *wanted = NULL;
+
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      wanted = g_strdup ("memory");
+      break;
+    case GPU_ARGUMENT_KIND_LOCAL:
+      wanted = g_strdup ("local memory, given by its size");
+      break;
+    case GPU_ARGUMENT_KIND_IMAGE:
+      wanted = g_strdup ("an image");
+      break;
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      wanted = g_strdup ("a sampler");
+      break;
+    case GPU_ARGUMENT_KIND_VALUE:
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      wanted = g_strdup_printf (info->size == 0 ? "%s %s" : "%s %s of %" G_GSIZE_FORMAT " bytes",
+                                article (type_name (info)), type_name (info), info->size);
+      break;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s is %s, not %s", where, wanted,
+               given);
+
+  return FALSE;
+}
+
+static gboolean
+set_undeclared (GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the driver does not tell what it is; call gpu_kernel_declare_arguments() "
+               "first, or pass its bytes with gpu_arguments_add_value()", where);
+
+  return FALSE;
+}
+
+/* With as few digits as tell @value from any other. */
+static void
+format_double (char    *text,
+               gsize    size,
+               gdouble  value)
+{
+  g_ascii_formatd (text, size, "%.15g", value);
+  if (g_ascii_strtod (text, NULL) != value)
+    g_ascii_formatd (text, size, "%.17g", value);
+}
+
+static gboolean
+set_out_of_range (GpuKernel              *kernel,
+                  const GpuArgumentInfo  *info,
+                  guint                   index,
+                  const GpuArgumentItem  *item,
+                  GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (item->type == GPU_ARGUMENT_ITEM_INT)
+    g_snprintf (number, sizeof number, "%" G_GINT64_FORMAT, item->value.number.integer);
+  else
+    format_double (number, sizeof number, item->value.number.real);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s is %s %s, which cannot hold %s",
+               where, article (type_name (info)), type_name (info), number);
+
+  return FALSE;
+}
+
+/* Whether a number fits into an integer of @size bytes. */
+static gboolean
+integer_fits (const GpuArgumentItem *item,
+              gsize                  size,
+              gboolean               is_signed)
+{
+  gint64 value = item->value.number.integer;
+  guint bits = size * 8;
+
+  if (!item->value.number.integral)
+    return FALSE;
+
+  /* From 2^63 on only the bits of @value count. */
+  if (item->type == GPU_ARGUMENT_ITEM_DOUBLE && item->value.number.real >= 0x1p63)
+    return bits == 64 && !is_signed;
+  if (bits == 64)
+    return is_signed || value >= 0;
+  if (is_signed)
+    return value >= -(G_GINT64_CONSTANT (1) << (bits - 1)) &&
+           value < G_GINT64_CONSTANT (1) << (bits - 1);
+
+  return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
+}
+
+/* The bytes of a number as an argument of @type, NULL if it does not fit. */
+static gconstpointer
+number_as (const GpuArgumentItem *item,
+           char                   type)
+{
+  int index = find_type (type);
+  gsize size = value_types[index].size;
+  gboolean is_finite = isfinite (item->value.number.real);
+
+  switch (type)
+    {
+    case 'd':
+      return &item->value.number.real;
+
+    case 'f':
+      if (is_finite && !isfinite (item->value.number.single))
+        return NULL;
+      return &item->value.number.single;
+
+    case 'e':
+      if (is_finite && (item->value.number.half & 0x7fff) == 0x7c00)
+        return NULL;
+      return &item->value.number.half;
+
+    default:
+      if (!integer_fits (item, size, value_types[index].is_signed))
+        return NULL;
+#if G_BYTE_ORDER == G_BIG_ENDIAN
+      return (const guint8 *) &item->value.number.integer + sizeof (gint64) - size;
+#else
+      return &item->value.number.integer;
+#endif
+    }
+}
+
+static gboolean
+resolve_number (const GpuArgumentItem  *item,
+                GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GpuArgumentValue       *value,
+                GError                **error)
+{
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+    return set_undeclared (kernel, info, index, error);
+  if (info->kind != GPU_ARGUMENT_KIND_VALUE || _gpu_argument_type_get_size (info->type) == 0)
+    return set_mismatch (kernel, info, index, "a number", error);
+
+  value->data = number_as (item, info->type);
+  value->size = _gpu_argument_type_get_size (info->type);
+  if (value->data == NULL)
+    return set_out_of_range (kernel, info, index, item, error);
+
+  return TRUE;
+}
+
+static gboolean
+resolve_bytes (const GpuArgumentItem  *item,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               GpuArgumentValue       *value,
+               GError                **error)
+{
+  gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
+                      info->kind == GPU_ARGUMENT_KIND_UNKNOWN;
+
+  if (!is_value || item->size == 0 || (info->size != 0 && info->size != item->size))
+    {
+      g_autofree char *given = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", item->size);
+
+      return set_mismatch (kernel, info, index, given, error);
+    }
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->size = item->size;
+  value->data = item->size > GPU_ARGUMENT_INLINE_SIZE ? item->value.allocated : item->value.bytes;
+
+  return TRUE;
+}
+
+static gboolean
+resolve_item (const GpuArgumentItem  *item,
+              GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              GpuArgumentValue       *value,
+              GpuMemory             **memory,
+              GError                **error)
+{
+  gboolean is_unknown = info->kind == GPU_ARGUMENT_KIND_UNKNOWN;
+
+  value->buffer = NULL;
+  value->data = NULL;
+  value->size = 0;
+  *memory = NULL;
+
+  switch (item->type)
+    {
+    case GPU_ARGUMENT_ITEM_MEMORY:
+      if (!is_unknown && info->kind != GPU_ARGUMENT_KIND_MEMORY)
+        return set_mismatch (kernel, info, index, "memory", error);
+      value->kind = GPU_ARGUMENT_KIND_MEMORY;
+      *memory = item->value.memory;
+      return TRUE;
+
+    case GPU_ARGUMENT_ITEM_LOCAL:
+      if (!is_unknown && info->kind != GPU_ARGUMENT_KIND_LOCAL)
+        return set_mismatch (kernel, info, index, "local memory", error);
+      if (item->size == 0)
+        return set_mismatch (kernel, info, index, "local memory of 0 bytes", error);
+      value->kind = GPU_ARGUMENT_KIND_LOCAL;
+      value->size = item->size;
+      return TRUE;
+
+    case GPU_ARGUMENT_ITEM_BYTES:
+      return resolve_bytes (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_INT:
+    case GPU_ARGUMENT_ITEM_DOUBLE:
+    default:
+      return resolve_number (item, kernel, info, index, value, error);
+    }
+}
+
+gboolean
+_gpu_arguments_resolve (GpuArguments      *arguments,
+                        GpuKernel         *kernel,
+                        GpuArgumentValue  *values,
+                        GpuMemory        **memories,
+                        GError           **error)
+{
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+
+  if (arguments->n_items != n_arguments)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_launch: kernel %s takes %u arguments, not %u",
+                   gpu_kernel_get_name (kernel), n_arguments, arguments->n_items);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      if (!resolve_item (&arguments->items[i], kernel, &infos[i], i, &values[i], &memories[i],
+                         error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+collect_bytes (GpuArguments           *arguments,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               const guint8           *data,
+               GError                **error)
+{
+  if (info->size == 0)
+    {
+      g_autofree char *where = describe (kernel, info, index);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s is a %s, and the driver does not tell of how many bytes; declare it with "
+                   "gpu_kernel_declare_arguments(), or pass it with gpu_arguments_add_value()",
+                   where, type_name (info));
+      return FALSE;
+    }
+
+  if (data == NULL)
+    return set_mismatch (kernel, info, index, "NULL", error);
+
+  gpu_arguments_add_value (arguments, data, info->size);
+
+  return TRUE;
+}
+
+static gboolean
+collect_value (GpuArguments           *arguments,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               va_list                *ap,
+               GError                **error)
+{
+  guint64 bits;
+
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+    case 'h':
+    case 'H':
+    case 'i':
+      gpu_arguments_add_int (arguments, va_arg (*ap, int));
+      return TRUE;
+
+    case 'I':
+      gpu_arguments_add_int (arguments, va_arg (*ap, guint));
+      return TRUE;
+
+    case 'q':
+    case 'Q':
+      bits = va_arg (*ap, guint64);
+      gpu_arguments_add_value (arguments, (const guint8 *) &bits, sizeof bits);
+      return TRUE;
+
+    case 'e':
+    case 'f':
+    case 'd':
+      gpu_arguments_add_double (arguments, va_arg (*ap, double));
+      return TRUE;
+
+    default:
+      break;
+    }
+
+  return collect_bytes (arguments, kernel, info, index, va_arg (*ap, const guint8 *), error);
+}
+
+static gboolean
+collect (GpuArguments           *arguments,
+         GpuKernel              *kernel,
+         const GpuArgumentInfo  *info,
+         guint                   index,
+         va_list                *ap,
+         GError                **error)
+{
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_LOCAL:
+      gpu_arguments_add_local (arguments, va_arg (*ap, gsize));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_VALUE:
+      return collect_value (arguments, kernel, info, index, ap, error);
+
+    case GPU_ARGUMENT_KIND_IMAGE:
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      return set_mismatch (kernel, info, index, "anything that this version can pass", error);
+
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return set_undeclared (kernel, info, index, error);
+    }
+}
+
+GpuArguments *
+_gpu_arguments_new_va (GpuKernel  *kernel,
+                       va_list     ap,
+                       GError    **error)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+  gboolean is_right = TRUE;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_right; i++)
+    is_right = collect (arguments, kernel, &infos[i], i, &copy, error);
+  va_end (copy);
+
+  return is_right ? g_steal_pointer (&arguments) : NULL;
+}

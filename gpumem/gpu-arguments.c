@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpumem/gpu-arguments-private.h"
+#include "gpumem/gpu-debug-private.h"
+
+/**
+ * SECTION:gpu-arguments
+ * @title: GpuArguments
+ * @short_description: the arguments of a launch
+ * @see_also: #GpuKernel, gpu_stream_launch_arguments()
+ *
+ * A list of what a kernel is given, for gpu_stream_launch_arguments(): memory, sizes of local
+ * memory, and values. Values are given as their bytes, or as a number: a number is converted to
+ * the type of the argument when it is launched, and one that the type cannot hold is an error
+ * there, so nothing is ever cut off.
+ *
+ * A list can be launched many times, on any kernel that it fits, and be changed in between. What
+ * it was at the launch counts. References may be taken and dropped on any thread; while one
+ * thread changes a list, no other may use it.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+ *
+ * gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+ * gpu_arguments_add_double (arguments, 0.5);
+ * gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error);
+ * ]|
+ */
+
+G_DEFINE_BOXED_TYPE (GpuArguments, gpu_arguments, gpu_arguments_ref, gpu_arguments_unref)
+
+/* Nearest, ties to even, as the hardware converts. */
+static guint16
+half_from_double (gdouble value)
+{
+  guint16 sign = signbit (value) ? 0x8000 : 0;
+  gdouble magnitude = fabs (value);
+  gdouble scaled;
+  int exponent;
+
+  if (isnan (value))
+    return 0x7e00;
+  if (magnitude >= 65520.0)
+    return sign | 0x7c00;
+  if (magnitude < 0x1p-14)
+    return sign | (guint16) nearbyint (magnitude * 0x1p24);
+
+  frexp (magnitude, &exponent);
+  scaled = nearbyint (ldexp (magnitude, 11 - exponent));
+
+  /* scaled is 1024 to 2048; 2048 carries into the exponent, as it should */
+  return sign | (guint16) (((exponent + 13) << 10) + (int) scaled);
+}
+
+static GpuArgumentItem *
+append (GpuArguments *arguments,
+        GpuArgumentItemType      type)
+{
+  GpuArgumentItem *item;
+
+  if (arguments->n_items == arguments->n_allocated)
+    {
+      GpuArgumentItem *items = g_new (GpuArgumentItem, arguments->n_allocated * 2);
+
+      memcpy (items, arguments->items, arguments->n_items * sizeof *items);
+      if (arguments->items != arguments->inline_items)
+        g_free (arguments->items);
+      arguments->items = items;
+      arguments->n_allocated *= 2;
+    }
+
+  item = &arguments->items[arguments->n_items++];
+  item->type = type;
+
+  return item;
+}
+
+/**
+ * gpu_arguments_new:
+ *
+ * Makes an empty list.
+ *
+ * Returns: (transfer full): a new #GpuArguments
+ *
+ * Since: 0.1
+ */
+GpuArguments *
+gpu_arguments_new (void)
+{
+  GpuArguments *arguments = g_new (GpuArguments, 1);
+
+  g_atomic_ref_count_init (&arguments->refs);
+  arguments->n_items = 0;
+  arguments->n_allocated = GPU_ARGUMENTS_N_INLINE;
+  arguments->items = arguments->inline_items;
+  _gpu_live_add (GPU_LIVE_ARGUMENTS, 1);
+
+  return arguments;
+}
+
+/**
+ * gpu_arguments_ref:
+ * @arguments: a #GpuArguments
+ *
+ * Takes a reference. Any thread may do so at any time.
+ *
+ * Returns: (transfer full): @arguments
+ *
+ * Since: 0.1
+ */
+GpuArguments *
+gpu_arguments_ref (GpuArguments *arguments)
+{
+  g_return_val_if_fail (arguments != NULL, NULL);
+
+  g_atomic_ref_count_inc (&arguments->refs);
+
+  return arguments;
+}
+
+/**
+ * gpu_arguments_unref:
+ * @arguments: (transfer full): a #GpuArguments
+ *
+ * Drops a reference; the last one frees the list and lets go of the memory in it. Launches that
+ * were made from it are not touched. Any thread may do so at any time.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_unref (GpuArguments *arguments)
+{
+  g_return_if_fail (arguments != NULL);
+
+  if (!g_atomic_ref_count_dec (&arguments->refs))
+    return;
+
+  gpu_arguments_clear (arguments);
+  if (arguments->items != arguments->inline_items)
+    g_free (arguments->items);
+  g_free (arguments);
+  _gpu_live_add (GPU_LIVE_ARGUMENTS, -1);
+}
+
+/**
+ * gpu_arguments_get_length:
+ * @arguments: a #GpuArguments
+ *
+ * Tells how many arguments were added.
+ *
+ * Returns: the number of arguments
+ *
+ * Since: 0.1
+ */
+guint
+gpu_arguments_get_length (GpuArguments *arguments)
+{
+  g_return_val_if_fail (arguments != NULL, 0);
+
+  return arguments->n_items;
+}
+
+/**
+ * gpu_arguments_clear:
+ * @arguments: a #GpuArguments
+ *
+ * Takes everything out of the list, so that it can be filled anew.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_clear (GpuArguments *arguments)
+{
+  g_return_if_fail (arguments != NULL);
+
+  while (arguments->n_items > 0)
+    {
+      GpuArgumentItem *item = &arguments->items[--arguments->n_items];
+
+      if (item->type == GPU_ARGUMENT_ITEM_MEMORY)
+        g_clear_object (&item->value.memory);
+      else if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
+        g_free (item->value.allocated);
+    }
+}
+
+/**
+ * gpu_arguments_add_memory:
+ * @arguments: a #GpuArguments
+ * @memory: (nullable) (transfer none): memory of the context of the kernel; %NULL passes a null
+ *   pointer
+ *
+ * Adds memory. The list holds it until it is cleared or freed.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_memory (GpuArguments *arguments,
+                          GpuMemory    *memory)
+{
+  g_return_if_fail (arguments != NULL);
+  g_return_if_fail (memory == NULL || GPU_IS_MEMORY (memory));
+
+  if (memory != NULL)
+    g_object_ref (memory);
+  append (arguments, GPU_ARGUMENT_ITEM_MEMORY)->value.memory = memory;
+}
+
+/**
+ * gpu_arguments_add_local:
+ * @arguments: a #GpuArguments
+ * @size: bytes for each work-group, not 0
+ *
+ * Adds local memory, the `__local` pointers of OpenCL C.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_local (GpuArguments *arguments,
+                         gsize         size)
+{
+  g_return_if_fail (arguments != NULL);
+
+  append (arguments, GPU_ARGUMENT_ITEM_LOCAL)->size = size;
+}
+
+/**
+ * gpu_arguments_add_value:
+ * @arguments: a #GpuArguments
+ * @data: (array length=size) (transfer none): the value as the device takes it
+ * @size: bytes of the value
+ *
+ * Adds a value of any type, structures and vectors too, by its bytes. They are copied.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_value (GpuArguments *arguments,
+                         const guint8 *data,
+                         gsize         size)
+{
+  GpuArgumentItem *item;
+
+  g_return_if_fail (arguments != NULL);
+  g_return_if_fail (data != NULL || size == 0);
+
+  item = append (arguments, GPU_ARGUMENT_ITEM_BYTES);
+  item->size = size;
+  if (size > GPU_ARGUMENT_INLINE_SIZE)
+    item->value.allocated = g_memdup2 (data, size);
+  else if (size > 0)
+    memcpy (item->value.bytes, data, size);
+}
+
+/**
+ * gpu_arguments_add_int:
+ * @arguments: a #GpuArguments
+ * @value: a whole number
+ *
+ * Adds a whole number, converted to the type of the argument at the launch: to any integer that
+ * can hold it (else the launch fails with %GPU_ERROR_INVALID_ARGUMENT) or to a floating point
+ * type. Numbers from 2^63 on go through gpu_arguments_add_value().
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_int (GpuArguments *arguments,
+                       gint64        value)
+{
+  GpuArgumentItem *item;
+
+  g_return_if_fail (arguments != NULL);
+
+  item = append (arguments, GPU_ARGUMENT_ITEM_INT);
+  item->value.number.integer = value;
+  item->value.number.integral = TRUE;
+  item->value.number.real = (gdouble) value;
+  item->value.number.single = (gfloat) value;
+  item->value.number.half = half_from_double ((gdouble) value);
+}
+
+/**
+ * gpu_arguments_add_double:
+ * @arguments: a #GpuArguments
+ * @value: a number
+ *
+ * Adds a number, converted to the type of the argument at the launch: to a floating point type,
+ * where not a number and the infinities stay what they are and any other number too large for it
+ * is an error, or to an integer, where the number must be whole and within its range. Errors are
+ * %GPU_ERROR_INVALID_ARGUMENT of the launch.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_double (GpuArguments *arguments,
+                          gdouble       value)
+{
+  GpuArgumentItem *item;
+
+  g_return_if_fail (arguments != NULL);
+
+  item = append (arguments, GPU_ARGUMENT_ITEM_DOUBLE);
+  item->value.number.real = value;
+  item->value.number.single = (gfloat) value;
+  item->value.number.half = half_from_double (value);
+  item->value.number.integral = FALSE;
+  item->value.number.integer = 0;
+
+  if (value >= -0x1p63 && value < 0x1p64 && trunc (value) == value)
+    {
+      item->value.number.integral = TRUE;
+      item->value.number.integer = value < 0x1p63 ? (gint64) value : (gint64) (guint64) value;
+    }
+}

@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The methods of a buffer that wait, and their asynchronous pairs. */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-stream-private.h"
+
+/* The timeline for a method of @buffer, or NULL. */
+static GpuTimeline *
+get_timeline (GpuBuffer     *buffer,
+              GpuStream     *stream,
+              const char    *function,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  if (!_gpu_memory_check (memory, function, error)
+      || g_cancellable_set_error_if_cancelled (cancellable, error))
+    return NULL;
+
+  return _gpu_context_get_timeline (memory->context, stream, function, error);
+}
+
+static gboolean
+wait_for_fence (GpuTimeline  *timeline,
+                GpuFence     *fence,
+                const char   *function,
+                GError      **error)
+{
+  if (fence == NULL || _gpu_timeline_wait_fence (timeline, fence, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+static gboolean
+wait_for_all (GpuTimeline   *timeline,
+              const char    *function,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
+                                error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/* What an asynchronous method has begun: its task, and the timeline, NULL if it failed. */
+static GTask *
+begin_task (GpuBuffer            *buffer,
+            GpuStream            *stream,
+            const char           *function,
+            gpointer              tag,
+            GCancellable         *cancellable,
+            GAsyncReadyCallback   callback,
+            gpointer              user_data,
+            GpuTimeline         **timeline,
+            GError              **error)
+{
+  GTask *task = g_task_new (buffer, cancellable, callback, user_data);
+
+  g_task_set_source_tag (task, tag);
+  *timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  return task;
+}
+
+static void
+end_task (GTask           *task,
+          GpuTimeline     *timeline,
+          gpointer         result,
+          GDestroyNotify   result_free,
+          GError          *error)
+{
+  if (error != NULL)
+    g_task_return_error (task, error);
+  else
+    _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
+                               result_free);
+}
+
+GBytes *
+_gpu_bytes_new (gsize        size,
+                const char  *function,
+                gpointer    *data,
+                GError     **error)
+{
+  *data = g_try_malloc (MAX (size, 1));
+
+  if (*data != NULL)
+    return g_bytes_new_take (*data, size);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "%s: %" G_GSIZE_FORMAT " bytes of host memory were requested", function, size);
+
+  return NULL;
+}
+
+/**
+ * gpu_buffer_read: (skip)
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @data: (not nullable): where to put it, @size bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the read begins
+ * @error: return location for an error
+ *
+ * Reads @buffer into memory of the caller and waits for it (OpenCL: clEnqueueReadBuffer,
+ * clWaitForEvents).
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read(), or of the work before it on
+ *   the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_read (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 gpointer       data,
+                 gsize          size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_read";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuFence) fence = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, NULL,
+                                &fence, error)
+         && wait_for_fence (timeline, fence, function, error);
+}
+
+/**
+ * gpu_buffer_write: (skip)
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @data: (not nullable): what to write, @size bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the write begins
+ * @error: return location for an error
+ *
+ * Writes memory of the caller to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer,
+ * clWaitForEvents).
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), or of the work before it on
+ *   the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write (GpuBuffer      *buffer,
+                  GpuStream      *stream,
+                  gsize           offset,
+                  gconstpointer   data,
+                  gsize           size,
+                  GCancellable   *cancellable,
+                  GError        **error)
+{
+  const char *function = "gpu_buffer_write";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuFence) fence = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
+                                 NULL, &fence, error)
+         && wait_for_fence (timeline, fence, function, error);
+}
+
+static gboolean
+check_address (const char  *function,
+               guint64      address,
+               gsize        size,
+               GError     **error)
+{
+  if (size == 0 || (address != 0 && address <= G_MAXSIZE - size))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: there are no %" G_GSIZE_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER "x",
+               function, size, address);
+
+  return FALSE;
+}
+
+/**
+ * gpu_buffer_read_address:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @address: address of writable memory of @size bytes
+ * @size: how much, in bytes
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_read() does, for languages that know the address of their memory as a
+ * number.
+ *
+ * Returns: as gpu_buffer_read(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_read_address (GpuBuffer  *buffer,
+                         GpuStream  *stream,
+                         gsize       offset,
+                         guint64     address,
+                         gsize       size,
+                         GError    **error)
+{
+  return check_address ("gpu_buffer_read_address", address, size, error)
+         && gpu_buffer_read (buffer, stream, offset, (gpointer) (guintptr) address, size, NULL,
+                             error);
+}
+
+/**
+ * gpu_buffer_write_address:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @address: address of memory of @size bytes
+ * @size: how much, in bytes
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_write() does, for languages that know the address of their memory as a
+ * number.
+ *
+ * Returns: as gpu_buffer_write(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write_address (GpuBuffer  *buffer,
+                          GpuStream  *stream,
+                          gsize       offset,
+                          guint64     address,
+                          gsize       size,
+                          GError    **error)
+{
+  return check_address ("gpu_buffer_write_address", address, size, error)
+         && gpu_buffer_write (buffer, stream, offset, (gconstpointer) (guintptr) address, size,
+                              NULL, error);
+}
+
+/**
+ * gpu_buffer_read_bytes:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Reads @buffer into new memory of the host and waits for it (OpenCL: clEnqueueReadBuffer,
+ * clWaitForEvents).
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_bytes(), of
+ *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_buffer_read_bytes (GpuBuffer     *buffer,
+                       GpuStream     *stream,
+                       gsize          offset,
+                       gsize          size,
+                       GCancellable  *cancellable,
+                       GError       **error)
+{
+  const char *function = "gpu_buffer_read_bytes";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuFence) fence = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  if (timeline == NULL
+      || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read (timeline, function, memory, offset, data, size, bytes,
+                              cancellable == NULL ? &fence : NULL, error)
+      || !wait_for_fence (timeline, fence, function, error)
+      || (cancellable != NULL && !wait_for_all (timeline, function, cancellable, error)))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_buffer_read_bytes_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are there
+ * @user_data: for @callback
+ *
+ * Reads like gpu_buffer_read_bytes() without blocking. @callback is called in the thread-default
+ * main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
+                             GpuStream           *stream,
+                             gsize                offset,
+                             gsize                size,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  const char *function = "gpu_buffer_read_bytes_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+  gpointer data;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = begin_task (buffer, stream, function, gpu_buffer_read_bytes_async, cancellable, callback,
+                     user_data, &timeline, &error);
+
+  if (timeline != NULL
+      && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
+      && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
+    _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                        &error);
+
+  end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref, error);
+}
+
+/**
+ * gpu_buffer_read_bytes_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_read_bytes_async().
+ *
+ * Returns: (transfer full): as gpu_buffer_read_bytes()
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
+                              GAsyncResult  *result,
+                              GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_write_bytes:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents).
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write_bytes (GpuBuffer     *buffer,
+                        GpuStream     *stream,
+                        gsize          offset,
+                        GBytes        *bytes,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  const char *function = "gpu_buffer_write_bytes";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuFence) fence = NULL;
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  data = g_bytes_get_data (bytes, &size);
+
+  return timeline != NULL
+         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
+                                 bytes, cancellable == NULL ? &fence : NULL, error)
+         && wait_for_fence (timeline, fence, function, error)
+         && (cancellable == NULL || wait_for_all (timeline, function, cancellable, error));
+}
+
+/**
+ * gpu_buffer_write_bytes_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are written
+ * @user_data: for @callback
+ *
+ * Writes like gpu_buffer_write_bytes() without blocking. @callback is called in the
+ * thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
+                              GpuStream           *stream,
+                              gsize                offset,
+                              GBytes              *bytes,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  const char *function = "gpu_buffer_write_bytes_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+  gconstpointer data;
+  gsize size;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+  g_return_if_fail (bytes != NULL);
+
+  task = begin_task (buffer, stream, function, gpu_buffer_write_bytes_async, cancellable,
+                     callback, user_data, &timeline, &error);
+  data = g_bytes_get_data (bytes, &size);
+
+  if (timeline != NULL)
+    _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                         &error);
+
+  end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_write_bytes_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_write_bytes_async().
+ *
+ * Returns: as gpu_buffer_write_bytes()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
+                               GAsyncResult  *result,
+                               GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_fill:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes, a multiple of @pattern_size
+ * @pattern: (array length=pattern_size): what to repeat
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Fills @buffer with a pattern and waits for it, see gpu_stream_fill().
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_fill (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 gsize          size,
+                 const guint8  *pattern,
+                 gsize          pattern_size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_fill";
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
+                                pattern_size, error)
+         && wait_for_all (timeline, function, cancellable, error);
+}
+
+/**
+ * gpu_buffer_fill_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes, a multiple of @pattern_size
+ * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the buffer is filled
+ * @user_data: for @callback
+ *
+ * Fills like gpu_buffer_fill() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_fill_async (GpuBuffer           *buffer,
+                       GpuStream           *stream,
+                       gsize                offset,
+                       gsize                size,
+                       const guint8        *pattern,
+                       gsize                pattern_size,
+                       GCancellable        *cancellable,
+                       GAsyncReadyCallback  callback,
+                       gpointer             user_data)
+{
+  const char *function = "gpu_buffer_fill_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = begin_task (buffer, stream, function, gpu_buffer_fill_async, cancellable, callback,
+                     user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
+                        pattern_size, &error);
+
+  end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_fill_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_fill_async().
+ *
+ * Returns: as gpu_buffer_fill()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_fill_finish (GpuBuffer     *buffer,
+                        GAsyncResult  *result,
+                        GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_copy:
+ * @buffer: where to write
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @source: where to read
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Copies from @source to @buffer and waits for it, see gpu_stream_copy().
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_copy (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 GpuBuffer     *source,
+                 gsize          source_offset,
+                 gsize          size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_copy";
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (GPU_IS_BUFFER (source), FALSE);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset,
+                                GPU_MEMORY (source), source_offset, size, NULL, error)
+         && wait_for_all (timeline, function, cancellable, error);
+}
+
+/**
+ * gpu_buffer_copy_async:
+ * @buffer: where to write
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @source: where to read
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the copy is done
+ * @user_data: for @callback
+ *
+ * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_copy_async (GpuBuffer           *buffer,
+                       GpuStream           *stream,
+                       gsize                offset,
+                       GpuBuffer           *source,
+                       gsize                source_offset,
+                       gsize                size,
+                       GCancellable        *cancellable,
+                       GAsyncReadyCallback  callback,
+                       gpointer             user_data)
+{
+  const char *function = "gpu_buffer_copy_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+  g_return_if_fail (GPU_IS_BUFFER (source));
+
+  task = begin_task (buffer, stream, function, gpu_buffer_copy_async, cancellable, callback,
+                     user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
+                        source_offset, size, NULL, &error);
+
+  end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_copy_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_copy_async().
+ *
+ * Returns: as gpu_buffer_copy()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_copy_finish (GpuBuffer     *buffer,
+                        GAsyncResult  *result,
+                        GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_map:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @offset: where the range begins, in bytes
+ * @size: size of the range in bytes, not 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Maps a range of @buffer and waits until it may be touched, see gpu_stream_map().
+ *
+ * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map(), of the
+ *   work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_buffer_map (GpuBuffer     *buffer,
+                GpuStream     *stream,
+                GpuMapFlags    flags,
+                gsize          offset,
+                gsize          size,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  const char *function = "gpu_buffer_map";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  timeline = get_timeline (buffer, stream, function, cancellable, error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+                               error);
+
+  if (mapping == NULL || !wait_for_all (timeline, function, cancellable, error))
+    return NULL;
+
+  return g_steal_pointer (&mapping);
+}
+
+/**
+ * gpu_buffer_map_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @offset: where the range begins, in bytes
+ * @size: size of the range in bytes, not 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the range may be touched
+ * @user_data: for @callback
+ *
+ * Maps like gpu_buffer_map() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_map_async (GpuBuffer           *buffer,
+                      GpuStream           *stream,
+                      GpuMapFlags          flags,
+                      gsize                offset,
+                      gsize                size,
+                      GCancellable        *cancellable,
+                      GAsyncReadyCallback  callback,
+                      gpointer             user_data)
+{
+  const char *function = "gpu_buffer_map_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GpuMapping *mapping = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = begin_task (buffer, stream, function, gpu_buffer_map_async, cancellable, callback,
+                     user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+                                 &error);
+
+  end_task (task, timeline, mapping, g_object_unref, error);
+}
+
+/**
+ * gpu_buffer_map_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_map_async().
+ *
+ * Returns: (transfer full): as gpu_buffer_map()
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_buffer_map_finish (GpuBuffer     *buffer,
+                       GAsyncResult  *result,
+                       GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

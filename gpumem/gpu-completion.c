@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waiting for points: by the thread that calls, or by jobs on behalf of whoever asked to be told.
+ *
+ * A job sleeps in the driver's own wait for one fence, retires what it covers and goes on to the
+ * next fence that somebody needs, so a stream costs a thread only while somebody listens to it.
+ * No callback of a driver is involved: some drivers never call back when work fails.
+ */
+#include "config.h"
+
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-latch-private.h"
+#include "gpumem/gpu-timeline-private.h"
+
+static void job (gpointer data,
+                 gpointer user_data);
+
+static GThreadPool *
+get_pool (void)
+{
+  static GThreadPool *pool;
+
+  if (g_once_init_enter (&pool))
+    {
+      GThreadPool *new_pool = g_thread_pool_new (job, NULL, -1, FALSE, NULL);
+
+      g_once_init_leave (&pool, new_pool);
+    }
+
+  return pool;
+}
+
+static void
+start_job_locked (GpuTimeline *timeline)
+{
+  g_thread_pool_push (get_pool (), _gpu_timeline_ref (timeline), NULL);
+}
+
+static gboolean
+job_waits_for_locked (GpuTimeline *timeline,
+                      guint64      seq)
+{
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) <= seq)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
+ * one could be recorded. */
+static gboolean
+job_begin (GpuTimeline  *timeline,
+           guint64      *seq,
+           GpuFence    **fence)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  g_autoptr (GError) error = NULL;
+
+  *seq = _gpu_timeline_get_needed_locked (timeline);
+
+  if (*seq == 0)
+    return FALSE;
+
+  *fence = _gpu_timeline_get_fence_locked (timeline, *seq, &error);
+  *seq = *fence != NULL ? (*fence)->seq : timeline->submitted;
+
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) == *seq)
+        {
+          g_clear_pointer (fence, _gpu_fence_unref);
+          return FALSE;
+        }
+    }
+
+  g_array_append_val (timeline->jobs, *seq);
+
+  return TRUE;
+}
+
+static void
+job_end (GpuTimeline *timeline,
+         guint64      seq)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) == seq)
+        {
+          g_array_remove_index_fast (timeline->jobs, i);
+          return;
+        }
+    }
+}
+
+static void
+job (gpointer data,
+     gpointer user_data)
+{
+  g_autoptr (GpuTimeline) timeline = data;
+  const GpuBackend *backend = timeline->context->backend;
+  g_autoptr (GpuFence) fence = NULL;
+  guint64 seq;
+
+  while (job_begin (timeline, &seq, &fence))
+    {
+      g_autoptr (GError) failure = NULL;
+
+      if (fence != NULL)
+        backend->event->wait (fence->event, &failure);
+      else
+        backend->stream->finish (timeline->stream, &failure);
+
+      job_end (timeline, seq);
+      _gpu_timeline_retire (timeline, seq, failure);
+      g_clear_pointer (&fence, _gpu_fence_unref);
+    }
+}
+
+gboolean
+_gpu_timeline_wait_fence (GpuTimeline  *timeline,
+                          GpuFence     *fence,
+                          GError      **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  timeline->context->backend->event->wait (fence->event, &failure);
+  _gpu_timeline_retire (timeline, fence->seq, failure);
+
+  if (!_gpu_timeline_check (timeline, fence->seq, error))
+    return FALSE;
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+gboolean
+_gpu_timeline_wait (GpuTimeline  *timeline,
+                    guint64       seq,
+                    GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (!_gpu_timeline_get_fence (timeline, seq, &fence, error))
+    return FALSE;
+
+  if (fence != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+
+      timeline->context->backend->event->wait (fence->event, &failure);
+      _gpu_timeline_retire (timeline, fence->seq, failure);
+    }
+
+  return _gpu_timeline_check (timeline, seq, error);
+}
+
+gboolean
+_gpu_timeline_wait_until (GpuTimeline   *timeline,
+                          guint64        seq,
+                          gint64         deadline,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  g_autoptr (GpuLatch) latch = NULL;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return FALSE;
+
+  if (deadline < 0 && cancellable == NULL)
+    return _gpu_timeline_wait (timeline, seq, error);
+
+  latch = _gpu_latch_new ();
+
+  if (!_gpu_timeline_notify (timeline, seq, _gpu_latch_open, _gpu_latch_ref (latch), error))
+    {
+      _gpu_latch_unref (latch);
+      return FALSE;
+    }
+
+  return _gpu_latch_wait (latch, deadline, cancellable, error);
+}
+
+GpuEventStatus
+_gpu_timeline_query (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (!_gpu_timeline_get_fence (timeline, seq, &fence, error))
+    return GPU_EVENT_STATUS_PENDING;
+
+  if (fence != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+      GpuEventStatus status;
+
+      status = timeline->context->backend->event->query (fence->event, &failure);
+
+      if (status == GPU_EVENT_STATUS_PENDING)
+        return status;
+
+      _gpu_timeline_retire (timeline, fence->seq, failure);
+    }
+
+  return _gpu_timeline_check (timeline, seq, error) ? GPU_EVENT_STATUS_COMPLETE
+                                                    : GPU_EVENT_STATUS_FAILED;
+}
+
+gboolean
+_gpu_timeline_notify (GpuTimeline    *timeline,
+                      guint64         seq,
+                      GpuWaiterFunc   func,
+                      gpointer        data,
+                      GError        **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  g_mutex_lock (&timeline->lock);
+
+  if (timeline->completed < seq)
+    {
+      g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+      if (fence != NULL)
+        {
+          _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
+
+          if (!job_waits_for_locked (timeline, fence->seq))
+            start_job_locked (timeline);
+        }
+
+      g_mutex_unlock (&timeline->lock);
+
+      return fence != NULL;
+    }
+
+  g_mutex_unlock (&timeline->lock);
+  _gpu_timeline_check (timeline, seq, &failure);
+  func (data, failure);
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_reap_locked (GpuTimeline *timeline)
+{
+  gboolean pending = timeline->reap > timeline->completed;
+
+  timeline->reap = timeline->submitted;
+
+  if (!pending && timeline->reap > timeline->completed)
+    start_job_locked (timeline);
+}
+
+void
+_gpu_timeline_reap (GpuTimeline *timeline)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  _gpu_timeline_reap_locked (timeline);
+}
+
+void
+_gpu_timeline_park (GpuTimeline    *timeline,
+                    gpointer        object,
+                    GDestroyNotify  release)
+{
+  g_mutex_lock (&timeline->lock);
+
+  if (timeline->completed == timeline->submitted)
+    {
+      g_mutex_unlock (&timeline->lock);
+      release (object);
+      return;
+    }
+
+  _gpu_timeline_keep_locked (timeline, object, release, 0);
+  _gpu_timeline_reap_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* The keys of GPUMEM_DEBUG. */
+typedef enum
+{
+  GPU_DEBUG_ERRORS     = 1 << 0,    /* every error of a driver */
+  GPU_DEBUG_HAZARDS    = 1 << 1,    /* waits put between streams */
+  GPU_DEBUG_COMPLETION = 1 << 2,    /* points reached, work let go */
+  GPU_DEBUG_CACHE      = 1 << 3,    /* the program cache */
+  GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that had to block or to be staged */
+  GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end dawdles before each operation */
+  GPU_DEBUG_BUILD      = 1 << 6,    /* logs of programs */
+  GPU_DEBUG_DEVICES    = 1 << 7     /* devices found and back ends passed over */
+} GpuDebugFlags;
+
+/* Kinds of objects, and of the private cores behind them, that are counted while they live. */
+typedef enum
+{
+  GPU_LIVE_CONTEXT,
+  GPU_LIVE_STREAM,
+  GPU_LIVE_EVENT,
+  GPU_LIVE_BUFFER,
+  GPU_LIVE_MAPPING,
+  GPU_LIVE_PROGRAM,
+  GPU_LIVE_KERNEL,
+  GPU_LIVE_STORAGE,
+  GPU_LIVE_TIMELINE,
+  GPU_LIVE_FENCE,
+  GPU_LIVE_NATIVE_CONTEXT,
+  GPU_LIVE_PROGRAM_CODE,
+  GPU_LIVE_KERNEL_CODE,
+  GPU_LIVE_ARGUMENTS,
+  GPU_LIVE_N
+} GpuLiveKind;
+
+gboolean _gpu_debug_has   (GpuDebugFlags  flags);
+/* Prints a line on the standard error if one of @flags is set. */
+void     _gpu_debug_print (GpuDebugFlags  flags,
+                           const char    *format,
+                           ...) G_GNUC_PRINTF (2, 3);
+
+void     _gpu_live_add    (GpuLiveKind    kind,
+                           int            delta);
+
+G_END_DECLS

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#if !defined (__GPUMEM_INSIDE__) && !defined (GPUMEM_COMPILATION)
+#error "Only <gpumem/gpumem.h> can be included directly."
+#endif
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/**
+ * GpuDeviceType:
+ * @GPU_DEVICE_TYPE_HOST: the host itself: plain memory, streams on threads
+ * @GPU_DEVICE_TYPE_CPU: a CPU behind a driver, such as PoCL
+ * @GPU_DEVICE_TYPE_GPU: a graphics processor
+ * @GPU_DEVICE_TYPE_ACCELERATOR: any other accelerator
+ *
+ * What kind of processor a device is.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_DEVICE_TYPE_HOST,
+  GPU_DEVICE_TYPE_CPU,
+  GPU_DEVICE_TYPE_GPU,
+  GPU_DEVICE_TYPE_ACCELERATOR
+} GpuDeviceType;
+
+/**
+ * GpuCapabilities:
+ * @GPU_CAPABILITIES_NONE: nothing beyond buffers and copies
+ * @GPU_CAPABILITIES_SOURCE: programs build from source
+ * @GPU_CAPABILITIES_BINARY: programs load from the device's own binaries
+ * @GPU_CAPABILITIES_IL: programs load from SPIR-V
+ * @GPU_CAPABILITIES_OUT_OF_ORDER: streams may run their work in any order
+ * @GPU_CAPABILITIES_PROFILING: streams can time their work
+ * @GPU_CAPABILITIES_PRIORITY: streams can have a priority
+ * @GPU_CAPABILITIES_USER_EVENTS: events that the program completes itself
+ * @GPU_CAPABILITIES_MAP: buffers can be mapped
+ * @GPU_CAPABILITIES_SUB_BUFFERS: the driver makes slices with a handle of their own
+ * @GPU_CAPABILITIES_HOST_POINTER: buffers can use memory of the host in place
+ * @GPU_CAPABILITIES_ARGUMENT_INFO: kernels describe their arguments
+ * @GPU_CAPABILITIES_FP16: kernels can compute with half precision
+ * @GPU_CAPABILITIES_FP64: kernels can compute with double precision
+ * @GPU_CAPABILITIES_IMAGES: images
+ * @GPU_CAPABILITIES_SVM_COARSE: coarse grain shared virtual memory
+ * @GPU_CAPABILITIES_SVM_FINE: fine grain shared virtual memory
+ * @GPU_CAPABILITIES_SVM_SYSTEM: kernels can use any memory of the host
+ * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations reach across host and device
+ * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: a grid need not be a multiple of its block
+ * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in the memory of the host
+ *
+ * What a device, through its driver, can do.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_CAPABILITIES_NONE               = 0,
+  GPU_CAPABILITIES_SOURCE             = 1 << 0,
+  GPU_CAPABILITIES_BINARY             = 1 << 1,
+  GPU_CAPABILITIES_IL                 = 1 << 2,
+  GPU_CAPABILITIES_OUT_OF_ORDER       = 1 << 3,
+  GPU_CAPABILITIES_PROFILING          = 1 << 4,
+  GPU_CAPABILITIES_PRIORITY           = 1 << 5,
+  GPU_CAPABILITIES_USER_EVENTS        = 1 << 6,
+  GPU_CAPABILITIES_MAP                = 1 << 7,
+  GPU_CAPABILITIES_SUB_BUFFERS        = 1 << 8,
+  GPU_CAPABILITIES_HOST_POINTER       = 1 << 9,
+  GPU_CAPABILITIES_ARGUMENT_INFO      = 1 << 10,
+  GPU_CAPABILITIES_FP16               = 1 << 11,
+  GPU_CAPABILITIES_FP64               = 1 << 12,
+  GPU_CAPABILITIES_IMAGES             = 1 << 13,
+  GPU_CAPABILITIES_SVM_COARSE         = 1 << 14,
+  GPU_CAPABILITIES_SVM_FINE           = 1 << 15,
+  GPU_CAPABILITIES_SVM_SYSTEM         = 1 << 16,
+  GPU_CAPABILITIES_SVM_ATOMICS        = 1 << 17,
+  GPU_CAPABILITIES_NON_UNIFORM_GROUPS = 1 << 18,
+  GPU_CAPABILITIES_HOST_MEMORY        = 1 << 19
+} GpuCapabilities;
+
+/**
+ * GpuMemoryFlags:
+ * @GPU_MEMORY_NONE: kernels read and write, the host reads and writes, uses are tracked
+ * @GPU_MEMORY_READ_ONLY: kernels only read
+ * @GPU_MEMORY_WRITE_ONLY: kernels only write
+ * @GPU_MEMORY_HOST_READ_ONLY: the host only reads
+ * @GPU_MEMORY_HOST_WRITE_ONLY: the host only writes
+ * @GPU_MEMORY_HOST_NO_ACCESS: the host neither reads nor writes
+ * @GPU_MEMORY_ALLOC_HOST: placed where host and device both reach it fast
+ * @GPU_MEMORY_UNTRACKED: the program orders uses on several streams itself
+ *
+ * How memory will be used. The flags of kernels exclude each other, and so do the flags of the
+ * host.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MEMORY_NONE            = 0,
+  GPU_MEMORY_READ_ONLY       = 1 << 0,
+  GPU_MEMORY_WRITE_ONLY      = 1 << 1,
+  GPU_MEMORY_HOST_READ_ONLY  = 1 << 2,
+  GPU_MEMORY_HOST_WRITE_ONLY = 1 << 3,
+  GPU_MEMORY_HOST_NO_ACCESS  = 1 << 4,
+  GPU_MEMORY_ALLOC_HOST      = 1 << 5,
+  GPU_MEMORY_UNTRACKED       = 1 << 6
+} GpuMemoryFlags;
+
+/**
+ * GpuWrapMode:
+ * @GPU_WRAP_MODE_BORROW: the handle stays with its owner; where the driver counts references we
+ *   take one of our own
+ * @GPU_WRAP_MODE_ADOPT: the object takes the reference over and frees it
+ *
+ * Who owns a native handle that is wrapped.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_WRAP_MODE_BORROW,
+  GPU_WRAP_MODE_ADOPT
+} GpuWrapMode;
+
+/**
+ * GpuStreamFlags:
+ * @GPU_STREAM_FLAGS_NONE: work runs in order, untimed
+ * @GPU_STREAM_FLAGS_OUT_OF_ORDER: work on unrelated memory may run in any order
+ * @GPU_STREAM_FLAGS_PROFILING: every operation is timed
+ * @GPU_STREAM_FLAGS_NON_BLOCKING: never waits for a legacy default stream (CUDA)
+ *
+ * How a stream behaves.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_STREAM_FLAGS_NONE         = 0,
+  GPU_STREAM_FLAGS_OUT_OF_ORDER = 1 << 0,
+  GPU_STREAM_FLAGS_PROFILING    = 1 << 1,
+  GPU_STREAM_FLAGS_NON_BLOCKING = 1 << 2
+} GpuStreamFlags;
+
+/**
+ * GpuEventFlags:
+ * @GPU_EVENT_FLAGS_NONE: the driver is asked for nothing until somebody waits
+ * @GPU_EVENT_FLAGS_TIMING: the time of the point is taken
+ * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep, they never spin
+ * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process
+ *
+ * What an event is for.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_EVENT_FLAGS_NONE          = 0,
+  GPU_EVENT_FLAGS_TIMING        = 1 << 0,
+  GPU_EVENT_FLAGS_BLOCKING_SYNC = 1 << 1,
+  GPU_EVENT_FLAGS_INTERPROCESS  = 1 << 2
+} GpuEventFlags;
+
+/**
+ * GpuEventStatus:
+ * @GPU_EVENT_STATUS_PENDING: not yet reached
+ * @GPU_EVENT_STATUS_COMPLETE: all the work before it is done
+ * @GPU_EVENT_STATUS_FAILED: some of the work before it failed
+ *
+ * Where an event stands.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_EVENT_STATUS_PENDING,
+  GPU_EVENT_STATUS_COMPLETE,
+  GPU_EVENT_STATUS_FAILED
+} GpuEventStatus;
+
+/**
+ * GpuProfilingPoint:
+ * @GPU_PROFILING_POINT_QUEUED: enqueued by the program
+ * @GPU_PROFILING_POINT_SUBMITTED: handed to the device
+ * @GPU_PROFILING_POINT_STARTED: began to run
+ * @GPU_PROFILING_POINT_ENDED: finished
+ *
+ * A moment in the life of an operation on a profiling stream.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_PROFILING_POINT_QUEUED,
+  GPU_PROFILING_POINT_SUBMITTED,
+  GPU_PROFILING_POINT_STARTED,
+  GPU_PROFILING_POINT_ENDED
+} GpuProfilingPoint;
+
+/**
+ * GpuMapFlags:
+ * @GPU_MAP_FLAGS_NONE: the same as @GPU_MAP_FLAGS_READ and @GPU_MAP_FLAGS_WRITE together
+ * @GPU_MAP_FLAGS_READ: the host reads the mapping
+ * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; what it leaves alone is kept
+ * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping; nothing is read first
+ *
+ * What the host does with a mapping.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MAP_FLAGS_NONE             = 0,
+  GPU_MAP_FLAGS_READ             = 1 << 0,
+  GPU_MAP_FLAGS_WRITE            = 1 << 1,
+  GPU_MAP_FLAGS_WRITE_INVALIDATE = 1 << 2
+} GpuMapFlags;
+
+/**
+ * GpuMigrateFlags:
+ * @GPU_MIGRATE_FLAGS_NONE: to the device of the stream
+ * @GPU_MIGRATE_FLAGS_HOST: to the host
+ * @GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED: the content need not travel
+ *
+ * Where memory migrates and with what.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MIGRATE_FLAGS_NONE              = 0,
+  GPU_MIGRATE_FLAGS_HOST              = 1 << 0,
+  GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED = 1 << 1
+} GpuMigrateFlags;
+
+/**
+ * GpuMemoryInfoSource:
+ * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver told both figures
+ * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension told the free memory
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what this process holds through this library
+ * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system told
+ *
+ * Where a figure of free memory comes from.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MEMORY_INFO_SOURCE_DRIVER,
+  GPU_MEMORY_INFO_SOURCE_EXTENSION,
+  GPU_MEMORY_INFO_SOURCE_ACCOUNTING,
+  GPU_MEMORY_INFO_SOURCE_SYSTEM
+} GpuMemoryInfoSource;
+
+/**
+ * GpuLimit:
+ * @GPU_LIMIT_STACK_SIZE: bytes of stack of one work-item
+ * @GPU_LIMIT_PRINTF_FIFO_SIZE: bytes of the buffer behind printf in kernels
+ * @GPU_LIMIT_MALLOC_HEAP_SIZE: bytes of the heap behind malloc in kernels
+ *
+ * A limit of a context.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_LIMIT_STACK_SIZE,
+  GPU_LIMIT_PRINTF_FIFO_SIZE,
+  GPU_LIMIT_MALLOC_HEAP_SIZE
+} GpuLimit;
+
+/**
+ * GpuProgramFlags:
+ * @GPU_PROGRAM_FLAGS_NONE: built binaries are kept on disk and used again
+ * @GPU_PROGRAM_FLAGS_NO_CACHE: always built anew, never stored
+ *
+ * How a program is built.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_PROGRAM_FLAGS_NONE     = 0,
+  GPU_PROGRAM_FLAGS_NO_CACHE = 1 << 0
+} GpuProgramFlags;
+
+/**
+ * GpuArgumentKind:
+ * @GPU_ARGUMENT_KIND_UNKNOWN: the driver does not tell
+ * @GPU_ARGUMENT_KIND_MEMORY: memory of the device
+ * @GPU_ARGUMENT_KIND_LOCAL: memory of a work-group, given by its size
+ * @GPU_ARGUMENT_KIND_VALUE: a value, copied at the launch
+ * @GPU_ARGUMENT_KIND_IMAGE: an image
+ * @GPU_ARGUMENT_KIND_SAMPLER: a sampler
+ *
+ * What a kernel takes as an argument.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_ARGUMENT_KIND_UNKNOWN,
+  GPU_ARGUMENT_KIND_MEMORY,
+  GPU_ARGUMENT_KIND_LOCAL,
+  GPU_ARGUMENT_KIND_VALUE,
+  GPU_ARGUMENT_KIND_IMAGE,
+  GPU_ARGUMENT_KIND_SAMPLER
+} GpuArgumentKind;
+
+G_END_DECLS

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <gpumem/gpumem.h>
+
+/**
+ * SECTION:gpu-geometry
+ * @title: Sizes and layouts
+ * @short_description: regions of memory, grids of work-items
+ *
+ * #GpuExtent is a size in up to three dimensions, #GpuLayout says where such a region lies in
+ * linear memory. Both are plain structures: a C program puts them on its stack and fills them in,
+ *
+ * |[<!-- language="C" -->
+ * GpuExtent grid = { 1920, 1080, 1 };
+ * ]|
+ *
+ * and the functions here serve languages that want them on the heap. A height or depth of 0 is
+ * never taken for 1.
+ */
+
+G_DEFINE_BOXED_TYPE (GpuExtent, gpu_extent, gpu_extent_copy, gpu_extent_free)
+G_DEFINE_BOXED_TYPE (GpuLayout, gpu_layout, gpu_layout_copy, gpu_layout_free)
+
+/**
+ * gpu_extent_new:
+ * @width: bytes of a row, or work-items along the first dimension
+ * @height: rows, or work-items along the second dimension
+ * @depth: slices, or work-items along the third dimension
+ *
+ * Makes a size.
+ *
+ * Returns: (transfer full): a new #GpuExtent
+ *
+ * Since: 0.1
+ */
+GpuExtent *
+gpu_extent_new (gsize width,
+                gsize height,
+                gsize depth)
+{
+  GpuExtent *extent = g_new (GpuExtent, 1);
+
+  extent->width = width;
+  extent->height = height;
+  extent->depth = depth;
+
+  return extent;
+}
+
+/**
+ * gpu_extent_copy:
+ * @extent: a #GpuExtent
+ *
+ * Copies a size.
+ *
+ * Returns: (transfer full): a new #GpuExtent, equal to @extent
+ *
+ * Since: 0.1
+ */
+GpuExtent *
+gpu_extent_copy (const GpuExtent *extent)
+{
+  g_return_val_if_fail (extent != NULL, NULL);
+
+  return g_memdup2 (extent, sizeof *extent);
+}
+
+/**
+ * gpu_extent_free:
+ * @extent: (transfer full) (nullable): a #GpuExtent
+ *
+ * Frees a size that gpu_extent_new() or gpu_extent_copy() made.
+ *
+ * Since: 0.1
+ */
+void
+gpu_extent_free (GpuExtent *extent)
+{
+  g_free (extent);
+}
+
+/**
+ * gpu_extent_equal:
+ * @a: a #GpuExtent
+ * @b: another
+ *
+ * Compares two sizes.
+ *
+ * Returns: whether all three dimensions are the same
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_extent_equal (const GpuExtent *a,
+                  const GpuExtent *b)
+{
+  g_return_val_if_fail (a != NULL, FALSE);
+  g_return_val_if_fail (b != NULL, FALSE);
+
+  return a->width == b->width && a->height == b->height && a->depth == b->depth;
+}
+
+/**
+ * gpu_layout_new:
+ * @x: first byte within a row
+ * @y: first row
+ * @z: first slice
+ * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly
+ *
+ * Makes a layout.
+ *
+ * Returns: (transfer full): a new #GpuLayout
+ *
+ * Since: 0.1
+ */
+GpuLayout *
+gpu_layout_new (gsize x,
+                gsize y,
+                gsize z,
+                gsize row_pitch,
+                gsize slice_pitch)
+{
+  GpuLayout *layout = g_new (GpuLayout, 1);
+
+  layout->x = x;
+  layout->y = y;
+  layout->z = z;
+  layout->row_pitch = row_pitch;
+  layout->slice_pitch = slice_pitch;
+
+  return layout;
+}
+
+/**
+ * gpu_layout_copy:
+ * @layout: a #GpuLayout
+ *
+ * Copies a layout.
+ *
+ * Returns: (transfer full): a new #GpuLayout, equal to @layout
+ *
+ * Since: 0.1
+ */
+GpuLayout *
+gpu_layout_copy (const GpuLayout *layout)
+{
+  g_return_val_if_fail (layout != NULL, NULL);
+
+  return g_memdup2 (layout, sizeof *layout);
+}
+
+/**
+ * gpu_layout_free:
+ * @layout: (transfer full) (nullable): a #GpuLayout
+ *
+ * Frees a layout that gpu_layout_new() or gpu_layout_copy() made.
+ *
+ * Since: 0.1
+ */
+void
+gpu_layout_free (GpuLayout *layout)
+{
+  g_free (layout);
+}

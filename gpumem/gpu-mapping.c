@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-mapping
+ * @title: GpuMapping
+ * @short_description: memory of a device in the address space of the host
+ *
+ * A mapping lets the host read or write a range of memory in place. It ends with
+ * gpu_mapping_unmap(), or when the mapping and all bytes made from it are gone; the memory is
+ * unmapped on the stream that mapped it. While a range is mapped, work that would clash with it
+ * is refused with %GPU_ERROR_BUSY.
+ *
+ * All methods may be called from any thread.
+ */
+
+/* What is mapped, shared by the mapping and the bytes made from it. The last one unmaps. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  GpuTimeline     *timeline;
+  GpuStorage      *storage;         /* a user of it */
+  gpointer         data;            /* atomic; NULL once unmapped */
+  gsize            offset;          /* within the root */
+  gsize            size;
+  gboolean         write;
+} MappedRange;
+
+/**
+ * GpuMapping:
+ *
+ * A mapped range of memory.
+ *
+ * Since: 0.1
+ */
+struct _GpuMapping
+{
+  GObject       parent_instance;
+
+  GpuMemory    *memory;
+  GpuMapFlags   flags;
+  MappedRange  *range;              /* NULL if never initialised */
+};
+
+enum
+{
+  PROP_0,
+  PROP_MEMORY,
+  PROP_FLAGS,
+  PROP_SIZE,
+  PROP_ADDRESS,
+  PROP_MAPPED,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (GpuMapping, gpu_mapping, G_TYPE_OBJECT)
+
+/* The stream op, with the locks of the root and of the timeline held. */
+static gboolean
+unmap_locked (MappedRange  *range,
+              gpointer      data,
+              GError      **error)
+{
+  GpuTimeline *timeline = range->timeline;
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
+  GpuNativeEvent *event = NULL;
+  GpuNativeEvent **wanted = _gpu_timeline_may_fail_locked (timeline) ? &event : NULL;
+  guint64 seq;
+
+  if (!ops->unmap (timeline->stream, range->storage->buffer, data, wanted, error))
+    return FALSE;
+
+  seq = _gpu_timeline_submit_locked (timeline);
+  _gpu_storage_set_use_locked (range->storage->root, timeline, seq, range->write);
+
+  if (event != NULL)
+    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+
+  return TRUE;
+}
+
+static gboolean
+range_unmap (MappedRange  *range,
+             GError      **error)
+{
+  GpuStorage *root = range->storage->root;
+  GpuTimeline *timeline = range->timeline;
+  gpointer data = g_atomic_pointer_get (&range->data);
+  g_autoptr (GError) failure = NULL;
+
+  if (data == NULL || !g_atomic_pointer_compare_and_exchange (&range->data, data, NULL))
+    return TRUE;
+
+  g_mutex_lock (&root->lock);
+  _gpu_timeline_lock (timeline);
+  unmap_locked (range, data, &failure);
+  _gpu_timeline_unlock (timeline);
+  g_mutex_unlock (&root->lock);
+
+  _gpu_storage_unmap (root, range->offset, range->size, range->write);
+
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+static void
+range_unref (gpointer data)
+{
+  MappedRange *range = data;
+
+  if (!g_atomic_ref_count_dec (&range->refs))
+    return;
+
+  range_unmap (range, NULL);
+  _gpu_storage_unuse (range->storage);
+  _gpu_storage_unref (range->storage);
+  _gpu_timeline_unref (range->timeline);
+  g_free (range);
+}
+
+static MappedRange *
+range_new (GpuTimeline *timeline,
+           GpuStorage  *storage,
+           gsize        offset,
+           gsize        size,
+           gboolean     write)
+{
+  MappedRange *range = g_new0 (MappedRange, 1);
+
+  g_atomic_ref_count_init (&range->refs);
+  range->timeline = _gpu_timeline_ref (timeline);
+  range->storage = _gpu_storage_ref (storage);
+  range->offset = storage->offset + offset;
+  range->size = size;
+  range->write = write;
+
+  return range;
+}
+
+static void
+gpu_mapping_get_property (GObject    *object,
+                          guint       id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  GpuMapping *mapping = GPU_MAPPING (object);
+
+  switch (id)
+    {
+    case PROP_MEMORY:
+      g_value_set_object (value, mapping->memory);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, mapping->flags);
+      break;
+    case PROP_SIZE:
+      g_value_set_uint64 (value, gpu_mapping_get_size (mapping));
+      break;
+    case PROP_ADDRESS:
+      g_value_set_uint64 (value, gpu_mapping_get_address (mapping));
+      break;
+    case PROP_MAPPED:
+      g_value_set_boolean (value, gpu_mapping_is_mapped (mapping));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_mapping_finalize (GObject *object)
+{
+  GpuMapping *mapping = GPU_MAPPING (object);
+
+  g_clear_pointer (&mapping->range, range_unref);
+  g_clear_object (&mapping->memory);
+  _gpu_live_add (GPU_LIVE_MAPPING, -1);
+
+  G_OBJECT_CLASS (gpu_mapping_parent_class)->finalize (object);
+}
+
+static void
+gpu_mapping_class_init (GpuMappingClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  object_class->get_property = gpu_mapping_get_property;
+  object_class->finalize = gpu_mapping_finalize;
+
+  /**
+   * GpuMapping:memory:
+   *
+   * The memory that is mapped.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MEMORY] = g_param_spec_object ("memory", NULL, NULL, GPU_TYPE_MEMORY, flags);
+  /**
+   * GpuMapping:flags:
+   *
+   * What the host does with the mapping.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MAP_FLAGS,
+                                          GPU_MAP_FLAGS_NONE, flags);
+  /**
+   * GpuMapping:size:
+   *
+   * Size of the mapped range in bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SIZE] = g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuMapping:address:
+   *
+   * Where the range is mapped, 0 once it is unmapped.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ADDRESS] = g_param_spec_uint64 ("address", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuMapping:mapped:
+   *
+   * Whether the range is still mapped.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MAPPED] = g_param_spec_boolean ("mapped", NULL, NULL, FALSE, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_mapping_init (GpuMapping *mapping)
+{
+  _gpu_live_add (GPU_LIVE_MAPPING, 1);
+}
+
+typedef struct
+{
+  GpuMemory   *memory;
+  GpuMapFlags  flags;
+  gsize        offset;
+  gsize        size;
+  gboolean     write;
+  MappedRange *range;
+} MapOperation;
+
+static gboolean
+run_map (gconstpointer     operation,
+         GpuNativeStream  *stream,
+         GpuNativeEvent  **event,
+         GError          **error)
+{
+  const MapOperation *map = operation;
+  MappedRange *range = map->range;
+
+  range->data = stream->backend->buffer->map (stream, range->storage->buffer, map->flags,
+                                              map->offset, map->size, event, error);
+
+  if (range->data == NULL)
+    return FALSE;
+
+  _gpu_storage_map_locked (range->storage->root, range->offset, range->size, range->write);
+
+  return TRUE;
+}
+
+static gboolean
+check_map (const char        *function,
+           GpuTimeline       *timeline,
+           const MapOperation *map,
+           GError           **error)
+{
+  const GpuMapFlags known = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE
+                            | GPU_MAP_FLAGS_WRITE_INVALIDATE;
+
+  if (timeline->context->backend->buffer->map == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the back end %s cannot map memory", function,
+                   timeline->context->backend->name);
+      return FALSE;
+    }
+
+  if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
+                                     && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the map flags 0x%x do not go together", function, map->flags);
+      return FALSE;
+    }
+
+  if (map->size == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: a mapping of 0 bytes at offset %" G_GSIZE_FORMAT, function, map->offset);
+      return FALSE;
+    }
+
+  return _gpu_memory_check_range (map->memory, function, "memory", map->offset, map->size, error)
+         && ((map->flags & GPU_MAP_FLAGS_READ) == 0
+             || _gpu_memory_check_host (map->memory, function, FALSE, error))
+         && (!map->write || _gpu_memory_check_host (map->memory, function, TRUE, error));
+}
+
+GpuMapping *
+_gpu_timeline_map (GpuTimeline  *timeline,
+                   const char   *function,
+                   GpuMemory    *memory,
+                   GpuMapFlags   flags,
+                   gsize         offset,
+                   gsize         size,
+                   GError      **error)
+{
+  MapOperation map = { memory, flags, offset, size, FALSE, NULL };
+  GpuAccess access = { memory, FALSE, offset, size };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_map, .operation = &map };
+  GpuMapping *mapping;
+
+  if (flags == GPU_MAP_FLAGS_NONE)
+    map.flags = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE;
+
+  map.write = access.write = map.flags != GPU_MAP_FLAGS_READ;
+
+  if (!check_map (function, timeline, &map, error)
+      || _gpu_memory_acquire (memory, function, error) == NULL)
+    return NULL;
+
+  map.range = range_new (timeline, memory->storage, offset, size, map.write);
+
+  if (!_gpu_submit (timeline, &submission, NULL, NULL, error))
+    {
+      range_unref (map.range);
+      return NULL;
+    }
+
+  mapping = g_object_new (GPU_TYPE_MAPPING, NULL);
+  mapping->memory = g_object_ref (memory);
+  mapping->flags = map.flags;
+  mapping->range = map.range;
+
+  return mapping;
+}
+
+/**
+ * gpu_stream_map:
+ * @stream: a #GpuStream
+ * @memory: memory of the stream's context
+ * @flags: what the host does with the mapping
+ * @offset: where the range begins, in bytes
+ * @size: size of the range in bytes, not 0
+ * @error: return location for an error
+ *
+ * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer). Does
+ * not block: the range may be touched once the point of this operation is reached, so wait with
+ * gpu_stream_synchronize() or an event before; gpu_buffer_map() waits itself.
+ *
+ * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
+ *   reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes with another
+ *   mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_stream_map (GpuStream    *stream,
+                GpuMemory    *memory,
+                GpuMapFlags   flags,
+                gsize         offset,
+                gsize         size,
+                GError      **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_map", error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  return _gpu_timeline_map (timeline, "gpu_stream_map", memory, flags, offset, size, error);
+}
+
+/**
+ * gpu_mapping_get_memory:
+ * @mapping: a #GpuMapping
+ *
+ * Gets the memory that is mapped.
+ *
+ * Returns: (transfer none): the memory
+ *
+ * Since: 0.1
+ */
+GpuMemory *
+gpu_mapping_get_memory (GpuMapping *mapping)
+{
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
+
+  return mapping->memory;
+}
+
+/**
+ * gpu_mapping_get_flags:
+ * @mapping: a #GpuMapping
+ *
+ * Gets what the host does with the mapping.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuMapFlags
+gpu_mapping_get_flags (GpuMapping *mapping)
+{
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), GPU_MAP_FLAGS_NONE);
+
+  return mapping->flags;
+}
+
+/**
+ * gpu_mapping_get_data: (skip)
+ * @mapping: a #GpuMapping
+ *
+ * Gets where the range is mapped. The pointer is good until @mapping is unmapped.
+ *
+ * Returns: (nullable): the first byte, or %NULL once it is unmapped
+ *
+ * Since: 0.1
+ */
+gpointer
+gpu_mapping_get_data (GpuMapping *mapping)
+{
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
+
+  return mapping->range != NULL ? g_atomic_pointer_get (&mapping->range->data) : NULL;
+}
+
+/**
+ * gpu_mapping_get_address:
+ * @mapping: a #GpuMapping
+ *
+ * Gets where the range is mapped, as a number for languages without pointers. The address is good
+ * until @mapping is unmapped.
+ *
+ * Returns: the address, 0 once it is unmapped
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_mapping_get_address (GpuMapping *mapping)
+{
+  return (guint64) (guintptr) gpu_mapping_get_data (mapping);
+}
+
+/**
+ * gpu_mapping_get_size:
+ * @mapping: a #GpuMapping
+ *
+ * Gets the size of the mapped range.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_mapping_get_size (GpuMapping *mapping)
+{
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), 0);
+
+  return mapping->range != NULL ? mapping->range->size : 0;
+}
+
+/**
+ * gpu_mapping_get_row_pitch:
+ * @mapping: a #GpuMapping
+ *
+ * Gets the distance of two rows in the mapped range: for a buffer that was made with
+ * gpu_buffer_new_pitched() its row pitch, for any other its size.
+ *
+ * Returns: the pitch in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_mapping_get_row_pitch (GpuMapping *mapping)
+{
+  gsize pitch = 0;
+
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), 0);
+
+  if (GPU_IS_BUFFER (mapping->memory))
+    pitch = gpu_buffer_get_row_pitch (GPU_BUFFER (mapping->memory));
+
+  return pitch != 0 ? pitch : gpu_mapping_get_size (mapping);
+}
+
+/**
+ * gpu_mapping_get_slice_pitch:
+ * @mapping: a #GpuMapping
+ *
+ * Gets the distance of two slices in the mapped range: for a buffer, which is one slice, the size
+ * of the range.
+ *
+ * Returns: the pitch in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_mapping_get_slice_pitch (GpuMapping *mapping)
+{
+  return gpu_mapping_get_size (mapping);
+}
+
+/**
+ * gpu_mapping_get_bytes:
+ * @mapping: a #GpuMapping
+ *
+ * Gets the mapped range as bytes, without copying it. The range stays mapped as long as the bytes
+ * live, also when @mapping is gone. What they hold changes when the range is written.
+ *
+ * Returns: (transfer full) (nullable): the bytes, or %NULL once the range is unmapped
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_mapping_get_bytes (GpuMapping *mapping)
+{
+  gpointer data = gpu_mapping_get_data (mapping);
+
+  if (data == NULL)
+    return NULL;
+
+  g_atomic_ref_count_inc (&mapping->range->refs);
+
+  return g_bytes_new_with_free_func (data, mapping->range->size, range_unref, mapping->range);
+}
+
+/**
+ * gpu_mapping_unmap:
+ * @mapping: a #GpuMapping
+ * @error: return location for an error
+ *
+ * Ends the mapping (OpenCL: clEnqueueUnmapMemObject), on the stream that mapped it: work that is
+ * submitted later, on any stream, sees what the host wrote. Does not block. Unmapping again does
+ * nothing.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive,
+ *   or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_mapping_unmap (GpuMapping  *mapping,
+                   GError     **error)
+{
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), FALSE);
+
+  if (mapping->range == NULL)
+    return TRUE;
+
+  if (!g_atomic_ref_count_compare (&mapping->range->refs, 1))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "gpu_mapping_unmap: bytes of the mapping of %" G_GSIZE_FORMAT
+                   " bytes are still alive", mapping->range->size);
+      return FALSE;
+    }
+
+  if (range_unmap (mapping->range, error))
+    return TRUE;
+
+  g_prefix_error (error, "gpu_mapping_unmap: ");
+
+  return FALSE;
+}
+
+/**
+ * gpu_mapping_is_mapped:
+ * @mapping: a #GpuMapping
+ *
+ * Tells whether the range is still mapped.
+ *
+ * Returns: %TRUE if it is
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_mapping_is_mapped (GpuMapping *mapping)
+{
+  return gpu_mapping_get_data (mapping) != NULL;
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-memory-private.h"
+
+/**
+ * SECTION:gpu-memory
+ * @title: GpuMemory
+ * @short_description: what all memory of a device has in common
+ *
+ * #GpuMemory is the base of #GpuBuffer and of every other kind of memory. It is the program's
+ * reference to the memory: dropping the last one, or calling gpu_memory_release(), is safe at any
+ * moment and on any thread. Work that was submitted before goes on, and the driver's memory is
+ * freed once the last of it is complete.
+ */
+
+/**
+ * GpuMemory:
+ *
+ * Memory that a device can reach.
+ *
+ * Since: 0.1
+ */
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_FLAGS,
+  PROP_SIZE,
+  PROP_NATIVE_HANDLE,
+  PROP_DEVICE_ADDRESS,
+  PROP_HOST_BYTES,
+  PROP_RELEASED,
+  N_PROPS
+};
+
+enum
+{
+  RELEASED,
+  N_SIGNALS
+};
+
+static GParamSpec *props[N_PROPS];
+static guint signals[N_SIGNALS];
+
+G_DEFINE_ABSTRACT_TYPE (GpuMemory, gpu_memory, G_TYPE_OBJECT)
+
+static void
+gpu_memory_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, memory->context);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, memory->flags);
+      break;
+    case PROP_SIZE:
+      g_value_set_uint64 (value, memory->size);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_memory_get_native_handle (memory));
+      break;
+    case PROP_DEVICE_ADDRESS:
+      g_value_set_uint64 (value, gpu_memory_get_device_address (memory));
+      break;
+    case PROP_HOST_BYTES:
+      g_value_set_boxed (value, memory->host_bytes);
+      break;
+    case PROP_RELEASED:
+      g_value_set_boolean (value, gpu_memory_is_released (memory));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_memory_set_property (GObject      *object,
+                         guint         id,
+                         const GValue *value,
+                         GParamSpec   *pspec)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      memory->context = g_value_dup_object (value);
+      break;
+    case PROP_FLAGS:
+      memory->flags = g_value_get_flags (value);
+      break;
+    case PROP_SIZE:
+      memory->size = g_value_get_uint64 (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_memory_dispose (GObject *object)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  g_clear_object (&memory->context);
+
+  G_OBJECT_CLASS (gpu_memory_parent_class)->dispose (object);
+}
+
+static void
+gpu_memory_finalize (GObject *object)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  if (memory->storage != NULL)
+    {
+      if (!g_atomic_int_get (&memory->released))
+        _gpu_storage_unuse (memory->storage);
+
+      _gpu_storage_unref (memory->storage);
+    }
+
+  g_clear_pointer (&memory->host_bytes, g_bytes_unref);
+
+  G_OBJECT_CLASS (gpu_memory_parent_class)->finalize (object);
+}
+
+static void
+install_properties (GObjectClass *object_class)
+{
+  /**
+   * GpuMemory:context:
+   *
+   * The context that the memory belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] =
+    g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:flags:
+   *
+   * How the memory is used.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] =
+    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS, GPU_MEMORY_NONE,
+                        G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:size:
+   *
+   * Size in bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SIZE] =
+    g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXSIZE, 0,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:native-handle:
+   *
+   * The driver's handle, see gpu_memory_get_native_handle().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] =
+    g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:device-address:
+   *
+   * The address that kernels see, 0 if the driver does not tell it.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE_ADDRESS] =
+    g_param_spec_uint64 ("device-address", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:host-bytes:
+   *
+   * The host memory that the memory was made over, if it was.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HOST_BYTES] =
+    g_param_spec_boxed ("host-bytes", NULL, NULL, G_TYPE_BYTES,
+                        G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:released:
+   *
+   * Whether gpu_memory_release() was called.
+   *
+   * Since: 0.1
+   */
+  props[PROP_RELEASED] =
+    g_param_spec_boolean ("released", NULL, NULL, FALSE,
+                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_memory_class_init (GpuMemoryClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_memory_get_property;
+  object_class->set_property = gpu_memory_set_property;
+  object_class->dispose = gpu_memory_dispose;
+  object_class->finalize = gpu_memory_finalize;
+
+  install_properties (object_class);
+
+  /**
+   * GpuMemory::released:
+   * @memory: the memory
+   *
+   * Emitted by gpu_memory_release(), on the thread that called it, once for an object.
+   *
+   * Since: 0.1
+   */
+  signals[RELEASED] =
+    g_signal_new ("released", GPU_TYPE_MEMORY, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                  G_TYPE_NONE, 0);
+}
+
+static void
+gpu_memory_init (GpuMemory *memory)
+{
+}
+
+void
+_gpu_memory_set_storage (GpuMemory  *memory,
+                         GpuStorage *storage)
+{
+  const GpuBufferOps *ops = storage->context->backend->buffer;
+
+  memory->storage = storage;
+  memory->size = storage->size;
+  memory->flags = storage->flags;
+  memory->handle = ops->get_handle (storage->buffer);
+  memory->address = ops->get_address (storage->buffer);
+}
+
+gboolean
+_gpu_memory_check (GpuMemory   *memory,
+                   const char  *function,
+                   GError     **error)
+{
+  if (G_UNLIKELY (memory->storage == NULL))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the memory %p was never initialised", function, (void *) memory);
+      return FALSE;
+    }
+
+  if (G_UNLIKELY (g_atomic_int_get (&memory->released)))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
+                   "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
+                   (void *) memory, memory->size);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+GpuStorage *
+_gpu_memory_acquire (GpuMemory   *memory,
+                     const char  *function,
+                     GError     **error)
+{
+  gboolean usable;
+
+  if (memory->storage == NULL)
+    {
+      _gpu_memory_check (memory, function, error);
+      return NULL;
+    }
+
+  g_mutex_lock (&memory->storage->root->lock);
+  usable = _gpu_memory_check (memory, function, error);
+
+  if (usable)
+    _gpu_storage_use (memory->storage);
+
+  g_mutex_unlock (&memory->storage->root->lock);
+
+  return usable ? memory->storage : NULL;
+}
+
+gboolean
+_gpu_memory_check_range (GpuMemory   *memory,
+                         const char  *function,
+                         const char  *what,
+                         gsize        offset,
+                         gsize        size,
+                         GError     **error)
+{
+  if (!_gpu_memory_check (memory, function, error))
+    return FALSE;
+
+  if (G_LIKELY (offset <= memory->size && size <= memory->size - offset))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
+               G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_memory_check_host (GpuMemory   *memory,
+                        const char  *function,
+                        gboolean     write,
+                        GError     **error)
+{
+  GpuMemoryFlags denied = GPU_MEMORY_HOST_NO_ACCESS;
+
+  denied |= write ? GPU_MEMORY_HOST_READ_ONLY : GPU_MEMORY_HOST_WRITE_ONLY;
+
+  if (G_LIKELY ((memory->flags & denied) == 0))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the flags of the memory, 0x%x, do not let the host %s it", function,
+               memory->flags, write ? "write" : "read");
+
+  return FALSE;
+}
+
+/**
+ * gpu_memory_get_context:
+ * @memory: a #GpuMemory
+ *
+ * Gets the context that @memory belongs to. Any thread.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_memory_get_context (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  return memory->context;
+}
+
+/**
+ * gpu_memory_get_size:
+ * @memory: a #GpuMemory
+ *
+ * Gets the size of @memory. Any thread.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_memory_get_size (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return memory->size;
+}
+
+/**
+ * gpu_memory_get_flags:
+ * @memory: a #GpuMemory
+ *
+ * Gets how @memory is used. Any thread.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuMemoryFlags
+gpu_memory_get_flags (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), GPU_MEMORY_NONE);
+
+  return memory->flags;
+}
+
+/**
+ * gpu_memory_get_native_handle:
+ * @memory: a #GpuMemory
+ *
+ * Gets the driver's own handle: a cl_mem on OpenCL, the address on the host back end. It stays
+ * with @memory: do not free it, and do not use it once @memory is gone or released. Any thread.
+ *
+ * Returns: the handle, 0 once @memory is released
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_get_native_handle (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return gpu_memory_is_released (memory) ? 0 : memory->handle;
+}
+
+/**
+ * gpu_memory_get_device_address:
+ * @memory: a #GpuMemory
+ *
+ * Gets the address by which kernels see @memory. OpenCL does not tell it. Any thread.
+ *
+ * Returns: the address, 0 if the driver does not tell it or @memory is released
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_get_device_address (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return gpu_memory_is_released (memory) ? 0 : memory->address;
+}
+
+/**
+ * gpu_memory_get_host_bytes:
+ * @memory: a #GpuMemory
+ *
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(). Any
+ * thread.
+ *
+ * Returns: (transfer none) (nullable): the bytes, or %NULL
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_memory_get_host_bytes (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  return memory->host_bytes;
+}
+
+/**
+ * gpu_memory_get_attributes:
+ * @memory: a #GpuMemory
+ * @error: return location for an error
+ *
+ * Asks the driver for everything that it tells of @memory (OpenCL: clGetMemObjectInfo), by nick,
+ * such as "map-count" or "reference-count". Any thread; does not block.
+ *
+ * Returns: (transfer full): a dictionary of type a{sv}, or %NULL with
+ *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_memory_get_attributes (GpuMemory  *memory,
+                           GError    **error)
+{
+  g_auto (GVariantDict) dict = G_VARIANT_DICT_INIT (NULL);
+  GpuStorage *storage;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  storage = _gpu_memory_acquire (memory, "gpu_memory_get_attributes", error);
+
+  if (storage == NULL)
+    return NULL;
+
+  g_variant_dict_insert (&dict, "size", "t", (guint64) memory->size);
+  g_variant_dict_insert (&dict, "flags", "u", (guint32) memory->flags);
+  g_variant_dict_insert (&dict, "native-handle", "t", memory->handle);
+  g_variant_dict_insert (&dict, "device-address", "t", memory->address);
+  success = storage->context->backend->buffer->get_attributes (storage->context, storage->buffer,
+                                                               &dict, error);
+  _gpu_storage_unuse (storage);
+
+  if (!success)
+    {
+      g_prefix_error (error, "gpu_memory_get_attributes: ");
+      return NULL;
+    }
+
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
+}
+
+/**
+ * gpu_memory_release:
+ * @memory: a #GpuMemory
+ *
+ * Gives the memory back without waiting for the last reference. Work submitted before goes on and
+ * finds its data; the driver's memory is freed when the last of it is complete. Every later use
+ * of @memory is %GPU_ERROR_RELEASED. Slices and mappings of @memory stay usable and keep the
+ * driver's memory. Calling it again does nothing. Any thread; does not block.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_release (GpuMemory *memory)
+{
+  gboolean first;
+
+  g_return_if_fail (GPU_IS_MEMORY (memory));
+
+  if (memory->storage == NULL)
+    return;
+
+  g_mutex_lock (&memory->storage->root->lock);
+  first = g_atomic_int_compare_and_exchange (&memory->released, FALSE, TRUE);
+  g_mutex_unlock (&memory->storage->root->lock);
+
+  if (!first)
+    return;
+
+  _gpu_storage_unuse (memory->storage);
+  g_signal_emit (memory, signals[RELEASED], 0);
+}
+
+/**
+ * gpu_memory_is_released:
+ * @memory: a #GpuMemory
+ *
+ * Tells whether gpu_memory_release() was called. Any thread.
+ *
+ * Returns: %TRUE if it was
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_is_released (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
+
+  return g_atomic_int_get (&memory->released);
+}
+
+/**
+ * gpu_memory_equal:
+ * @a: a #GpuMemory
+ * @b: a #GpuMemory
+ *
+ * Tells whether two objects stand for the same memory of the same driver: the handles are
+ * compared, so an object and another that wraps its handle are equal. Any thread.
+ *
+ * Returns: %TRUE if they are
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_equal (GpuMemory *a,
+                  GpuMemory *b)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (a), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (b), FALSE);
+
+  if (a == b)
+    return TRUE;
+
+  if (a->storage == NULL || b->storage == NULL)
+    return FALSE;
+
+  return a->storage->context->backend == b->storage->context->backend
+         && a->handle == b->handle && a->size == b->size;
+}
+
+/**
+ * gpu_memory_hash:
+ * @memory: a #GpuMemory
+ *
+ * A hash that goes with gpu_memory_equal(). Any thread.
+ *
+ * Returns: the hash
+ *
+ * Since: 0.1
+ */
+guint
+gpu_memory_hash (GpuMemory *memory)
+{
+  gint64 handle;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  handle = (gint64) memory->handle;
+
+  return g_int64_hash (&handle);
+}

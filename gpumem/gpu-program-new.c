@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include <gpumem/gpumem.h>
+
+/**
+ * gpu_program_new_from_source:
+ * @context: a #GpuContext
+ * @source: the source, in OpenCL C for OpenCL devices
+ * @options: (nullable): options of the compiler; those of the context come before them
+ * @error: return location for a #GError
+ *
+ * Builds a program, or takes it from the cache. Blocks until it is built
+ * (`clCreateProgramWithSource()`, `clBuildProgram()`).
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
+ *   %GPU_ERROR_BUILD_FAILED with the log if it does not build, %GPU_ERROR_NOT_SUPPORTED if the
+ *   driver has no compiler
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_source (GpuContext  *context,
+                             const char  *source,
+                             const char  *options,
+                             GError     **error)
+{
+  return gpu_program_new_from_source_full (context, source, options, GPU_PROGRAM_FLAGS_NONE,
+                                           error);
+}
+
+/**
+ * gpu_program_new_from_source_full:
+ * @context: a #GpuContext
+ * @source: the source
+ * @options: (nullable): options of the compiler
+ * @flags: how to build it
+ * @error: return location for a #GError
+ *
+ * The same as gpu_program_new_from_source(), with flags.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_source_full (GpuContext       *context,
+                                  const char       *source,
+                                  const char       *options,
+                                  GpuProgramFlags   flags,
+                                  GError          **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (source != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "source", source,
+                         "options", options, "flags", flags, NULL);
+}
+
+static void
+build_in_thread (GTask        *task,
+                 gpointer      source_object G_GNUC_UNUSED,
+                 gpointer      task_data,
+                 GCancellable *cancellable)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (g_initable_init (G_INITABLE (task_data), cancellable, &error))
+    g_task_return_pointer (task, g_object_ref (task_data), g_object_unref);
+  else
+    g_task_return_error (task, g_steal_pointer (&error));
+}
+
+/**
+ * gpu_program_new_from_source_async:
+ * @context: a #GpuContext
+ * @source: the source
+ * @options: (nullable): options of the compiler
+ * @cancellable: (nullable): a #GCancellable
+ * @callback: (scope async) (closure user_data): called when the program is built, or is not
+ * @user_data: data for @callback
+ *
+ * Builds a program as gpu_program_new_from_source() does, on another thread. @callback is called
+ * in the thread-default main context of the caller. Cancelling calls it at once; a compiler that
+ * is already at work then finishes in vain.
+ *
+ * Since: 0.1
+ */
+void
+gpu_program_new_from_source_async (GpuContext          *context,
+                                   const char          *source,
+                                   const char          *options,
+                                   GCancellable        *cancellable,
+                                   GAsyncReadyCallback  callback,
+                                   gpointer             user_data)
+{
+  g_autoptr (GTask) task = NULL;
+  GpuProgram *program;
+
+  g_return_if_fail (GPU_IS_CONTEXT (context));
+  g_return_if_fail (source != NULL);
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  program = g_object_new (GPU_TYPE_PROGRAM, "context", context, "source", source, "options",
+                          options, NULL);
+  task = g_task_new (NULL, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_program_new_from_source_async);
+  g_task_set_task_data (task, program, g_object_unref);
+  g_task_set_return_on_cancel (task, TRUE);
+  g_task_run_in_thread (task, build_in_thread);
+}
+
+/**
+ * gpu_program_new_from_source_finish:
+ * @result: what the callback was given
+ * @error: return location for a #GError
+ *
+ * Ends gpu_program_new_from_source_async().
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set, as
+ *   gpu_program_new_from_source() sets it, or to %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_source_finish (GAsyncResult  *result,
+                                    GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, NULL), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/**
+ * gpu_program_new_from_binary:
+ * @context: a #GpuContext
+ * @binary: what gpu_program_get_binary() gave, on such a device and driver
+ * @options: (nullable): options of the linker, mostly none
+ * @error: return location for a #GError
+ *
+ * Loads a program (`clCreateProgramWithBinary()`, `clBuildProgram()`). Most drivers do not
+ * describe the arguments of kernels of a binary: see gpu_kernel_declare_arguments().
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_binary (GpuContext  *context,
+                             GBytes      *binary,
+                             const char  *options,
+                             GError     **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (binary != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "binary", binary,
+                         "options", options, NULL);
+}
+
+/**
+ * gpu_program_new_from_il:
+ * @context: a #GpuContext
+ * @il: a SPIR-V module
+ * @options: (nullable): options of the compiler
+ * @error: return location for a #GError
+ *
+ * Builds a program from SPIR-V (`clCreateProgramWithIL()`, `clBuildProgram()`), on devices that
+ * have %GPU_CAPABILITIES_IL.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_il (GpuContext  *context,
+                         GBytes      *il,
+                         const char  *options,
+                         GError     **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (il != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "il", il, "options",
+                         options, NULL);
+}
+
+static gboolean
+is_spirv (const guint8 *data,
+          gsize         size)
+{
+  static const guint8 little[] = { 0x03, 0x02, 0x23, 0x07 };
+  static const guint8 big[] = { 0x07, 0x23, 0x02, 0x03 };
+
+  return size >= 4 && (memcmp (data, little, 4) == 0 || memcmp (data, big, 4) == 0);
+}
+
+/* Some drivers give their binaries as PTX: a text whose first line that says anything is
+ * ".version". */
+static gboolean
+is_ptx (const char *text)
+{
+  while (TRUE)
+    {
+      text += strspn (text, " \t\r\n");
+      if (!g_str_has_prefix (text, "//"))
+        return g_str_has_prefix (text, ".version");
+      text += strcspn (text, "\n");
+    }
+}
+
+/**
+ * gpu_program_new_from_file:
+ * @context: a #GpuContext
+ * @file: a file with source, SPIR-V, or a binary
+ * @options: (nullable): options of the compiler
+ * @error: return location for a #GError
+ *
+ * Reads a file and makes a program of it. What the file holds decides, not its name: SPIR-V is
+ * known by its first four bytes, source is any other text in UTF-8, and the rest is taken for a
+ * binary. Blocks for reading and building.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set, also to a #GIOErrorEnum
+ *   if the file cannot be read
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_file (GpuContext  *context,
+                           GFile       *file,
+                           const char  *options,
+                           GError     **error)
+{
+  g_autoptr (GBytes) bytes = NULL;
+  g_autofree char *text = NULL;
+  const guint8 *data;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (G_IS_FILE (file), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  bytes = g_file_load_bytes (file, NULL, NULL, error);
+  if (bytes == NULL)
+    {
+      g_prefix_error (error, "gpu_program_new_from_file: ");
+      return NULL;
+    }
+
+  data = g_bytes_get_data (bytes, &size);
+  if (is_spirv (data, size))
+    return gpu_program_new_from_il (context, bytes, options, error);
+  if (size > 0 && !g_utf8_validate_len ((const char *) data, size, NULL))
+    return gpu_program_new_from_binary (context, bytes, options, error);
+
+  text = g_strndup ((const char *) data, size);
+  if (is_ptx (text))
+    return gpu_program_new_from_binary (context, bytes, options, error);
+
+  return gpu_program_new_from_source (context, text, options, error);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-storage-private.h"
+
+static void
+readers_clear (gpointer data)
+{
+  _gpu_point_clear (data);
+}
+
+static GpuStorage *
+storage_new (GpuNativeContext *context,
+             GpuNativeBuffer  *buffer,
+             GpuMemoryFlags    flags)
+{
+  GpuStorage *storage = g_new0 (GpuStorage, 1);
+
+  g_atomic_ref_count_init (&storage->refs);
+  storage->users = 1;
+  storage->context = _gpu_native_context_ref (context);
+  storage->buffer = buffer;
+  storage->size = buffer->size;
+  storage->flags = flags;
+  g_mutex_init (&storage->lock);
+  _gpu_live_add (GPU_LIVE_STORAGE, 1);
+
+  return storage;
+}
+
+GpuStorage *
+_gpu_storage_new (GpuNativeContext *context,
+                  GpuNativeBuffer  *buffer,
+                  GpuMemoryFlags    flags,
+                  gboolean          counted,
+                  gpointer          owner,
+                  GDestroyNotify    owner_notify)
+{
+  GpuStorage *storage = storage_new (context, buffer, flags);
+
+  storage->root = storage;
+  storage->owner = owner;
+  storage->owner_notify = owner_notify;
+
+  if (counted)
+    {
+      storage->allocated = buffer->size;
+      g_atomic_pointer_add (&context->allocated, (gssize) buffer->size);
+    }
+
+  return storage;
+}
+
+GpuStorage *
+_gpu_storage_new_slice (GpuStorage      *root,
+                        GpuNativeBuffer *buffer,
+                        GpuMemoryFlags   flags,
+                        gsize            offset)
+{
+  GpuStorage *storage = storage_new (root->context, buffer, flags);
+
+  storage->root = _gpu_storage_ref (root);
+  storage->offset = offset;
+  _gpu_storage_use (root);
+
+  return storage;
+}
+
+GpuStorage *
+_gpu_storage_ref (GpuStorage *storage)
+{
+  g_atomic_ref_count_inc (&storage->refs);
+
+  return storage;
+}
+
+void
+_gpu_storage_unref (GpuStorage *storage)
+{
+  if (!g_atomic_ref_count_dec (&storage->refs))
+    return;
+
+  if (storage->root != storage)
+    _gpu_storage_unref (storage->root);
+
+  _gpu_native_context_unref (storage->context);
+  g_mutex_clear (&storage->lock);
+  g_free (storage);
+  _gpu_live_add (GPU_LIVE_STORAGE, -1);
+}
+
+void
+_gpu_storage_use (GpuStorage *storage)
+{
+  g_atomic_int_inc (&storage->users);
+}
+
+/* (transfer full): a timeline that still has to reach a use of @root, or NULL. */
+static GpuTimeline *
+get_pending_timeline (GpuStorage *root)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&root->lock);
+
+  if (_gpu_point_is_pending (&root->writer))
+    return _gpu_timeline_ref (root->writer.timeline);
+
+  if (_gpu_point_is_pending (&root->reader))
+    return _gpu_timeline_ref (root->reader.timeline);
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    {
+      GpuPoint *point = &g_array_index (root->readers, GpuPoint, i);
+
+      if (_gpu_point_is_pending (point))
+        return _gpu_timeline_ref (point->timeline);
+    }
+
+  return NULL;
+}
+
+static void
+free_buffer (GpuStorage *storage)
+{
+  GpuNativeContext *context = storage->context;
+
+  context->backend->buffer->free (context, g_steal_pointer (&storage->buffer));
+  g_atomic_pointer_add (&context->allocated, -(gssize) storage->allocated);
+
+  if (storage->owner_notify != NULL)
+    storage->owner_notify (storage->owner);
+
+  _gpu_point_clear (&storage->writer);
+  _gpu_point_clear (&storage->reader);
+  g_clear_pointer (&storage->readers, g_array_unref);
+  g_clear_pointer (&storage->mapped, g_array_unref);
+
+  if (storage->root != storage)
+    _gpu_storage_unuse (storage->root);
+}
+
+/* Frees the buffer, or has the timeline that still uses it call here again. Takes over a
+ * reference on @data. */
+static void
+retire (gpointer data)
+{
+  GpuStorage *storage = data;
+  g_autoptr (GpuTimeline) timeline = get_pending_timeline (storage->root);
+
+  if (timeline != NULL)
+    {
+      _gpu_timeline_park (timeline, storage, retire);
+      return;
+    }
+
+  free_buffer (storage);
+  _gpu_storage_unref (storage);
+}
+
+void
+_gpu_storage_unuse (GpuStorage *storage)
+{
+  if (g_atomic_int_dec_and_test (&storage->users))
+    retire (_gpu_storage_ref (storage));
+}
+
+static void
+add_reader_locked (GpuStorage  *root,
+                   GpuTimeline *timeline,
+                   guint64      seq)
+{
+  GpuPoint point = { NULL, 0 };
+
+  if (root->reader.timeline == timeline || !_gpu_point_is_pending (&root->reader))
+    {
+      _gpu_point_set (&root->reader, timeline, seq);
+      return;
+    }
+
+  if (root->readers == NULL)
+    {
+      root->readers = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+      g_array_set_clear_func (root->readers, readers_clear);
+    }
+
+  for (guint i = 0; i < root->readers->len; i++)
+    {
+      GpuPoint *reader = &g_array_index (root->readers, GpuPoint, i);
+
+      if (reader->timeline == timeline || !_gpu_point_is_pending (reader))
+        {
+          _gpu_point_set (reader, timeline, seq);
+          return;
+        }
+    }
+
+  _gpu_point_set (&point, timeline, seq);
+  g_array_append_val (root->readers, point);
+}
+
+void
+_gpu_storage_set_use_locked (GpuStorage  *root,
+                             GpuTimeline *timeline,
+                             guint64      seq,
+                             gboolean     write)
+{
+  /* Nobody waited for the uses before an untracked one, so it does not stand for them. */
+  if (!write || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      add_reader_locked (root, timeline, seq);
+      return;
+    }
+
+  _gpu_point_set (&root->writer, timeline, seq);
+  _gpu_point_clear (&root->reader);
+
+  if (root->readers != NULL)
+    g_array_set_size (root->readers, 0);
+}
+
+void
+_gpu_storage_map_locked (GpuStorage *root,
+                         gsize       offset,
+                         gsize       size,
+                         gboolean    write)
+{
+  GpuMappedRange range = { offset, size, write };
+
+  if (root->mapped == NULL)
+    root->mapped = g_array_new (FALSE, FALSE, sizeof (GpuMappedRange));
+
+  g_array_append_val (root->mapped, range);
+}
+
+void
+_gpu_storage_unmap (GpuStorage *root,
+                    gsize       offset,
+                    gsize       size,
+                    gboolean    write)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&root->lock);
+
+  for (guint i = 0; i < root->mapped->len; i++)
+    {
+      GpuMappedRange *range = &g_array_index (root->mapped, GpuMappedRange, i);
+
+      if (range->offset == offset && range->size == size && range->write == write)
+        {
+          g_array_remove_index_fast (root->mapped, i);
+          return;
+        }
+    }
+}
+
+const GpuMappedRange *
+_gpu_storage_find_clash_locked (GpuStorage *root,
+                                gsize       offset,
+                                gsize       size,
+                                gboolean    write)
+{
+  for (guint i = 0; root->mapped != NULL && i < root->mapped->len; i++)
+    {
+      GpuMappedRange *range = &g_array_index (root->mapped, GpuMappedRange, i);
+
+      if ((write || range->write)
+          && offset < range->offset + range->size && range->offset < offset + size)
+        return range;
+    }
+
+  return NULL;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The linear verbs of a stream: copy, write, read, migrate. */
+#include "config.h"
+
+#include "gpumem/gpu-stream-private.h"
+
+typedef struct
+{
+  GpuMemory *destination;
+  GpuMemory *source;
+  gsize      destination_offset;
+  gsize      source_offset;
+  gsize      size;
+  gpointer   data;
+} Copy;
+
+static gboolean
+run_copy (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const Copy *copy = operation;
+
+  return stream->backend->buffer->copy (stream, copy->destination->storage->buffer,
+                                        copy->destination_offset, copy->source->storage->buffer,
+                                        copy->source_offset, copy->size, event, error);
+}
+
+static gboolean
+run_write (gconstpointer     operation,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  const Copy *copy = operation;
+
+  return stream->backend->buffer->write (stream, copy->destination->storage->buffer,
+                                         copy->destination_offset, copy->data, copy->size, event,
+                                         error);
+}
+
+static gboolean
+run_read (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const Copy *copy = operation;
+
+  return stream->backend->buffer->read (stream, copy->source->storage->buffer, copy->source_offset,
+                                        copy->data, copy->size, event, error);
+}
+
+static gboolean
+check_overlap (GpuMemory   *destination,
+               gsize        destination_offset,
+               GpuMemory   *source,
+               gsize        source_offset,
+               gsize        size,
+               const char  *function,
+               GError     **error)
+{
+  GpuStorage *to = destination->storage;
+  GpuStorage *from = source->storage;
+
+  if (to->root != from->root)
+    return TRUE;
+
+  destination_offset += to->offset;
+  source_offset += from->offset;
+
+  if (destination_offset >= source_offset + size || source_offset >= destination_offset + size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
+               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
+               destination_offset, size);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_timeline_copy (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *destination,
+                    gsize         destination_offset,
+                    GpuMemory    *source,
+                    gsize         source_offset,
+                    gsize         size,
+                    GpuFence    **fence,
+                    GError      **error)
+{
+  GpuAccess accesses[] = { { source, FALSE, source_offset, size },
+                           { destination, TRUE, destination_offset, size } };
+  const Copy copy = { destination, source, destination_offset, source_offset, size, NULL };
+  const GpuSubmission submission = { .function = function, .accesses = accesses,
+                                     .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
+                                     .operation = &copy };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (size == 0)
+    return TRUE;
+
+  if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
+                      error))
+    return FALSE;
+
+  return _gpu_submit (timeline, &submission, NULL, fence, error);
+}
+
+gboolean
+_gpu_timeline_write (GpuTimeline   *timeline,
+                     const char    *function,
+                     GpuMemory     *destination,
+                     gsize          offset,
+                     gconstpointer  data,
+                     gsize          size,
+                     GBytes        *bytes,
+                     GpuFence     **fence,
+                     GError       **error)
+{
+  GpuAccess access = { destination, TRUE, offset, size };
+  const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_write, .operation = &copy, .keep = bytes,
+                                     .release = (GDestroyNotify) g_bytes_unref,
+                                     .keep_size = size };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
+      || !_gpu_memory_check_host (destination, function, TRUE, error))
+    return FALSE;
+
+  if (size == 0)
+    return TRUE;
+
+  if (bytes != NULL)
+    g_bytes_ref (bytes);
+
+  if (_gpu_submit (timeline, &submission, NULL, fence, error))
+    return TRUE;
+
+  g_clear_pointer (&bytes, g_bytes_unref);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_timeline_read (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *source,
+                    gsize         offset,
+                    gpointer      data,
+                    gsize         size,
+                    GBytes       *bytes,
+                    GpuFence    **fence,
+                    GError      **error)
+{
+  GpuAccess access = { source, FALSE, offset, size };
+  const Copy copy = { NULL, source, 0, offset, size, data };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_read, .operation = &copy, .keep = bytes,
+                                     .release = (GDestroyNotify) g_bytes_unref,
+                                     .keep_size = size };
+
+  if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
+      || !_gpu_memory_check_host (source, function, FALSE, error))
+    return FALSE;
+
+  if (size == 0)
+    return TRUE;
+
+  if (bytes != NULL)
+    g_bytes_ref (bytes);
+
+  if (_gpu_submit (timeline, &submission, NULL, fence, error))
+    return TRUE;
+
+  g_clear_pointer (&bytes, g_bytes_unref);
+
+  return FALSE;
+}
+
+typedef struct
+{
+  GpuMemory       **memories;
+  gsize             n_memories;
+  GpuMigrateFlags   flags;
+} Migration;
+
+static gboolean
+run_migrate (gconstpointer     operation,
+             GpuNativeStream  *stream,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  const Migration *migration = operation;
+  g_autofree GpuNativeBuffer **buffers = g_new (GpuNativeBuffer *, migration->n_memories);
+
+  for (gsize i = 0; i < migration->n_memories; i++)
+    buffers[i] = migration->memories[i]->storage->buffer;
+
+  return stream->backend->buffer->migrate (stream, buffers, migration->n_memories,
+                                           migration->flags, event, error);
+}
+
+/**
+ * gpu_stream_migrate:
+ * @stream: a #GpuStream
+ * @memories: (array length=n_memories): memory of the stream's context
+ * @n_memories: number of elements in @memories, at least 1
+ * @flags: where to, and with what
+ * @error: return location for an error
+ *
+ * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
+ * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects).
+ * With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT, %GPU_ERROR_RELEASED,
+ *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_migrate (GpuStream        *stream,
+                    GpuMemory       **memories,
+                    gsize             n_memories,
+                    GpuMigrateFlags   flags,
+                    GError          **error)
+{
+  const char *function = "gpu_stream_migrate";
+  const GpuMigrateFlags known = GPU_MIGRATE_FLAGS_HOST | GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
+  const Migration migration = { memories, n_memories, flags };
+  g_autofree GpuAccess *accesses = NULL;
+  GpuSubmission submission = { .function = function, .run = run_migrate,
+                               .operation = &migration };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  if (n_memories == 0 || n_memories > G_MAXINT || (flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: cannot migrate %" G_GSIZE_FORMAT " memories with flags 0x%x", function,
+                   n_memories, flags);
+      return FALSE;
+    }
+
+  accesses = g_new (GpuAccess, n_memories);
+
+  for (gsize i = 0; i < n_memories; i++)
+    {
+      g_return_val_if_fail (GPU_IS_MEMORY (memories[i]), FALSE);
+      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->size };
+    }
+
+  submission.accesses = accesses;
+  submission.n_accesses = n_memories;
+
+  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+}
+
+/**
+ * gpu_stream_copy:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @destination_offset: where to write, in bytes
+ * @source: memory of the stream's context
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes; 0 does nothing
+ * @error: return location for an error
+ *
+ * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer). The two ranges must
+ * not overlap. Does not block; both memories are kept until the copy is done.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
+ *   ranges overlap or a context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is
+ *   mapped, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_copy (GpuStream  *stream,
+                 GpuMemory  *destination,
+                 gsize       destination_offset,
+                 GpuMemory  *source,
+                 gsize       source_offset,
+                 gsize       size,
+                 GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  return _gpu_timeline_copy (timeline, "gpu_stream_copy", destination, destination_offset, source,
+                             source_offset, size, NULL, error);
+}
+
+/**
+ * gpu_stream_write:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @error: return location for an error
+ *
+ * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer). Does not block; @bytes and
+ * @destination are kept until the copy is done.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
+ *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
+ *   range is mapped, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_write (GpuStream  *stream,
+                  GpuMemory  *destination,
+                  gsize       offset,
+                  GBytes     *bytes,
+                  GError    **error)
+{
+  GpuTimeline *timeline;
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_write", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  data = g_bytes_get_data (bytes, &size);
+
+  return _gpu_timeline_write (timeline, "gpu_stream_write", destination, offset, data, size,
+                              bytes, NULL, error);
+}
+
+/**
+ * gpu_stream_read: (skip)
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @data: (not nullable): where to put it, @size bytes
+ * @size: how much, in bytes; 0 does nothing
+ * @error: return location for an error
+ *
+ * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
+ * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer). Does not block.
+ * gpu_stream_read_bytes() needs no such care.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
+ *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
+ *   range is mapped for writing, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read (GpuStream  *stream,
+                 GpuMemory  *source,
+                 gsize       offset,
+                 gpointer    data,
+                 gsize       size,
+                 GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  return _gpu_timeline_read (timeline, "gpu_stream_read", source, offset, data, size, NULL, NULL,
+                             error);
+}
+
+/**
+ * gpu_stream_read_bytes:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @error: return location for an error
+ *
+ * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer). Does not
+ * block: what the bytes hold is right once the point of this operation is reached, so wait with
+ * gpu_stream_synchronize() or an event before looking at them.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_stream_read_bytes (GpuStream  *stream,
+                       GpuMemory  *source,
+                       gsize       offset,
+                       gsize       size,
+                       GError    **error)
+{
+  const char *function = "gpu_stream_read_bytes";
+  g_autoptr (GBytes) bytes = NULL;
+  GpuTimeline *timeline;
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL || !_gpu_memory_check_range (source, function, "source", offset, size, error))
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read (timeline, function, source, offset, data, size, bytes, NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}

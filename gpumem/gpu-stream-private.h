@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/gpu-submission-private.h"
+
+G_BEGIN_DECLS
+
+/* (transfer none); NULL and @error for a stream that was never initialised. */
+GpuTimeline *_gpu_stream_get_timeline     (GpuStream    *stream,
+                                           const char   *function,
+                                           GError      **error);
+GpuStream   *_gpu_stream_new_for_timeline (GpuContext   *context,
+                                           GpuTimeline  *timeline);
+
+/* The verbs behind both the methods of GpuStream and the blocking ones of GpuBuffer: @fence, if
+ * not NULL, is set to a fence for the operation, or to NULL if there was nothing to do. */
+gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         destination_offset,
+                                           GpuMemory    *source,
+                                           gsize         source_offset,
+                                           gsize         size,
+                                           GpuFence    **fence,
+                                           GError      **error);
+/* @bytes, if not NULL, are what @data belongs to, and are kept. */
+gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         offset,
+                                           gconstpointer data,
+                                           gsize         size,
+                                           GBytes       *bytes,
+                                           GpuFence    **fence,
+                                           GError      **error);
+gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *source,
+                                           gsize         offset,
+                                           gpointer      data,
+                                           gsize         size,
+                                           GBytes       *bytes,
+                                           GpuFence    **fence,
+                                           GError      **error);
+gboolean     _gpu_timeline_fill           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         offset,
+                                           gsize         size,
+                                           const guint8 *pattern,
+                                           gsize         pattern_size,
+                                           GError      **error);
+/* Memory of the host to be filled in by a read; NULL if there is none. */
+GBytes      *_gpu_bytes_new               (gsize         size,
+                                           const char   *function,
+                                           gpointer     *data,
+                                           GError      **error);
+GpuMapping  *_gpu_timeline_map            (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *memory,
+                                           GpuMapFlags   flags,
+                                           gsize         offset,
+                                           gsize         size,
+                                           GError      **error);
+
+G_END_DECLS

@@ -1,0 +1,1026 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-device-private.h"
+#include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-stream
+ * @title: GpuStream
+ * @short_description: an ordered queue of work
+ *
+ * A stream runs what it is given in the order it was given. All its verbs return at once; what
+ * they use is kept until it is no longer needed, so dropping every reference right after a call
+ * is safe. Memory used on several streams is ordered by the library: a wait for the use on the
+ * other stream is inserted where one is needed, unless the memory is %GPU_MEMORY_UNTRACKED.
+ *
+ * All methods may be called from any thread; each call is one submission, and those of several
+ * threads come in some order.
+ *
+ * A stream that is %GPU_STREAM_FLAGS_OUT_OF_ORDER keeps the order only between operations on the
+ * same memory, and around gpu_stream_barrier() and gpu_stream_wait_event().
+ */
+
+/**
+ * GpuStream:
+ *
+ * An ordered queue of work on a device.
+ *
+ * Since: 0.1
+ */
+struct _GpuStream
+{
+  GObject         parent_instance;
+
+  GpuContext     *context;
+  GpuDevice      *device;
+  GpuStreamFlags  flags;
+  int             priority;
+  guint64         handle;           /* of a foreign stream */
+  GpuWrapMode     mode;
+  GpuTimeline    *timeline;         /* NULL until initialised */
+};
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_DEVICE,
+  PROP_FLAGS,
+  PROP_PRIORITY,
+  PROP_NATIVE_HANDLE,
+  PROP_N_SUBMITTED,
+  PROP_N_COMPLETED,
+  PROP_N_HAZARD_WAITS,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuStream, gpu_stream, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_stream_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, stream->context);
+      break;
+    case PROP_DEVICE:
+      g_value_set_object (value, stream->device);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, stream->flags);
+      break;
+    case PROP_PRIORITY:
+      g_value_set_int (value, stream->priority);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_stream_get_native_handle (stream));
+      break;
+    case PROP_N_SUBMITTED:
+      g_value_set_uint64 (value, gpu_stream_get_n_submitted (stream));
+      break;
+    case PROP_N_COMPLETED:
+      g_value_set_uint64 (value, gpu_stream_get_n_completed (stream));
+      break;
+    case PROP_N_HAZARD_WAITS:
+      g_value_set_uint64 (value, gpu_stream_get_n_hazard_waits (stream));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_stream_set_property (GObject      *object,
+                         guint         id,
+                         const GValue *value,
+                         GParamSpec   *pspec)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      stream->context = g_value_dup_object (value);
+      break;
+    case PROP_DEVICE:
+      stream->device = g_value_dup_object (value);
+      break;
+    case PROP_FLAGS:
+      stream->flags = g_value_get_flags (value);
+      break;
+    case PROP_PRIORITY:
+      stream->priority = g_value_get_int (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_stream_dispose (GObject *object)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  g_clear_object (&stream->context);
+  g_clear_object (&stream->device);
+
+  G_OBJECT_CLASS (gpu_stream_parent_class)->dispose (object);
+}
+
+static void
+gpu_stream_finalize (GObject *object)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  if (stream->timeline != NULL)
+    {
+      _gpu_timeline_reap (stream->timeline);
+      _gpu_timeline_unref (stream->timeline);
+    }
+
+  _gpu_live_add (GPU_LIVE_STREAM, -1);
+
+  G_OBJECT_CLASS (gpu_stream_parent_class)->finalize (object);
+}
+
+static void
+install_construct_properties (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuStream:context:
+   *
+   * The context that the stream belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT, flags);
+  /**
+   * GpuStream:device:
+   *
+   * The device that runs the work; the first of the context if not given.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE] = g_param_spec_object ("device", NULL, NULL, GPU_TYPE_DEVICE, flags);
+  /**
+   * GpuStream:flags:
+   *
+   * How the stream behaves.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_STREAM_FLAGS,
+                                          GPU_STREAM_FLAGS_NONE, flags);
+  /**
+   * GpuStream:priority:
+   *
+   * Streams of lower numbers go first; 0 is ordinary.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PRIORITY] = g_param_spec_int ("priority", NULL, NULL, G_MININT, G_MAXINT, 0, flags);
+}
+
+static void
+gpu_stream_class_init (GpuStreamClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  object_class->get_property = gpu_stream_get_property;
+  object_class->set_property = gpu_stream_set_property;
+  object_class->dispose = gpu_stream_dispose;
+  object_class->finalize = gpu_stream_finalize;
+
+  install_construct_properties ();
+  /**
+   * GpuStream:native-handle:
+   *
+   * The driver's handle, see gpu_stream_get_native_handle().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] = g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                   flags);
+  /**
+   * GpuStream:n-submitted:
+   *
+   * Number of operations submitted so far.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_SUBMITTED] = g_param_spec_uint64 ("n-submitted", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                 flags);
+  /**
+   * GpuStream:n-completed:
+   *
+   * Number of operations known to be complete.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_COMPLETED] = g_param_spec_uint64 ("n-completed", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                 flags);
+  /**
+   * GpuStream:n-hazard-waits:
+   *
+   * Number of waits for other streams that the library inserted.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_HAZARD_WAITS] = g_param_spec_uint64 ("n-hazard-waits", NULL, NULL, 0, G_MAXUINT64,
+                                                    0, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_stream_init (GpuStream *stream)
+{
+  _gpu_live_add (GPU_LIVE_STREAM, 1);
+}
+
+static gboolean
+check_capability (GpuNativeDevice  *device,
+                  gboolean          wanted,
+                  GpuCapabilities   capability,
+                  const char       *what,
+                  GError          **error)
+{
+  if (!wanted || (device->capabilities & capability) != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "gpu_stream_new: the device %s has no %s", device->id, what);
+
+  return FALSE;
+}
+
+static GpuNativeDevice *
+choose_device (GpuStream         *stream,
+               GpuNativeContext  *context,
+               GError           **error)
+{
+  GpuNativeDevice *device;
+
+  if (stream->device == NULL)
+    return context->devices[0];
+
+  device = _gpu_device_get_native (stream->device);
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      if (context->devices[i] == device)
+        return device;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_new: the device %s is not one of the context's",
+               gpu_device_get_id (stream->device));
+
+  return NULL;
+}
+
+static GpuNativeStream *
+create_native (GpuStream         *stream,
+               GpuNativeContext  *context,
+               GpuNativeDevice  **device,
+               GError           **error)
+{
+  const GpuStreamOps *ops = context->backend->stream;
+
+  *device = choose_device (stream, context, error);
+
+  if (*device == NULL
+      || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
+                            GPU_CAPABILITIES_OUT_OF_ORDER, "streams out of order", error)
+      || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_PROFILING) != 0,
+                            GPU_CAPABILITIES_PROFILING, "timed streams", error)
+      || !check_capability (*device, stream->priority != 0, GPU_CAPABILITIES_PRIORITY,
+                            "priorities", error))
+    return NULL;
+
+  return ops->create (context, *device, stream->flags, stream->priority, error);
+}
+
+static gboolean
+gpu_stream_initable_init (GInitable     *initable,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  GpuStream *stream = GPU_STREAM (initable);
+  GpuNativeContext *context;
+  GpuNativeDevice *device;
+  GpuNativeStream *native = NULL;
+
+  if (stream->timeline != NULL)
+    return TRUE;
+
+  if (stream->context == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_stream_new: no context was given");
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (stream->context, "gpu_stream_new", error))
+    return FALSE;
+
+  context = _gpu_context_get_native (stream->context);
+
+  if (stream->handle == 0)
+    native = create_native (stream, context, &device, error);
+  else if (context->backend->stream->wrap != NULL)
+    native = context->backend->stream->wrap (context, stream->handle, stream->mode, &device,
+                                             &stream->flags, error);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_new_wrapped: the back end %s has no streams to wrap",
+                 context->backend->name);
+
+  if (native == NULL)
+    return FALSE;
+
+  stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
+
+  if (stream->device == NULL)
+    stream->device = _gpu_device_new_for_native (device);
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_stream_initable_init;
+}
+
+GpuTimeline *
+_gpu_stream_get_timeline (GpuStream   *stream,
+                          const char  *function,
+                          GError     **error)
+{
+  if (G_UNLIKELY (stream->timeline == NULL))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the stream was never initialised", function);
+
+  return stream->timeline;
+}
+
+GpuStream *
+_gpu_stream_new_for_timeline (GpuContext  *context,
+                              GpuTimeline *timeline)
+{
+  g_autoptr (GpuDevice) device = _gpu_device_new_for_native (timeline->device);
+  GpuStream *stream = g_object_new (GPU_TYPE_STREAM, "context", context, "device", device,
+                                    "flags", timeline->flags, "priority", timeline->priority,
+                                    NULL);
+
+  stream->timeline = _gpu_timeline_ref (timeline);
+
+  return stream;
+}
+
+/**
+ * gpu_stream_new:
+ * @context: a #GpuContext
+ * @flags: how the stream behaves
+ * @error: return location for an error
+ *
+ * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties).
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
+ *   lacks what @flags ask for, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new (GpuContext      *context,
+                GpuStreamFlags   flags,
+                GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return gpu_stream_new_full (context, NULL, flags, 0, error);
+}
+
+/**
+ * gpu_stream_new_full:
+ * @context: a #GpuContext
+ * @device: (nullable): one of the devices of @context, %NULL for the first
+ * @flags: how the stream behaves
+ * @priority: lower numbers go first, 0 is ordinary
+ * @error: return location for an error
+ *
+ * Makes a stream (OpenCL: clCreateCommandQueueWithProperties).
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
+ *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
+ *   @context, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new_full (GpuContext      *context,
+                     GpuDevice       *device,
+                     GpuStreamFlags   flags,
+                     int              priority,
+                     GError         **error)
+{
+  const GpuStreamFlags known = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING
+                               | GPU_STREAM_FLAGS_NON_BLOCKING;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (device == NULL || GPU_IS_DEVICE (device), NULL);
+
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_new: there are no stream flags 0x%x", flags & ~known);
+      return NULL;
+    }
+
+  return g_initable_new (GPU_TYPE_STREAM, NULL, error, "context", context, "device", device,
+                         "flags", flags, "priority", priority, NULL);
+}
+
+/**
+ * gpu_stream_new_wrapped:
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_command_queue on OpenCL
+ * @mode: who owns @handle
+ * @error: return location for an error
+ *
+ * Makes a stream around one that was made elsewhere. What others submit to it directly is not
+ * tracked, but is ordered with what is submitted here as the driver orders one queue.
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none to wrap, or %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not of @context
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new_wrapped (GpuContext   *context,
+                        guint64       handle,
+                        GpuWrapMode   mode,
+                        GError      **error)
+{
+  g_autoptr (GpuStream) stream = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (handle == 0)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_stream_new_wrapped: the handle is 0");
+      return NULL;
+    }
+
+  stream = g_object_new (GPU_TYPE_STREAM, "context", context, NULL);
+  stream->handle = handle;
+  stream->mode = mode;
+
+  if (!g_initable_init (G_INITABLE (stream), NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&stream);
+}
+
+/**
+ * gpu_stream_get_context:
+ * @stream: a #GpuStream
+ *
+ * Gets the context that @stream belongs to.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_stream_get_context (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return stream->context;
+}
+
+/**
+ * gpu_stream_get_device:
+ * @stream: a #GpuStream
+ *
+ * Gets the device that runs the work.
+ *
+ * Returns: (transfer none): the device
+ *
+ * Since: 0.1
+ */
+GpuDevice *
+gpu_stream_get_device (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return stream->device;
+}
+
+/**
+ * gpu_stream_get_flags:
+ * @stream: a #GpuStream
+ *
+ * Gets how @stream behaves.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuStreamFlags
+gpu_stream_get_flags (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), GPU_STREAM_FLAGS_NONE);
+
+  return stream->flags;
+}
+
+/**
+ * gpu_stream_get_priority:
+ * @stream: a #GpuStream
+ *
+ * Gets the priority of @stream.
+ *
+ * Returns: the priority; lower numbers go first
+ *
+ * Since: 0.1
+ */
+int
+gpu_stream_get_priority (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  return stream->priority;
+}
+
+/**
+ * gpu_stream_get_native_handle:
+ * @stream: a #GpuStream
+ *
+ * Gets the driver's own handle: a cl_command_queue on OpenCL, 0 on the host back end. It stays
+ * with @stream.
+ *
+ * Returns: the handle
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_native_handle (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  return stream->timeline->context->backend->stream->get_handle (stream->timeline->stream);
+}
+
+/**
+ * gpu_stream_get_n_submitted:
+ * @stream: a #GpuStream
+ *
+ * Gets how many operations were submitted to @stream so far. No call of the driver.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_submitted (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  return stream->timeline != NULL ? _gpu_timeline_get_submitted (stream->timeline) : 0;
+}
+
+/**
+ * gpu_stream_get_n_completed:
+ * @stream: a #GpuStream
+ *
+ * Gets how many operations are known to be complete: more may be, until somebody waits or asks
+ * with gpu_stream_is_idle(). No call of the driver.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_completed (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  return __atomic_load_n (&stream->timeline->completed, __ATOMIC_ACQUIRE);
+}
+
+/**
+ * gpu_stream_get_n_hazard_waits:
+ * @stream: a #GpuStream
+ *
+ * Gets how many waits for other streams the library inserted, because memory was last used
+ * there.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_hazard_waits (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  return __atomic_load_n (&stream->timeline->n_hazard_waits, __ATOMIC_RELAXED);
+}
+
+static gboolean
+fail_foreign (GError **error)
+{
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_stream_wait_event: the event and the stream belong to different "
+                       "contexts");
+
+  return FALSE;
+}
+
+static gboolean
+wait_user_event (GpuTimeline   *timeline,
+                 GpuUserEvent  *user_event,
+                 GError       **error)
+{
+  const GpuSubmission submission = { .function = "gpu_stream_wait_event",
+                                     .user_event = user_event };
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (user_event->context != timeline->context)
+    return fail_foreign (error);
+
+  /* Who waits for earlier work must not wait for the user's event as well. */
+  if (!_gpu_timeline_get_fence (timeline, _gpu_timeline_get_submitted (timeline), &fence, error))
+    {
+      g_prefix_error (error, "gpu_stream_wait_event: ");
+      return FALSE;
+    }
+
+  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+}
+
+static gboolean
+wait_point (GpuTimeline     *timeline,
+            const GpuPoint  *point,
+            GError         **error)
+{
+  const GpuSubmission submission = { .function = "gpu_stream_wait_event", .after = point };
+
+  if (point->timeline->context != timeline->context)
+    return fail_foreign (error);
+
+  if (_gpu_timeline_is_complete (point->timeline, point->seq)
+      && !_gpu_timeline_check (point->timeline, point->seq, error))
+    {
+      g_prefix_error (error, "gpu_stream_wait_event: ");
+      return FALSE;
+    }
+
+  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+}
+
+/**
+ * gpu_stream_wait_event:
+ * @stream: a #GpuStream
+ * @event: a #GpuEvent of the same context
+ * @error: return location for an error
+ *
+ * Has everything submitted to @stream from now on wait for @event (OpenCL:
+ * clEnqueueBarrierWithWaitList). Does not block. If @event fails later, the work that waits for
+ * it does not run, and its points fail.
+ *
+ * Returns: %TRUE, or %FALSE with the error of @event if it failed already, with
+ *   %GPU_ERROR_INVALID_ARGUMENT for an event of another context, or with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_wait_event (GpuStream  *stream,
+                       GpuEvent   *event,
+                       GError    **error)
+{
+  GpuTimeline *timeline;
+  GpuUserEvent *user_event;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_wait_event", error);
+
+  if (timeline == NULL || !_gpu_event_check (event, "gpu_stream_wait_event", error))
+    return FALSE;
+
+  user_event = _gpu_event_get_user (event);
+
+  if (user_event != NULL)
+    return wait_user_event (timeline, user_event, error);
+
+  return wait_point (timeline, _gpu_event_get_point (event), error);
+}
+
+/**
+ * gpu_stream_barrier:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Has everything submitted to @stream from now on wait for everything submitted before (OpenCL:
+ * clEnqueueBarrierWithWaitList). Streams that are in order do so anyway. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_barrier (GpuStream  *stream,
+                    GError    **error)
+{
+  GpuTimeline *timeline;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_barrier", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  _gpu_timeline_lock (timeline);
+  success = _gpu_timeline_barrier_locked (timeline, error);
+  _gpu_timeline_unlock (timeline);
+
+  if (!success)
+    g_prefix_error (error, "gpu_stream_barrier: ");
+
+  return success;
+}
+
+/* With the lock held: the event that times the newest point, if @flags or the stream ask for
+ * one. */
+static gboolean
+get_timed_event_locked (GpuTimeline     *timeline,
+                        GpuEventFlags    flags,
+                        GpuNativeEvent **event,
+                        GError         **error)
+{
+  *event = NULL;
+
+  if (timeline->timed_event != NULL && timeline->timed_seq == timeline->submitted)
+    *event = _gpu_native_event_ref (timeline->timed_event);
+  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
+    *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
+
+  if (*event != NULL && _gpu_timeline_may_fail_locked (timeline))
+    _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (*event));
+
+  return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
+}
+
+/**
+ * gpu_stream_record:
+ * @stream: a #GpuStream
+ * @flags: what the event is for
+ * @error: return location for an error
+ *
+ * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
+ * the driver is asked for nothing until somebody waits. On a %GPU_STREAM_FLAGS_PROFILING stream
+ * the event tells the times of the operation submitted last. Does not block.
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the stream
+ *   cannot do what @flags ask for, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GpuEvent *
+gpu_stream_record (GpuStream      *stream,
+                   GpuEventFlags   flags,
+                   GError        **error)
+{
+  g_autoptr (GpuNativeEvent) timed = NULL;
+  GpuTimeline *timeline;
+  gboolean success;
+  guint64 seq;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_record", error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0
+      || ((flags & GPU_EVENT_FLAGS_TIMING) != 0
+          && (timeline->flags & GPU_STREAM_FLAGS_PROFILING) == 0))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_stream_record: the stream on %s cannot record events with flags 0x%x",
+                   timeline->device->id, flags);
+      return NULL;
+    }
+
+  _gpu_timeline_lock (timeline);
+  success = get_timed_event_locked (timeline, flags, &timed, error);
+  seq = timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  if (!success)
+    {
+      g_prefix_error (error, "gpu_stream_record: ");
+      return NULL;
+    }
+
+  return _gpu_event_new_for_point (stream->context, timeline, seq, timed);
+}
+
+/**
+ * gpu_stream_flush:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Makes sure that everything submitted to @stream starts although nobody waits for it (OpenCL:
+ * clFlush). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_flush (GpuStream  *stream,
+                  GError    **error)
+{
+  GpuTimeline *timeline;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_flush", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  _gpu_timeline_lock (timeline);
+  success = timeline->context->backend->stream->flush (timeline->stream, error);
+  _gpu_timeline_unlock (timeline);
+
+  if (!success)
+    g_prefix_error (error, "gpu_stream_flush: ");
+
+  return success;
+}
+
+/**
+ * gpu_stream_is_idle:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Asks whether everything submitted to @stream is complete (OpenCL: clGetEventInfo). Does not
+ * block.
+ *
+ * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
+ *   it failed or the driver could not tell
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_is_idle (GpuStream  *stream,
+                    GError    **error)
+{
+  GpuTimeline *timeline;
+  GpuEventStatus status;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_is_idle", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), error);
+
+  return status == GPU_EVENT_STATUS_COMPLETE;
+}
+
+/**
+ * gpu_stream_synchronize:
+ * @stream: a #GpuStream
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until everything submitted to @stream before is complete. Cancelling ends the waiting,
+ * not the work.
+ *
+ * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_synchronize (GpuStream     *stream,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_synchronize", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
+                                error))
+    return TRUE;
+
+  g_prefix_error (error, "gpu_stream_synchronize: ");
+
+  return FALSE;
+}
+
+/**
+ * gpu_stream_synchronize_async:
+ * @stream: a #GpuStream
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the work is complete
+ * @user_data: for @callback
+ *
+ * Waits like gpu_stream_synchronize() without blocking. @callback is called in the thread-default
+ * main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_stream_synchronize_async (GpuStream           *stream,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  g_autoptr (GTask) task = NULL;
+  GpuTimeline *timeline;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_STREAM (stream));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  task = g_task_new (stream, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_stream_synchronize_async);
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_synchronize", &error);
+
+  if (timeline == NULL)
+    g_task_return_error (task, error);
+  else
+    _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, NULL,
+                               NULL);
+}
+
+/**
+ * gpu_stream_synchronize_finish:
+ * @stream: a #GpuStream
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_stream_synchronize_async().
+ *
+ * Returns: as gpu_stream_synchronize()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_synchronize_finish (GpuStream     *stream,
+                               GAsyncResult  *result,
+                               GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, stream), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}

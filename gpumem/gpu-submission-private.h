@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Submitting an operation: locks on all the memory that it uses, waits for uses on other streams,
+ * the driver's call, and the new points.
+ */
+#pragma once
+
+#include "gpumem/gpu-memory-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  GpuMemory *memory;
+  gboolean   write;
+  gsize      offset;                /* within the memory */
+  gsize      size;
+} GpuAccess;
+
+typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
+                                      GpuNativeStream  *stream,
+                                      GpuNativeEvent  **event,
+                                      GError          **error);
+
+typedef struct
+{
+  const char       *function;       /* of the public API, for errors */
+  GpuAccess        *accesses;
+  guint             n_accesses;
+  GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
+  gconstpointer     operation;
+  gpointer          keep;           /* nullable; taken over on success, released at completion */
+  GDestroyNotify    release;
+  gsize             keep_size;      /* bytes of host memory that it holds */
+  GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
+  const GpuPoint   *after;          /* likewise */
+} GpuSubmission;
+
+/* @fence, if not NULL, is set to a fence to wait for this very operation. */
+gboolean _gpu_submit (GpuTimeline          *timeline,
+                      const GpuSubmission  *submission,
+                      guint64              *seq,
+                      GpuFence            **fence,
+                      GError              **error);
+
+G_END_DECLS

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tasks that return when a point is reached. */
+#include "config.h"
+
+#include "gpumem/gpu-event-private.h"
+
+/* Both the point and the cancellable may end the wait, on different threads: the first wins. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  GTask           *task;
+  GSource         *cancel_source;   /* nullable */
+  gpointer         result;          /* what the task returns, NULL for TRUE */
+  GDestroyNotify   result_free;
+  gint             returned;        /* atomic */
+} TaskWait;
+
+static TaskWait *
+task_wait_ref (TaskWait *wait)
+{
+  g_atomic_ref_count_inc (&wait->refs);
+
+  return wait;
+}
+
+static void
+task_wait_unref (gpointer data)
+{
+  TaskWait *wait = data;
+
+  if (!g_atomic_ref_count_dec (&wait->refs))
+    return;
+
+  if (wait->result != NULL)
+    wait->result_free (wait->result);
+
+  g_clear_pointer (&wait->cancel_source, g_source_unref);
+  g_object_unref (wait->task);
+  g_free (wait);
+}
+
+static gboolean
+task_cancelled (GCancellable *cancellable,
+                gpointer      data)
+{
+  TaskWait *wait = data;
+
+  if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
+    g_task_return_error_if_cancelled (wait->task);
+
+  return G_SOURCE_REMOVE;
+}
+
+static TaskWait *
+task_wait_new (GTask          *task,
+               gpointer        result,
+               GDestroyNotify  result_free)
+{
+  GCancellable *cancellable = g_task_get_cancellable (task);
+  TaskWait *wait = g_new0 (TaskWait, 1);
+
+  g_atomic_ref_count_init (&wait->refs);
+  wait->task = g_object_ref (task);
+  wait->result = result;
+  wait->result_free = result_free;
+
+  if (cancellable != NULL)
+    {
+      wait->cancel_source = g_cancellable_source_new (cancellable);
+      g_source_set_callback (wait->cancel_source, G_SOURCE_FUNC (task_cancelled),
+                             task_wait_ref (wait), task_wait_unref);
+      g_source_attach (wait->cancel_source, g_task_get_context (task));
+    }
+
+  return wait;
+}
+
+static void
+return_result (TaskWait     *wait,
+               const GError *error)
+{
+  if (error != NULL)
+    g_task_return_error (wait->task, g_error_copy (error));
+  else if (wait->result == NULL)
+    g_task_return_boolean (wait->task, TRUE);
+  else
+    g_task_return_pointer (wait->task, g_steal_pointer (&wait->result), wait->result_free);
+}
+
+static void
+point_reached (gpointer      data,
+               const GError *error)
+{
+  TaskWait *wait = data;
+
+  if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
+    return_result (wait, error);
+
+  if (wait->cancel_source != NULL)
+    g_source_destroy (wait->cancel_source);
+
+  task_wait_unref (wait);
+}
+
+void
+_gpu_timeline_return_task (GpuTimeline    *timeline,
+                           guint64         seq,
+                           GTask          *task,
+                           gpointer        result,
+                           GDestroyNotify  result_free)
+{
+  TaskWait *wait = task_wait_new (task, result, result_free);
+  g_autoptr (GError) error = NULL;
+
+  if (!_gpu_timeline_notify (timeline, seq, point_reached, wait, &error))
+    point_reached (wait, error);
+}
+
+void
+_gpu_user_event_return_task (GpuUserEvent *event,
+                             GTask        *task)
+{
+  _gpu_user_event_notify (event, point_reached, task_wait_new (task, NULL, NULL));
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The timeline: what a stream has submitted and what of it is complete.
+ *
+ * Every submission is counted. A point is a pair of a timeline and such a number, and it is
+ * reached when that submission and all before it are complete. Counting needs no driver call: a
+ * fence, an event of the driver, is recorded only when somebody waits. Events, references kept in
+ * flight, hazard tracking and deferred reuse stand on this. See docs/internals/timeline.md.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+
+G_BEGIN_DECLS
+
+typedef struct _GpuTimeline  GpuTimeline;
+typedef struct _GpuUserEvent GpuUserEvent;
+
+/* An event of the driver that completes when the timeline reaches @seq. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  guint64          seq;
+  GpuNativeEvent  *event;
+} GpuFence;
+
+typedef struct
+{
+  GpuTimeline *timeline;
+  guint64      seq;
+} GpuPoint;
+
+/* @error is NULL when the point was reached well. Called once, on any thread, with no lock held. */
+typedef void (*GpuWaiterFunc) (gpointer      data,
+                               const GError *error);
+
+struct _GpuTimeline
+{
+  gint              refs;
+  GpuNativeContext *context;
+  GpuNativeDevice  *device;
+  GpuNativeStream  *stream;
+  GpuStreamFlags    flags;
+  int               priority;
+
+  guint64           submitted;      /* atomic; written under lock */
+  guint64           completed;      /* atomic; written under lock */
+  guint64           n_hazard_waits; /* atomic */
+
+  GMutex            lock;           /* guards what follows */
+  guint64           barrier;        /* out of order: all up to here is ordered before the rest */
+  GQueue            fences;         /* of GpuFence, by seq */
+  GQueue            waiters;        /* of GpuWaiter, by seq */
+  GArray           *kept;           /* of GpuKept, by seq; a queue that starts at kept_first */
+  guint             kept_first;
+  gsize             kept_size;      /* bytes of host memory that it holds */
+  guint64           reap;           /* a job lets go of everything up to here */
+  GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
+  GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
+  guint64           timed_seq;
+  GArray           *failures;       /* of GpuFailure, by seq */
+  GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
+};
+
+GpuTimeline    *_gpu_timeline_new             (GpuNativeContext  *context,
+                                               GpuNativeDevice   *device,
+                                               GpuNativeStream   *stream,
+                                               GpuStreamFlags     flags,
+                                               int                priority);
+GpuTimeline    *_gpu_timeline_ref             (GpuTimeline       *timeline);
+void            _gpu_timeline_unref           (GpuTimeline       *timeline);
+/* Every living timeline of @context, with a reference each. */
+GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
+
+guint64         _gpu_timeline_get_submitted   (GpuTimeline       *timeline);
+gboolean        _gpu_timeline_is_complete     (GpuTimeline       *timeline,
+                                               guint64            seq);
+/* Why the point @seq, which is complete, failed: TRUE if it did not. */
+gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+
+/* Between _lock() and _unlock(), by whoever submits. */
+void            _gpu_timeline_lock            (GpuTimeline       *timeline);
+void            _gpu_timeline_unlock          (GpuTimeline       *timeline);
+/* Counts a submission; its number. */
+guint64         _gpu_timeline_submit_locked   (GpuTimeline       *timeline);
+/* Keeps @object until all that is submitted now is complete. */
+void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
+                                               gpointer           object,
+                                               GDestroyNotify     release,
+                                               gsize              size);
+/* Takes @event over: it completes together with the submission @seq, the newest. */
+GpuFence       *_gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
+                                               guint64            seq,
+                                               GpuNativeEvent    *event);
+void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
+                                               guint64            seq,
+                                               GpuUserEvent      *event);
+/* Whether work waits for a user event that may still fail, or has failed. PoCL aborts when such
+ * work fails and nobody holds its event, so that all its events are kept meanwhile. */
+gboolean        _gpu_timeline_may_fail_locked (GpuTimeline       *timeline);
+/* Keeps @event, of a command that is no operation of its own, as a submission. */
+void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
+                                               GpuNativeEvent    *event);
+/* Adds those user events to @events; TRUE if there are any. */
+gboolean        _gpu_timeline_list_user_events (GpuTimeline      *timeline,
+                                               GPtrArray         *events);
+/* Orders all that is submitted later after all that is submitted now. */
+gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,
+                                               GError           **error);
+
+/* A fence that covers @seq, recorded if there is none yet; NULL if @seq is reached already. */
+gboolean        _gpu_timeline_get_fence       (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GpuFence         **fence,
+                                               GError           **error);
+/* Stands for an operation that says nothing of those before it. */
+GpuFence       *_gpu_fence_new                (guint64            seq,
+                                               GpuNativeEvent    *event);
+GpuFence       *_gpu_fence_ref                (GpuFence          *fence);
+void            _gpu_fence_unref              (GpuFence          *fence);
+
+/* @seq and all before it are over, @failure says if badly. */
+void            _gpu_timeline_retire          (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               const GError      *failure);
+/* Gives @func to the timeline, with its lock held. */
+void            _gpu_timeline_add_waiter_locked (GpuTimeline     *timeline,
+                                               guint64            seq,
+                                               GpuWaiterFunc      func,
+                                               gpointer           data);
+
+/* Blocks until the point is reached; FALSE if it failed. */
+gboolean        _gpu_timeline_wait            (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+gboolean        _gpu_timeline_wait_fence      (GpuTimeline       *timeline,
+                                               GpuFence          *fence,
+                                               GError           **error);
+/* The same, giving up at @deadline (monotonic microseconds, -1 for never) or when cancelled. */
+gboolean        _gpu_timeline_wait_until      (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               gint64             deadline,
+                                               GCancellable      *cancellable,
+                                               GError           **error);
+GpuEventStatus  _gpu_timeline_query           (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+/* Calls @func once @seq is reached. FALSE, and no call, if no fence could be recorded. */
+gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GpuWaiterFunc      func,
+                                               gpointer           data,
+                                               GError           **error);
+/* Has a job let go of everything submitted so far as soon as it is complete. */
+void            _gpu_timeline_reap            (GpuTimeline       *timeline);
+void            _gpu_timeline_reap_locked     (GpuTimeline       *timeline);
+/* The first point that a waiter or a reaper needs, 0 if nobody needs any. */
+guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
+/* The same, and gives @object to the timeline until then. */
+void            _gpu_timeline_park            (GpuTimeline       *timeline,
+                                               gpointer           object,
+                                               GDestroyNotify     release);
+
+GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+
+void            _gpu_point_set                (GpuPoint          *point,
+                                               GpuTimeline       *timeline,
+                                               guint64            seq);
+void            _gpu_point_clear              (GpuPoint          *point);
+gboolean        _gpu_point_is_pending         (const GpuPoint    *point);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuTimeline, _gpu_timeline_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuFence, _gpu_fence_unref)
+
+G_END_DECLS

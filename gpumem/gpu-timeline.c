@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-timeline-private.h"
+#include "gpumem/gpu-user-event-private.h"
+
+/* So many references, or bytes of host memory, are kept before a job looks whether some of them
+ * can go: a stream that nobody ever waits for must not hold everything it has seen. */
+#define KEPT_MAX 4096
+#define KEPT_SIZE_MAX (64 * 1024 * 1024)
+
+typedef struct
+{
+  guint64         seq;
+  gpointer        object;
+  GDestroyNotify  release;
+  gsize           size;
+} GpuKept;
+
+typedef struct
+{
+  guint64        seq;
+  GpuWaiterFunc  func;
+  gpointer       data;
+} GpuWaiter;
+
+/* The points in (from, to] failed. */
+typedef struct
+{
+  guint64  from;
+  guint64  to;
+  GError  *error;
+} GpuFailure;
+
+typedef struct
+{
+  guint64       seq;
+  GpuUserEvent *event;
+} GpuUserWait;
+
+/* What a retirement takes out under the lock, to be let go of without it. */
+typedef struct
+{
+  GpuKept *kept;
+  guint    n_kept;
+  GQueue   fences;
+  GQueue   waiters;
+  GQueue   user_waits;
+} GpuRetired;
+
+static void
+failure_clear (gpointer data)
+{
+  GpuFailure *failure = data;
+
+  g_error_free (failure->error);
+}
+
+static void
+user_wait_free (gpointer data)
+{
+  GpuUserWait *wait = data;
+
+  _gpu_user_event_unref (wait->event);
+  g_free (wait);
+}
+
+GpuFence *
+_gpu_fence_new (guint64         seq,
+                GpuNativeEvent *event)
+{
+  GpuFence *fence = g_new0 (GpuFence, 1);
+
+  g_atomic_ref_count_init (&fence->refs);
+  fence->seq = seq;
+  fence->event = event;
+  _gpu_live_add (GPU_LIVE_FENCE, 1);
+
+  return fence;
+}
+
+GpuFence *
+_gpu_fence_ref (GpuFence *fence)
+{
+  g_atomic_ref_count_inc (&fence->refs);
+
+  return fence;
+}
+
+void
+_gpu_fence_unref (GpuFence *fence)
+{
+  if (!g_atomic_ref_count_dec (&fence->refs))
+    return;
+
+  _gpu_native_event_unref (fence->event);
+  g_free (fence);
+  _gpu_live_add (GPU_LIVE_FENCE, -1);
+}
+
+GpuTimeline *
+_gpu_timeline_new (GpuNativeContext *context,
+                   GpuNativeDevice  *device,
+                   GpuNativeStream  *stream,
+                   GpuStreamFlags    flags,
+                   int               priority)
+{
+  GpuTimeline *timeline = g_new0 (GpuTimeline, 1);
+
+  timeline->refs = 1;
+  timeline->context = _gpu_native_context_ref (context);
+  timeline->device = device;
+  timeline->stream = stream;
+  timeline->flags = flags;
+  timeline->priority = priority;
+  timeline->kept = g_array_new (FALSE, FALSE, sizeof (GpuKept));
+  timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
+  timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
+  timeline->user_waits = g_ptr_array_new_with_free_func (user_wait_free);
+  g_array_set_clear_func (timeline->failures, failure_clear);
+  g_mutex_init (&timeline->lock);
+
+  g_mutex_lock (&context->lock);
+  g_ptr_array_add (context->timelines, timeline);
+  g_mutex_unlock (&context->lock);
+
+  _gpu_live_add (GPU_LIVE_TIMELINE, 1);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_ref (GpuTimeline *timeline)
+{
+  g_atomic_int_inc (&timeline->refs);
+
+  return timeline;
+}
+
+/* The context's list holds no reference, so what it finds there may be going already. */
+static gboolean
+timeline_try_ref (GpuTimeline *timeline)
+{
+  gint refs = g_atomic_int_get (&timeline->refs);
+
+  while (refs > 0)
+    {
+      if (g_atomic_int_compare_and_exchange (&timeline->refs, refs, refs + 1))
+        return TRUE;
+
+      refs = g_atomic_int_get (&timeline->refs);
+    }
+
+  return FALSE;
+}
+
+static void
+timeline_release_kept (GpuTimeline *timeline)
+{
+  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+    {
+      GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+
+      kept->release (kept->object);
+    }
+}
+
+void
+_gpu_timeline_unref (GpuTimeline *timeline)
+{
+  GpuNativeContext *context = timeline->context;
+
+  if (!g_atomic_int_dec_and_test (&timeline->refs))
+    return;
+
+  g_mutex_lock (&context->lock);
+  g_ptr_array_remove_fast (context->timelines, timeline);
+  g_mutex_unlock (&context->lock);
+
+  timeline_release_kept (timeline);
+  g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
+  g_queue_clear_full (&timeline->fences, (GDestroyNotify) _gpu_fence_unref);
+  g_array_unref (timeline->kept);
+  g_array_unref (timeline->jobs);
+  g_array_unref (timeline->failures);
+  g_ptr_array_unref (timeline->user_waits);
+  context->backend->stream->free (timeline->stream);
+  g_mutex_clear (&timeline->lock);
+  g_free (timeline);
+  _gpu_live_add (GPU_LIVE_TIMELINE, -1);
+  _gpu_native_context_unref (context);
+}
+
+GPtrArray *
+_gpu_timeline_list (GpuNativeContext *context)
+{
+  GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  g_mutex_lock (&context->lock);
+
+  for (guint i = 0; i < context->timelines->len; i++)
+    {
+      GpuTimeline *timeline = g_ptr_array_index (context->timelines, i);
+
+      if (timeline_try_ref (timeline))
+        g_ptr_array_add (timelines, timeline);
+    }
+
+  g_mutex_unlock (&context->lock);
+
+  return timelines;
+}
+
+guint64
+_gpu_timeline_get_submitted (GpuTimeline *timeline)
+{
+  return __atomic_load_n (&timeline->submitted, __ATOMIC_ACQUIRE);
+}
+
+gboolean
+_gpu_timeline_is_complete (GpuTimeline *timeline,
+                           guint64      seq)
+{
+  return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
+}
+
+static const GError *
+find_failure_locked (GpuTimeline *timeline,
+                     guint64      seq)
+{
+  for (guint i = 0; i < timeline->failures->len; i++)
+    {
+      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i);
+
+      if (failure->from < seq && seq <= failure->to)
+        return failure->error;
+    }
+
+  return NULL;
+}
+
+gboolean
+_gpu_timeline_check (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  const GError *failure;
+
+  g_mutex_lock (&timeline->lock);
+  failure = find_failure_locked (timeline, seq);
+
+  if (failure != NULL && error != NULL)
+    *error = g_error_copy (failure);
+
+  g_mutex_unlock (&timeline->lock);
+
+  return failure == NULL;
+}
+
+void
+_gpu_timeline_lock (GpuTimeline *timeline)
+{
+  g_mutex_lock (&timeline->lock);
+}
+
+void
+_gpu_timeline_unlock (GpuTimeline *timeline)
+{
+  g_mutex_unlock (&timeline->lock);
+}
+
+guint64
+_gpu_timeline_submit_locked (GpuTimeline *timeline)
+{
+  return __atomic_add_fetch (&timeline->submitted, 1, __ATOMIC_ACQ_REL);
+}
+
+void
+_gpu_timeline_keep_locked (GpuTimeline    *timeline,
+                           gpointer        object,
+                           GDestroyNotify  release,
+                           gsize           size)
+{
+  GpuKept kept = { timeline->submitted, object, release, size };
+
+  g_array_append_val (timeline->kept, kept);
+  timeline->kept_size += size;
+
+  if (timeline->kept->len - timeline->kept_first >= KEPT_MAX
+      || timeline->kept_size >= KEPT_SIZE_MAX)
+    _gpu_timeline_reap_locked (timeline);
+}
+
+GpuFence *
+_gpu_timeline_add_fence_locked (GpuTimeline    *timeline,
+                                guint64         seq,
+                                GpuNativeEvent *event)
+{
+  GpuFence *fence = _gpu_fence_new (seq, event);
+
+  g_queue_push_tail (&timeline->fences, fence);
+
+  return _gpu_fence_ref (fence);
+}
+
+gboolean
+_gpu_timeline_may_fail_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_timeline_list_user_events (GpuTimeline *timeline,
+                                GPtrArray   *events)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  guint n = events->len;
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+        g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
+    }
+
+  return events->len > n;
+}
+
+void
+_gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GpuUserEvent *event)
+{
+  GpuUserWait *wait = g_new (GpuUserWait, 1);
+
+  wait->seq = seq;
+  wait->event = _gpu_user_event_ref (event);
+  g_ptr_array_add (timeline->user_waits, wait);
+}
+
+GpuFence *
+_gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuNativeEvent *event;
+  GpuFence *fence;
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      fence = l->data;
+
+      if (fence->seq >= seq)
+        return _gpu_fence_ref (fence);
+    }
+
+  event = ops->record (timeline->stream, GPU_EVENT_FLAGS_NONE, error);
+
+  if (event == NULL)
+    return NULL;
+
+  fence = _gpu_timeline_add_fence_locked (timeline, timeline->submitted, event);
+
+  if (!ops->flush (timeline->stream, error))
+    g_clear_pointer (&fence, _gpu_fence_unref);
+
+  return fence;
+}
+
+gboolean
+_gpu_timeline_barrier_locked (GpuTimeline  *timeline,
+                              GError      **error)
+{
+  GpuNativeEvent *event = NULL;
+  GpuNativeEvent **wanted = _gpu_timeline_may_fail_locked (timeline) ? &event : NULL;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0
+      || timeline->barrier == timeline->submitted)
+    return TRUE;
+
+  if (!timeline->context->backend->stream->barrier (timeline->stream, wanted, error))
+    return FALSE;
+
+  timeline->barrier = timeline->submitted;
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_keep_event_locked (GpuTimeline    *timeline,
+                                 GpuNativeEvent *event)
+{
+  _gpu_timeline_submit_locked (timeline);
+  _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+}
+
+gboolean
+_gpu_timeline_get_fence (GpuTimeline  *timeline,
+                         guint64       seq,
+                         GpuFence    **fence,
+                         GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  *fence = NULL;
+
+  if (timeline->completed >= seq)
+    return TRUE;
+
+  *fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  return *fence != NULL;
+}
+
+void
+_gpu_timeline_add_waiter_locked (GpuTimeline   *timeline,
+                                 guint64        seq,
+                                 GpuWaiterFunc  func,
+                                 gpointer       data)
+{
+  GpuWaiter *waiter = g_new (GpuWaiter, 1);
+  GList *l = timeline->waiters.tail;
+
+  waiter->seq = seq;
+  waiter->func = func;
+  waiter->data = data;
+
+  while (l != NULL && ((GpuWaiter *) l->data)->seq > seq)
+    l = l->prev;
+
+  if (l != NULL)
+    g_queue_insert_after (&timeline->waiters, l, waiter);
+  else
+    g_queue_push_head (&timeline->waiters, waiter);
+}
+
+guint64
+_gpu_timeline_get_needed_locked (GpuTimeline *timeline)
+{
+  const GpuWaiter *waiter = g_queue_peek_head (&timeline->waiters);
+
+  if (waiter != NULL)
+    return waiter->seq;
+
+  return timeline->reap > timeline->completed ? timeline->reap : 0;
+}
+
+static void
+retire_kept_locked (GpuTimeline *timeline,
+                    GpuRetired  *retired)
+{
+  GpuKept *first = (GpuKept *) timeline->kept->data + timeline->kept_first;
+  guint n = timeline->kept->len - timeline->kept_first;
+
+  while (retired->n_kept < n && first[retired->n_kept].seq <= timeline->completed)
+    timeline->kept_size -= first[retired->n_kept++].size;
+
+  retired->kept = g_memdup2 (first, retired->n_kept * sizeof *first);
+  timeline->kept_first += retired->n_kept;
+
+  if (timeline->kept_first > timeline->kept->len / 2)
+    {
+      g_array_remove_range (timeline->kept, 0, timeline->kept_first);
+      timeline->kept_first = 0;
+    }
+}
+
+/* A driver says of work behind a failed user event that it failed, if it says anything; what we
+ * know of the user event says why. */
+static void
+retire_user_waits_locked (GpuTimeline  *timeline,
+                          GpuRetired   *retired,
+                          GError      **failure)
+{
+  GPtrArray *waits = timeline->user_waits;
+
+  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= timeline->completed)
+    {
+      GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
+      g_autoptr (GError) cause = NULL;
+
+      if (_gpu_user_event_query (wait->event, &cause) == GPU_EVENT_STATUS_FAILED)
+        {
+          g_clear_error (failure);
+          *failure = g_steal_pointer (&cause);
+        }
+
+      g_queue_push_tail (&retired->user_waits, wait);
+    }
+}
+
+static void
+retire_locked (GpuTimeline  *timeline,
+               guint64       seq,
+               const GError *error,
+               GpuRetired   *retired)
+{
+  g_autoptr (GError) failure = error != NULL ? g_error_copy (error) : NULL;
+  guint64 from = timeline->completed;
+  GQueue *fences = &timeline->fences;
+  GQueue *waiters = &timeline->waiters;
+
+  if (seq <= from)
+    return;
+
+  __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
+  retire_kept_locked (timeline, retired);
+  retire_user_waits_locked (timeline, retired, &failure);
+
+  while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
+    g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
+
+  while (!g_queue_is_empty (waiters) && ((GpuWaiter *) waiters->head->data)->seq <= seq)
+    g_queue_push_tail (&retired->waiters, g_queue_pop_head (waiters));
+
+  if (failure != NULL)
+    {
+      GpuFailure range = { from, seq, g_steal_pointer (&failure) };
+
+      g_array_append_val (timeline->failures, range);
+    }
+}
+
+static void
+retired_finish (GpuRetired  *retired,
+                GpuTimeline *timeline)
+{
+  GpuWaiter *waiter;
+
+  for (guint i = 0; i < retired->n_kept; i++)
+    retired->kept[i].release (retired->kept[i].object);
+
+  g_free (retired->kept);
+  g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
+  g_queue_clear_full (&retired->user_waits, user_wait_free);
+
+  while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+
+      _gpu_timeline_check (timeline, waiter->seq, &error);
+      waiter->func (waiter->data, error);
+      g_free (waiter);
+    }
+}
+
+void
+_gpu_timeline_retire (GpuTimeline  *timeline,
+                      guint64       seq,
+                      const GError *failure)
+{
+  GpuRetired retired = { 0 };
+
+  /* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done. */
+  if (failure != NULL)
+    {
+      g_mutex_lock (&timeline->context->failure_lock);
+      g_mutex_unlock (&timeline->context->failure_lock);
+    }
+
+  g_mutex_lock (&timeline->lock);
+  retire_locked (timeline, seq, failure, &retired);
+  g_mutex_unlock (&timeline->lock);
+
+  if (failure != NULL)
+    _gpu_native_context_report (timeline->context, failure);
+
+  if (_gpu_debug_has (GPU_DEBUG_COMPLETION))
+    _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
+                      ", let go of %u%s", (void *) timeline, seq, retired.n_kept,
+                      failure != NULL ? ", failed" : "");
+
+  retired_finish (&retired, timeline);
+}
+
+void
+_gpu_point_set (GpuPoint    *point,
+                GpuTimeline *timeline,
+                guint64      seq)
+{
+  if (point->timeline != timeline)
+    {
+      GpuTimeline *old = point->timeline;
+
+      point->timeline = _gpu_timeline_ref (timeline);
+      g_clear_pointer (&old, _gpu_timeline_unref);
+    }
+
+  point->seq = seq;
+}
+
+void
+_gpu_point_clear (GpuPoint *point)
+{
+  g_clear_pointer (&point->timeline, _gpu_timeline_unref);
+  point->seq = 0;
+}
+
+gboolean
+_gpu_point_is_pending (const GpuPoint *point)
+{
+  return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
+}

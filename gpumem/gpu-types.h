@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#if !defined (__GPUMEM_INSIDE__) && !defined (GPUMEM_COMPILATION)
+#error "Only <gpumem/gpumem.h> can be included directly."
+#endif
+
+#include <gio/gio.h>
+
+#include <gpumem/gpu-enums.h>
+#include <gpumem/gpu-macros.h>
+
+G_BEGIN_DECLS
+
+typedef struct _GpuDevice    GpuDevice;
+typedef struct _GpuContext   GpuContext;
+typedef struct _GpuStream    GpuStream;
+typedef struct _GpuEvent     GpuEvent;
+typedef struct _GpuMemory    GpuMemory;
+typedef struct _GpuBuffer    GpuBuffer;
+typedef struct _GpuMapping   GpuMapping;
+typedef struct _GpuProgram   GpuProgram;
+typedef struct _GpuKernel    GpuKernel;
+typedef struct _GpuArguments GpuArguments;
+typedef struct _GpuExtent    GpuExtent;
+typedef struct _GpuLayout    GpuLayout;
+
+G_END_DECLS

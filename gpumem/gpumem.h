@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#define __GPUMEM_INSIDE__
+
+#include <gpumem/gpu-version.h>
+#include <gpumem/gpu-macros.h>
+#include <gpumem/gpu-types.h>
+#include <gpumem/gpu-enums.h>
+#include <gpumem/gpu-enumtypes.h>
+#include <gpumem/gpu-error.h>
+#include <gpumem/gpu-geometry.h>
+#include <gpumem/gpu-debug.h>
+#include <gpumem/gpu-device.h>
+#include <gpumem/gpu-context.h>
+#include <gpumem/gpu-memory.h>
+#include <gpumem/gpu-buffer.h>
+#include <gpumem/gpu-mapping.h>
+#include <gpumem/gpu-event.h>
+#include <gpumem/gpu-arguments.h>
+#include <gpumem/gpu-program.h>
+#include <gpumem/gpu-kernel.h>
+#include <gpumem/gpu-stream.h>
+
+#undef __GPUMEM_INSIDE__

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/host/gpu-host.h"
+
+const GpuBackend _gpu_host_backend =
+{
+  .name = "host",
+  .device = &_gpu_host_device_ops,
+  .context = &_gpu_host_context_ops,
+  .stream = &_gpu_host_stream_ops,
+  .event = &_gpu_host_event_ops,
+  .buffer = &_gpu_host_buffer_ops,
+  .program = &_gpu_host_program_ops,
+  .kernel = &_gpu_host_kernel_ops
+};

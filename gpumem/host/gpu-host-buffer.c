@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "gpumem/host/gpu-host.h"
+
+/* From here on memory comes in pages from the system, which takes them only when written to. */
+#define MAP_THRESHOLD (256 * 1024)
+
+/* A fill is repeated from a block of this size, which stays in the cache. */
+#define FILL_BLOCK 4096
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  guint8           *destination;
+  const guint8     *source;
+  gsize             size;
+} GpuHostCopy;
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  guint8           *destination;
+  const guint8     *source;
+  GpuRegionSide     destination_side;
+  GpuRegionSide     source_side;
+  GpuExtent         extent;
+} GpuHostCopyRegion;
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  guint8           *destination;
+  gsize             size;
+  gsize             pattern_size;
+  guint8            pattern[128];
+} GpuHostFill;
+
+static GpuNativeBuffer *
+buffer_new (gpointer    data,
+            gsize       size,
+            const char *origin)
+{
+  GpuHostBuffer *buffer = g_new0 (GpuHostBuffer, 1);
+
+  buffer->parent.backend = &_gpu_host_backend;
+  buffer->parent.size = size;
+  buffer->data = data;
+  buffer->origin = origin;
+
+  return &buffer->parent;
+}
+
+static void
+set_no_memory (GpuNativeContext  *context,
+               const char        *function,
+               int                code,
+               gsize              size,
+               GError           **error)
+{
+  gsize held = __atomic_load_n (&context->allocated, __ATOMIC_RELAXED);
+  guint64 free_size = 0;
+  guint64 total_size = 0;
+
+  _gpu_host_get_memory (&free_size, &total_size, NULL);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "host: %s: %s (%d): %" G_GSIZE_FORMAT " bytes requested, %" G_GUINT64_FORMAT
+               " free of %" G_GUINT64_FORMAT ", %" G_GSIZE_FORMAT " held by the context",
+               function, code == ENOMEM ? "ENOMEM" : g_strerror (code), code, size, free_size,
+               total_size, held);
+}
+
+static GpuNativeBuffer *
+alloc_small (GpuNativeContext  *context,
+             gsize              size,
+             GError           **error)
+{
+  GpuNativeBuffer *buffer;
+  void *data;
+  int code = posix_memalign (&data, GPU_HOST_BASE_ALIGNMENT, size);
+
+  if (code != 0)
+    {
+      set_no_memory (context, "posix_memalign", code, size, error);
+      return NULL;
+    }
+
+  buffer = buffer_new (data, size, "memory");
+  ((GpuHostBuffer *) buffer)->allocation = data;
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+alloc_large (GpuNativeContext  *context,
+             gsize              size,
+             GError           **error)
+{
+  GpuNativeBuffer *buffer;
+  void *data = mmap (NULL, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+  if (data == MAP_FAILED)
+    {
+      set_no_memory (context, "mmap", errno, size, error);
+      return NULL;
+    }
+
+  buffer = buffer_new (data, size, "memory");
+  ((GpuHostBuffer *) buffer)->mapped_size = size;
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+host_buffer_alloc (GpuNativeContext  *context,
+                   GpuMemoryFlags     flags G_GNUC_UNUSED,
+                   gsize              size,
+                   gconstpointer      data,
+                   GError           **error)
+{
+  GpuNativeBuffer *buffer;
+
+  if (size < MAP_THRESHOLD)
+    buffer = alloc_small (context, size, error);
+  else
+    buffer = alloc_large (context, size, error);
+
+  if (buffer != NULL && data != NULL)
+    memcpy (((GpuHostBuffer *) buffer)->data, data, size);
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GpuMemoryFlags     flags G_GNUC_UNUSED,
+                            gpointer           data,
+                            gsize              size,
+                            GError           **error G_GNUC_UNUSED)
+{
+  return buffer_new (data, size, "host");
+}
+
+/* Memory that is adopted is memory of malloc(). */
+static GpuNativeBuffer *
+host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
+                  guint64            handle,
+                  gsize              size,
+                  GpuWrapMode        mode,
+                  GError           **error)
+{
+  gpointer data = (gpointer) (guintptr) handle;
+  GpuNativeBuffer *buffer;
+
+  if (handle == 0 || (guintptr) handle != handle || size == 0
+      || (guintptr) data > G_MAXSIZE - size)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "host: no memory of %" G_GSIZE_FORMAT " bytes can be at 0x%" G_GINT64_MODIFIER
+                   "x; the size must be given", size, handle);
+      return NULL;
+    }
+
+  buffer = buffer_new (data, size, "wrapped");
+
+  if (mode == GPU_WRAP_MODE_ADOPT)
+    ((GpuHostBuffer *) buffer)->allocation = data;
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
+                   GpuNativeBuffer   *parent,
+                   GpuMemoryFlags     flags G_GNUC_UNUSED,
+                   gsize              offset,
+                   gsize              size,
+                   GError           **error G_GNUC_UNUSED)
+{
+  return buffer_new (((GpuHostBuffer *) parent)->data + offset, size, "slice");
+}
+
+static void
+host_buffer_free (GpuNativeContext *context G_GNUC_UNUSED,
+                  GpuNativeBuffer  *buffer)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+
+  if (self->mapped_size > 0)
+    munmap (self->data, self->mapped_size);
+
+  free (self->allocation);
+  g_free (self);
+}
+
+static guint64
+host_buffer_get_address (GpuNativeBuffer *buffer)
+{
+  return (guintptr) ((GpuHostBuffer *) buffer)->data;
+}
+
+static gboolean
+host_buffer_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GpuNativeBuffer   *buffer,
+                            GVariantDict      *attributes,
+                            GError           **error G_GNUC_UNUSED)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+
+  g_variant_dict_insert (attributes, "size", "t", (guint64) buffer->size);
+  g_variant_dict_insert (attributes, "address", "t", host_buffer_get_address (buffer));
+  g_variant_dict_insert (attributes, "origin", "s", self->origin);
+
+  return TRUE;
+}
+
+static guint8 *
+data_at (GpuNativeBuffer *buffer,
+         gsize            offset)
+{
+  return ((GpuHostBuffer *) buffer)->data + offset;
+}
+
+static gboolean
+copy_run (GpuHostOperation  *operation,
+          GError           **error G_GNUC_UNUSED)
+{
+  GpuHostCopy *copy = (GpuHostCopy *) operation;
+
+  memmove (copy->destination, copy->source, copy->size);
+
+  return TRUE;
+}
+
+static gboolean
+submit_copy (GpuNativeStream  *stream,
+             guint8           *destination,
+             const guint8     *source,
+             gsize             size,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  GpuHostCopy *copy = _gpu_host_operation_new (sizeof *copy, copy_run);
+
+  copy->destination = destination;
+  copy->source = source;
+  copy->size = size;
+
+  return _gpu_host_stream_submit (stream, copy, event, error);
+}
+
+static gboolean
+copy_region_run (GpuHostOperation  *operation,
+                 GError           **error G_GNUC_UNUSED)
+{
+  GpuHostCopyRegion *copy = (GpuHostCopyRegion *) operation;
+  guint8 *destination_slice = copy->destination + copy->destination_side.offset;
+  const guint8 *source_slice = copy->source + copy->source_side.offset;
+
+  for (gsize z = 0; z < copy->extent.depth; z++)
+    {
+      guint8 *destination = destination_slice;
+      const guint8 *source = source_slice;
+
+      for (gsize y = 0; y < copy->extent.height; y++)
+        {
+          memcpy (destination, source, copy->extent.width);
+          destination += copy->destination_side.row_pitch;
+          source += copy->source_side.row_pitch;
+        }
+
+      destination_slice += copy->destination_side.slice_pitch;
+      source_slice += copy->source_side.slice_pitch;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+submit_copy_region (GpuNativeStream      *stream,
+                    guint8               *destination,
+                    const GpuRegionSide  *destination_side,
+                    const guint8         *source,
+                    const GpuRegionSide  *source_side,
+                    const GpuExtent      *extent,
+                    GpuNativeEvent      **event,
+                    GError              **error)
+{
+  GpuHostCopyRegion *copy = _gpu_host_operation_new (sizeof *copy, copy_region_run);
+
+  copy->destination = destination;
+  copy->destination_side = *destination_side;
+  copy->source = source;
+  copy->source_side = *source_side;
+  copy->extent = *extent;
+
+  return _gpu_host_stream_submit (stream, copy, event, error);
+}
+
+static gboolean
+fill_run (GpuHostOperation  *operation,
+          GError           **error G_GNUC_UNUSED)
+{
+  GpuHostFill *fill = (GpuHostFill *) operation;
+  gsize block = MIN (fill->size, FILL_BLOCK);
+  gsize done = fill->pattern_size;
+
+  if (fill->pattern_size == 1)
+    {
+      memset (fill->destination, fill->pattern[0], fill->size);
+      return TRUE;
+    }
+
+  memcpy (fill->destination, fill->pattern, fill->pattern_size);
+
+  while (done < block)
+    {
+      gsize size = MIN (done, block - done);
+
+      memcpy (fill->destination + done, fill->destination, size);
+      done += size;
+    }
+
+  while (done < fill->size)
+    {
+      gsize size = MIN (block, fill->size - done);
+
+      memcpy (fill->destination + done, fill->destination, size);
+      done += size;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+host_buffer_copy (GpuNativeStream  *stream,
+                  GpuNativeBuffer  *destination,
+                  gsize             destination_offset,
+                  GpuNativeBuffer  *source,
+                  gsize             source_offset,
+                  gsize             size,
+                  GpuNativeEvent  **event,
+                  GError          **error)
+{
+  return submit_copy (stream, data_at (destination, destination_offset),
+                      data_at (source, source_offset), size, event, error);
+}
+
+static gboolean
+host_buffer_copy_region (GpuNativeStream      *stream,
+                         GpuNativeBuffer      *destination,
+                         const GpuRegionSide  *destination_side,
+                         GpuNativeBuffer      *source,
+                         const GpuRegionSide  *source_side,
+                         const GpuExtent      *extent,
+                         GpuNativeEvent      **event,
+                         GError              **error)
+{
+  return submit_copy_region (stream, data_at (destination, 0), destination_side,
+                             data_at (source, 0), source_side, extent, event, error);
+}
+
+static gboolean
+host_buffer_write (GpuNativeStream  *stream,
+                   GpuNativeBuffer  *destination,
+                   gsize             offset,
+                   gconstpointer     data,
+                   gsize             size,
+                   GpuNativeEvent  **event,
+                   GError          **error)
+{
+  return submit_copy (stream, data_at (destination, offset), data, size, event, error);
+}
+
+static gboolean
+host_buffer_write_region (GpuNativeStream      *stream,
+                          GpuNativeBuffer      *destination,
+                          const GpuRegionSide  *side,
+                          gconstpointer         data,
+                          const GpuRegionSide  *data_side,
+                          const GpuExtent      *extent,
+                          GpuNativeEvent      **event,
+                          GError              **error)
+{
+  return submit_copy_region (stream, data_at (destination, 0), side, data, data_side, extent,
+                             event, error);
+}
+
+static gboolean
+host_buffer_read (GpuNativeStream  *stream,
+                  GpuNativeBuffer  *source,
+                  gsize             offset,
+                  gpointer          data,
+                  gsize             size,
+                  GpuNativeEvent  **event,
+                  GError          **error)
+{
+  return submit_copy (stream, data, data_at (source, offset), size, event, error);
+}
+
+static gboolean
+host_buffer_read_region (GpuNativeStream      *stream,
+                         GpuNativeBuffer      *source,
+                         const GpuRegionSide  *side,
+                         gpointer              data,
+                         const GpuRegionSide  *data_side,
+                         const GpuExtent      *extent,
+                         GpuNativeEvent      **event,
+                         GError              **error)
+{
+  return submit_copy_region (stream, data, data_side, data_at (source, 0), side, extent, event,
+                             error);
+}
+
+static gboolean
+host_buffer_fill (GpuNativeStream  *stream,
+                  GpuNativeBuffer  *destination,
+                  gsize             offset,
+                  gsize             size,
+                  gconstpointer     pattern,
+                  gsize             pattern_size,
+                  GpuNativeEvent  **event,
+                  GError          **error)
+{
+  GpuHostFill *fill;
+
+  if (pattern_size == 0 || pattern_size > sizeof fill->pattern || size % pattern_size != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "host: %" G_GSIZE_FORMAT " bytes cannot be filled with a pattern of %"
+                   G_GSIZE_FORMAT, size, pattern_size);
+      return FALSE;
+    }
+
+  fill = _gpu_host_operation_new (sizeof *fill, fill_run);
+  fill->destination = data_at (destination, offset);
+  fill->size = size;
+  fill->pattern_size = pattern_size;
+  memcpy (fill->pattern, pattern, pattern_size);
+
+  return _gpu_host_stream_submit (stream, fill, event, error);
+}
+
+static gboolean
+submit_nothing (GpuNativeStream  *stream,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  return _gpu_host_stream_submit (stream, _gpu_host_operation_new (sizeof (GpuHostOperation), NULL),
+                                  event, error);
+}
+
+/* All memory is where all devices of the context are. */
+static gboolean
+host_buffer_migrate (GpuNativeStream         *stream,
+                     GpuNativeBuffer *const  *buffers G_GNUC_UNUSED,
+                     guint                    n_buffers G_GNUC_UNUSED,
+                     GpuMigrateFlags          flags G_GNUC_UNUSED,
+                     GpuNativeEvent         **event,
+                     GError                 **error)
+{
+  return submit_nothing (stream, event, error);
+}
+
+static gpointer
+host_buffer_map (GpuNativeStream  *stream,
+                 GpuNativeBuffer  *buffer,
+                 GpuMapFlags       flags G_GNUC_UNUSED,
+                 gsize             offset,
+                 gsize             size G_GNUC_UNUSED,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  if (!submit_nothing (stream, event, error))
+    return NULL;
+
+  return data_at (buffer, offset);
+}
+
+static gboolean
+host_buffer_unmap (GpuNativeStream  *stream,
+                   GpuNativeBuffer  *buffer G_GNUC_UNUSED,
+                   gpointer          data G_GNUC_UNUSED,
+                   GpuNativeEvent  **event,
+                   GError          **error)
+{
+  return submit_nothing (stream, event, error);
+}
+
+const GpuBufferOps _gpu_host_buffer_ops =
+{
+  .alloc = host_buffer_alloc,
+  .alloc_for_host = host_buffer_alloc_for_host,
+  .wrap = host_buffer_wrap,
+  .slice = host_buffer_slice,
+  .free = host_buffer_free,
+  .get_handle = host_buffer_get_address,
+  .get_address = host_buffer_get_address,
+  .get_attributes = host_buffer_get_attributes,
+  .copy = host_buffer_copy,
+  .copy_region = host_buffer_copy_region,
+  .write = host_buffer_write,
+  .write_region = host_buffer_write_region,
+  .read = host_buffer_read,
+  .read_region = host_buffer_read_region,
+  .fill = host_buffer_fill,
+  .migrate = host_buffer_migrate,
+  .map = host_buffer_map,
+  .unmap = host_buffer_unmap
+};

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The C compiler of the machine, started without a shell in a directory of its own. A program is
+ * preprocessed, rewritten and compiled: two runs of the compiler.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include <glib/gstdio.h>
+
+#include "gpumem/host/gpu-host.h"
+
+#define PRELUDE_FILE      "gpumem-prelude.h"
+#define SOURCE_FILE       "program.cl"
+#define PREPROCESSED_FILE "program.i"
+#define OBJECT_FILE       "program.so"
+
+/* What every program is compiled with. Contracting a * b + c would make results depend on the
+ * processor; pointers of one type to memory of another are common in kernels. */
+static const char *const fixed_options[] =
+{
+  "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-fgnu89-inline", "-fno-builtin",
+  "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fsigned-char",
+  "-Wno-attributes", "-Werror=implicit-function-declaration", "-Wl,-z,defs"
+};
+
+typedef struct
+{
+  GPtrArray *preprocess;        /* options for each run; they hold their strings */
+  GPtrArray *compile;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_ptr_array_unref (options->preprocess);
+  g_ptr_array_unref (options->compile);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* Program and first arguments of the compiler, NULL if there is none. */
+static char **
+find_compiler (GError **error)
+{
+  const char *command = g_getenv ("CC");
+  g_auto (GStrv) words = NULL;
+  char *path;
+
+  if (command == NULL || command[0] == '\0')
+    command = GPU_HOST_CC;
+
+#if GLIB_SIZEOF_LONG != 8
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "host: programs need a system whose long has 64 bits");
+  return NULL;
+#endif
+
+  if (!g_shell_parse_argv (command, NULL, &words, NULL))
+    words = g_strsplit (command, " ", -1);
+
+  path = words[0] != NULL ? g_find_program_in_path (words[0]) : NULL;
+
+  if (path == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "host: programs need a C compiler, and there is no '%s'", command);
+      return NULL;
+    }
+
+  g_free (words[0]);
+  words[0] = path;
+
+  return g_steal_pointer (&words);
+}
+
+gboolean
+_gpu_host_compiler_check (GError **error)
+{
+  g_auto (GStrv) compiler = find_compiler (error);
+
+  return compiler != NULL;
+}
+
+static void
+append_copies (GPtrArray         *array,
+               const char *const *strings,
+               gsize              n)
+{
+  for (gsize i = 0; i < n; i++)
+    g_ptr_array_add (array, g_strdup (strings[i]));
+}
+
+/* A library preloaded into this process, such as that of a sanitizer, is nothing that the
+ * compiler should run with. */
+static char **
+get_environment (void)
+{
+  char **environment = g_get_environ ();
+
+  environment = g_environ_unsetenv (environment, "LD_PRELOAD");
+
+  return g_environ_setenv (environment, "LC_ALL", "C", TRUE);
+}
+
+/* Runs the compiler with @arguments in @directory, which may be NULL. Adds what it says on either
+ * output to @log. */
+static gboolean
+run_compiler (GPtrArray   *arguments,
+              const char  *directory,
+              GString     *log,
+              GError     **error)
+{
+  g_auto (GStrv) compiler = find_compiler (error);
+  g_auto (GStrv) environment = NULL;
+  g_autoptr (GPtrArray) argv = NULL;
+  g_autoptr (GError) reason = NULL;
+  g_autofree char *output = NULL;
+  g_autofree char *messages = NULL;
+  int status;
+
+  if (compiler == NULL)
+    return FALSE;
+
+  environment = get_environment ();
+  argv = g_ptr_array_new ();
+
+  for (gsize i = 0; compiler[i] != NULL; i++)
+    g_ptr_array_add (argv, compiler[i]);
+
+  g_ptr_array_extend (argv, arguments, NULL, NULL);
+  g_ptr_array_add (argv, NULL);
+
+  if (!g_spawn_sync (directory, (char **) argv->pdata, environment, G_SPAWN_DEFAULT, NULL, NULL,
+                     &output, &messages, &status, &reason))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s: %s", compiler[0],
+                   reason->message);
+      return FALSE;
+    }
+
+  g_string_append (log, output);
+  g_string_append (log, messages);
+
+  if (g_spawn_check_wait_status (status, &reason))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: %s: %s:\n%s", compiler[0],
+               reason->message, log->str);
+
+  return FALSE;
+}
+
+const char *
+_gpu_host_compiler_identify (void)
+{
+  static char *identity;
+
+  if (g_once_init_enter (&identity))
+    {
+      g_autoptr (GPtrArray) arguments = g_ptr_array_new ();
+      g_autoptr (GString) text = g_string_new (NULL);
+      g_auto (GStrv) compiler = find_compiler (NULL);
+      g_autofree char *command = compiler != NULL ? g_strjoinv (" ", compiler) : NULL;
+
+      g_ptr_array_add (arguments, (gpointer) "--version");
+      run_compiler (arguments, NULL, text, NULL);
+      g_string_truncate (text, strcspn (text->str, "\n"));
+      g_once_init_leave (&identity, g_strdup_printf ("%s: %s", command != NULL ? command : "none",
+                                                     text->str));
+    }
+
+  return identity;
+}
+
+static gboolean
+set_bad_option (const char  *option,
+                GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
+               "host: the option '%s' is not known; there are -D, -I, -w, -g, -Werror and those "
+               "that begin with -cl-", option);
+
+  return FALSE;
+}
+
+/* "-D name" and "-Dname" alike. Directories count from where this process is. */
+static gboolean
+add_pair (Options     *options,
+          char       **words,
+          gsize       *i,
+          GError     **error)
+{
+  gboolean is_directory = words[*i][1] == 'I';
+  const char *value = words[*i] + 2;
+
+  if (*value == '\0')
+    {
+      if (words[*i + 1] == NULL)
+        return set_bad_option (words[*i], error);
+
+      value = words[++*i];
+    }
+
+  if (is_directory)
+    {
+      g_autofree char *path = g_canonicalize_filename (value, NULL);
+
+      g_ptr_array_add (options->preprocess, g_strconcat ("-I", path, NULL));
+    }
+  else
+    {
+      g_ptr_array_add (options->preprocess, g_strconcat ("-D", value, NULL));
+    }
+
+  return TRUE;
+}
+
+static gboolean
+add_option (Options     *options,
+            char       **words,
+            gsize       *i,
+            GError     **error)
+{
+  const char *word = words[*i];
+
+  if (g_str_has_prefix (word, "-D") || g_str_has_prefix (word, "-I"))
+    return add_pair (options, words, i, error);
+
+  if (g_str_equal (word, "-w") || g_str_equal (word, "-g") || g_str_equal (word, "-Werror"))
+    g_ptr_array_add (options->compile, g_strdup (word));
+  else if (g_str_equal (word, "-cl-opt-disable"))
+    g_ptr_array_add (options->compile, g_strdup ("-O0"));
+  else if (g_str_equal (word, "-cl-single-precision-constant"))
+    g_ptr_array_add (options->compile, g_strdup ("-fsingle-precision-constant"));
+  else if (g_str_equal (word, "-cl-fast-relaxed-math"))
+    g_ptr_array_add (options->preprocess, g_strdup ("-D__FAST_RELAXED_MATH__=1"));
+  else if (!g_str_has_prefix (word, "-cl-"))
+    return set_bad_option (word, error);
+
+  return TRUE;
+}
+
+static gboolean
+parse_options (Options     *options,
+               const char  *text,
+               GError     **error)
+{
+  g_auto (GStrv) words = NULL;
+  g_autoptr (GError) reason = NULL;
+
+  if (text == NULL || text[strspn (text, " \t\n")] == '\0')
+    return TRUE;
+
+  if (!g_shell_parse_argv (text, NULL, &words, &reason))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: the options '%s': %s", text,
+                   reason->message);
+      return FALSE;
+    }
+
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      if (!add_option (options, words, &i, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+char *
+_gpu_host_directory_new (GError **error)
+{
+  g_autoptr (GError) reason = NULL;
+  char *directory = g_dir_make_tmp ("gpumem-XXXXXX", &reason);
+
+  if (directory == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
+
+  return directory;
+}
+
+void
+_gpu_host_directory_remove (const char *directory)
+{
+  g_autoptr (GDir) files = g_dir_open (directory, 0, NULL);
+  const char *name;
+
+  while (files != NULL && (name = g_dir_read_name (files)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (directory, name, NULL);
+
+      g_unlink (path);
+    }
+
+  g_rmdir (directory);
+}
+
+static gboolean
+write_file (const char  *directory,
+            const char  *name,
+            const char  *text,
+            GError     **error)
+{
+  g_autofree char *path = g_build_filename (directory, name, NULL);
+  g_autoptr (GError) reason = NULL;
+
+  if (g_file_set_contents_full (path, text, -1, G_FILE_SET_CONTENTS_NONE, 0600, &reason))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
+
+  return FALSE;
+}
+
+static GBytes *
+read_file (const char  *directory,
+           const char  *name,
+           GError     **error)
+{
+  g_autofree char *path = g_build_filename (directory, name, NULL);
+  g_autoptr (GError) reason = NULL;
+  char *data;
+  gsize size;
+
+  if (g_file_get_contents (path, &data, &size, &reason))
+    return g_bytes_new_take (data, size);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
+
+  return NULL;
+}
+
+static gboolean
+preprocess (const char  *directory,
+            const char  *source,
+            Options     *options,
+            GString     *log,
+            GError     **error)
+{
+  static const char *const last[] =
+  {
+    "-std=gnu11", "-E", "-x", "c", "-include", "./" PRELUDE_FILE, SOURCE_FILE, "-o",
+    PREPROCESSED_FILE
+  };
+  g_autofree char *prelude = _gpu_host_prelude_new ();
+
+  if (!write_file (directory, PRELUDE_FILE, prelude, error)
+      || !write_file (directory, SOURCE_FILE, source, error))
+    return FALSE;
+
+  append_copies (options->preprocess, last, G_N_ELEMENTS (last));
+
+  return run_compiler (options->preprocess, directory, log, error);
+}
+
+static gboolean
+rewrite (const char  *directory,
+         GError     **error)
+{
+  g_autoptr (GBytes) bytes = read_file (directory, PREPROCESSED_FILE, error);
+  g_autofree char *text = NULL;
+  g_autofree char *rewritten = NULL;
+
+  if (bytes == NULL)
+    return FALSE;
+
+  text = g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
+  rewritten = _gpu_host_rewrite (text, error);
+
+  return rewritten != NULL && write_file (directory, PREPROCESSED_FILE, rewritten, error);
+}
+
+static gboolean
+compile (const char  *directory,
+         Options     *options,
+         GString     *log,
+         GError     **error)
+{
+  static const char *const last[] =
+  {
+    "-x", "cpp-output", PREPROCESSED_FILE, "-x", "none", "-o", OBJECT_FILE, "-lm"
+  };
+
+  append_copies (options->compile, last, G_N_ELEMENTS (last));
+
+  return run_compiler (options->compile, directory, log, error);
+}
+
+GBytes *
+_gpu_host_compiler_run (const char  *source,
+                        const char  *options_text,
+                        char       **log,
+                        GError     **error)
+{
+  g_auto (Options) options = { g_ptr_array_new_with_free_func (g_free),
+                               g_ptr_array_new_with_free_func (g_free) };
+  g_autoptr (GString) messages = g_string_new (NULL);
+  g_autofree char *directory = NULL;
+  GBytes *object = NULL;
+
+  append_copies (options.compile, fixed_options, G_N_ELEMENTS (fixed_options));
+  g_ptr_array_add (options.compile, g_strdup ("-O2"));
+
+  if (!parse_options (&options, options_text, error) || !_gpu_host_compiler_check (error))
+    return NULL;
+
+  directory = _gpu_host_directory_new (error);
+
+  if (directory == NULL)
+    return NULL;
+
+  if (preprocess (directory, source, &options, messages, error) && rewrite (directory, error)
+      && compile (directory, &options, messages, error))
+    object = read_file (directory, OBJECT_FILE, error);
+
+  _gpu_host_directory_remove (directory);
+
+  if (object != NULL && messages->len > 0)
+    *log = g_strdup (messages->str);
+
+  return object;
+}

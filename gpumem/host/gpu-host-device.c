@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "gpumem/host/gpu-host.h"
+
+/* Half of what a process can address where an address has 48 bits: memory that nothing was
+ * written to costs nothing, so buffers may be larger than what the machine has. */
+#if GLIB_SIZEOF_VOID_P >= 8
+#define MAX_ALLOCATION (G_GUINT64_CONSTANT (1) << 46)
+#else
+#define MAX_ALLOCATION G_GUINT64_CONSTANT (0x7fffffff)
+#endif
+
+#define CAPABILITIES \
+  (GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_PROFILING | GPU_CAPABILITIES_USER_EVENTS \
+   | GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_HOST_POINTER | GPU_CAPABILITIES_ARGUMENT_INFO \
+   | GPU_CAPABILITIES_FP64 | GPU_CAPABILITIES_NON_UNIFORM_GROUPS | GPU_CAPABILITIES_HOST_MEMORY \
+   | GPU_CAPABILITIES_BINARY)
+
+/* The value of the first line "@key : value" in the file @path, or NULL. */
+static char *
+read_value (const char *path,
+            const char *key)
+{
+  g_autofree char *text = NULL;
+  g_auto (GStrv) lines = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return NULL;
+
+  lines = g_strsplit (text, "\n", -1);
+
+  for (gsize i = 0; lines[i] != NULL; i++)
+    {
+      char *colon = strchr (lines[i], ':');
+
+      if (colon == NULL)
+        continue;
+
+      *colon = '\0';
+
+      if (g_str_equal (g_strchomp (lines[i]), key))
+        return g_strdup (g_strstrip (colon + 1));
+    }
+
+  return NULL;
+}
+
+static guint64
+get_physical_memory (void)
+{
+  return (guint64) sysconf (_SC_PHYS_PAGES) * (guint64) sysconf (_SC_PAGESIZE);
+}
+
+gboolean
+_gpu_host_get_memory (guint64  *free_size,
+                      guint64  *total_size,
+                      GError  **error)
+{
+  g_autofree char *available = read_value ("/proc/meminfo", "MemAvailable");
+
+  *total_size = get_physical_memory ();
+
+  if (available != NULL)
+    *free_size = g_ascii_strtoull (available, NULL, 10) * 1024;
+  else
+    *free_size = (guint64) sysconf (_SC_AVPHYS_PAGES) * (guint64) sysconf (_SC_PAGESIZE);
+
+  *free_size = MIN (*free_size, *total_size);
+
+  if (*total_size > 0)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "host: sysconf: the system does not tell how much memory it has");
+
+  return FALSE;
+}
+
+static char *
+get_name (void)
+{
+  struct utsname system;
+  char *name = read_value ("/proc/cpuinfo", "model name");
+
+  if (name != NULL)
+    return name;
+
+  return g_strdup (uname (&system) == 0 ? system.machine : "host");
+}
+
+static gboolean
+host_device_enumerate (GPtrArray  *devices,
+                       GError    **error G_GNUC_UNUSED)
+{
+  GpuNativeDevice *device = g_new0 (GpuNativeDevice, 1);
+  char *vendor = read_value ("/proc/cpuinfo", "vendor_id");
+
+  device->backend = &_gpu_host_backend;
+  device->id = g_strdup ("host");
+  device->name = get_name ();
+  device->vendor = vendor != NULL ? vendor : g_strdup ("unknown");
+  device->platform = g_strdup ("Host memory");
+  device->version = g_strdup_printf ("Host %d", GPU_HOST_ABI_VERSION);
+  device->driver_version = g_strdup (PACKAGE_VERSION);
+  device->type = GPU_DEVICE_TYPE_HOST;
+  device->capabilities = CAPABILITIES;
+  device->memory_size = get_physical_memory ();
+  device->max_allocation = MAX_ALLOCATION;
+  device->base_alignment = GPU_HOST_BASE_ALIGNMENT;
+
+  if (_gpu_host_compiler_check (NULL))
+    device->capabilities |= GPU_CAPABILITIES_SOURCE;
+
+  g_ptr_array_add (devices, device);
+
+  return TRUE;
+}
+
+static void
+insert_sizes (GpuNativeDevice *device,
+              GVariantDict    *attributes)
+{
+  const guint64 items[3] = { GPU_HOST_MAX_WORK_GROUP_SIZE, GPU_HOST_MAX_WORK_GROUP_SIZE,
+                             GPU_HOST_MAX_WORK_GROUP_SIZE };
+  const struct
+  {
+    const char *nick;
+    guint64     value;
+  }
+  sizes[] =
+  {
+    { "global-mem-size", device->memory_size },
+    { "local-mem-size", GPU_HOST_LOCAL_MEMORY_SIZE },
+    { "max-mem-alloc-size", device->max_allocation },
+    { "max-work-group-size", GPU_HOST_MAX_WORK_GROUP_SIZE },
+    { "profiling-timer-resolution", 1 }
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (sizes); i++)
+    g_variant_dict_insert (attributes, sizes[i].nick, "t", sizes[i].value);
+
+  g_variant_dict_insert_value (attributes, "max-work-item-sizes",
+                               g_variant_new_fixed_array (G_VARIANT_TYPE_UINT64, items, 3,
+                                                          sizeof items[0]));
+}
+
+/* What only some systems tell. */
+static void
+insert_system (GVariantDict *attributes)
+{
+#ifdef _SC_LEVEL1_DCACHE_LINESIZE
+  long line = sysconf (_SC_LEVEL1_DCACHE_LINESIZE);
+  long cache = sysconf (_SC_LEVEL3_CACHE_SIZE);
+
+  if (line > 0)
+    g_variant_dict_insert (attributes, "global-mem-cacheline-size", "u", (guint32) line);
+  if (cache > 0)
+    g_variant_dict_insert (attributes, "global-mem-cache-size", "t", (guint64) cache);
+#endif
+  g_autofree char *frequency = read_value ("/proc/cpuinfo", "cpu MHz");
+
+  if (frequency != NULL)
+    g_variant_dict_insert (attributes, "max-clock-frequency", "u",
+                           (guint32) g_ascii_strtod (frequency, NULL));
+}
+
+static gboolean
+host_device_get_attributes (GpuNativeDevice  *device,
+                            GVariantDict     *attributes,
+                            GError          **error G_GNUC_UNUSED)
+{
+  gboolean has_compiler = (device->capabilities & GPU_CAPABILITIES_SOURCE) != 0;
+
+  g_variant_dict_insert (attributes, "name", "s", device->name);
+  g_variant_dict_insert (attributes, "vendor", "s", device->vendor);
+  g_variant_dict_insert (attributes, "version", "s", device->version);
+  g_variant_dict_insert (attributes, "driver-version", "s", device->driver_version);
+  g_variant_dict_insert (attributes, "address-bits", "u", (guint32) GLIB_SIZEOF_VOID_P * 8);
+  g_variant_dict_insert (attributes, "max-compute-units", "u", _gpu_host_pool_get_n_threads ());
+  g_variant_dict_insert (attributes, "max-work-item-dimensions", "u", (guint32) 3);
+  g_variant_dict_insert (attributes, "mem-base-addr-align", "u",
+                         (guint32) GPU_HOST_BASE_ALIGNMENT * 8);
+  g_variant_dict_insert (attributes, "available", "b", TRUE);
+  g_variant_dict_insert (attributes, "compiler-available", "b", has_compiler);
+  g_variant_dict_insert (attributes, "linker-available", "b", has_compiler);
+  g_variant_dict_insert (attributes, "endian-little", "b", G_BYTE_ORDER == G_LITTLE_ENDIAN);
+  g_variant_dict_insert (attributes, "host-unified-memory", "b", TRUE);
+  g_variant_dict_insert (attributes, "non-uniform-work-group-support", "b", TRUE);
+
+  if (has_compiler)
+    g_variant_dict_insert (attributes, "compiler", "s", _gpu_host_compiler_identify ());
+
+  insert_sizes (device, attributes);
+  insert_system (attributes);
+
+  return TRUE;
+}
+
+const GpuDeviceOps _gpu_host_device_ops =
+{
+  .enumerate = host_device_enumerate,
+  .get_attributes = host_device_get_attributes
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/host/gpu-host.h"
+
+typedef struct
+{
+  GpuHostPoolFunc func;
+  gpointer        data;
+} GpuHostPoolJob;
+
+/* Work that several threads share. A helper that comes after the work is done goes home. */
+typedef struct
+{
+  gatomicrefcount refs;
+  GpuHostPoolFunc func;
+  gpointer        data;
+
+  GMutex          lock;             /* guards what follows */
+  GCond           cond;
+  guint           n_helpers;
+  gboolean        over;
+} GpuHostShare;
+
+guint
+_gpu_host_pool_get_n_threads (void)
+{
+  static gsize n_threads;
+
+  if (g_once_init_enter (&n_threads))
+    g_once_init_leave (&n_threads, g_get_num_processors ());
+
+  return n_threads;
+}
+
+static void
+pool_thread (gpointer data,
+             gpointer user_data G_GNUC_UNUSED)
+{
+  GpuHostPoolJob *job = data;
+
+  job->func (job->data);
+  g_free (job);
+}
+
+void
+_gpu_host_pool_push (GpuHostPoolFunc func,
+                     gpointer        data)
+{
+  static GThreadPool *pool;
+  GpuHostPoolJob *job = g_new (GpuHostPoolJob, 1);
+
+  if (g_once_init_enter (&pool))
+    {
+      guint n_threads = MAX (_gpu_host_pool_get_n_threads (), 2);
+
+      g_once_init_leave (&pool, g_thread_pool_new (pool_thread, NULL, n_threads, FALSE, NULL));
+    }
+
+  job->func = func;
+  job->data = data;
+  g_thread_pool_push (pool, job, NULL);
+}
+
+static void
+share_unref (GpuHostShare *share)
+{
+  if (!g_atomic_ref_count_dec (&share->refs))
+    return;
+
+  g_mutex_clear (&share->lock);
+  g_cond_clear (&share->cond);
+  g_free (share);
+}
+
+static void
+help (gpointer data)
+{
+  GpuHostShare *share = data;
+  gboolean over;
+
+  g_mutex_lock (&share->lock);
+  over = share->over;
+  share->n_helpers += over ? 0 : 1;
+  g_mutex_unlock (&share->lock);
+
+  if (!over)
+    {
+      share->func (share->data);
+      g_mutex_lock (&share->lock);
+      share->n_helpers--;
+      g_cond_signal (&share->cond);
+      g_mutex_unlock (&share->lock);
+    }
+
+  share_unref (share);
+}
+
+void
+_gpu_host_pool_share (GpuHostPoolFunc func,
+                      gpointer        data)
+{
+  guint n_helpers = _gpu_host_pool_get_n_threads () - 1;
+  GpuHostShare *share;
+
+  if (n_helpers == 0)
+    {
+      func (data);
+      return;
+    }
+
+  share = g_new0 (GpuHostShare, 1);
+  g_atomic_ref_count_init (&share->refs);
+  g_mutex_init (&share->lock);
+  g_cond_init (&share->cond);
+  share->func = func;
+  share->data = data;
+
+  for (guint i = 0; i < n_helpers; i++)
+    {
+      g_atomic_ref_count_inc (&share->refs);
+      _gpu_host_pool_push (help, share);
+    }
+
+  func (data);
+
+  g_mutex_lock (&share->lock);
+  share->over = TRUE;
+
+  while (share->n_helpers > 0)
+    g_cond_wait (&share->cond, &share->lock);
+
+  g_mutex_unlock (&share->lock);
+  share_unref (share);
+}

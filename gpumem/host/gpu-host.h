@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The back end on plain memory: streams are threads, buffers are memory of the process, programs
+ * are shared objects made by the C compiler of the machine.
+ *
+ * Lock order: stream, then event. Nothing is called with a stream locked that could lock another
+ * stream, so events complete with no lock held.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/host/gpu-host-abi.h"
+
+G_BEGIN_DECLS
+
+GPU_HOST_ABI (GPU_HOST_ABI_AS_C)
+
+#define GPU_HOST_BASE_ALIGNMENT      64
+#define GPU_HOST_MAX_WORK_GROUP_SIZE 1024
+#define GPU_HOST_LOCAL_MEMORY_SIZE   (64 * 1024)
+#define GPU_HOST_STACK_SIZE          (256 * 1024)
+#define GPU_HOST_STACK_SIZE_MIN      (32 * 1024)
+#define GPU_HOST_STACK_SIZE_MAX      (64 * 1024 * 1024)
+
+typedef struct _GpuHostOperation GpuHostOperation;
+typedef struct _GpuHostStream    GpuHostStream;
+
+typedef struct
+{
+  GpuNativeContext parent;
+  gsize            stack_size;      /* atomic; bytes of stack of a work-item that has barriers */
+} GpuHostContext;
+
+/* Why work of a stream failed, and up to which operation somebody was told. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  guint64          reported;        /* atomic */
+  GError          *error;
+} GpuHostFailure;
+
+typedef struct
+{
+  GpuNativeEvent  parent;
+  gboolean        is_user;
+  gboolean        is_timed;
+  guint64         seq;              /* it says how all went up to this operation of its stream */
+  gint            status;           /* atomic, GpuEventStatus; written under lock */
+  GpuHostFailure *failure;          /* set before the status is FAILED */
+  guint64         times[4];         /* by GpuProfilingPoint; set before the status is COMPLETE */
+
+  GMutex          lock;             /* guards what follows */
+  GCond           cond;
+  guint           n_sleepers;
+  GSList         *streams;          /* of GpuHostStream that wait for this event */
+} GpuHostEvent;
+
+typedef struct
+{
+  GpuNativeBuffer  parent;
+  guint8          *data;
+  gsize            mapped_size;     /* of what munmap() frees, or 0 */
+  gpointer         allocation;      /* of what free() frees, or NULL */
+  const char      *origin;          /* "memory", "slice", "wrapped" or "host" */
+} GpuHostBuffer;
+
+/* Any thread but never two at once. */
+typedef gboolean (*GpuHostRunFunc) (GpuHostOperation  *operation,
+                                    GError           **error);
+
+typedef enum
+{
+  GPU_HOST_OPERATION_WORK,
+  GPU_HOST_OPERATION_RECORD,
+  GPU_HOST_OPERATION_WAIT,
+  GPU_HOST_OPERATION_BARRIER
+} GpuHostOperationKind;
+
+typedef struct _GpuHostEpoch GpuHostEpoch;
+
+/* One thing for a stream to do; what it works on follows it in a larger structure. */
+struct _GpuHostOperation
+{
+  GpuHostOperation     *next;
+  GpuHostOperationKind  kind;
+  GpuHostRunFunc        run;        /* of WORK; NULL for work that does nothing */
+  guint64               seq;
+  GpuHostEvent         *event;      /* nullable */
+  GpuHostStream        *stream;     /* while on the pool, with a reference */
+  GpuHostEpoch         *epoch;      /* while on the pool */
+};
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  guint             n_events;
+  GpuHostEvent     *events[];
+} GpuHostWait;
+
+/* A compiled program, loaded. */
+typedef struct
+{
+  gatomicrefcount            refs;
+  gpointer                   module;        /* GModule */
+  const GpuHostProgramEntry *entry;
+  GBytes                    *binary;
+} GpuHostModule;
+
+typedef struct
+{
+  GpuNativeProgram  parent;
+  GpuHostModule    *module;
+} GpuHostProgram;
+
+typedef struct
+{
+  GpuNativeKernel           parent;
+  GpuHostContext           *context;
+  GpuHostModule            *module;
+  const GpuHostKernelEntry *entry;
+  gsize                     local_size;     /* bytes of the variables in local memory */
+} GpuHostKernel;
+
+/* A grid of work-groups that any number of threads work off together. */
+typedef struct
+{
+  GpuHostOperation          parent;
+  const GpuHostKernelEntry *entry;
+  guint                     work_dim;
+  gsize                     grid[3];
+  gsize                     block[3];
+  gsize                     n_groups[3];
+  gsize                     n_groups_total;
+  gsize                     stack_size;
+  gsize                     scratch_size;   /* bytes of local memory that arguments ask for */
+  gsize                     next;           /* atomic; the first group nobody has taken */
+  gsize                     chunk;
+  gint                      failed;         /* atomic */
+  GError                   *error;          /* of the one that set failed */
+  guint                     n_arguments;
+  void                    **arguments;      /* where each value stands */
+  gsize                    *offsets;        /* into the scratch memory, for LOCAL */
+  GpuArgumentKind          *kinds;
+  guint8                   *values;
+} GpuHostLaunch;
+
+extern const GpuDeviceOps  _gpu_host_device_ops;
+extern const GpuContextOps _gpu_host_context_ops;
+extern const GpuStreamOps  _gpu_host_stream_ops;
+extern const GpuEventOps   _gpu_host_event_ops;
+extern const GpuBufferOps  _gpu_host_buffer_ops;
+extern const GpuProgramOps _gpu_host_program_ops;
+extern const GpuKernelOps  _gpu_host_kernel_ops;
+
+/* Nanoseconds of the clock that events are timed by. */
+guint64         _gpu_host_get_time            (void);
+/* Bytes that the operating system could still give, and all that the machine has. */
+gboolean        _gpu_host_get_memory          (guint64                 *free_size,
+                                               guint64                 *total_size,
+                                               GError                 **error);
+
+GpuHostFailure *_gpu_host_failure_new         (GError                  *error);
+GpuHostFailure *_gpu_host_failure_ref         (GpuHostFailure          *failure);
+void            _gpu_host_failure_unref       (GpuHostFailure          *failure);
+
+GpuHostEvent   *_gpu_host_event_new           (gboolean                 is_timed);
+/* With no lock held. @failure NULL completes the event. FALSE if it was over already. */
+gboolean        _gpu_host_event_end           (GpuHostEvent            *event,
+                                               GpuHostFailure          *failure);
+/* Has @stream woken when the event ends. FALSE if it has ended already. */
+gboolean        _gpu_host_event_add_stream    (GpuHostEvent            *event,
+                                               GpuHostStream           *stream);
+void            _gpu_host_event_remove_stream (GpuHostEvent            *event,
+                                               GpuHostStream           *stream);
+
+/* The operations that buffers and kernels submit: @size bytes, zeroed but for the head. */
+gpointer        _gpu_host_operation_new       (gsize                    size,
+                                               GpuHostRunFunc           run);
+/* Takes @operation over. */
+gboolean        _gpu_host_stream_submit       (GpuNativeStream         *stream,
+                                               gpointer                 operation,
+                                               GpuNativeEvent         **event,
+                                               GError                 **error);
+GpuHostStream  *_gpu_host_stream_ref          (GpuHostStream           *stream);
+void            _gpu_host_stream_unref        (GpuHostStream           *stream);
+void            _gpu_host_stream_wake         (GpuHostStream           *stream);
+
+typedef void (*GpuHostPoolFunc) (gpointer data);
+
+/* Runs @func on a thread of the process-wide pool. */
+void            _gpu_host_pool_push           (GpuHostPoolFunc          func,
+                                               gpointer                 data);
+/* Runs @func here and on idle threads of the pool at the same time; all of them are back when
+ * the call returns. */
+void            _gpu_host_pool_share          (GpuHostPoolFunc          func,
+                                               gpointer                 data);
+guint           _gpu_host_pool_get_n_threads  (void);
+
+/* Runs @run for every work-item from @item's begin up to its end, each on a stack of its own, in
+ * such a way that all reach a barrier before one goes on. */
+gboolean        _gpu_host_fibers_run          (const GpuHostItem       *item,
+                                               void                   (*run) (void **, GpuHostItem *),
+                                               void                   **arguments,
+                                               gsize                    stack_size,
+                                               GError                 **error);
+/* The GpuHostRunFunc of a GpuHostLaunch. */
+gboolean        _gpu_host_launch_run          (GpuHostOperation        *operation,
+                                               GError                 **error);
+
+/* What stands at the head of every program. */
+char           *_gpu_host_prelude_new         (void);
+/* Turns what the preprocessor made of a program into C that exports a GpuHostProgramEntry. */
+char           *_gpu_host_rewrite             (const char              *text,
+                                               GError                 **error);
+/* Why there is no compiler: FALSE. */
+gboolean        _gpu_host_compiler_check      (GError                 **error);
+/* Path and version of the compiler; any thread. */
+const char     *_gpu_host_compiler_identify   (void);
+/* The bytes of the shared object. */
+GBytes         *_gpu_host_compiler_run        (const char              *source,
+                                               const char              *options,
+                                               char                   **log,
+                                               GError                 **error);
+
+GpuHostModule  *_gpu_host_module_new          (GBytes                  *binary,
+                                               GError                 **error);
+GpuHostModule  *_gpu_host_module_ref          (GpuHostModule           *module);
+void            _gpu_host_module_unref        (GpuHostModule           *module);
+
+/* A directory that only this process can enter, and its end with all that is in it. */
+char           *_gpu_host_directory_new       (GError                 **error);
+void            _gpu_host_directory_remove    (const char              *directory);
+
+GpuNativeKernel *_gpu_host_kernel_new         (GpuNativeContext        *context,
+                                               GpuHostModule           *module,
+                                               const GpuHostKernelEntry *entry);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuHostFailure, _gpu_host_failure_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuHostModule, _gpu_host_module_unref)
+
+G_END_DECLS

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+const GpuBackend _gpu_opencl_backend =
+{
+  .name    = "opencl",
+  .device  = &_gpu_opencl_device_ops,
+  .context = &_gpu_opencl_context_ops,
+  .stream  = &_gpu_opencl_stream_ops,
+  .event   = &_gpu_opencl_event_ops,
+  .buffer  = &_gpu_opencl_buffer_ops,
+  .program = &_gpu_opencl_program_ops,
+  .kernel  = &_gpu_opencl_kernel_ops
+};

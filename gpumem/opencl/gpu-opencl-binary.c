@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A program built for several devices has one binary for each. They travel as one block: a magic
+ * text, their number and their sizes, all little endian in 64 bits, and then the binaries.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+#define MAGIC "GPUCLBIN"
+#define WORD 8
+
+static void
+append_word (GByteArray *array,
+             guint64     value)
+{
+  guint64 word = GUINT64_TO_LE (value);
+
+  g_byte_array_append (array, (const guint8 *) &word, WORD);
+}
+
+static guint64
+read_word (const guint8 *data)
+{
+  guint64 word;
+
+  memcpy (&word, data, WORD);
+  return GUINT64_FROM_LE (word);
+}
+
+GBytes *
+_gpu_opencl_binary_join (GBytes *const *binaries,
+                         guint          n_binaries)
+{
+  GByteArray *array;
+
+  if (n_binaries == 1)
+    return g_bytes_ref (binaries[0]);
+
+  array = g_byte_array_new ();
+  g_byte_array_append (array, (const guint8 *) MAGIC, WORD);
+  append_word (array, n_binaries);
+  for (guint i = 0; i < n_binaries; i++)
+    append_word (array, g_bytes_get_size (binaries[i]));
+  for (guint i = 0; i < n_binaries; i++)
+    {
+      gsize size = 0;
+      const guint8 *data = g_bytes_get_data (binaries[i], &size);
+
+      g_byte_array_append (array, data, size);
+    }
+
+  return g_byte_array_free_to_bytes (array);
+}
+
+/* FALSE if the sizes do not add up. */
+static gboolean
+split_parts (GBytes    *bytes,
+             guint      n_parts,
+             GPtrArray *parts)
+{
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (bytes, &size);
+  gsize offset = WORD * (2 + (gsize) n_parts);
+
+  if (size < offset)
+    return FALSE;
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      guint64 part_size = read_word (data + WORD * (2 + i));
+
+      if (part_size == 0 || part_size > size - offset)
+        return FALSE;
+      g_ptr_array_add (parts, g_bytes_new_from_bytes (bytes, offset, part_size));
+      offset += part_size;
+    }
+
+  return offset == size;
+}
+
+GPtrArray *
+_gpu_opencl_binary_split (GBytes  *bytes,
+                          guint    n_devices,
+                          GError **error)
+{
+  g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (bytes, &size);
+  guint64 n_parts = 1;
+
+  if (size == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "the binary has 0 bytes");
+      return NULL;
+    }
+
+  if (size >= 2 * WORD && memcmp (data, MAGIC, WORD) == 0)
+    n_parts = read_word (data + WORD);
+  else
+    g_ptr_array_add (parts, g_bytes_ref (bytes));
+
+  if (n_parts != n_devices)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "the binary is for %" G_GUINT64_FORMAT " devices, the context has %u", n_parts,
+                   n_devices);
+      return NULL;
+    }
+
+  if (parts->len == 0 && !split_parts (bytes, n_devices, parts))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "the binary for %u devices is damaged: %" G_GSIZE_FORMAT " bytes are not what "
+                   "it says it has", n_devices, size);
+      return NULL;
+    }
+
+  return g_steal_pointer (&parts);
+}

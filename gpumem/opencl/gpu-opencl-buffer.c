@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+/* Migrations of more buffers than this are rare: then the list is allocated. */
+#define N_BUFFERS_ON_STACK 16
+
+/* A region as the functions for rectangles take it. */
+typedef struct
+{
+  gsize origin[3];
+  gsize row_pitch;
+  gsize slice_pitch;
+} Rectangle;
+
+/* Takes @mem over. */
+static GpuNativeBuffer *
+new_buffer (cl_mem mem,
+            gsize  size)
+{
+  GpuOpenclBuffer *buffer = g_new0 (GpuOpenclBuffer, 1);
+
+  buffer->base.backend = &_gpu_opencl_backend;
+  buffer->base.size = size;
+  buffer->mem = mem;
+
+  return &buffer->base;
+}
+
+/* The flags that slices take as well; none of them means the same as the parent. */
+static cl_mem_flags
+get_access_flags (GpuMemoryFlags flags)
+{
+  cl_mem_flags result = 0;
+
+  if (flags & GPU_MEMORY_READ_ONLY)
+    result |= CL_MEM_READ_ONLY;
+  if (flags & GPU_MEMORY_WRITE_ONLY)
+    result |= CL_MEM_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_READ_ONLY)
+    result |= CL_MEM_HOST_READ_ONLY;
+  if (flags & GPU_MEMORY_HOST_WRITE_ONLY)
+    result |= CL_MEM_HOST_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_NO_ACCESS)
+    result |= CL_MEM_HOST_NO_ACCESS;
+
+  return result;
+}
+
+static cl_mem_flags
+get_root_flags (GpuMemoryFlags flags)
+{
+  cl_mem_flags result = get_access_flags (flags);
+
+  if (!(flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY)))
+    result |= CL_MEM_READ_WRITE;
+
+  return result;
+}
+
+static GpuNativeBuffer *
+create_buffer (GpuNativeContext  *context,
+               cl_mem_flags       flags,
+               gsize              size,
+               gpointer           data,
+               GError           **error)
+{
+  cl_int code;
+  cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
+  GpuError meaning;
+
+  if (code == CL_SUCCESS)
+    return new_buffer (mem, size);
+
+  meaning = _gpu_opencl_error_map (code);
+  /* The size is not 0, so it is too large for one of the devices. */
+  if (code == CL_INVALID_BUFFER_SIZE)
+    meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
+  _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,
+                            "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held "
+                            "by the context; device %s has %" G_GUINT64_FORMAT " bytes, at most %"
+                            G_GUINT64_FORMAT " of them in one buffer", size,
+                            (gsize) g_atomic_pointer_get (&context->allocated),
+                            context->devices[0]->id, context->devices[0]->memory_size,
+                            context->devices[0]->max_allocation);
+  return NULL;
+}
+
+static GpuNativeBuffer *
+buffer_alloc (GpuNativeContext  *context,
+              GpuMemoryFlags     flags,
+              gsize              size,
+              gconstpointer      data,
+              GError           **error)
+{
+  cl_mem_flags cl_flags = get_root_flags (flags);
+
+  if (flags & GPU_MEMORY_ALLOC_HOST)
+    cl_flags |= CL_MEM_ALLOC_HOST_PTR;
+  if (data != NULL)
+    cl_flags |= CL_MEM_COPY_HOST_PTR;
+
+  return create_buffer (context, cl_flags, size, (gpointer) data, error);
+}
+
+/* ALLOC_HOST says nothing here: the memory is on the host. */
+static GpuNativeBuffer *
+buffer_alloc_for_host (GpuNativeContext  *context,
+                       GpuMemoryFlags     flags,
+                       gpointer           data,
+                       gsize              size,
+                       GError           **error)
+{
+  return create_buffer (context, get_root_flags (flags) | CL_MEM_USE_HOST_PTR, size, data, error);
+}
+
+static gboolean
+get_mem_info (cl_mem        mem,
+              cl_mem_info   info,
+              gpointer      value,
+              gsize         size,
+              GError      **error)
+{
+  cl_int code = clGetMemObjectInfo (mem, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "buffer %p, info 0x%04x",
+                         (gpointer) mem, info);
+  return FALSE;
+}
+
+static gboolean
+check_foreign (GpuNativeContext  *context,
+               cl_mem             mem,
+               gsize             *size,
+               GError           **error)
+{
+  cl_mem_object_type type = 0;
+  cl_context mem_context = NULL;
+  gsize mem_size = 0;
+
+  if (!get_mem_info (mem, CL_MEM_TYPE, &type, sizeof type, error) ||
+      !get_mem_info (mem, CL_MEM_CONTEXT, &mem_context, sizeof mem_context, error) ||
+      !get_mem_info (mem, CL_MEM_SIZE, &mem_size, sizeof mem_size, error))
+    return FALSE;
+
+  if (type != CL_MEM_OBJECT_BUFFER)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "memory object %p is no buffer: its type is 0x%04x", (gpointer) mem, type);
+  else if (mem_context != _gpu_opencl_context_handle (context))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "buffer %p is of context %p, not of context %p", (gpointer) mem,
+                 (gpointer) mem_context, (gpointer) _gpu_opencl_context_handle (context));
+  else if (*size > mem_size)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "buffer %p has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT, (gpointer) mem,
+                 mem_size, *size);
+  else
+    {
+      if (*size == 0)
+        *size = mem_size;
+      return TRUE;
+    }
+
+  return FALSE;
+}
+
+static GpuNativeBuffer *
+buffer_wrap (GpuNativeContext  *context,
+             guint64            handle,
+             gsize              size,
+             GpuWrapMode        mode,
+             GError           **error)
+{
+  cl_mem mem = (cl_mem) (guintptr) handle;
+
+  if (!check_foreign (context, mem, &size, error))
+    return NULL;
+
+  if (mode == GPU_WRAP_MODE_BORROW)
+    {
+      cl_int code = clRetainMemObject (mem);
+
+      if (code != CL_SUCCESS)
+        {
+          _gpu_opencl_set_error (error, "clRetainMemObject", code, "buffer %p", (gpointer) mem);
+          return NULL;
+        }
+    }
+
+  return new_buffer (mem, size);
+}
+
+static GpuNativeBuffer *
+buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
+              GpuNativeBuffer   *parent,
+              GpuMemoryFlags     flags,
+              gsize              offset,
+              gsize              size,
+              GError           **error)
+{
+  const cl_buffer_region region = { offset, size };
+  cl_int code;
+  cl_mem mem = clCreateSubBuffer (_gpu_opencl_buffer_handle (parent), get_access_flags (flags),
+                                  CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+
+  if (code == CL_SUCCESS)
+    return new_buffer (mem, size);
+
+  _gpu_opencl_set_error (error, "clCreateSubBuffer", code,
+                         "flags 0x%x, %" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT
+                         " of a buffer of %" G_GSIZE_FORMAT " bytes", flags, size, offset,
+                         parent->size);
+  return NULL;
+}
+
+static void
+buffer_free (GpuNativeContext *context G_GNUC_UNUSED,
+             GpuNativeBuffer  *buffer)
+{
+  clReleaseMemObject (_gpu_opencl_buffer_handle (buffer));
+  g_free (buffer);
+}
+
+static guint64
+buffer_get_handle (GpuNativeBuffer *buffer)
+{
+  return (guint64) (guintptr) _gpu_opencl_buffer_handle (buffer);
+}
+
+static guint64
+buffer_get_address (GpuNativeBuffer *buffer G_GNUC_UNUSED)
+{
+  return 0;
+}
+
+/* The value of an info as a variant: NULL, and no error, where the driver does not know it. */
+static gboolean
+get_attribute (cl_mem         mem,
+               cl_mem_info    info,
+               const char    *type,
+               GVariant     **variant,
+               GError       **error)
+{
+  union
+  {
+    cl_ulong bits;
+    cl_uint  number;
+    gsize    size;
+  } value = { 0 };
+  gsize size = *type == 't' ? sizeof value.bits : *type == 'z' ? sizeof value.size :
+               sizeof value.number;
+  cl_int code = clGetMemObjectInfo (mem, info, size, &value, NULL);
+
+  *variant = NULL;
+  if (code == CL_INVALID_VALUE)
+    return TRUE;
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "buffer %p, info 0x%04x",
+                             (gpointer) mem, info);
+      return FALSE;
+    }
+
+  if (*type == 'u')
+    *variant = g_variant_new_uint32 (value.number);
+  else if (*type == 'b')
+    *variant = g_variant_new_boolean (value.number != CL_FALSE);
+  else
+    *variant = g_variant_new_uint64 (*type == 'z' ? value.size : value.bits);
+
+  return TRUE;
+}
+
+static gboolean
+buffer_get_attributes (GpuNativeContext  *context,
+                       GpuNativeBuffer   *buffer,
+                       GVariantDict      *attributes,
+                       GError           **error)
+{
+  static const struct
+  {
+    const char  *nick;
+    cl_mem_info  info;
+    const char  *type;      /* of the variant; z for a size or a pointer */
+    guint        api;       /* from this version of OpenCL on */
+  } entries[] =
+  {
+    { "type", CL_MEM_TYPE, "u", 10 },
+    { "flags", CL_MEM_FLAGS, "t", 10 },
+    { "size", CL_MEM_SIZE, "z", 10 },
+    { "host-ptr", CL_MEM_HOST_PTR, "z", 10 },
+    { "map-count", CL_MEM_MAP_COUNT, "u", 10 },
+    { "reference-count", CL_MEM_REFERENCE_COUNT, "u", 10 },
+    { "context", CL_MEM_CONTEXT, "z", 10 },
+    { "associated-memobject", CL_MEM_ASSOCIATED_MEMOBJECT, "z", 11 },
+    { "offset", CL_MEM_OFFSET, "z", 11 },
+    { "uses-svm-pointer", CL_MEM_USES_SVM_POINTER, "b", 20 }
+  };
+  guint api = ((GpuOpenclDevice *) context->devices[0])->api;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (entries); i++)
+    {
+      GVariant *variant = NULL;
+
+      if (api < entries[i].api)
+        continue;
+      if (!get_attribute (_gpu_opencl_buffer_handle (buffer), entries[i].info, entries[i].type,
+                          &variant, error))
+        return FALSE;
+      if (variant != NULL)
+        g_variant_dict_insert_value (attributes, entries[i].nick, variant);
+    }
+
+  return TRUE;
+}
+
+static gboolean
+buffer_copy (GpuNativeStream  *stream,
+             GpuNativeBuffer  *destination,
+             gsize             destination_offset,
+             GpuNativeBuffer  *source,
+             gsize             source_offset,
+             gsize             size,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
+                                     _gpu_opencl_buffer_handle (source),
+                                     _gpu_opencl_buffer_handle (destination), source_offset,
+                                     destination_offset, size, 0, NULL,
+                                     event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueCopyBuffer", native, event, error,
+                               "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                               G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
+                               G_GSIZE_FORMAT " bytes", size, source_offset, source->size,
+                               destination_offset, destination->size);
+}
+
+/* A single row needs no rectangle. */
+static gboolean
+is_row (const GpuExtent *extent)
+{
+  return extent->height == 1 && extent->depth == 1;
+}
+
+/* A pitch that leads nowhere may be anything here, but drivers check it: a single slice gets
+ * pitch 0, and single rows in several slices become the rows of one slice. */
+static void
+get_rectangle (Rectangle           *rectangle,
+               const GpuRegionSide *side,
+               const GpuExtent     *extent,
+               gboolean             with_origin)
+{
+  gsize offset = with_origin ? side->offset : 0;
+
+  *rectangle = (Rectangle) { .row_pitch = side->row_pitch, .slice_pitch = side->slice_pitch };
+  if (extent->height == 1)
+    rectangle->row_pitch = side->slice_pitch;
+  if (extent->height == 1 || extent->depth == 1)
+    rectangle->slice_pitch = 0;
+
+  if (rectangle->slice_pitch > 0)
+    {
+      rectangle->origin[2] = offset / rectangle->slice_pitch;
+      offset %= rectangle->slice_pitch;
+    }
+  rectangle->origin[1] = offset / rectangle->row_pitch;
+  rectangle->origin[0] = offset % rectangle->row_pitch;
+}
+
+static void
+get_region (gsize           *region,
+            const GpuExtent *extent)
+{
+  region[0] = extent->width;
+  region[1] = extent->height == 1 ? extent->depth : extent->height;
+  region[2] = extent->height == 1 ? 1 : extent->depth;
+}
+
+static gboolean
+enqueued_region (cl_int               code,
+                 const char          *function,
+                 cl_event             native,
+                 const GpuRegionSide *destination,
+                 const GpuRegionSide *source,
+                 const GpuExtent     *extent,
+                 GpuNativeEvent     **event,
+                 GError             **error)
+{
+#define SIZE "%" G_GSIZE_FORMAT
+#define SIDE "offset " SIZE ", row pitch " SIZE ", slice pitch " SIZE
+  return _gpu_opencl_enqueued (code, function, native, event, error,
+                               SIZE " x " SIZE " x " SIZE " bytes from " SIDE " to " SIDE,
+                               extent->width, extent->height, extent->depth, source->offset,
+                               source->row_pitch, source->slice_pitch, destination->offset,
+                               destination->row_pitch, destination->slice_pitch);
+#undef SIDE
+#undef SIZE
+}
+
+static gboolean
+buffer_copy_region (GpuNativeStream      *stream,
+                    GpuNativeBuffer      *destination,
+                    const GpuRegionSide  *destination_side,
+                    GpuNativeBuffer      *source,
+                    const GpuRegionSide  *source_side,
+                    const GpuExtent      *extent,
+                    GpuNativeEvent      **event,
+                    GError              **error)
+{
+  Rectangle to;
+  Rectangle from;
+  gsize region[3];
+  cl_event native = NULL;
+  cl_int code;
+
+  if (is_row (extent))
+    return buffer_copy (stream, destination, destination_side->offset, source,
+                        source_side->offset, extent->width, event, error);
+
+  get_rectangle (&to, destination_side, extent, TRUE);
+  get_rectangle (&from, source_side, extent, TRUE);
+  get_region (region, extent);
+  code = clEnqueueCopyBufferRect (_gpu_opencl_stream_handle (stream),
+                                  _gpu_opencl_buffer_handle (source),
+                                  _gpu_opencl_buffer_handle (destination), from.origin, to.origin,
+                                  region, from.row_pitch, from.slice_pitch, to.row_pitch,
+                                  to.slice_pitch, 0, NULL, event != NULL ? &native : NULL);
+
+  return enqueued_region (code, "clEnqueueCopyBufferRect", native, destination_side, source_side,
+                          extent, event, error);
+}
+
+static gboolean
+buffer_write (GpuNativeStream  *stream,
+              GpuNativeBuffer  *destination,
+              gsize             offset,
+              gconstpointer     data,
+              gsize             size,
+              GpuNativeEvent  **event,
+              GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
+                                      _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
+                                      size, data, 0, NULL, event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueWriteBuffer", native, event, error,
+                               "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
+                               G_GSIZE_FORMAT " bytes", size, offset, destination->size);
+}
+
+static gboolean
+buffer_write_region (GpuNativeStream      *stream,
+                     GpuNativeBuffer      *destination,
+                     const GpuRegionSide  *side,
+                     gconstpointer         data,
+                     const GpuRegionSide  *data_side,
+                     const GpuExtent      *extent,
+                     GpuNativeEvent      **event,
+                     GError              **error)
+{
+  Rectangle to;
+  Rectangle from;
+  gsize region[3];
+  cl_event native = NULL;
+  cl_int code;
+
+  if (is_row (extent))
+    return buffer_write (stream, destination, side->offset,
+                         (const guint8 *) data + data_side->offset, extent->width, event, error);
+
+  get_rectangle (&to, side, extent, TRUE);
+  get_rectangle (&from, data_side, extent, FALSE);
+  get_region (region, extent);
+  code = clEnqueueWriteBufferRect (_gpu_opencl_stream_handle (stream),
+                                   _gpu_opencl_buffer_handle (destination), CL_FALSE, to.origin,
+                                   from.origin, region, to.row_pitch, to.slice_pitch,
+                                   from.row_pitch, from.slice_pitch,
+                                   (const guint8 *) data + data_side->offset, 0, NULL,
+                                   event != NULL ? &native : NULL);
+
+  return enqueued_region (code, "clEnqueueWriteBufferRect", native, side, data_side, extent, event,
+                          error);
+}
+
+static gboolean
+buffer_read (GpuNativeStream  *stream,
+             GpuNativeBuffer  *source,
+             gsize             offset,
+             gpointer          data,
+             gsize             size,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
+                                     _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
+                                     data, 0, NULL, event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueReadBuffer", native, event, error,
+                               "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                               G_GSIZE_FORMAT " bytes", size, offset, source->size);
+}
+
+static gboolean
+buffer_read_region (GpuNativeStream      *stream,
+                    GpuNativeBuffer      *source,
+                    const GpuRegionSide  *side,
+                    gpointer              data,
+                    const GpuRegionSide  *data_side,
+                    const GpuExtent      *extent,
+                    GpuNativeEvent      **event,
+                    GError              **error)
+{
+  Rectangle from;
+  Rectangle to;
+  gsize region[3];
+  cl_event native = NULL;
+  cl_int code;
+
+  if (is_row (extent))
+    return buffer_read (stream, source, side->offset, (guint8 *) data + data_side->offset,
+                        extent->width, event, error);
+
+  get_rectangle (&from, side, extent, TRUE);
+  get_rectangle (&to, data_side, extent, FALSE);
+  get_region (region, extent);
+  code = clEnqueueReadBufferRect (_gpu_opencl_stream_handle (stream),
+                                  _gpu_opencl_buffer_handle (source), CL_FALSE, from.origin,
+                                  to.origin, region, from.row_pitch, from.slice_pitch,
+                                  to.row_pitch, to.slice_pitch,
+                                  (guint8 *) data + data_side->offset, 0, NULL,
+                                  event != NULL ? &native : NULL);
+
+  return enqueued_region (code, "clEnqueueReadBufferRect", native, data_side, side, extent, event,
+                          error);
+}
+
+static gboolean
+buffer_fill (GpuNativeStream  *stream,
+             GpuNativeBuffer  *destination,
+             gsize             offset,
+             gsize             size,
+             gconstpointer     pattern,
+             gsize             pattern_size,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
+                                     _gpu_opencl_buffer_handle (destination), pattern,
+                                     pattern_size, offset, size, 0, NULL,
+                                     event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueFillBuffer", native, event, error,
+                               "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                               G_GSIZE_FORMAT " bytes, with a pattern of %" G_GSIZE_FORMAT
+                               " bytes", size, offset, destination->size, pattern_size);
+}
+
+static gboolean
+buffer_migrate (GpuNativeStream         *stream,
+                GpuNativeBuffer *const  *buffers,
+                guint                    n_buffers,
+                GpuMigrateFlags          flags,
+                GpuNativeEvent         **event,
+                GError                 **error)
+{
+  cl_mem on_stack[N_BUFFERS_ON_STACK];
+  g_autofree cl_mem *allocated = NULL;
+  cl_mem *list = on_stack;
+  cl_mem_migration_flags cl_flags = 0;
+  cl_event native = NULL;
+  cl_int code;
+
+  if (n_buffers > N_BUFFERS_ON_STACK)
+    list = allocated = g_new (cl_mem, n_buffers);
+  for (guint i = 0; i < n_buffers; i++)
+    list[i] = _gpu_opencl_buffer_handle (buffers[i]);
+
+  if (flags & GPU_MIGRATE_FLAGS_HOST)
+    cl_flags |= CL_MIGRATE_MEM_OBJECT_HOST;
+  if (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)
+    cl_flags |= CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
+
+  code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n_buffers, list, cl_flags,
+                                     0, NULL, event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueMigrateMemObjects", native, event, error,
+                               "%u buffers, flags 0x%x", n_buffers, flags);
+}
+
+static cl_map_flags
+get_map_flags (GpuMapFlags flags)
+{
+  if (flags == GPU_MAP_FLAGS_NONE)
+    return CL_MAP_READ | CL_MAP_WRITE;
+  /* OpenCL has invalidation instead of the others, not beside them. */
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) && !(flags & GPU_MAP_FLAGS_READ))
+    return CL_MAP_WRITE_INVALIDATE_REGION;
+
+  return ((flags & GPU_MAP_FLAGS_READ) ? CL_MAP_READ : 0) |
+         ((flags & (GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE)) ? CL_MAP_WRITE : 0);
+}
+
+static gpointer
+buffer_map (GpuNativeStream  *stream,
+            GpuNativeBuffer  *buffer,
+            GpuMapFlags       flags,
+            gsize             offset,
+            gsize             size,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code;
+  gpointer data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
+                                      _gpu_opencl_buffer_handle (buffer), CL_FALSE,
+                                      get_map_flags (flags), offset, size, 0, NULL,
+                                      event != NULL ? &native : NULL, &code);
+
+  if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,
+                             "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                             G_GSIZE_FORMAT " bytes, flags 0x%x", size, offset, buffer->size,
+                             flags))
+    return NULL;
+
+  return data;
+}
+
+static gboolean
+buffer_unmap (GpuNativeStream  *stream,
+              GpuNativeBuffer  *buffer,
+              gpointer          data,
+              GpuNativeEvent  **event,
+              GError          **error)
+{
+  cl_event native = NULL;
+  cl_int code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
+                                         _gpu_opencl_buffer_handle (buffer), data, 0, NULL,
+                                         event != NULL ? &native : NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueUnmapMemObject", native, event, error,
+                               "address %p of a buffer of %" G_GSIZE_FORMAT " bytes", data,
+                               buffer->size);
+}
+
+const GpuBufferOps _gpu_opencl_buffer_ops =
+{
+  .alloc          = buffer_alloc,
+  .alloc_for_host = buffer_alloc_for_host,
+  .wrap           = buffer_wrap,
+  .slice          = buffer_slice,
+  .free           = buffer_free,
+  .get_handle     = buffer_get_handle,
+  .get_address    = buffer_get_address,
+  .get_attributes = buffer_get_attributes,
+  .copy           = buffer_copy,
+  .copy_region    = buffer_copy_region,
+  .write          = buffer_write,
+  .write_region   = buffer_write_region,
+  .read           = buffer_read,
+  .read_region    = buffer_read_region,
+  .fill           = buffer_fill,
+  .migrate        = buffer_migrate,
+  .map            = buffer_map,
+  .unmap          = buffer_unmap
+};

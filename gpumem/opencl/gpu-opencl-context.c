@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+/* On a thread of the driver, at any moment: it may touch nothing that can go away. */
+static void CL_CALLBACK
+on_driver_message (const char *message,
+                   const void *details G_GNUC_UNUSED,
+                   size_t      details_size G_GNUC_UNUSED,
+                   void       *user_data G_GNUC_UNUSED)
+{
+  _gpu_debug_print (GPU_DEBUG_ERRORS, "opencl: %s", message);
+}
+
+/* Takes @handle over. */
+static GpuNativeContext *
+new_context (cl_context              handle,
+             GpuNativeDevice *const *devices,
+             guint                   n_devices)
+{
+  GpuOpenclContext *context = g_new0 (GpuOpenclContext, 1);
+
+  _gpu_native_context_init (&context->base, &_gpu_opencl_backend, devices, n_devices);
+  context->context = handle;
+  context->ids = g_new (cl_device_id, n_devices);
+  for (guint i = 0; i < n_devices; i++)
+    context->ids[i] = ((GpuOpenclDevice *) devices[i])->id;
+
+  return &context->base;
+}
+
+static gboolean
+check_devices (GpuNativeDevice *const  *devices,
+               guint                    n_devices,
+               GError                 **error)
+{
+  for (guint i = 1; i < n_devices; i++)
+    {
+      if (((GpuOpenclDevice *) devices[i])->cl_platform ==
+          ((GpuOpenclDevice *) devices[0])->cl_platform)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "device %s is of platform \"%s\" and device %s of platform \"%s\": a context of "
+                   "OpenCL has one platform", devices[0]->id, devices[0]->platform, devices[i]->id,
+                   devices[i]->platform);
+      return FALSE;
+    }
+
+  return _gpu_opencl_check_process (error);
+}
+
+static GpuNativeContext *
+context_create (GpuNativeDevice *const  *devices,
+                guint                    n_devices,
+                GError                 **error)
+{
+  GpuOpenclDevice *first = (GpuOpenclDevice *) devices[0];
+  const cl_context_properties properties[] =
+  {
+    CL_CONTEXT_PLATFORM, (cl_context_properties) first->cl_platform, 0
+  };
+  g_autofree cl_device_id *ids = g_new (cl_device_id, n_devices);
+  cl_context handle;
+  cl_int code;
+
+  if (!check_devices (devices, n_devices, error))
+    return NULL;
+
+  for (guint i = 0; i < n_devices; i++)
+    ids[i] = ((GpuOpenclDevice *) devices[i])->id;
+
+  handle = clCreateContext (properties, n_devices, ids, on_driver_message, NULL, &code);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clCreateContext", code, "%u devices, the first is %s",
+                             n_devices, devices[0]->id);
+      return NULL;
+    }
+
+  return new_context (handle, devices, n_devices);
+}
+
+/* The devices of a foreign context that we know, @device before the others. */
+static GPtrArray *
+list_foreign_devices (GpuNativeDevice  *device,
+                      cl_context        handle,
+                      GError          **error)
+{
+  g_autoptr (GPtrArray) devices = g_ptr_array_new ();
+  g_autofree cl_device_id *ids = NULL;
+  gboolean found = FALSE;
+  gsize size = 0;
+  cl_int code = clGetContextInfo (handle, CL_CONTEXT_DEVICES, 0, NULL, &size);
+
+  if (code == CL_SUCCESS)
+    {
+      ids = g_malloc0 (size + 1);
+      code = clGetContextInfo (handle, CL_CONTEXT_DEVICES, size, ids, NULL);
+    }
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetContextInfo", code, "context %p", (gpointer) handle);
+      return NULL;
+    }
+
+  g_ptr_array_add (devices, device);
+  for (gsize i = 0; i < size / sizeof *ids; i++)
+    {
+      GpuOpenclDevice *other = _gpu_opencl_device_lookup (ids[i]);
+
+      if (ids[i] == ((GpuOpenclDevice *) device)->id)
+        found = TRUE;
+      else if (other != NULL)
+        g_ptr_array_add (devices, other);
+    }
+
+  if (!found)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "context %p is not one of device %s", (gpointer) handle, device->id);
+      return NULL;
+    }
+
+  return g_steal_pointer (&devices);
+}
+
+static GpuNativeContext *
+context_wrap (GpuNativeDevice  *device,
+              guint64           handle,
+              GpuWrapMode       mode,
+              GError          **error)
+{
+  cl_context foreign = (cl_context) (guintptr) handle;
+  g_autoptr (GPtrArray) devices = NULL;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  devices = list_foreign_devices (device, foreign, error);
+  if (devices == NULL)
+    return NULL;
+
+  if (mode == GPU_WRAP_MODE_BORROW)
+    {
+      cl_int code = clRetainContext (foreign);
+
+      if (code != CL_SUCCESS)
+        {
+          _gpu_opencl_set_error (error, "clRetainContext", code, "context %p", (gpointer) foreign);
+          return NULL;
+        }
+    }
+
+  return new_context (foreign, (GpuNativeDevice *const *) devices->pdata, devices->len);
+}
+
+static void
+context_free (GpuNativeContext *native)
+{
+  GpuOpenclContext *context = (GpuOpenclContext *) native;
+
+  clReleaseContext (context->context);
+  g_free (context->ids);
+  _gpu_native_context_clear (native);
+  g_free (context);
+}
+
+static guint64
+context_get_handle (GpuNativeContext *native)
+{
+  return (guint64) (guintptr) _gpu_opencl_context_handle (native);
+}
+
+/* OpenCL itself does not tell how much memory is free; one extension does, in KiB. */
+static gboolean
+context_get_memory_info (GpuNativeContext     *native,
+                         guint64              *free_size,
+                         guint64              *total_size,
+                         GpuMemoryInfoSource  *source,
+                         GError              **error)
+{
+  guint64 available = 0;
+  guint64 total = 0;
+
+  for (guint i = 0; i < native->n_devices; i++)
+    {
+      GpuOpenclDevice *device = (GpuOpenclDevice *) native->devices[i];
+      g_autofree gsize *kibibytes = NULL;
+      gsize size = 0;
+
+      if (!_gpu_opencl_device_has (device, "cl_amd_device_attribute_query"))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "the driver of %s does not tell how much memory is free", device->base.id);
+          return FALSE;
+        }
+
+      kibibytes = _gpu_opencl_device_get_data (device->id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, &size,
+                                               error);
+      if (kibibytes == NULL)
+        return FALSE;
+      if (size >= sizeof *kibibytes)
+        available += (guint64) kibibytes[0] * 1024;
+      total += device->base.memory_size;
+    }
+
+  *free_size = available;
+  *total_size = total;
+  *source = GPU_MEMORY_INFO_SOURCE_EXTENSION;
+  return TRUE;
+}
+
+static gboolean
+context_get_limit (GpuNativeContext  *native,
+                   GpuLimit           limit,
+                   guint64           *value,
+                   GError           **error)
+{
+  GpuOpenclContext *context = (GpuOpenclContext *) native;
+  gsize size = 0;
+
+  if (limit != GPU_LIMIT_PRINTF_FIFO_SIZE)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "OpenCL has no such limit: only that of printf");
+      return FALSE;
+    }
+
+  if (!_gpu_opencl_device_get (context->ids[0], CL_DEVICE_PRINTF_BUFFER_SIZE, &size, sizeof size,
+                               error))
+    return FALSE;
+
+  *value = size;
+  return TRUE;
+}
+
+const GpuContextOps _gpu_opencl_context_ops =
+{
+  .create          = context_create,
+  .wrap            = context_wrap,
+  .free            = context_free,
+  .get_handle      = context_get_handle,
+  .get_memory_info = context_get_memory_info,
+  .get_limit       = context_get_limit
+};

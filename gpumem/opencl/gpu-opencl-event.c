@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Events. Callbacks of the driver are not used anywhere: PoCL drops them when an event fails.
+ */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+/* How often a wait that the driver refuses is tried again before it is given up. */
+#define N_WAITS 3
+
+GpuNativeEvent *
+_gpu_opencl_event_new (cl_event handle)
+{
+  GpuOpenclEvent *event = g_new0 (GpuOpenclEvent, 1);
+
+  _gpu_native_event_init (&event->base, &_gpu_opencl_backend);
+  event->event = handle;
+
+  return &event->base;
+}
+
+gboolean
+_gpu_opencl_enqueued (cl_int           code,
+                      const char      *function,
+                      cl_event         native,
+                      GpuNativeEvent **event,
+                      GError         **error,
+                      const char      *format,
+                      ...)
+{
+  g_autofree char *details = NULL;
+  va_list arguments;
+
+  if (G_LIKELY (code == CL_SUCCESS))
+    {
+      if (event != NULL)
+        *event = _gpu_opencl_event_new (native);
+      return TRUE;
+    }
+
+  va_start (arguments, format);
+  details = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  _gpu_opencl_set_error (error, function, code, "%s", details);
+
+  return FALSE;
+}
+
+static GpuNativeEvent *
+event_create_user (GpuNativeContext  *context,
+                   GError           **error)
+{
+  GpuNativeEvent *event;
+  cl_event handle;
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  handle = clCreateUserEvent (_gpu_opencl_context_handle (context), &code);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clCreateUserEvent", code, "context %p",
+                             (gpointer) _gpu_opencl_context_handle (context));
+      return NULL;
+    }
+
+  event = _gpu_opencl_event_new (handle);
+  ((GpuOpenclEvent *) event)->unset = TRUE;
+  return event;
+}
+
+static gboolean
+event_set_user (GpuNativeEvent  *native,
+                gboolean         success,
+                GError         **error)
+{
+  GpuOpenclEvent *event = (GpuOpenclEvent *) native;
+  cl_int status = success ? CL_COMPLETE : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  cl_int code = clSetUserEventStatus (event->event, status);
+
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clSetUserEventStatus", code, "status %d", status);
+      return FALSE;
+    }
+
+  g_atomic_int_set (&event->unset, FALSE);
+  return TRUE;
+}
+
+static void
+event_free (GpuNativeEvent *native)
+{
+  GpuOpenclEvent *event = (GpuOpenclEvent *) native;
+
+  /* Nobody can set it any more: what waits for it must not wait for ever. */
+  if (g_atomic_int_get (&event->unset))
+    clSetUserEventStatus (event->event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  clReleaseEvent (event->event);
+  g_free (event);
+}
+
+static guint64
+event_get_handle (GpuNativeEvent *native)
+{
+  return (guint64) (guintptr) _gpu_opencl_event_handle (native);
+}
+
+/* What a command ended with is no answer to an argument of ours: where the number would say so
+ * it only says that the command failed. PoCL ends commands whose wait list failed with -1. */
+static void
+set_status_error (GError **error,
+                  cl_int   status)
+{
+  GpuError meaning = _gpu_opencl_error_map (status);
+
+  switch (meaning)
+    {
+    case GPU_ERROR_OUT_OF_DEVICE_MEMORY:
+    case GPU_ERROR_OUT_OF_HOST_MEMORY:
+    case GPU_ERROR_DEVICE_LOST:
+    case GPU_ERROR_LAUNCH_FAILED:
+      break;
+    default:
+      meaning = GPU_ERROR_FAILED;
+    }
+
+  _gpu_opencl_set_error_as (error, meaning, "clGetEventInfo", status,
+                            "the command, or one that it waited for, ended with this status");
+}
+
+static gboolean
+get_status (cl_event   event,
+            cl_int    *status,
+            GError   **error)
+{
+  cl_int code = clGetEventInfo (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof *status, status,
+                                NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetEventInfo", code, "event %p", (gpointer) event);
+  return FALSE;
+}
+
+static GpuEventStatus
+event_query (GpuNativeEvent  *native,
+             GError         **error)
+{
+  cl_int status = CL_COMPLETE;
+
+  if (!get_status (_gpu_opencl_event_handle (native), &status, error))
+    return GPU_EVENT_STATUS_FAILED;
+
+  if (status < 0)
+    {
+      set_status_error (error, status);
+      return GPU_EVENT_STATUS_FAILED;
+    }
+
+  return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_PENDING;
+}
+
+/* The last means: the whole queue. */
+static void
+finish_queue (cl_event event)
+{
+  cl_command_queue queue = NULL;
+
+  if (clGetEventInfo (event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL) == CL_SUCCESS &&
+      queue != NULL)
+    clFinish (queue);
+}
+
+/* The driver refused to wait. Its refusal stays an error whatever comes; but the command may be
+ * at work on memory that the caller is about to free, so stay until it is over, or until the
+ * driver can neither wait nor tell. */
+static void
+outwait (cl_event event,
+         cl_int   code)
+{
+  cl_int status = CL_COMPLETE;
+
+  for (guint i = 0; i < N_WAITS; i++)
+    {
+      if (_gpu_opencl_error_map (code) == GPU_ERROR_DEVICE_LOST ||
+          !get_status (event, &status, NULL) || status <= CL_COMPLETE)
+        return;
+
+      if (i + 1 < N_WAITS)
+        code = clWaitForEvents (1, &event);
+      else
+        finish_queue (event);
+    }
+}
+
+static gboolean
+event_wait (GpuNativeEvent  *native,
+            GError         **error)
+{
+  cl_event event = _gpu_opencl_event_handle (native);
+  cl_int status = CL_COMPLETE;
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return FALSE;
+
+  code = clWaitForEvents (1, &event);
+  if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST &&
+      get_status (event, &status, NULL) && status < 0)
+    {
+      set_status_error (error, status);
+      return FALSE;
+    }
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clWaitForEvents", code, "event %p", (gpointer) event);
+      outwait (event, code);
+      return FALSE;
+    }
+
+  /* Not every driver tells by the code of the wait that the command failed. */
+  if (!get_status (event, &status, error))
+    return FALSE;
+  if (status < 0)
+    {
+      set_status_error (error, status);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+event_get_profiling_time (GpuNativeEvent     *native,
+                          GpuProfilingPoint   point,
+                          guint64            *nanoseconds,
+                          GError            **error)
+{
+  static const cl_profiling_info infos[] =
+  {
+    [GPU_PROFILING_POINT_QUEUED]    = CL_PROFILING_COMMAND_QUEUED,
+    [GPU_PROFILING_POINT_SUBMITTED] = CL_PROFILING_COMMAND_SUBMIT,
+    [GPU_PROFILING_POINT_STARTED]   = CL_PROFILING_COMMAND_START,
+    [GPU_PROFILING_POINT_ENDED]     = CL_PROFILING_COMMAND_END
+  };
+  cl_ulong time = 0;
+  cl_int code = clGetEventProfilingInfo (_gpu_opencl_event_handle (native), infos[point],
+                                         sizeof time, &time, NULL);
+
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetEventProfilingInfo", code,
+                             "only commands of profiling streams are timed, once they are complete");
+      return FALSE;
+    }
+
+  *nanoseconds = time;
+  return TRUE;
+}
+
+const GpuEventOps _gpu_opencl_event_ops =
+{
+  .create_user        = event_create_user,
+  .set_user           = event_set_user,
+  .free               = event_free,
+  .get_handle         = event_get_handle,
+  .query              = event_query,
+  .wait               = event_wait,
+  .get_profiling_time = event_get_profiling_time
+};

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+#define SIZE "%" G_GSIZE_FORMAT
+#define EXTENT SIZE " x " SIZE " x " SIZE
+
+static void
+kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
+             GpuNativeKernel  *native)
+{
+  GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
+
+  clReleaseKernel (kernel->kernel);
+  for (guint i = 0; i < native->n_arguments; i++)
+    {
+      g_free ((char *) native->arguments[i].name);
+      g_free ((char *) native->arguments[i].type_name);
+    }
+  g_free (native->arguments);
+  g_free (kernel->name);
+  g_mutex_clear (&kernel->lock);
+  g_free (kernel);
+}
+
+static gboolean
+describe_kernel (GpuNativeContext  *context,
+                 GpuOpenclKernel   *kernel,
+                 GError           **error)
+{
+  cl_uint n_arguments = 0;
+  cl_int code = clGetKernelInfo (kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof n_arguments,
+                                 &n_arguments, NULL);
+
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetKernelInfo", code, "number of arguments of \"%s\"",
+                             kernel->name);
+      return FALSE;
+    }
+
+  code = clGetKernelWorkGroupInfo (kernel->kernel, ((GpuOpenclContext *) context)->ids[0],
+                                   CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                                   sizeof kernel->required_block, kernel->required_block, NULL);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetKernelWorkGroupInfo", code, "kernel \"%s\"",
+                             kernel->name);
+      return FALSE;
+    }
+
+  kernel->base.arguments = g_new0 (GpuArgumentInfo, n_arguments);
+  kernel->base.n_arguments = n_arguments;
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      if (!_gpu_opencl_describe_argument (kernel->kernel, i, &kernel->base.arguments[i], error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+GpuNativeKernel *
+_gpu_opencl_kernel_new (GpuNativeContext  *context,
+                        cl_kernel          handle,
+                        const char        *name,
+                        GError           **error)
+{
+  GpuOpenclKernel *kernel = g_new0 (GpuOpenclKernel, 1);
+
+  kernel->base.backend = &_gpu_opencl_backend;
+  kernel->kernel = handle;
+  kernel->name = g_strdup (name);
+  g_mutex_init (&kernel->lock);
+
+  if (!describe_kernel (context, kernel, error))
+    {
+      kernel_free (context, &kernel->base);
+      return NULL;
+    }
+
+  return &kernel->base;
+}
+
+static guint64
+kernel_get_handle (GpuNativeKernel *native)
+{
+  return (guint64) (guintptr) ((GpuOpenclKernel *) native)->kernel;
+}
+
+typedef struct
+{
+  const char *nick;
+  cl_uint     info;
+  const char *type;         /* of the variant; z for a size, 3 for three sizes */
+  guint       level;        /* from this version of OpenCL on */
+} KernelEntry;
+
+static GVariant *
+from_value (const KernelEntry *entry,
+            const guint64     *value)
+{
+  gsize size = 0;
+
+  if (*entry->type == '3')
+    {
+      gsize sizes[3];
+
+      memcpy (sizes, value, sizeof sizes);
+      return g_variant_new ("(ttt)", (guint64) sizes[0], (guint64) sizes[1], (guint64) sizes[2]);
+    }
+
+  if (*entry->type == 't')
+    return g_variant_new_uint64 (value[0]);
+
+  memcpy (&size, value, sizeof size);
+  return g_variant_new_uint64 (size);
+}
+
+/* An info that the driver does not know is left out. */
+static gboolean
+add_entry (GpuOpenclKernel    *kernel,
+           GpuOpenclDevice    *device,
+           const KernelEntry  *entry,
+           gboolean            of_sub_groups,
+           GVariantDict       *attributes,
+           GError            **error)
+{
+  const char *function = of_sub_groups ? "clGetKernelSubGroupInfo" : "clGetKernelWorkGroupInfo";
+  guint64 value[3] = { 0 };
+  gsize size = *entry->type == '3' ? 3 * sizeof (gsize) :
+               *entry->type == 't' ? sizeof (cl_ulong) : sizeof (gsize);
+  cl_int code;
+
+  if (device->level < entry->level || device->api < entry->level)
+    return TRUE;
+
+  if (of_sub_groups)
+    code = clGetKernelSubGroupInfo (kernel->kernel, device->id, entry->info, 0, NULL, size, value,
+                                    NULL);
+  else
+    code = clGetKernelWorkGroupInfo (kernel->kernel, device->id, entry->info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    g_variant_dict_insert_value (attributes, entry->nick, from_value (entry, value));
+  else if (code != CL_INVALID_VALUE && code != CL_INVALID_OPERATION)
+    {
+      _gpu_opencl_set_error (error, function, code, "kernel \"%s\", %s", kernel->name,
+                             entry->nick);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+kernel_get_attributes (GpuNativeContext  *context,
+                       GpuNativeKernel   *native,
+                       GVariantDict      *attributes,
+                       GError           **error)
+{
+  static const KernelEntry of_groups[] =
+  {
+    { "work-group-size", CL_KERNEL_WORK_GROUP_SIZE, "z", 10 },
+    { "compile-work-group-size", CL_KERNEL_COMPILE_WORK_GROUP_SIZE, "3", 10 },
+    { "local-mem-size", CL_KERNEL_LOCAL_MEM_SIZE, "t", 10 },
+    { "preferred-work-group-size-multiple", CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, "z", 11 },
+    { "private-mem-size", CL_KERNEL_PRIVATE_MEM_SIZE, "t", 11 }
+  };
+  static const KernelEntry of_sub_groups[] =
+  {
+    { "max-num-sub-groups", CL_KERNEL_MAX_NUM_SUB_GROUPS, "z", 21 },
+    { "compile-num-sub-groups", CL_KERNEL_COMPILE_NUM_SUB_GROUPS, "z", 21 }
+  };
+  GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
+  GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
+
+  g_variant_dict_insert (attributes, "num-args", "u", native->n_arguments);
+  for (gsize i = 0; i < G_N_ELEMENTS (of_groups); i++)
+    {
+      if (!add_entry (kernel, device, &of_groups[i], FALSE, attributes, error))
+        return FALSE;
+    }
+  for (gsize i = 0; i < G_N_ELEMENTS (of_sub_groups); i++)
+    {
+      if (!add_entry (kernel, device, &of_sub_groups[i], TRUE, attributes, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static cl_int
+set_argument (cl_kernel               kernel,
+              guint                   index,
+              const GpuArgumentValue *argument)
+{
+  cl_mem mem;
+
+  switch (argument->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      if (argument->buffer == NULL)
+        return clSetKernelArg (kernel, index, sizeof mem, NULL);
+      mem = _gpu_opencl_buffer_handle (argument->buffer);
+      return clSetKernelArg (kernel, index, sizeof mem, &mem);
+    case GPU_ARGUMENT_KIND_LOCAL:
+      return clSetKernelArg (kernel, index, argument->size, NULL);
+    default:
+      return clSetKernelArg (kernel, index, argument->size, argument->data);
+    }
+}
+
+static gboolean
+set_arguments (GpuOpenclKernel         *kernel,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               GError                 **error)
+{
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      const GpuArgumentInfo *info = &kernel->base.arguments[i];
+      cl_int code = set_argument (kernel->kernel, i, &arguments[i]);
+
+      if (G_LIKELY (code == CL_SUCCESS))
+        continue;
+
+      if (arguments[i].kind == GPU_ARGUMENT_KIND_MEMORY)
+        _gpu_opencl_set_error (error, "clSetKernelArg", code,
+                               "kernel \"%s\", argument %u (%s %s): given a buffer", kernel->name,
+                               i, info->type_name != NULL ? info->type_name : "unknown type",
+                               info->name != NULL ? info->name : "without name");
+      else
+        _gpu_opencl_set_error (error, "clSetKernelArg", code,
+                               "kernel \"%s\", argument %u (%s %s): given " SIZE " bytes",
+                               kernel->name, i,
+                               info->type_name != NULL ? info->type_name : "unknown type",
+                               info->name != NULL ? info->name : "without name",
+                               arguments[i].size);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+static void
+set_launch_error (GError          **error,
+                  cl_int            code,
+                  GpuOpenclKernel  *kernel,
+                  GpuOpenclDevice  *device,
+                  const gsize      *grid,
+                  const gsize      *block)
+{
+  g_autofree gsize *largest = NULL;
+  g_autofree char *chosen = g_strdup ("chosen by the driver");
+  gsize limit = 0;
+  gsize size = 0;
+  /* Registers or local memory ran short, or an earlier kernel broke the queue. */
+  GpuError meaning = code == CL_OUT_OF_RESOURCES ? GPU_ERROR_LAUNCH_FAILED :
+                     _gpu_opencl_error_map (code);
+
+  clGetKernelWorkGroupInfo (kernel->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
+                            &limit, NULL);
+  largest = _gpu_opencl_device_get_data (device->id, CL_DEVICE_MAX_WORK_ITEM_SIZES, &size, NULL);
+  if (block != NULL)
+    {
+      g_free (chosen);
+      chosen = g_strdup_printf (EXTENT, block[0], block[1], block[2]);
+    }
+
+  if (largest != NULL && size >= 3 * sizeof *largest)
+    _gpu_opencl_set_error_as (error, meaning, "clEnqueueNDRangeKernel", code,
+                              "kernel \"%s\", grid " EXTENT ", block %s; a block may have " EXTENT
+                              " work-items, and " SIZE " in all", kernel->name, grid[0], grid[1],
+                              grid[2], chosen, largest[0], largest[1], largest[2], limit);
+  else
+    _gpu_opencl_set_error_as (error, meaning, "clEnqueueNDRangeKernel", code,
+                              "kernel \"%s\", grid " EXTENT ", block %s", kernel->name, grid[0],
+                              grid[1], grid[2], chosen);
+}
+
+static gboolean
+kernel_launch (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               GpuNativeEvent         **event,
+               GError                 **error)
+{
+  GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
+  const gsize global[3] = { grid->width, grid->height, grid->depth };
+  gsize local[3] = { 1, 1, 1 };
+  const gsize *given = NULL;
+  cl_uint n_dimensions = 3;
+  cl_event handle = NULL;
+  cl_int code;
+
+  if (block != NULL)
+    {
+      local[0] = block->width;
+      local[1] = block->height;
+      local[2] = block->depth;
+      given = local;
+    }
+  else if (kernel->required_block[0] != 0)
+    {
+      /* Left to itself the driver would refuse the launch. */
+      given = kernel->required_block;
+    }
+  while (n_dimensions > 1 && global[n_dimensions - 1] == 1 &&
+         (given == NULL || given[n_dimensions - 1] == 1))
+    n_dimensions--;
+
+  g_mutex_lock (&kernel->lock);
+  if (!set_arguments (kernel, arguments, n_arguments, error))
+    {
+      g_mutex_unlock (&kernel->lock);
+      return FALSE;
+    }
+  code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), kernel->kernel, n_dimensions,
+                                 NULL, global, given, 0, NULL, event != NULL ? &handle : NULL);
+  g_mutex_unlock (&kernel->lock);
+
+  if (code != CL_SUCCESS)
+    {
+      set_launch_error (error, code, kernel, ((GpuOpenclStream *) stream)->device, global, given);
+      return FALSE;
+    }
+  if (event != NULL)
+    *event = _gpu_opencl_event_new (handle);
+
+  return TRUE;
+}
+
+const GpuKernelOps _gpu_opencl_kernel_ops =
+{
+  .free           = kernel_free,
+  .get_handle     = kernel_get_handle,
+  .get_attributes = kernel_get_attributes,
+  .launch         = kernel_launch
+};

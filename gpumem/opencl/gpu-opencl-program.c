@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+#define ARGUMENT_INFO_OPTION "-cl-kernel-arg-info"
+
+#define SPIRV_MAGIC 0x07230203
+#define SPIRV_HEADER_SIZE 20
+
+static void
+program_free (GpuNativeContext *context G_GNUC_UNUSED,
+              GpuNativeProgram *native)
+{
+  clReleaseProgram (((GpuOpenclProgram *) native)->program);
+  g_free (native->log);
+  g_free (native);
+}
+
+/* What the compiler said for one device; NULL if it said nothing. */
+static char *
+get_device_log (cl_program   program,
+                cl_device_id id)
+{
+  g_autofree char *log = NULL;
+  gsize size = 0;
+  cl_int code = clGetProgramBuildInfo (program, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+
+  if (code == CL_SUCCESS)
+    {
+      log = g_malloc0 (size + 1);
+      code = clGetProgramBuildInfo (program, id, CL_PROGRAM_BUILD_LOG, size, log, NULL);
+    }
+  if (code != CL_SUCCESS)
+    return g_strdup_printf ("clGetProgramBuildInfo: %s (%d)", _gpu_opencl_error_name (code), code);
+
+  log = _gpu_opencl_clean_text (g_steal_pointer (&log));
+  return log[0] != '\0' ? g_steal_pointer (&log) : NULL;
+}
+
+static char *
+get_log (GpuNativeContext *context,
+         cl_program        program)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      g_autofree char *log = get_device_log (program, ((GpuOpenclContext *) context)->ids[i]);
+
+      if (log == NULL)
+        continue;
+      if (text->len > 0)
+        g_string_append_c (text, '\n');
+      if (context->n_devices > 1)
+        g_string_append_printf (text, "%s (%s):\n", context->devices[i]->id,
+                                context->devices[i]->name);
+      g_string_append (text, log);
+    }
+
+  return g_string_free (text, text->len == 0);
+}
+
+static gboolean
+has_option (const char *options,
+            const char *option)
+{
+  g_auto (GStrv) words = g_strsplit (options, " ", -1);
+
+  return g_strv_contains ((const char *const *) words, option);
+}
+
+/* Takes @program over. Argument information is asked for if the compiler knows how. */
+static GpuNativeProgram *
+build (GpuNativeContext  *context,
+       cl_program         program,
+       const char        *options,
+       GError           **error)
+{
+  GpuOpenclContext *opencl = (GpuOpenclContext *) context;
+  GpuOpenclProgram *built;
+  g_autofree char *with_info = NULL;
+  g_autofree char *log = NULL;
+  cl_int code = CL_INVALID_BUILD_OPTIONS;
+
+  if (options == NULL)
+    options = "";
+  if (!has_option (options, ARGUMENT_INFO_OPTION))
+    {
+      with_info = g_strconcat (options, options[0] != '\0' ? " " : "", ARGUMENT_INFO_OPTION, NULL);
+      code = clBuildProgram (program, context->n_devices, opencl->ids, with_info, NULL, NULL);
+    }
+  if (code == CL_INVALID_BUILD_OPTIONS)
+    code = clBuildProgram (program, context->n_devices, opencl->ids, options, NULL, NULL);
+
+  log = get_log (context, program);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clBuildProgram", code, "options \"%s\"%s%s", options,
+                             log != NULL ? ":\n" : ", and the compiler left no log",
+                             log != NULL ? log : "");
+      clReleaseProgram (program);
+      return NULL;
+    }
+
+  built = g_new0 (GpuOpenclProgram, 1);
+  built->base.backend = &_gpu_opencl_backend;
+  built->base.log = g_steal_pointer (&log);
+  built->program = program;
+  return &built->base;
+}
+
+static GpuNativeProgram *
+program_build_source (GpuNativeContext  *context,
+                      const char        *source,
+                      const char        *options,
+                      GError           **error)
+{
+  const gsize length = strlen (source);
+  cl_program program;
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  program = clCreateProgramWithSource (_gpu_opencl_context_handle (context), 1, &source, &length,
+                                       &code);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clCreateProgramWithSource", code,
+                             "%" G_GSIZE_FORMAT " bytes of source", length);
+      return NULL;
+    }
+
+  return build (context, program, options, error);
+}
+
+static GpuNativeProgram *
+program_load_binary (GpuNativeContext  *context,
+                     GBytes            *binary,
+                     const char        *options,
+                     GError           **error)
+{
+  const guint n = context->n_devices;
+  g_autoptr (GPtrArray) parts = NULL;
+  g_autofree const guchar **data = g_new0 (const guchar *, n);
+  g_autofree gsize *sizes = g_new0 (gsize, n);
+  g_autofree cl_int *statuses = g_new0 (cl_int, n);
+  cl_program program;
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  parts = _gpu_opencl_binary_split (binary, n, error);
+  if (parts == NULL)
+    return NULL;
+  for (guint i = 0; i < n; i++)
+    data[i] = g_bytes_get_data (g_ptr_array_index (parts, i), &sizes[i]);
+
+  program = clCreateProgramWithBinary (_gpu_opencl_context_handle (context), n,
+                                       ((GpuOpenclContext *) context)->ids, sizes, data, statuses,
+                                       &code);
+  for (guint i = 0; code == CL_SUCCESS && i < n; i++)
+    code = statuses[i];
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clCreateProgramWithBinary", code,
+                             "%" G_GSIZE_FORMAT " bytes are no program for device %s",
+                             g_bytes_get_size (binary), context->devices[0]->id);
+      if (program != NULL)
+        clReleaseProgram (program);
+      return NULL;
+    }
+
+  return build (context, program, options, error);
+}
+
+/* Drivers may crash on what is no SPIR-V at all. */
+static gboolean
+check_il (GBytes  *il,
+          GError **error)
+{
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (il, &size);
+  guint32 magic = 0;
+
+  if (size >= SPIRV_HEADER_SIZE && size % sizeof magic == 0)
+    memcpy (&magic, data, sizeof magic);
+  if (magic == SPIRV_MAGIC || magic == GUINT32_SWAP_LE_BE (SPIRV_MAGIC))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%" G_GSIZE_FORMAT " bytes are no SPIR-V module", size);
+  return FALSE;
+}
+
+static GpuNativeProgram *
+program_load_il (GpuNativeContext  *context,
+                 GBytes            *il,
+                 const char        *options,
+                 GError           **error)
+{
+  clCreateProgramWithILKHR_fn create = ((GpuOpenclDevice *) context->devices[0])->create_with_il;
+  gsize size = 0;
+  gconstpointer data = g_bytes_get_data (il, &size);
+  cl_program program;
+  cl_int code;
+
+  if (create == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "device %s takes no SPIR-V",
+                   context->devices[0]->id);
+      return NULL;
+    }
+  if (!_gpu_opencl_check_process (error) || !check_il (il, error))
+    return NULL;
+
+  program = create (_gpu_opencl_context_handle (context), data, size, &code);
+  if (code != CL_SUCCESS)
+    {
+      /* The driver finds fault with the module, whose bytes came from outside. */
+      _gpu_opencl_set_error_as (error, code == CL_INVALID_VALUE ? GPU_ERROR_BUILD_FAILED :
+                                _gpu_opencl_error_map (code), "clCreateProgramWithIL", code,
+                                "%" G_GSIZE_FORMAT " bytes of SPIR-V", size);
+      return NULL;
+    }
+
+  return build (context, program, options, error);
+}
+
+static void
+program_fingerprint (GpuNativeContext *context,
+                     GString          *text)
+{
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[i];
+
+      g_string_append_printf (text, "opencl\n%s\n%s\n%s\n%s\n%s\n%s\n", device->base.platform,
+                              device->platform_version, device->base.vendor, device->base.name,
+                              device->base.version, device->base.driver_version);
+    }
+}
+
+static gboolean
+get_program_info (cl_program        program,
+                  cl_program_info   info,
+                  gpointer          value,
+                  gsize             size,
+                  GError          **error)
+{
+  cl_int code = clGetProgramInfo (program, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetProgramInfo", code, "info 0x%04x", info);
+  return FALSE;
+}
+
+/* The place of @id in the driver's lists; @n_ids if it has none. */
+static guint
+find_device (const cl_device_id *ids,
+             guint               n_ids,
+             cl_device_id        id)
+{
+  guint i = 0;
+
+  while (i < n_ids && ids[i] != id)
+    i++;
+
+  return i;
+}
+
+/* One binary for each device of the program, in the driver's order. */
+static GPtrArray *
+get_binaries (cl_program   program,
+              guint        n_devices,
+              GError     **error)
+{
+  g_autoptr (GPtrArray) binaries = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  g_autofree gsize *sizes = g_new0 (gsize, n_devices);
+  g_autofree gpointer *data = g_new0 (gpointer, n_devices);
+  gboolean read;
+
+  if (!get_program_info (program, CL_PROGRAM_BINARY_SIZES, sizes, n_devices * sizeof *sizes, error))
+    return NULL;
+
+  /* The driver leaves out what has no place to go to. */
+  for (guint i = 0; i < n_devices; i++)
+    data[i] = sizes[i] > 0 ? g_malloc0 (sizes[i]) : NULL;
+  read = get_program_info (program, CL_PROGRAM_BINARIES, data, n_devices * sizeof *data, error);
+  for (guint i = 0; i < n_devices; i++)
+    g_ptr_array_add (binaries, g_bytes_new_take (data[i], sizes[i]));
+
+  return read ? g_steal_pointer (&binaries) : NULL;
+}
+
+static GBytes *
+program_get_binary (GpuNativeContext  *context,
+                    GpuNativeProgram  *native,
+                    GError           **error)
+{
+  cl_program program = ((GpuOpenclProgram *) native)->program;
+  g_autoptr (GPtrArray) binaries = NULL;
+  g_autofree cl_device_id *ids = NULL;
+  g_autofree GBytes **ordered = g_new0 (GBytes *, context->n_devices);
+  cl_uint n = 0;
+
+  if (!get_program_info (program, CL_PROGRAM_NUM_DEVICES, &n, sizeof n, error))
+    return NULL;
+  ids = g_new0 (cl_device_id, n);
+  if (!get_program_info (program, CL_PROGRAM_DEVICES, ids, n * sizeof *ids, error))
+    return NULL;
+
+  binaries = get_binaries (program, n, error);
+  if (binaries == NULL)
+    return NULL;
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      guint place = find_device (ids, n, ((GpuOpenclContext *) context)->ids[i]);
+
+      if (place < n)
+        ordered[i] = g_ptr_array_index (binaries, place);
+      if (ordered[i] == NULL || g_bytes_get_size (ordered[i]) == 0)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "the driver has no binary of the program for device %s",
+                       context->devices[i]->id);
+          return NULL;
+        }
+    }
+
+  return _gpu_opencl_binary_join (ordered, context->n_devices);
+}
+
+static char **
+program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
+                      GpuNativeProgram  *native,
+                      GError           **error)
+{
+  cl_program program = ((GpuOpenclProgram *) native)->program;
+  g_autofree char *names = NULL;
+  gsize size = 0;
+  cl_int code = clGetProgramInfo (program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &size);
+
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetProgramInfo", code, "names of the kernels");
+      return NULL;
+    }
+
+  names = g_malloc0 (size + 1);
+  if (!get_program_info (program, CL_PROGRAM_KERNEL_NAMES, names, size, error))
+    return NULL;
+
+  /* g_strsplit() of "" is no name at all, as it should be. */
+  return g_strsplit (names, ";", -1);
+}
+
+static GpuNativeKernel *
+program_create_kernel (GpuNativeContext  *context,
+                       GpuNativeProgram  *native,
+                       const char        *name,
+                       GError           **error)
+{
+  cl_program program = ((GpuOpenclProgram *) native)->program;
+  cl_int code;
+  cl_kernel handle = clCreateKernel (program, name, &code);
+  g_auto (GStrv) names = NULL;
+  g_autofree char *list = NULL;
+
+  if (code == CL_SUCCESS)
+    return _gpu_opencl_kernel_new (context, handle, name, error);
+
+  if (code == CL_INVALID_KERNEL_NAME)
+    names = program_list_kernels (context, native, NULL);
+  list = names != NULL ? g_strjoinv (", ", names) : g_strdup ("unknown");
+  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\"; the program has: %s", name, list);
+
+  return NULL;
+}
+
+const GpuProgramOps _gpu_opencl_program_ops =
+{
+  .build_source  = program_build_source,
+  .load_binary   = program_load_binary,
+  .load_il       = program_load_il,
+  .fingerprint   = program_fingerprint,
+  .free          = program_free,
+  .get_binary    = program_get_binary,
+  .list_kernels  = program_list_kernels,
+  .create_kernel = program_create_kernel
+};

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+/* Waits of more events than this are rare: then the list is allocated. */
+#define N_EVENTS_ON_STACK 16
+
+/* Takes @queue over. */
+static GpuNativeStream *
+new_stream (GpuNativeContext *context,
+            GpuOpenclDevice  *device,
+            cl_command_queue  queue)
+{
+  GpuOpenclStream *stream = g_new0 (GpuOpenclStream, 1);
+
+  stream->base.backend = &_gpu_opencl_backend;
+  stream->base.context = context;
+  stream->queue = queue;
+  stream->device = device;
+
+  return &stream->base;
+}
+
+/* As in CUDA: numbers below zero are served first, those above zero last. */
+static cl_queue_properties
+get_priority_hint (int priority)
+{
+  if (priority < 0)
+    return CL_QUEUE_PRIORITY_HIGH_KHR;
+
+  return priority > 0 ? CL_QUEUE_PRIORITY_LOW_KHR : CL_QUEUE_PRIORITY_MED_KHR;
+}
+
+static cl_command_queue
+create_with_properties (cl_context                   context,
+                        GpuOpenclDevice             *device,
+                        cl_command_queue_properties  bits,
+                        int                          priority,
+                        cl_int                      *code)
+{
+  cl_queue_properties properties[5] = { 0 };
+  guint n = 0;
+
+  if (bits != 0)
+    {
+      properties[n++] = CL_QUEUE_PROPERTIES;
+      properties[n++] = bits;
+    }
+  if (priority != 0 && (device->base.capabilities & GPU_CAPABILITIES_PRIORITY))
+    {
+      properties[n++] = CL_QUEUE_PRIORITY_KHR;
+      properties[n++] = get_priority_hint (priority);
+    }
+
+  return clCreateCommandQueueWithProperties (context, device->id, n > 0 ? properties : NULL, code);
+}
+
+static GpuNativeStream *
+stream_create (GpuNativeContext  *context,
+               GpuNativeDevice   *native_device,
+               GpuStreamFlags     flags,
+               int                priority,
+               GError           **error)
+{
+  GpuOpenclDevice *device = (GpuOpenclDevice *) native_device;
+  const char *function = "clCreateCommandQueueWithProperties";
+  cl_command_queue_properties bits = 0;
+  cl_command_queue queue;
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  /* Queues on the device are never asked for: PoCL ends the process. */
+  if (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER)
+    bits |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+  if (flags & GPU_STREAM_FLAGS_PROFILING)
+    bits |= CL_QUEUE_PROFILING_ENABLE;
+
+  if (device->api >= 20)
+    {
+      queue = create_with_properties (_gpu_opencl_context_handle (context), device, bits, priority,
+                                      &code);
+    }
+  else
+    {
+      function = "clCreateCommandQueue";
+      queue = clCreateCommandQueue (_gpu_opencl_context_handle (context), device->id, bits, &code);
+    }
+
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, function, code, "device %s, flags 0x%x, priority %d",
+                             native_device->id, flags, priority);
+      return NULL;
+    }
+
+  return new_stream (context, device, queue);
+}
+
+static gboolean
+get_queue_info (cl_command_queue        queue,
+                cl_command_queue_info   info,
+                gpointer                value,
+                gsize                   size,
+                GError                **error)
+{
+  cl_int code = clGetCommandQueueInfo (queue, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetCommandQueueInfo", code, "queue %p, info 0x%04x",
+                         (gpointer) queue, info);
+  return FALSE;
+}
+
+static GpuOpenclDevice *
+find_device (GpuNativeContext  *context,
+             cl_command_queue   queue,
+             GError           **error)
+{
+  cl_context queue_context = NULL;
+  cl_device_id id = NULL;
+
+  if (!get_queue_info (queue, CL_QUEUE_CONTEXT, &queue_context, sizeof queue_context, error) ||
+      !get_queue_info (queue, CL_QUEUE_DEVICE, &id, sizeof id, error))
+    return NULL;
+
+  if (queue_context != _gpu_opencl_context_handle (context))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "queue %p is of context %p, not of context %p", (gpointer) queue,
+                   (gpointer) queue_context, (gpointer) _gpu_opencl_context_handle (context));
+      return NULL;
+    }
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[i];
+
+      if (device->id == id)
+        return device;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "queue %p is of device %p, which is none of this context's devices",
+               (gpointer) queue, (gpointer) id);
+  return NULL;
+}
+
+static gboolean
+get_flags (GpuOpenclDevice   *device,
+           cl_command_queue   queue,
+           GpuStreamFlags    *flags,
+           GError           **error)
+{
+  cl_command_queue_properties bits = 0;
+
+  if (!get_queue_info (queue, CL_QUEUE_PROPERTIES, &bits, sizeof bits, error))
+    return FALSE;
+
+  if (device->api >= 20 && (bits & CL_QUEUE_ON_DEVICE))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "queue %p is one on the device: the host cannot enqueue to it",
+                   (gpointer) queue);
+      return FALSE;
+    }
+
+  *flags = GPU_STREAM_FLAGS_NONE;
+  if (bits & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    *flags |= GPU_STREAM_FLAGS_OUT_OF_ORDER;
+  if (bits & CL_QUEUE_PROFILING_ENABLE)
+    *flags |= GPU_STREAM_FLAGS_PROFILING;
+  return TRUE;
+}
+
+static GpuNativeStream *
+stream_wrap (GpuNativeContext  *context,
+             guint64            handle,
+             GpuWrapMode        mode,
+             GpuNativeDevice  **device,
+             GpuStreamFlags    *flags,
+             GError           **error)
+{
+  cl_command_queue queue = (cl_command_queue) (guintptr) handle;
+  GpuOpenclDevice *found;
+
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  found = find_device (context, queue, error);
+  if (found == NULL || !get_flags (found, queue, flags, error))
+    return NULL;
+
+  if (mode == GPU_WRAP_MODE_BORROW)
+    {
+      cl_int code = clRetainCommandQueue (queue);
+
+      if (code != CL_SUCCESS)
+        {
+          _gpu_opencl_set_error (error, "clRetainCommandQueue", code, "queue %p",
+                                 (gpointer) queue);
+          return NULL;
+        }
+    }
+
+  *device = &found->base;
+  return new_stream (context, found, queue);
+}
+
+static void
+stream_free (GpuNativeStream *native)
+{
+  clReleaseCommandQueue (_gpu_opencl_stream_handle (native));
+  g_free (native);
+}
+
+static guint64
+stream_get_handle (GpuNativeStream *native)
+{
+  return (guint64) (guintptr) _gpu_opencl_stream_handle (native);
+}
+
+static GpuNativeEvent *
+stream_record (GpuNativeStream  *native,
+               GpuEventFlags     flags,
+               GError          **error)
+{
+  GpuNativeEvent *event = NULL;
+  cl_event marker = NULL;
+  cl_int code;
+
+  if (flags & GPU_EVENT_FLAGS_INTERPROCESS)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "events of OpenCL stay in their process");
+      return NULL;
+    }
+  if (!_gpu_opencl_check_process (error))
+    return NULL;
+
+  code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, &marker);
+  _gpu_opencl_enqueued (code, "clEnqueueMarkerWithWaitList", marker, &event, error,
+                        "after all work of the stream");
+
+  return event;
+}
+
+static gboolean
+stream_wait (GpuNativeStream        *native,
+             GpuNativeEvent *const  *events,
+             guint                   n_events,
+             GError                **error)
+{
+  cl_event on_stack[N_EVENTS_ON_STACK];
+  g_autofree cl_event *allocated = NULL;
+  cl_event *list = on_stack;
+  cl_int code;
+
+  if (n_events == 0)
+    return TRUE;
+  if (n_events > N_EVENTS_ON_STACK)
+    list = allocated = g_new (cl_event, n_events);
+  for (guint i = 0; i < n_events; i++)
+    list[i] = _gpu_opencl_event_handle (events[i]);
+
+  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, list, NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", NULL, NULL, error,
+                               "waiting for %u events", n_events);
+}
+
+static gboolean
+stream_barrier (GpuNativeStream  *native,
+                GError          **error)
+{
+  cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, NULL);
+
+  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", NULL, NULL, error,
+                               "waiting for all work before it");
+}
+
+static gboolean
+stream_flush (GpuNativeStream  *native,
+              GError          **error)
+{
+  cl_int code = clFlush (_gpu_opencl_stream_handle (native));
+
+  return _gpu_opencl_enqueued (code, "clFlush", NULL, NULL, error, "queue %p",
+                               (gpointer) _gpu_opencl_stream_handle (native));
+}
+
+const GpuStreamOps _gpu_opencl_stream_ops =
+{
+  .create     = stream_create,
+  .wrap       = stream_wrap,
+  .free       = stream_free,
+  .get_handle = stream_get_handle,
+  .record     = stream_record,
+  .wait       = stream_wait,
+  .barrier    = stream_barrier,
+  .flush      = stream_flush
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Shared by the files of the OpenCL back end. Functions of the API that came after 1.2 are only
+ * called on platforms whose version has them: the loader would jump through an empty slot.
+ */
+#pragma once
+
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/opencl.h>
+
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-debug-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  GpuNativeDevice              base;
+  cl_device_id                 id;
+  cl_platform_id               cl_platform;
+  char                        *platform_version;
+  guint                        api;             /* of the platform: 30 for OpenCL 3.0 */
+  guint                        level;           /* of the device */
+  char                       **extensions;      /* of the device and of its platform */
+  clCreateProgramWithILKHR_fn  create_with_il;  /* NULL where there is none */
+} GpuOpenclDevice;
+
+typedef struct
+{
+  GpuNativeContext  base;
+  cl_context        context;
+  cl_device_id     *ids;                        /* of the devices, in their order */
+} GpuOpenclContext;
+
+typedef struct
+{
+  GpuNativeStream   base;
+  cl_command_queue  queue;
+  GpuOpenclDevice  *device;
+} GpuOpenclStream;
+
+typedef struct
+{
+  GpuNativeEvent    base;
+  cl_event          event;
+  gint              unset;                      /* atomic; a user event that waits for its status */
+} GpuOpenclEvent;
+
+typedef struct
+{
+  GpuNativeBuffer   base;
+  cl_mem            mem;
+} GpuOpenclBuffer;
+
+typedef struct
+{
+  GpuNativeProgram  base;
+  cl_program        program;
+} GpuOpenclProgram;
+
+typedef struct
+{
+  GpuNativeKernel   base;
+  cl_kernel         kernel;
+  char             *name;
+  gsize             required_block[3];          /* zeros where the source requires none */
+  GMutex            lock;                       /* from the first argument to the enqueueing */
+} GpuOpenclKernel;
+
+/* gpu-opencl-error.c: the only file that knows what the codes of OpenCL mean. */
+typedef struct
+{
+  cl_int      code;
+  const char *name;
+  GpuError    error;
+} GpuOpenclErrorEntry;
+
+/* Ends with an entry whose name is NULL. */
+extern const GpuOpenclErrorEntry _gpu_opencl_error_table[];
+
+const char     *_gpu_opencl_error_name       (cl_int               code);
+GpuError        _gpu_opencl_error_map        (cl_int               code);
+/* Sets "clFunction: CL_NAME (-1): details". */
+void            _gpu_opencl_set_error        (GError             **error,
+                                              const char          *function,
+                                              cl_int               code,
+                                              const char          *format,
+                                              ...) G_GNUC_PRINTF (4, 5);
+/* The same where the function gives @code a meaning that differs from the table. */
+void            _gpu_opencl_set_error_as     (GError             **error,
+                                              GpuError             meaning,
+                                              const char          *function,
+                                              cl_int               code,
+                                              const char          *format,
+                                              ...) G_GNUC_PRINTF (5, 6);
+/* A process that was forked after the driver was started hangs in it: FALSE in such a one. */
+gboolean        _gpu_opencl_check_process    (GError             **error);
+void            _gpu_opencl_watch_process    (void);
+
+/* gpu-opencl-device.c */
+/* The device with the handle @id, if it was enumerated. */
+GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
+gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
+                                              const char          *extension);
+/* @size bytes of an info, exactly. */
+gboolean        _gpu_opencl_device_get       (cl_device_id         id,
+                                              cl_device_info       info,
+                                              gpointer             value,
+                                              gsize                size,
+                                              GError             **error);
+/* An info of any size, with a nul byte behind it. */
+gpointer        _gpu_opencl_device_get_data  (cl_device_id         id,
+                                              cl_device_info       info,
+                                              gsize               *size,
+                                              GError             **error);
+/* Without spaces around it, valid UTF-8. Takes @text over. */
+char           *_gpu_opencl_clean_text       (char                *text);
+
+/* gpu-opencl-attributes.c */
+gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
+                                              GVariantDict        *attributes,
+                                              GError             **error);
+
+/* gpu-opencl-event.c */
+GpuNativeEvent *_gpu_opencl_event_new        (cl_event             event);
+/* Ends every op that enqueues: hands the event out, or sets the error. */
+gboolean        _gpu_opencl_enqueued         (cl_int               code,
+                                              const char          *function,
+                                              cl_event             native,
+                                              GpuNativeEvent     **event,
+                                              GError             **error,
+                                              const char          *format,
+                                              ...) G_GNUC_PRINTF (6, 7);
+
+/* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
+GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
+                                              guint                n_binaries);
+/* One binary for each of @n_devices devices; a bare binary stands for itself. */
+GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
+                                              guint                n_devices,
+                                              GError             **error);
+
+/* gpu-opencl-kernel.c */
+/* Takes @handle over, also when it fails. */
+GpuNativeKernel *_gpu_opencl_kernel_new      (GpuNativeContext    *context,
+                                              cl_kernel            handle,
+                                              const char          *name,
+                                              GError             **error);
+
+/* gpu-opencl-argument.c: what a kernel says of its arguments. */
+/* FALSE only for an error; what the driver does not tell stays unknown. */
+gboolean        _gpu_opencl_describe_argument (cl_kernel           kernel,
+                                              guint                index,
+                                              GpuArgumentInfo     *info,
+                                              GError             **error);
+/* The code and the size of an OpenCL C type; 0 for what has none. */
+void            _gpu_opencl_parse_type       (const char          *type_name,
+                                              char                *type,
+                                              gsize               *size);
+
+extern const GpuContextOps _gpu_opencl_context_ops;
+extern const GpuStreamOps  _gpu_opencl_stream_ops;
+extern const GpuEventOps   _gpu_opencl_event_ops;
+extern const GpuBufferOps  _gpu_opencl_buffer_ops;
+extern const GpuProgramOps _gpu_opencl_program_ops;
+extern const GpuKernelOps  _gpu_opencl_kernel_ops;
+extern const GpuDeviceOps  _gpu_opencl_device_ops;
+
+static inline cl_context
+_gpu_opencl_context_handle (GpuNativeContext *context)
+{
+  return ((GpuOpenclContext *) context)->context;
+}
+
+static inline cl_command_queue
+_gpu_opencl_stream_handle (GpuNativeStream *stream)
+{
+  return ((GpuOpenclStream *) stream)->queue;
+}
+
+static inline cl_mem
+_gpu_opencl_buffer_handle (GpuNativeBuffer *buffer)
+{
+  return ((GpuOpenclBuffer *) buffer)->mem;
+}
+
+static inline cl_event
+_gpu_opencl_event_handle (GpuNativeEvent *event)
+{
+  return ((GpuOpenclEvent *) event)->event;
+}
+
+G_END_DECLS

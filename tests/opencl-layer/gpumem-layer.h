@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a test may ask of the OpenCL layer that it runs under. Every function is safe on any
+ * thread and makes no driver call.
+ *
+ *   if (gpumem_layer_symbol ("gpumem_layer_get_count") != NULL)
+ *     n = GPUMEM_LAYER (get_count) ("clEnqueue*");
+ *
+ * A function is a name or a glob ("clEnqueue*"); "" stands for all. A kind is one of context,
+ * queue, mem, event, program, kernel, sampler, device, svm; "" stands for all.
+ */
+#ifndef GPUMEM_LAYER_H
+#define GPUMEM_LAYER_H
+
+#include <dlfcn.h>
+#include <glib.h>
+#include <stdlib.h>
+
+#define LAYER_EXPORT __attribute__ ((visibility ("default")))
+
+/* One of the functions below; do not call it outside of the layer. */
+#define GPUMEM_LAYER(name) \
+  ((__typeof__ (&gpumem_layer_##name)) gpumem_layer_symbol ("gpumem_layer_" #name))
+
+G_BEGIN_DECLS
+
+/* Calls since the start or the last reset; G_MAXUINT64 when no function has such a name. */
+LAYER_EXPORT guint64  gpumem_layer_get_count    (const char *function);
+LAYER_EXPORT void     gpumem_layer_reset_counts (void);
+
+/* Handles that the program still owns; G_MAXUINT when there is no such kind. */
+LAYER_EXPORT guint    gpumem_layer_get_live     (const char *kind);
+
+/* Calls refused since the start because of a released or unknown handle. */
+LAYER_EXPORT guint    gpumem_layer_get_misuse   (void);
+
+/* Arms a fault, counted from now; NULL or "" disarms. FALSE when SPEC is not understood. */
+LAYER_EXPORT gboolean gpumem_layer_set_fail     (const char *spec);
+
+/* The N-th call from now fails once with CODE; 0 stands for a plausible code. */
+LAYER_EXPORT void     gpumem_layer_fail_after   (guint n, int code);
+
+/* Calls made to fail since the fault was armed. */
+LAYER_EXPORT guint    gpumem_layer_get_failed   (void);
+
+/* Writes what is live and what was misused at this moment. FALSE when PATH cannot be written. */
+LAYER_EXPORT gboolean gpumem_layer_write_report (const char *path);
+
+/* NULL when the program does not run under the layer. The ICD loader opens layers with
+ * RTLD_LOCAL, so that RTLD_DEFAULT does not find them. This may come before the loader. */
+static inline gpointer
+gpumem_layer_symbol (const char *name)
+{
+  const char *layers = getenv ("OPENCL_LAYERS");
+  g_auto (GStrv) paths = g_strsplit (layers != NULL ? layers : "", ":", -1);
+
+  for (guint i = 0; paths[i] != NULL; i++)
+    {
+      gpointer module = paths[i][0] != '\0' ? dlopen (paths[i], RTLD_LAZY) : NULL;
+      gpointer symbol = module != NULL ? dlsym (module, name) : NULL;
+
+      if (symbol != NULL)
+        return symbol;
+    }
+  return NULL;
+}
+
+G_END_DECLS
+
+#endif

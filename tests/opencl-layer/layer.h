@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Inside of the OpenCL layer. A wrapper (layer-main.c) goes through four steps:
+ *
+ *   layer_enter     counts the call and decides whether it shall fail       (layer-fault.c)
+ *   layer_use       checks the handles given to it                          (layer-track.c)
+ *   layer_may_run   tells whether the driver gets to see it
+ *   layer_leave     the code for the caller; layer_track notes new handles
+ */
+#ifndef LAYER_H
+#define LAYER_H
+
+#include <CL/cl_layer.h>
+#include <glib.h>
+#include <stdio.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+#define LAYER_CALL(name) LAYER_##name,
+#include "layer-calls.h"
+  LAYER_N_CALLS
+} LayerFunction;
+
+typedef enum
+{
+  LAYER_CONTEXT,
+  LAYER_QUEUE,
+  LAYER_MEM,
+  LAYER_EVENT,
+  LAYER_PROGRAM,
+  LAYER_KERNEL,
+  LAYER_SAMPLER,
+  LAYER_DEVICE,
+  LAYER_SVM,
+  LAYER_N_KINDS
+} LayerKind;
+
+typedef struct
+{
+  LayerFunction function;
+  guint number;             /* its place among the calls that can fail, from 1, or the last one */
+  gboolean can_fail;
+  int fault;                /* the code to fail with, or CL_SUCCESS */
+  gboolean performs;        /* a fault is reported after the driver has done the work */
+  int misuse;               /* the code for a handle that is not alive, or CL_SUCCESS */
+} LayerCall;
+
+extern cl_icd_dispatch layer_target;
+extern const char *const layer_names[LAYER_N_CALLS];
+
+/* layer-fault.c */
+LayerCall layer_enter           (LayerFunction function);
+gboolean  layer_may_run         (const LayerCall *call);
+int       layer_leave           (const LayerCall *call, int code);
+void      layer_write_counts    (const char *path);
+void      layer_report_fault    (FILE *file);
+
+/* layer-signal.c */
+void      layer_restore_signals (void);
+
+/* layer-track.c */
+void      layer_track           (const LayerCall *call, LayerKind kind, gpointer handle);
+void      layer_track_list      (const LayerCall *call, LayerKind kind, guint n, gpointer handles);
+void      layer_use             (LayerCall *call, LayerKind kind, gconstpointer handle);
+void      layer_use_list        (LayerCall *call, LayerKind kind, guint n, gconstpointer handles);
+void      layer_retain          (LayerCall *call, LayerKind kind, gpointer handle);
+void      layer_release         (LayerCall *call, LayerKind kind, gpointer handle);
+void      layer_unrelease       (LayerKind kind, gpointer handle);
+void      layer_use_arg         (LayerCall *call, gsize size, gconstpointer value);
+void      layer_note_arg        (gpointer kernel, guint index, gsize size, gconstpointer value);
+void      layer_copy_args       (gpointer from, gpointer to);
+void      layer_use_args        (LayerCall *call, gconstpointer kernel);
+guint     layer_wait_for_none   (guint milliseconds);
+void      layer_report          (FILE *file, gboolean with_misuse);
+
+G_END_DECLS
+
+#endif

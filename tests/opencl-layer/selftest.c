@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A small program for test-opencl-layer: it behaves well, or badly in the one way that its
+ * argument names. Exit codes: 0 well, 3 ended by an error of OpenCL that it
+ * handled, 1 when something is not as it should be, 77 without OpenCL.
+ */
+
+#include "config.h"
+
+#include <CL/cl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpumem-layer.h"
+
+#define SIZE 4096
+#define N_THREADS 4
+#define N_ROUNDS 200
+
+typedef struct
+{
+  cl_device_id device;
+  cl_context context;
+  cl_command_queue queue;
+  cl_mem buffer;
+  cl_event event;
+} Work;
+
+typedef cl_int (*Scenario) (Work *work);
+
+static const char source[] =
+  "kernel void twice (global int *data) { data[get_global_id (0)] *= 2; }";
+
+#define CHECK(condition) \
+  G_STMT_START \
+  if (!(condition)) \
+    { \
+      fprintf (stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      _exit (1); \
+    } \
+  G_STMT_END
+
+static cl_int
+set_up (Work *work)
+{
+  cl_platform_id platform;
+  cl_int code = clGetPlatformIDs (1, &platform, NULL);
+
+  if (code == CL_SUCCESS)
+    code = clGetDeviceIDs (platform, CL_DEVICE_TYPE_ALL, 1, &work->device, NULL);
+  if (code == CL_SUCCESS)
+    work->context = clCreateContext (NULL, 1, &work->device, NULL, NULL, &code);
+  if (code == CL_SUCCESS)
+    work->queue = clCreateCommandQueueWithProperties (work->context, work->device, NULL, &code);
+  if (code == CL_SUCCESS)
+    work->buffer = clCreateBuffer (work->context, CL_MEM_READ_WRITE, SIZE, NULL, &code);
+  return code;
+}
+
+static void
+tear_down (Work *work)
+{
+  if (work->event != NULL)
+    clReleaseEvent (work->event);
+  if (work->buffer != NULL)
+    clReleaseMemObject (work->buffer);
+  if (work->queue != NULL)
+    clReleaseCommandQueue (work->queue);
+  if (work->context != NULL)
+    clReleaseContext (work->context);
+}
+
+static cl_int
+clean (Work *work)
+{
+  char zero = 0, data[SIZE];
+  cl_int code;
+
+  code = clEnqueueFillBuffer (work->queue, work->buffer, &zero, 1, 0, SIZE, 0, NULL, &work->event);
+  if (code == CL_SUCCESS)
+    code = clEnqueueReadBuffer (work->queue, work->buffer, CL_FALSE, 0, SIZE, data, 1,
+                                &work->event, NULL);
+  if (code == CL_SUCCESS)
+    {
+      int finished = clFinish (work->queue);
+
+      CHECK (data[0] == 0 && data[SIZE - 1] == 0);
+      code = finished;
+    }
+  if (code == CL_SUCCESS)
+    code = clRetainMemObject (work->buffer);
+  if (code == CL_SUCCESS)
+    code = clReleaseMemObject (work->buffer);
+  return code;
+}
+
+static cl_int
+leak (Work *work)
+{
+  cl_event marker;
+
+  CHECK (clCreateSubBuffer (work->buffer, 0, CL_BUFFER_CREATE_TYPE_REGION,
+                            &(cl_buffer_region) { 0, 128 }, NULL) != NULL);
+  CHECK (clCreateUserEvent (work->context, NULL) != NULL);
+  CHECK (clEnqueueMarkerWithWaitList (work->queue, 0, NULL, &marker) == CL_SUCCESS);
+  CHECK (clRetainEvent (marker) == CL_SUCCESS);
+  return clFinish (work->queue);
+}
+
+static cl_int
+double_release (Work *work)
+{
+  CHECK (clReleaseMemObject (work->buffer) == CL_SUCCESS);
+  CHECK (clReleaseMemObject (work->buffer) == CL_INVALID_MEM_OBJECT);
+  work->buffer = NULL;
+  return CL_SUCCESS;
+}
+
+static cl_int
+use_after_release (Work *work)
+{
+  char zero = 0;
+
+  CHECK (clEnqueueMarkerWithWaitList (work->queue, 0, NULL, &work->event) == CL_SUCCESS);
+  CHECK (clWaitForEvents (1, &work->event) == CL_SUCCESS);
+  CHECK (clReleaseEvent (work->event) == CL_SUCCESS);
+  CHECK (clEnqueueMarkerWithWaitList (work->queue, 1, &work->event, NULL) ==
+         CL_INVALID_EVENT_WAIT_LIST);
+  CHECK (clWaitForEvents (1, &work->event) == CL_INVALID_EVENT);
+  work->event = NULL;
+  CHECK (clEnqueueFillBuffer (work->queue, (cl_mem) work->context, &zero, 1, 0, SIZE, 0, NULL,
+                              NULL) == CL_INVALID_MEM_OBJECT);
+  return CL_SUCCESS;
+}
+
+/* A buffer may go while commands use it, but not while a kernel is to be launched with it. */
+static cl_int
+kernel_arg (Work *work)
+{
+  const char *text = source;
+  size_t global = SIZE / sizeof (int);
+  cl_mem other = work->buffer;
+  cl_int code;
+  cl_program program = clCreateProgramWithSource (work->context, 1, &text, NULL, &code);
+  cl_kernel kernel;
+
+  CHECK (clBuildProgram (program, 0, NULL, "", NULL, NULL) == CL_SUCCESS);
+  kernel = clCreateKernel (program, "twice", &code);
+  CHECK (clSetKernelArg (kernel, 0, sizeof other, &other) == CL_SUCCESS);
+  CHECK (clEnqueueNDRangeKernel (work->queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL) ==
+         CL_SUCCESS);
+  CHECK (clReleaseMemObject (work->buffer) == CL_SUCCESS);
+  CHECK (clEnqueueNDRangeKernel (work->queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL) ==
+         CL_INVALID_KERNEL_ARGS);
+  CHECK (clSetKernelArg (kernel, 0, sizeof other, &other) == CL_INVALID_MEM_OBJECT);
+  work->buffer = NULL;
+  clReleaseKernel (kernel);
+  clReleaseProgram (program);
+  return clFinish (work->queue);
+}
+
+static cl_int
+svm (Work *work)
+{
+  void *pointers[3];
+
+  for (int i = 0; i < 3; i++)
+    pointers[i] = clSVMAlloc (work->context, CL_MEM_READ_WRITE, SIZE, 0);
+  CHECK (pointers[0] != NULL && pointers[1] != NULL && pointers[2] != NULL);
+  CHECK (GPUMEM_LAYER (get_live) ("svm") == 3);
+  CHECK (clEnqueueSVMFree (work->queue, 1, pointers, NULL, NULL, 0, NULL, NULL) == CL_SUCCESS);
+  clSVMFree (work->context, pointers[1]);
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  clSVMFree (work->context, pointers[1]);
+  CHECK (GPUMEM_LAYER (get_misuse) () == 1);
+  return CL_SUCCESS;
+}
+
+static cl_int
+query (Work *work)
+{
+  CHECK (GPUMEM_LAYER (get_live) ("") == 3);
+  CHECK (GPUMEM_LAYER (get_live) ("mem") == 1);
+  CHECK (GPUMEM_LAYER (get_live) ("nonsense") == G_MAXUINT);
+  CHECK (GPUMEM_LAYER (get_count) ("clCreateBuffer") == 1);
+  CHECK (GPUMEM_LAYER (get_count) ("clNonsense") == G_MAXUINT64);
+  GPUMEM_LAYER (reset_counts) ();
+  CHECK (GPUMEM_LAYER (get_count) ("") == 0);
+  CHECK (clFlush (work->queue) == CL_SUCCESS);
+  CHECK (clRetainContext (work->context) == CL_SUCCESS);
+  CHECK (clReleaseContext (work->context) == CL_SUCCESS);
+  CHECK (GPUMEM_LAYER (get_count) ("") == 3);
+  CHECK (GPUMEM_LAYER (get_count) ("cl*Context") == 2);
+
+  GPUMEM_LAYER (fail_after) (2, -77);
+  CHECK (clFlush (work->queue) == CL_SUCCESS);
+  CHECK (clReleaseContext (NULL) == CL_INVALID_CONTEXT);
+  CHECK (clFinish (work->queue) == -77);
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  CHECK (GPUMEM_LAYER (get_failed) () == 1);
+  CHECK (!GPUMEM_LAYER (set_fail) ("fn=clNonsense"));
+  CHECK (GPUMEM_LAYER (set_fail) ("fn=clFinish,n=2,times=2"));
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  CHECK (clFlush (work->queue) == CL_SUCCESS);
+  CHECK (clFinish (work->queue) == CL_OUT_OF_RESOURCES);
+  CHECK (clFinish (work->queue) == CL_OUT_OF_RESOURCES);
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  return CL_SUCCESS;
+}
+
+/* A wait that fails has waited all the same. */
+static cl_int
+failing_wait (Work *work)
+{
+  char zero = 0, data[SIZE] = { 1 };
+  cl_event read;
+  cl_int status;
+
+  CHECK (clEnqueueFillBuffer (work->queue, work->buffer, &zero, 1, 0, SIZE, 0, NULL, NULL) == 0);
+  CHECK (clEnqueueReadBuffer (work->queue, work->buffer, CL_FALSE, 0, SIZE, data, 0, NULL,
+                              &read) == CL_SUCCESS);
+  CHECK (GPUMEM_LAYER (set_fail) ("lost=1"));
+  CHECK (clWaitForEvents (1, &read) == CL_DEVICE_NOT_AVAILABLE);
+  CHECK (data[0] == 0);
+  CHECK (clGetEventInfo (read, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) ==
+         CL_DEVICE_NOT_AVAILABLE);
+  CHECK (clReleaseEvent (read) == CL_SUCCESS);
+  return CL_SUCCESS;
+}
+
+static void *
+work_in_thread (void *data)
+{
+  Work work = *(Work *) data;
+
+  for (int i = 0; i < N_ROUNDS; i++)
+    {
+      cl_event events[2];
+      cl_int code;
+      char zero = 0;
+
+      work.buffer = clCreateBuffer (work.context, CL_MEM_READ_WRITE, SIZE, NULL, &code);
+      CHECK (clEnqueueFillBuffer (work.queue, work.buffer, &zero, 1, 0, SIZE, 0, NULL,
+                                  &events[0]) == CL_SUCCESS);
+      CHECK (clEnqueueMarkerWithWaitList (work.queue, 1, events, &events[1]) == CL_SUCCESS);
+      CHECK (clReleaseMemObject (work.buffer) == CL_SUCCESS);
+      CHECK (clReleaseEvent (events[0]) == CL_SUCCESS);
+      CHECK (clWaitForEvents (1, &events[1]) == CL_SUCCESS);
+      CHECK (clReleaseEvent (events[1]) == CL_SUCCESS);
+    }
+  return NULL;
+}
+
+static cl_int
+threads (Work *work)
+{
+  pthread_t ids[N_THREADS];
+
+  for (int i = 0; i < N_THREADS; i++)
+    CHECK (pthread_create (&ids[i], NULL, work_in_thread, work) == 0);
+  for (int i = 0; i < N_THREADS; i++)
+    CHECK (pthread_join (ids[i], NULL) == 0);
+  return CL_SUCCESS;
+}
+
+static void *
+release_later (void *buffer)
+{
+  usleep (100000);
+  clReleaseMemObject (buffer);
+  return NULL;
+}
+
+static cl_int
+late_thread (Work *work)
+{
+  pthread_t id;
+
+  CHECK (pthread_create (&id, NULL, release_later, work->buffer) == 0);
+  CHECK (pthread_detach (id) == 0);
+  work->buffer = NULL;
+  return CL_SUCCESS;
+}
+
+/* Misbehaves as soon as a call fails, in the three ways that fault-harness must see. */
+static cl_int
+leak_on_error (Work *work)
+{
+  cl_int code = clean (work);
+
+  if (code != CL_SUCCESS)
+    work->buffer = NULL;
+  return code;
+}
+
+static cl_int
+hang_on_error (Work *work)
+{
+  if (clean (work) != CL_SUCCESS)
+    pause ();
+  return CL_SUCCESS;
+}
+
+static cl_int
+crash_on_error (Work *work)
+{
+  cl_int code = clean (work);
+
+  if (code != CL_SUCCESS)
+    raise (SIGSEGV);
+  return code;
+}
+
+static const struct
+{
+  const char *name;
+  Scenario run;
+} scenarios[] = {
+  { "clean", clean },
+  { "leak", leak },
+  { "double-release", double_release },
+  { "use-after-release", use_after_release },
+  { "kernel-arg", kernel_arg },
+  { "svm", svm },
+  { "query", query },
+  { "failing-wait", failing_wait },
+  { "threads", threads },
+  { "late-thread", late_thread },
+  { "leak-on-error", leak_on_error },
+  { "hang-on-error", hang_on_error },
+  { "crash-on-error", crash_on_error },
+};
+
+static Scenario
+find_scenario (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (scenarios); i++)
+    if (g_strcmp0 (name, scenarios[i].name) == 0)
+      return scenarios[i].run;
+  return NULL;
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  Scenario scenario = find_scenario (argv[1]);
+  Work work = { NULL };
+  cl_int code;
+
+  if (scenario == NULL)
+    {
+      fprintf (stderr, "%s: a scenario is missing\n", argv[0]);
+      return 1;
+    }
+  code = set_up (&work);
+  if (code == -1001 || code == CL_DEVICE_NOT_FOUND)
+    return 77;
+  if (code == CL_SUCCESS)
+    code = scenario (&work);
+  tear_down (&work);
+  printf ("%s: %d\n", argv[1], code);
+  return code == CL_SUCCESS ? 0 : 3;
+}

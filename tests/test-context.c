@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Contexts: their devices, default stream, memory figures, limits and foreign handles. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 65536
+
+static void
+context_new (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) other = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuDevice) device = NULL;
+  GList *devices = gpu_context_list_devices (fixture->context);
+
+  g_assert_no_error (error);
+  g_assert_true (other != fixture->context);
+  g_assert_true (gpu_context_get_device (fixture->context) == fixture->device);
+  g_assert_cmpuint (g_list_length (devices), ==, 1);
+  g_assert_true (devices->data == fixture->device);
+  g_object_get (other, "device", &device, NULL);
+  g_assert_true (device == fixture->device);
+  if (test_is_opencl (fixture))
+    g_assert_cmpuint (gpu_context_get_native_handle (other), !=,
+                      gpu_context_get_native_handle (fixture->context));
+  g_assert_false (gpu_context_is_lost (fixture->context));
+  g_list_free_full (devices, g_object_unref);
+}
+
+static void
+context_default_stream (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuStream) same = gpu_context_get_default_stream (context);
+  guint64 handle = gpu_stream_get_native_handle (stream);
+
+  g_assert_true (stream == same);
+  g_assert_true (gpu_stream_get_context (stream) == context);
+  g_assert_cmpuint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NONE);
+
+  /* Another object, but the same stream */
+  g_clear_object (&stream);
+  g_clear_object (&same);
+  stream = gpu_context_get_default_stream (context);
+  g_assert_cmpuint (gpu_stream_get_native_handle (stream), ==, handle);
+}
+
+static void
+context_build_options (TestFixture *fixture)
+{
+  g_autofree char *options = NULL;
+
+  g_assert_null (gpu_context_get_build_options (fixture->context));
+  gpu_context_set_build_options (fixture->context, "-DX=1");
+  g_assert_cmpstr (gpu_context_get_build_options (fixture->context), ==, "-DX=1");
+  g_object_set (fixture->context, "build-options", "-DX=2", NULL);
+  g_object_get (fixture->context, "build-options", &options, NULL);
+  g_assert_cmpstr (options, ==, "-DX=2");
+  gpu_context_set_build_options (fixture->context, NULL);
+  g_assert_null (gpu_context_get_build_options (fixture->context));
+}
+
+/* D24 */
+static void
+context_memory_info (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  guint64 before = 0;
+  guint64 after = 0;
+  guint64 total = 0;
+  GpuMemoryInfoSource source;
+
+  test_assert_ok (gpu_context_get_memory_info (fixture->context, &before, &total, &source, &error),
+                  error);
+  g_assert_cmpuint (total, >, 0);
+  g_assert_cmpuint (before, <=, total);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 0);
+  buffer = test_buffer (fixture, SIZE);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, SIZE);
+  test_assert_ok (gpu_context_get_memory_info (fixture->context, &after, &total, &source, &error),
+                  error);
+  if (source == GPU_MEMORY_INFO_SOURCE_ACCOUNTING)
+    g_assert_cmpuint (after, ==, before - SIZE);
+}
+
+/* D18: no back end here has limits, so each is refused, by name or number. */
+static void
+context_limits (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 value = 0;
+
+  for (guint limit = GPU_LIMIT_STACK_SIZE; limit <= GPU_LIMIT_MALLOC_HEAP_SIZE; limit++)
+    {
+      if (gpu_context_get_limit (fixture->context, limit, &value, &error))
+        {
+          test_assert_ok (gpu_context_set_limit (fixture->context, limit, value, &error), error);
+          continue;
+        }
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      g_assert_false (gpu_context_set_limit (fixture->context, limit, 1024, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+    }
+  g_assert_false (gpu_context_get_limit (fixture->context, 99, &value, &error));
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+}
+
+static void
+context_synchronize (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *streams[3];
+  guint8 value = 1;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      for (guint j = 0; j < 50; j++)
+        test_assert_ok (gpu_stream_fill (streams[i], GPU_MEMORY (buffer), 0, SIZE, &value, 1,
+                                         &error), error);
+    }
+  test_assert_ok (gpu_context_synchronize (fixture->context, &error), error);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_assert_cmpuint (gpu_stream_get_n_completed (streams[i]), ==,
+                        gpu_stream_get_n_submitted (streams[i]));
+      g_object_unref (streams[i]);
+    }
+}
+
+static void
+context_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) wrapped = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+
+  g_assert_null (gpu_context_new_wrapped (fixture->device, 0, GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("contexts of this back end have no handles");
+      return;
+    }
+  wrapped = gpu_context_new_wrapped (fixture->device,
+                                     gpu_context_get_native_handle (fixture->context),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_context_get_native_handle (wrapped), ==,
+                    gpu_context_get_native_handle (fixture->context));
+  buffer = gpu_buffer_new_from_bytes (wrapped, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+  test_drop_context (fixture);
+  test_assert_content (buffer, bytes);
+}
+
+static void
+context_for_devices (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) one = gpu_context_new_for_devices (&fixture->device, 1, &error);
+  g_autoptr (GpuContext) none = NULL;
+  GList *list;
+
+  g_assert_no_error (error);
+  list = gpu_context_list_devices (one);
+  g_assert_cmpuint (g_list_length (list), ==, 1);
+  g_list_free_full (list, g_object_unref);
+  none = gpu_context_new_for_devices (NULL, 0, &error);
+  g_assert_null (none);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+}
+
+/* Every two devices: a context of both shares its memory, or the pair is refused. */
+static void
+context_pairs (void)
+{
+  GPtrArray *all = test_devices ();
+  guint n_pairs = 0;
+
+  for (guint i = 0; i + 1 < all->len; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuDevice *pair[] = { all->pdata[i], all->pdata[i + 1] };
+      g_autoptr (GpuContext) context = gpu_context_new_for_devices (pair, 2, &error);
+      TestFixture fixture = { pair[0], context, NULL };
+      g_autoptr (GpuStream) second = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GBytes) content = NULL;
+      guint8 value = 0x44;
+
+      if (context == NULL)
+        {
+          g_assert_true (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED) ||
+                         g_error_matches (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT));
+          continue;
+        }
+      n_pairs++;
+      buffer = test_buffer_filled (&fixture, SIZE, 1);
+      second = gpu_stream_new_full (context, pair[1], GPU_STREAM_FLAGS_NONE, 0, &error);
+      g_assert_no_error (error);
+      g_assert_true (gpu_stream_get_device (second) == pair[1]);
+      test_assert_ok (gpu_stream_fill (second, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                      error);
+      content = test_content (buffer);
+      test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
+    }
+  if (n_pairs == 0)
+    g_test_skip ("no two devices share a context");
+}
+
+static void
+context_without_init (void)
+{
+  g_autoptr (GpuContext) context = g_object_new (GPU_TYPE_CONTEXT, NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (gpu_context_get_device (context));
+  g_assert_null (gpu_context_get_default_stream (context));
+  g_assert_null (gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_null (gpu_buffer_new (context, GPU_MEMORY_NONE, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_null (gpu_event_new_user (context, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_null (gpu_program_new_from_source (context, "", NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_false (gpu_context_synchronize (context, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("new", context_new);
+  test_add ("default-stream", context_default_stream);
+  test_add ("build-options", context_build_options);
+  test_add ("memory-info", context_memory_info);
+  test_add ("limits", context_limits);
+  test_add ("synchronize", context_synchronize);
+  test_add ("wrapped", context_wrapped);
+  test_add ("for-devices", context_for_devices);
+  test_add_plain ("pairs", context_pairs);
+  test_add_plain ("without-init", context_without_init);
+  return test_run ();
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Devices: the list, finding by name, the choice of a default, and what each tells of itself. */
+#include "config.h"
+
+#include "test-util.h"
+
+static void
+device_list (void)
+{
+  GList *devices = gpu_device_list ();
+  GList *again = gpu_device_list ();
+  g_autoptr (GHashTable) ids = g_hash_table_new (g_str_hash, g_str_equal);
+  gboolean has_host = FALSE;
+
+  g_assert_nonnull (devices);
+  g_assert_cmpuint (g_list_length (devices), ==, g_list_length (again));
+  for (GList *a = devices, *b = again; a != NULL; a = a->next, b = b->next)
+    {
+      g_assert_true (a->data == b->data);
+      g_assert_true (g_hash_table_add (ids, (gpointer) gpu_device_get_id (a->data)));
+      has_host |= g_str_equal (gpu_device_get_id (a->data), "host");
+    }
+  g_assert_true (has_host);
+  g_hash_table_remove_all (ids);
+  g_list_free_full (devices, g_object_unref);
+  g_list_free_full (again, g_object_unref);
+}
+
+static void
+device_backends (void)
+{
+  g_auto (GStrv) names = gpu_device_list_backends ();
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (g_strv_contains ((const char *const *) names, "host"));
+  test_assert_ok (gpu_device_check_backend ("host", &error), error);
+  g_assert_false (gpu_device_check_backend ("abacus", &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "abacus", "host");
+}
+
+static void
+device_not_found (void)
+{
+  static const char *const wrong[] = { "no such device", "host:77", "opencl:99:0", "0000:ff:1f.7" };
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_assert_null (gpu_device_find (wrong[i], &error));
+      test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, wrong[i]);
+    }
+  g_assert_null (gpu_device_find ("", &error));
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+  g_clear_error (&error);
+  g_assert_null (gpu_device_find ("\xff\xfe", &error));
+  g_assert_nonnull (error);
+  g_assert_true (g_utf8_validate (error->message, -1, NULL));
+}
+
+static void
+device_default (void)
+{
+  g_autofree char *saved = g_strdup (g_getenv ("GPUMEM_DEVICE"));
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) chosen = NULL;
+  g_autoptr (GpuDevice) host = NULL;
+  g_autoptr (GpuContext) context = NULL;
+
+  g_unsetenv ("GPUMEM_DEVICE");
+  chosen = gpu_device_get_default (&error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_device_check (chosen, &error), error);
+  for (guint i = 0; i < test_devices ()->len; i++)
+    {
+      GpuDeviceType type = gpu_device_get_device_type (test_devices ()->pdata[i]);
+
+      if (type == GPU_DEVICE_TYPE_GPU)
+        g_assert_cmpint (gpu_device_get_device_type (chosen), ==, type);
+    }
+
+  g_setenv ("GPUMEM_DEVICE", "host", TRUE);
+  host = gpu_device_get_default (&error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (gpu_device_get_id (host), ==, "host");
+  context = gpu_context_new_default (&error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_context_get_device (context) == host);
+
+  g_setenv ("GPUMEM_DEVICE", "marble run", TRUE);
+  g_assert_null (gpu_device_get_default (&error));
+  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, "GPUMEM_DEVICE", "marble run");
+  g_assert_null (gpu_context_new_default (&error));
+  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, "marble run");
+  if (saved != NULL)
+    g_setenv ("GPUMEM_DEVICE", saved, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEVICE");
+}
+
+static void
+assert_found (const char *name, GpuDevice *device)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) found = gpu_device_find (name, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (found == device);
+}
+
+static void
+device_find (TestFixture *fixture)
+{
+  g_autofree char *upper = g_ascii_strup (gpu_device_get_id (fixture->device), -1);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) by_name = gpu_device_find (gpu_device_get_name (fixture->device), &error);
+
+  assert_found (gpu_device_get_id (fixture->device), fixture->device);
+  assert_found (upper, fixture->device);
+  g_assert_no_error (error);
+  g_assert_cmpstr (gpu_device_get_name (by_name), ==, gpu_device_get_name (fixture->device));
+  if (gpu_device_get_pci_bus_id (fixture->device) != NULL)
+    assert_found (gpu_device_get_pci_bus_id (fixture->device), fixture->device);
+  if (gpu_device_get_platform (fixture->device) != NULL && test_is_opencl (fixture))
+    {
+      g_autofree char *name = g_strdup_printf ("opencl:%s",
+                                               gpu_device_get_platform (fixture->device));
+      g_autoptr (GpuDevice) found = gpu_device_find (name, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpstr (gpu_device_get_platform (found), ==,
+                       gpu_device_get_platform (fixture->device));
+    }
+}
+
+static void
+device_values (TestFixture *fixture)
+{
+  GpuDevice *device = fixture->device;
+  gsize alignment = gpu_device_get_base_alignment (device);
+  g_autofree char *id = NULL;
+  guint64 memory_size = 0;
+  guint64 max_allocation = 0;
+  GpuCapabilities capabilities = GPU_CAPABILITIES_NONE;
+
+  g_assert_cmpstr (gpu_device_get_name (device), !=, "");
+  g_assert_nonnull (gpu_device_get_vendor (device));
+  g_assert_nonnull (gpu_device_get_version (device));
+  g_assert_nonnull (gpu_device_get_driver_version (device));
+  g_assert_true (g_str_has_prefix (gpu_device_get_id (device), gpu_device_get_backend (device)));
+  g_assert_cmpuint (gpu_device_get_memory_size (device), >=,
+                    gpu_device_get_max_allocation (device));
+  g_assert_cmpuint (gpu_device_get_max_allocation (device), >=, 1 << 20);
+  g_assert_cmpuint (alignment, >, 0);
+  g_assert_cmpuint (alignment & (alignment - 1), ==, 0);
+  if (test_is_opencl (fixture))
+    g_assert_cmpuint (gpu_device_get_native_handle (device), !=, 0);
+  g_assert_true (gpu_device_equal (device, device));
+  g_assert_cmpuint (gpu_device_hash (device), ==, gpu_device_hash (device));
+
+  g_object_get (device, "id", &id, "memory-size", &memory_size, "max-allocation", &max_allocation,
+                "capabilities", &capabilities, NULL);
+  g_assert_cmpstr (id, ==, gpu_device_get_id (device));
+  g_assert_cmpuint (memory_size, ==, gpu_device_get_memory_size (device));
+  g_assert_cmpuint (max_allocation, ==, gpu_device_get_max_allocation (device));
+  g_assert_cmpuint (capabilities, ==, gpu_device_get_capabilities (device));
+}
+
+static void
+device_attributes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) all = gpu_device_get_attributes (fixture->device, &error);
+  GVariantIter iter;
+  const char *nick;
+  GVariant *value;
+  guint n = 0;
+
+  g_assert_no_error (error);
+  g_assert_true (g_variant_is_of_type (all, G_VARIANT_TYPE_VARDICT));
+  g_variant_iter_init (&iter, all);
+  while (g_variant_iter_next (&iter, "{&sv}", &nick, &value))
+    {
+      g_autoptr (GVariant) one = gpu_device_get_attribute (fixture->device, nick, &error);
+
+      g_assert_no_error (error);
+      g_assert_true (g_variant_type_equal (g_variant_get_type (one), g_variant_get_type (value)));
+      for (const char *c = nick; *c != '\0'; c++)
+        g_assert_true (g_ascii_islower (*c) || g_ascii_isdigit (*c) || *c == '-');
+      g_variant_unref (value);
+      n++;
+    }
+  g_assert_cmpuint (n, >=, test_is_opencl (fixture) ? 60 : 10);
+  g_assert_null (gpu_device_get_attribute (fixture->device, "colour", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "colour");
+}
+
+/* T18, T19 */
+static void
+device_characterize (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GVariant) traits = gpu_device_characterize (fixture->device, &error);
+  g_autofree char *text = NULL;
+  const gsize shape[] = { 32, 33 };
+  gboolean fp64 = FALSE;
+  guint64 local = 0;
+  guint ways = 0;
+
+  g_assert_no_error (error);
+  g_assert_true (g_variant_is_of_type (traits, G_VARIANT_TYPE_VARDICT));
+  g_assert_true (g_variant_lookup (traits, "fp64", "b", &fp64));
+  g_assert_cmpint (fp64, ==, (gpu_device_get_capabilities (fixture->device) &
+                              GPU_CAPABILITIES_FP64) != 0);
+  g_assert_true (g_variant_lookup (traits, "usable-local-memory-size", "t", &local));
+  g_assert_cmpuint (local, >=, 1024);
+
+  text = gpu_device_explain_bank_conflicts (fixture->device, 4, shape, 2, &ways, &error);
+  if (text == NULL)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+  else
+    g_assert_cmpuint (ways, ==, 1);
+  g_assert_null (gpu_device_explain_bank_conflicts (fixture->device, 0, shape, 2, &ways, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("find", device_find);
+  test_add ("values", device_values);
+  test_add ("attributes", device_attributes);
+  test_add ("characterize", device_characterize);
+  test_add_plain ("list", device_list);
+  test_add_plain ("backends", device_backends);
+  test_add_plain ("not-found", device_not_found);
+  test_add_plain ("default", device_default);
+  return test_run ();
+}

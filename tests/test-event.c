@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Events: points of a stream and events that the program sets itself; waits of every kind, their
+ * errors, and the thread on which they are told. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE (1024 * 1024)
+#define N_WAITERS 8
+
+static void
+count (gpointer data)
+{
+  g_atomic_int_inc ((int *) data);
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error),
+                  error);
+}
+
+static GpuEvent *
+user_event (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuEvent *event = gpu_event_new_user (fixture->context, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_event_is_user (event));
+  return event;
+}
+
+static void
+assert_status (GpuEvent *event, GpuEventStatus status)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (gpu_event_query (event, &error), ==, status);
+  if (status == GPU_EVENT_STATUS_FAILED)
+    g_assert_nonnull (error);
+  else
+    g_assert_no_error (error);
+}
+
+/* --- recorded ------------------------------------------------------------------- */
+
+static void
+event_record (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) idle = test_record (fixture->stream);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 42);
+
+  assert_status (idle, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_false (gpu_event_is_user (idle));
+  g_assert_true (gpu_event_get_context (idle) == fixture->context);
+
+  fill (fixture->stream, buffer, 42);
+  event = test_record (fixture->stream);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  assert_status (event, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_true (gpu_stream_is_idle (fixture->stream, &error));
+  test_assert_content (buffer, expected);
+
+  g_assert_false (gpu_event_complete (event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_false (gpu_event_fail (event, "no", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+}
+
+static void
+event_outlives_stream (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+
+  fill (stream, buffer, 1);
+  event = test_record (stream);
+  g_clear_object (&stream);
+  g_clear_object (&buffer);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+}
+
+/* --- user events ------------------------------------------------------------------ */
+
+static void
+event_user (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  event = user_event (fixture);
+  assert_status (event, GPU_EVENT_STATUS_PENDING);
+  test_assert_ok (gpu_event_complete (event, &error), error);
+  assert_status (event, GPU_EVENT_STATUS_COMPLETE);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  g_assert_false (gpu_event_complete (event, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  g_assert_false (gpu_event_fail (event, "too late", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+}
+
+static void
+event_user_holds (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) after = test_value_bytes (SIZE, 2);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  event = test_record (stream);
+  g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  assert_status (event, GPU_EVENT_STATUS_PENDING);
+  test_open (gate);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  test_assert_content (buffer, after);
+}
+
+/* What was enqueued before the failed event is well, what waits for it is not, what comes after
+ * the error was seen is well again. */
+static void
+event_user_failed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) two = test_value_bytes (SIZE, 2);
+  g_autoptr (GBytes) four = test_value_bytes (SIZE, 4);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) before = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  gint64 start;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  fill (stream, buffer, 2);
+  before = test_record (stream);
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 3);
+  behind = test_record (stream);
+
+  start = g_get_monotonic_time ();
+  test_assert_ok (gpu_event_fail (gate, "the moon is full", &error), error);
+  assert_status (gate, GPU_EVENT_STATUS_FAILED);
+  g_assert_false (gpu_event_wait (behind, NULL, &error));
+  g_assert_cmpint (g_get_monotonic_time () - start, <, G_USEC_PER_SEC);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the moon is full");
+  assert_status (behind, GPU_EVENT_STATUS_FAILED);
+  g_assert_false (gpu_event_wait (gate, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the moon is full");
+  assert_status (before, GPU_EVENT_STATUS_COMPLETE);
+  test_assert_ok (gpu_event_wait (before, NULL, &error), error);
+  test_assert_content (buffer, two);
+
+  fill (stream, buffer, 4);
+  test_synchronize (stream);
+  test_assert_content (buffer, four);
+}
+
+typedef struct
+{
+  GpuEvent *event;
+  gint64    start;
+  int      *n_right;
+} Waiter;
+
+static gpointer
+wait_and_fail (gpointer data)
+{
+  Waiter *waiter = data;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_event_wait (waiter->event, NULL, &error));
+  g_assert_cmpint (g_get_monotonic_time () - waiter->start, <, G_USEC_PER_SEC);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "enough");
+  g_atomic_int_inc (waiter->n_right);
+  return NULL;
+}
+
+static void
+event_failure_reaches_all (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) read = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GThread *threads[N_WAITERS];
+  int n_right = 0;
+  Waiter waiter = { NULL, g_get_monotonic_time (), &n_right };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 1);
+  behind = test_record (stream);
+  waiter.event = behind;
+  for (guint i = 0; i < N_WAITERS; i++)
+    threads[i] = g_thread_new ("waiter", wait_and_fail, &waiter);
+  gpu_event_wait_async (behind, NULL, test_take_result, &result);
+  gpu_buffer_read_bytes_async (buffer, stream, 0, 16, NULL, test_take_result, &read);
+
+  test_assert_ok (gpu_event_fail (gate, "enough", &error), error);
+  for (guint i = 0; i < N_WAITERS; i++)
+    g_thread_join (threads[i]);
+  g_assert_cmpint (n_right, ==, N_WAITERS);
+  g_assert_false (gpu_event_wait_finish (behind, test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "enough");
+  g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&read), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "enough");
+  g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
+}
+
+/* Nobody can complete an event that is gone, so whoever waits for it is told. */
+static void
+event_user_dropped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 1);
+  behind = test_record (stream);
+  g_clear_object (&gate);
+  g_assert_false (gpu_event_wait_timeout (behind, G_USEC_PER_SEC, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED);
+}
+
+/* A failure also reaches a stream that waits for the failed one. */
+static void
+event_failure_travels (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GpuEvent) far = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 1);
+  behind = test_record (stream);
+  test_assert_ok (gpu_stream_wait_event (other, behind, &error), error);
+  fill (other, buffer, 2);
+  far = test_record (other);
+  test_assert_ok (gpu_event_fail (gate, "far away", &error), error);
+  g_assert_false (gpu_event_wait_timeout (far, G_USEC_PER_SEC, NULL, &error));
+  g_assert_nonnull (error);
+  g_assert_false (g_error_matches (error, GPU_ERROR, GPU_ERROR_TIMED_OUT));
+}
+
+/* --- waits --------------------------------------------------------------------------- */
+
+static gpointer
+complete_later (gpointer data)
+{
+  g_usleep (30000);
+  test_open (data);
+  return NULL;
+}
+
+static gpointer
+cancel_later (gpointer data)
+{
+  g_usleep (30000);
+  g_cancellable_cancel (data);
+  return NULL;
+}
+
+static void
+event_timeout (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  GThread *thread;
+  gint64 start;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = user_event (fixture);
+  start = g_get_monotonic_time ();
+  g_assert_false (gpu_event_wait_timeout (gate, 50000, NULL, &error));
+  g_assert_cmpint (g_get_monotonic_time () - start, >=, 50000);
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  g_assert_false (gpu_event_wait_timeout (gate, 0, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  thread = g_thread_new ("complete", complete_later, gate);
+  test_assert_ok (gpu_event_wait_timeout (gate, TEST_DEADLINE * G_USEC_PER_SEC, NULL, &error),
+                  error);
+  test_assert_ok (gpu_event_wait_timeout (gate, 0, NULL, &error), error);
+  g_thread_join (thread);
+}
+
+static void
+event_cancel (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) synchronized = NULL;
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  behind = test_record (stream);
+  gpu_event_wait_async (behind, cancellable, test_take_result, &result);
+  gpu_stream_synchronize_async (stream, cancellable, test_take_result, &synchronized);
+  thread = g_thread_new ("cancel", cancel_later, cancellable);
+  g_assert_false (gpu_event_wait (behind, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_event_wait_finish (behind, test_await (&result), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&synchronized), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_thread_join (thread);
+  g_assert_false (gpu_event_wait (gate, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+
+  /* Giving up the wait takes nothing from the event */
+  assert_status (behind, GPU_EVENT_STATUS_PENDING);
+  test_open (gate);
+  test_assert_ok (gpu_event_wait (behind, NULL, &error), error);
+}
+
+static void
+event_wait_all (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuEvent *events[4];
+  GpuBuffer *buffers[3];
+  GpuStream *streams[3];
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  events[3] = user_event (fixture);
+  for (guint i = 0; i < 3; i++)
+    {
+      buffers[i] = test_buffer (fixture, SIZE);
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      test_assert_ok (gpu_stream_wait_event (streams[i], events[3], &error), error);
+      fill (streams[i], buffers[i], (guint8) i);
+      events[i] = test_record (streams[i]);
+    }
+  thread = g_thread_new ("complete", complete_later, events[3]);
+  test_assert_ok (gpu_event_wait_all (events, 4, NULL, &error), error);
+  for (guint i = 0; i < 4; i++)
+    assert_status (events[i], GPU_EVENT_STATUS_COMPLETE);
+  g_thread_join (thread);
+  for (guint i = 0; i < 4; i++)
+    g_object_unref (events[i]);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_object_unref (buffers[i]);
+      g_object_unref (streams[i]);
+    }
+}
+
+/* --- told in the GMainContext of whoever asked ------------------------------------------ */
+
+/* A thread with a main context of its own makes the event and listens; the test completes it. */
+typedef struct
+{
+  TestFixture *fixture;
+  GpuStream   *stream;              /* to record the event on; NULL for a user event */
+  GpuEvent    *event;
+  GThread     *thread;
+  gboolean     told;
+  gboolean     completed;
+  gboolean     fails;
+  GAsyncQueue *ready;
+} Listener;
+
+static void
+on_waited (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  Listener *listener = user_data;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (g_thread_self () == listener->thread);
+  g_assert_true (source == G_OBJECT (listener->event));
+  g_assert_cmpint (gpu_event_wait_finish (listener->event, result, &error), !=, listener->fails);
+  g_assert_true ((error != NULL) == listener->fails);
+  listener->told = TRUE;
+}
+
+static void
+on_completed (GpuEvent *event, GError *error, gpointer user_data)
+{
+  Listener *listener = user_data;
+
+  g_assert_true (g_thread_self () == listener->thread);
+  if (listener->fails)
+    g_assert_error (error, GPU_ERROR, GPU_ERROR_FAILED);
+  else
+    g_assert_no_error (error);
+  assert_status (event, listener->fails ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE);
+  g_assert_false (listener->completed);
+  listener->completed = TRUE;
+}
+
+static gpointer
+listen (gpointer data)
+{
+  Listener *listener = data;
+  g_autoptr (GMainContext) context = g_main_context_new ();
+  g_autoptr (GError) error = NULL;
+
+  listener->thread = g_thread_self ();
+  g_main_context_push_thread_default (context);
+  if (listener->stream != NULL)
+    listener->event = test_record (listener->stream);
+  else
+    listener->event = user_event (listener->fixture);
+  g_signal_connect (listener->event, "completed", G_CALLBACK (on_completed), listener);
+  test_assert_ok (gpu_event_watch (listener->event, &error), error);
+  gpu_event_wait_async (listener->event, NULL, on_waited, listener);
+  g_assert_false (listener->told);
+
+  g_async_queue_push (listener->ready, listener);
+  test_wait_until (&listener->told);
+  test_wait_until (&listener->completed);
+  g_clear_object (&listener->event);
+  while (g_main_context_iteration (context, FALSE))
+    ;
+  g_main_context_pop_thread_default (context);
+  return NULL;
+}
+
+static void
+event_contexts (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+      Listener listener = { fixture, i < 2 ? stream : NULL, .fails = i % 2 == 1 };
+      GThread *thread;
+      GpuEvent *key;
+
+      listener.ready = g_async_queue_new ();
+      thread = g_thread_new ("listen", listen, &listener);
+      g_async_queue_pop (listener.ready);
+      key = i < 2 ? gate : listener.event;
+      if (listener.fails)
+        test_assert_ok (gpu_event_fail (key, "told", &error), error);
+      else
+        test_open (key);
+      g_thread_join (thread);
+      g_async_queue_unref (listener.ready);
+      if (i >= 2)
+        test_open (gate);
+    }
+}
+
+static void
+event_watch (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+  g_autoptr (GAsyncResult) again = NULL;
+  int n_completed = 0;
+
+  fill (fixture->stream, buffer, 1);
+  event = test_record (fixture->stream);
+  g_signal_connect_swapped (event, "completed", G_CALLBACK (count), &n_completed);
+  test_assert_ok (gpu_event_watch (event, &error), error);
+  g_assert_cmpint (n_completed, ==, 0);
+  gpu_event_wait_async (event, NULL, test_take_result, &result);
+  test_assert_ok (gpu_event_wait_finish (event, test_await (&result), &error), error);
+  gpu_event_wait_async (event, NULL, test_take_result, &again);
+  g_assert_null (again);
+  test_assert_ok (gpu_event_wait_finish (event, test_await (&again), &error), error);
+  while (n_completed == 0)
+    g_main_context_iteration (NULL, TRUE);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpint (n_completed, ==, 1);
+}
+
+/* --- time ------------------------------------------------------------------------------ */
+
+static void
+event_profiling (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) untimed = NULL;
+  guint64 last = 0;
+
+  fill (fixture->stream, buffer, 1);
+  untimed = test_record (fixture->stream);
+  test_synchronize (fixture->stream);
+  g_assert_false (gpu_event_get_profiling_time (untimed, GPU_PROFILING_POINT_STARTED, &last,
+                                                &error));
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+  g_clear_error (&error);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  for (guint i = 0; i < 5; i++)
+    {
+      g_autoptr (GpuEvent) event = NULL;
+
+      fill (stream, buffer, (guint8) i);
+      event = test_record (stream);
+      test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+      for (guint point = GPU_PROFILING_POINT_QUEUED; point <= GPU_PROFILING_POINT_ENDED; point++)
+        {
+          guint64 time = 0;
+
+          test_assert_ok (gpu_event_get_profiling_time (event, point, &time, &error), error);
+          g_assert_cmpuint (time, >=, last);
+          g_assert_cmpuint (time, !=, 0);
+          last = time;
+        }
+    }
+}
+
+static void
+event_elapsed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) first = NULL;
+  g_autoptr (GpuEvent) last = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  gint64 forth = 0;
+  gint64 back = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  fill (stream, buffer, 1);
+  first = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  g_usleep (20000);
+  for (guint i = 0; i < 10; i++)
+    fill (stream, buffer, 2);
+  last = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_event_wait (last, NULL, &error), error);
+  test_assert_ok (gpu_event_get_elapsed (last, first, &forth, &error), error);
+  test_assert_ok (gpu_event_get_elapsed (first, last, &back, &error), error);
+  g_assert_cmpint (forth, >=, 19 * 1000 * 1000);
+  g_assert_cmpint (forth, <, (gint64) TEST_DEADLINE * 1000 * 1000 * 1000);
+  g_assert_cmpint (back, ==, -forth);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("record", event_record);
+  test_add ("outlives-stream", event_outlives_stream);
+  test_add ("user", event_user);
+  test_add ("user-holds", event_user_holds);
+  test_add ("user-failed", event_user_failed);
+  test_add ("failure-reaches-all", event_failure_reaches_all);
+  test_add ("failure-travels", event_failure_travels);
+  test_add ("user-dropped", event_user_dropped);
+  test_add ("timeout", event_timeout);
+  test_add ("cancel", event_cancel);
+  test_add ("wait-all", event_wait_all);
+  test_add ("contexts", event_contexts);
+  test_add ("watch", event_watch);
+  test_add ("profiling", event_profiling);
+  test_add ("elapsed", event_elapsed);
+  return test_run ();
+}

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The JavaScript binding, over every device that GPUMEM_TEST chooses: prints TAP.
+
+import Gio from 'gi://Gio';
+import GLib from 'gi://GLib';
+import Gpu from 'gi://Gpu?version=1.0';
+import System from 'system';
+
+const DEADLINE = 30;                            // seconds after which something counts as hung
+
+const SOURCE = `
+__kernel void
+scale (__global float *numbers, float factor)
+{
+  numbers[get_global_id (0)] *= factor;
+}
+
+__kernel void
+add (__global uint *numbers, uint summand)
+{
+  numbers[get_global_id (0)] += summand;
+}
+
+__kernel void
+triple (__global uint *numbers)
+{
+  numbers[get_global_id (0)] *= 3;
+}
+
+__kernel void
+place (__global uint *out)
+{
+  size_t x = get_global_id (0);
+  size_t y = get_global_id (1);
+
+  out[y * get_global_size (0) + x] = (uint) (x + 100 * y);
+}
+
+__kernel void
+reverse (__global uint *numbers, __local uint *shared)
+{
+  size_t i = get_local_id (0);
+
+  shared[i] = numbers[get_global_id (0)];
+  barrier (CLK_LOCAL_MEM_FENCE);
+  numbers[get_global_id (0)] = shared[get_local_size (0) - 1 - i];
+}
+`;
+
+// --- helpers -----------------------------------------------------------------------------------
+
+class Fixture {
+    constructor(device) {
+        this.device = device;
+        this.context = Gpu.Context.new(device);
+        this.stream = this.context.get_default_stream();
+    }
+
+    buffer(size) {
+        return Gpu.Buffer.new(this.context, Gpu.MemoryFlags.NONE, size);
+    }
+
+    bufferFrom(data) {
+        return Gpu.Buffer.new_from_bytes(this.context, Gpu.MemoryFlags.NONE,
+            new GLib.Bytes(asBytes(data)));
+    }
+
+    program() {
+        return Gpu.Program.new_from_source(this.context, SOURCE, null);
+    }
+
+    newStream() {
+        return Gpu.Stream.new(this.context, Gpu.StreamFlags.NONE);
+    }
+
+    // Holds the stream until the event is completed.
+    gate(stream) {
+        const gate = Gpu.Event.new_user(this.context);
+        stream.wait_event(gate);
+        return gate;
+    }
+}
+
+function asBytes(data) {
+    return data instanceof Uint8Array
+        ? data : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+function assert(condition, text = 'an assertion') {
+    if (!condition)
+        throw new Error(`${text} does not hold`);
+}
+
+function equal(got, expected, what = 'value') {
+    if (got !== expected)
+        throw new Error(`${what} is ${got}, not ${expected}`);
+}
+
+function equalData(got, expected) {
+    const [a, b] = [asBytes(got), asBytes(expected)];
+    equal(a.length, b.length, 'length');
+    for (let i = 0; i < a.length; i++) {
+        if (a[i] !== b[i])
+            throw new Error(`byte ${i} of ${a.length} is ${a[i]}, not ${b[i]}`);
+    }
+}
+
+// Runs func, which must fail: with a code of Gpu.Error, or a class of errors.
+async function raises(what, func, ...words) {
+    let error = null;
+    try {
+        await func();
+    } catch (caught) {
+        error = caught;
+    }
+    if (error === null)
+        throw new Error(`no error where ${what} must be`);
+    const right = typeof what === 'number'
+        ? error instanceof GLib.Error && error.matches(Gpu.Error, what) : error instanceof what;
+    if (!right)
+        throw new Error(`${error} instead of ${what}`);
+    for (const word of words) {
+        if (!error.message.includes(word))
+            throw new Error(`'${word}' is not in '${error.message}'`);
+    }
+}
+
+function sleep(milliseconds) {
+    return new Promise(resolve => GLib.timeout_add(GLib.PRIORITY_DEFAULT, milliseconds, () => {
+        resolve();
+        return GLib.SOURCE_REMOVE;
+    }));
+}
+
+function range(n, func = i => i) {
+    return Array.from({length: n}, (_, i) => func(i));
+}
+
+// --- without a device --------------------------------------------------------------------------
+
+const plain = {
+    names() {
+        equal(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE, 3);
+        equal(Gpu.MemoryFlags.UNTRACKED, 64);
+        equal(Gpu.DeviceType.HOST, 0);
+        equal(new Gpu.Local(256).size, 256);
+        equal(typeof Gpu.Error.RELEASED, 'number');
+    },
+
+    devices() {
+        assert(Gpu.Device.list().some(device => device.get_backend() === 'host'));
+        assert(Gpu.Device.find('host').equal(Gpu.Device.find('host')));
+    },
+
+    async noSuchDevice() {
+        await raises(Gpu.Error.NO_DEVICE, () => Gpu.Device.find('nothing-like-it'),
+            'nothing-like-it');
+    },
+};
+
+// --- on every device --------------------------------------------------------------------------
+
+const tests = {
+    attributes({device}) {
+        const {attributes} = device;
+        assert(Object.keys(attributes).length > 0);
+        for (const value of Object.values(attributes))
+            assert(!(value instanceof GLib.Variant));
+    },
+
+    async writeAndRead(fixture) {
+        const buffer = fixture.buffer(1 << 20);
+        equal(buffer.get_size(), 1 << 20);
+        await buffer.write(new Float32Array(1 << 18).fill(2));
+        const bytes = await buffer.read();
+        assert(bytes instanceof Uint8Array);
+        equal(bytes.length, 1 << 20);
+        const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, 1 << 18);
+        assert(numbers.every(number => number === 2), 'every number is 2');
+
+        await buffer.write(Uint8Array.of(1, 2, 3), 1000);
+        equalData(await buffer.read(999, 5), Uint8Array.of(64, 1, 2, 3, 64));
+    },
+
+    async dataTypes(fixture) {
+        const buffer = fixture.buffer(64);
+        const raw = Uint8Array.from(range(64, i => i * 3));
+        for (const data of [raw, raw.buffer, new DataView(raw.buffer), new Float64Array(raw.buffer),
+            new BigInt64Array(raw.buffer), new GLib.Bytes(raw)]) {
+            await buffer.fill(0);
+            await buffer.write(data);
+            equalData(await buffer.read(), raw);
+            await buffer.fill(0);
+            fixture.stream.write(buffer, data);
+            equalData(await buffer.read(), raw);
+        }
+        await buffer.fill(0);
+        await buffer.write(raw.subarray(10, 20), 5);
+        equalData(await buffer.read(5, 10), raw.subarray(10, 20));
+        for (const data of [null, undefined, 3, 'text', [1, 2], {}])
+            await raises(TypeError, () => buffer.write(data));
+    },
+
+    async fillAndCopy(fixture) {
+        const buffer = fixture.buffer(60);
+        await buffer.fill(0xab);
+        equalData(await buffer.read(), new Uint8Array(60).fill(0xab));
+        await buffer.fill(Float32Array.of(1.5));
+        equalData(await buffer.read(), new Float32Array(15).fill(1.5));
+        await buffer.fill(Uint8Array.of(1, 2, 3));
+        equalData(await buffer.read(), Uint8Array.from(range(60, i => 1 + i % 3)));
+        await raises(RangeError, () => buffer.fill(256));
+
+        const other = fixture.buffer(60);
+        fixture.stream.fill(other, 0);
+        await other.copy(buffer, {offset: 20, sourceOffset: 1, size: 10});
+        equalData(await other.read(20, 11), Uint8Array.of(2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 0));
+        fixture.stream.copy(other, buffer);
+        equalData(await other.read(), await buffer.read());
+    },
+
+    async regions(fixture) {
+        const source = fixture.bufferFrom(Uint8Array.from(range(64)));
+        const target = fixture.buffer(64);
+        const {stream} = fixture;
+        stream.fill(target, 255);
+        stream.copy_region(target, source, [3, 2], [4, 1, 0, 16], [1, 5, 0, 8]);
+        const expected = new Uint8Array(64).fill(255);
+        expected.set([41, 42, 43], 20);
+        expected.set([49, 50, 51], 36);
+        equalData(await target.read(), expected);
+
+        const bytes = stream.read_region(source, [2, 3], [6, 0, 0, 8]);
+        await stream.synchronize_async(null);
+        equalData(bytes.toArray(), Uint8Array.of(6, 7, 14, 15, 22, 23));
+
+        stream.write_region(target, Uint8Array.of(1, 2, 3, 4), [2, 2], [0, 0, 0, 8]);
+        stream.fill_region(target, 9, [1, 2], [7, 6, 0, 8]);
+        const got = await target.read();
+        equalData(Uint8Array.of(got[0], got[1], got[8], got[9], got[55], got[63]),
+            Uint8Array.of(1, 2, 3, 4, 9, 9));
+    },
+
+    async map(fixture) {
+        const buffer = fixture.bufferFrom(Uint8Array.from(range(256)));
+        let mapping = await buffer.map();
+        equal(mapping.get_size(), 256);
+        let bytes = mapping.toUint8Array();
+        equalData(bytes, Uint8Array.from(range(256)));
+        bytes[10] = 99;
+        bytes[11] = 98;
+        equal(mapping.to_array()[10], 99, 'the same memory, seen again');
+        bytes = null;
+        mapping = null;
+        await collect();
+        equalData(await buffer.read(9, 4), Uint8Array.of(9, 99, 98, 12));
+    },
+
+    async slices(fixture) {
+        const step = Math.max(fixture.device.get_base_alignment(), 64);
+        const buffer = fixture.buffer(4 * step);
+        await buffer.fill(1);
+        let slice = buffer.slice(step, step);
+        await slice.fill(2);
+        equalData(await buffer.read(step - 1, 3), Uint8Array.of(1, 2, 2));
+        assert(slice.get_parent().equal(buffer));
+        slice = null;
+    },
+
+    async launch(fixture) {
+        const program = fixture.program();
+        const buffer = fixture.bufferFrom(Float32Array.from(range(100)));
+        const scale = program.get_kernel('scale');
+        fixture.stream.launch(scale, 100, null, [buffer, 3]);
+        fixture.stream.launch(scale, [100], [10], [buffer, 0.5]);
+        fixture.stream.launch(scale, Gpu.Extent.new(100, 1, 1), null,
+            [buffer, Float32Array.of(4)]);
+        equalData(await buffer.read(), Float32Array.from(range(100, i => i * 6)));
+
+        const places = fixture.buffer(4 * 3 * 4);
+        fixture.stream.launch(program.get_kernel('place'), [4, 3], null, [places]);
+        equalData(await places.read(),
+            Uint32Array.from(range(12, i => i % 4 + 100 * Math.floor(i / 4))));
+
+        const numbers = fixture.bufferFrom(Uint32Array.from(range(64)));
+        fixture.stream.launch(program.get_kernel('reverse'), 64, 16,
+            [numbers, new Gpu.Local(64)]);
+        equalData(await numbers.read(),
+            Uint32Array.from(range(64, i => 16 * (i >> 4) + 15 - i % 16)));
+    },
+
+    async launchErrors(fixture) {
+        const buffer = fixture.buffer(64);
+        const program = fixture.program();
+        const scale = program.get_kernel('scale');
+        const add = program.get_kernel('add');
+        for (const args of [[], [buffer], [buffer, 1, 2], [1, 1], [buffer, 1e300]]) {
+            await raises(Gpu.Error.INVALID_ARGUMENT,
+                () => fixture.stream.launch(scale, 1, null, args), 'scale');
+        }
+        for (const value of [-1, 2 ** 32, 0.5]) {
+            await raises(Gpu.Error.INVALID_ARGUMENT,
+                () => fixture.stream.launch(add, 1, null, [buffer, value]), 'add');
+        }
+        for (const value of ['text', undefined, [1]]) {
+            await raises(TypeError,
+                () => fixture.stream.launch(scale, 1, null, [buffer, value]));
+        }
+        for (const grid of [-1, 1.5, NaN, 'text', [1, 2, 3, 4], []]) {
+            await raises(RangeError,
+                () => fixture.stream.launch(scale, grid, null, [buffer, 1]));
+        }
+        await raises(Gpu.Error.BUILD_FAILED, () => Gpu.Program.new_from_source_async(
+            fixture.context, '__kernel void f (__global int *x) { x[0] = nowhere (); }', null,
+            null), 'nowhere');
+    },
+
+    async badSizes(fixture) {
+        const {NONE} = Gpu.MemoryFlags;
+        for (const size of [0, 2 ** 53 - 1])
+            await raises(GLib.Error, () => Gpu.Buffer.new(fixture.context, NONE, size));
+        const buffer = fixture.buffer(100);
+        for (const call of [
+            () => buffer.read(101), () => buffer.read(50, 51), () => buffer.read(2 ** 52, 1),
+            () => buffer.write(new Uint8Array(2), 99), () => buffer.fill(0, 50, 51),
+            () => buffer.map(Gpu.MapFlags.READ, 50, 51), () => buffer.slice(100, 1),
+            () => fixture.stream.read(buffer, 1, 2 ** 52),
+        ])
+            await raises(Gpu.Error.INVALID_ARGUMENT, call, '100');
+    },
+
+    async released(fixture) {
+        const buffer = fixture.buffer(64);
+        const other = fixture.buffer(64);
+        const triple = fixture.program().get_kernel('triple');
+        buffer.release();
+        assert(buffer.is_released());
+        for (const call of [
+            () => buffer.read(0, 1), () => buffer.write(new Uint8Array(1)),
+            () => buffer.fill(0, 0, 1), () => other.copy(buffer, {size: 1}),
+            () => buffer.map(Gpu.MapFlags.READ, 0, 1), () => buffer.slice(0, 1),
+            () => fixture.stream.fill(buffer, 0, 0, 1),
+            () => fixture.stream.launch(triple, 1, null, [buffer]),
+        ])
+            await raises(Gpu.Error.RELEASED, call);
+    },
+
+    async foreignContext(fixture) {
+        const foreign = Gpu.Context.new(fixture.device);
+        const buffer = Gpu.Buffer.new(foreign, Gpu.MemoryFlags.NONE, 64);
+        for (const call of [
+            () => fixture.stream.fill(buffer, 0),
+            () => buffer.read(0, 64, {stream: fixture.stream}),
+            () => fixture.stream.launch(fixture.program().get_kernel('triple'), 1, null, [buffer]),
+        ])
+            await raises(Gpu.Error.INVALID_ARGUMENT, call, 'context');
+    },
+
+    async twoStreams(fixture) {
+        const program = fixture.program();
+        const [add, triple] = [program.get_kernel('add'), program.get_kernel('triple')];
+        const [one, other] = [fixture.newStream(), fixture.newStream()];
+        const buffer = fixture.buffer(4096);
+        one.fill(buffer, 0);
+        let expected = 0;
+        for (let turn = 0; turn < 100; turn++) {
+            one.launch(add, 1024, null, [buffer, turn]);
+            other.launch(triple, 1024, null, [buffer]);
+            expected = (expected + turn) * 3 % 2 ** 32;
+        }
+        assert(one.get_n_hazard_waits() + other.get_n_hazard_waits() > 0);
+        equalData(await buffer.read(), new Uint32Array(1024).fill(expected));
+    },
+
+    async events(fixture) {
+        const stream = fixture.newStream();
+        const gate = fixture.gate(stream);
+        const event = stream.record();
+        let heard = 0;
+        event.connect('completed', source => {
+            assert(source === event);
+            heard++;
+        });
+        let waited = false;
+        const promise = event.wait_async(null).then(() => (waited = true));
+        await sleep(20);
+        equal(event.query(), Gpu.EventStatus.PENDING);
+        assert(!waited && heard === 0, 'nothing happened yet');
+        gate.complete();
+        await promise;
+        await stream.synchronize_async(null);
+        equal(event.query(), Gpu.EventStatus.COMPLETE);
+        while (heard === 0)
+            await sleep(1);
+        equal(heard, 1);
+    },
+
+    async cancelAndFail(fixture) {
+        const stream = fixture.newStream();
+        const gate = fixture.gate(stream);
+        const event = stream.record();
+        const cancellable = new Gio.Cancellable();
+        const promise = event.wait_async(cancellable);
+        cancellable.cancel();
+        try {
+            await promise;
+            throw new Error('the wait was not cancelled');
+        } catch (error) {
+            if (!(error instanceof GLib.Error) ||
+                !error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED))
+                throw error;
+        }
+        gate.fail('the reason why');
+        await raises(GLib.Error, () => event.wait_async(null));
+        await raises(GLib.Error, () => gate.wait_async(null), 'the reason why');
+    },
+
+    async dropReferences(fixture) {
+        for (const gated of [false, true]) {
+            const result = fixture.buffer(2000);
+            await result.fill(0);
+            const gate = enqueueMuch(fixture, result, gated);
+            System.gc();
+            if (gate !== null)
+                gate.complete();
+            equalData(await result.read(), expectedMuch());
+        }
+    },
+
+    dropEverything(fixture) {
+        enqueueMuch(fixture, fixture.buffer(2000), false);
+        fixture.context = fixture.stream = null;
+        System.gc();
+    },
+};
+
+// 1,000 copies and launches whose memory, data, kernels and stream are dropped at once.
+function enqueueMuch(fixture, result, gated) {
+    const stream = fixture.newStream();
+    const gate = gated ? fixture.gate(stream) : null;
+    const program = fixture.program();
+    const add = program.get_kernel('add');
+    for (let turn = 0; turn < 500; turn++) {
+        const source = fixture.buffer(4);
+        stream.write(source, Uint32Array.of(turn));
+        stream.copy(result, source, 4, 4 * turn);
+        if (turn % 10 === 0)
+            stream.launch(add, 500, null, [result, 1]);
+        else
+            stream.launch(add, 1, null, [fixture.buffer(4), 1]);
+        if (turn % 100 === 0)
+            System.gc();
+    }
+    return gate;
+}
+
+function expectedMuch() {
+    const numbers = new Uint32Array(500);
+    for (let turn = 0; turn < 500; turn++) {
+        numbers[turn] = turn;
+        if (turn % 10 === 0)
+            numbers.forEach((number, i) => (numbers[i] = number + 1));
+    }
+    return numbers;
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+// As in test-util.c: an id, a back end, a part of the platform, or one of the name.
+function matches(device, word) {
+    const [id, backend] = [device.get_id(), device.get_backend()];
+    if (word === id || word === backend)
+        return true;
+    if (word.startsWith(`${backend}:`)) {
+        try {
+            if (Gpu.Device.find(word).equal(device))
+                return true;
+        } catch {
+        }
+        const platform = device.get_platform() ?? '';
+        return platform.toLowerCase().includes(word.slice(backend.length + 1).toLowerCase());
+    }
+    return device.get_name().toLowerCase().includes(word.toLowerCase());
+}
+
+function chooseDevices() {
+    const choice = GLib.getenv('GPUMEM_TEST') ?? '';
+    const words = choice.split(/[,;]/).map(word => word.trim()).filter(word => word);
+    const chosen = Gpu.Device.list().filter(device => {
+        if (words.length > 0)
+            return words.some(word => matches(device, word));
+        try {
+            return device.check();
+        } catch (error) {
+            print(`# ${device.get_id()}: ${error.message}`);
+            return false;
+        }
+    });
+    if (chosen.length === 0)
+        throw new Error(`no device to test: GPUMEM_TEST is '${choice}'`);
+    return chosen;
+}
+
+function liveObjects() {
+    return Gpu.debug_list_live_objects().deepUnpack();
+}
+
+async function collect() {
+    System.gc();
+    await sleep(5);
+    System.gc();
+}
+
+async function checkNothingLives() {
+    const deadline = GLib.get_monotonic_time() + DEADLINE * 1e6;
+    for (;;) {
+        await collect();
+        if (Object.keys(liveObjects()).length === 0)
+            return;
+        if (GLib.get_monotonic_time() > deadline)
+            throw new Error(`still alive: ${JSON.stringify(liveObjects())}`);
+    }
+}
+
+async function runCase(func, device) {
+    if (device === null)
+        await func();
+    else
+        await func(new Fixture(device));
+}
+
+async function runAll() {
+    const cases = Object.entries(plain).map(([name, func]) => [name, func, null]);
+    for (const device of chooseDevices()) {
+        for (const [name, func] of Object.entries(tests))
+            cases.push([`${device.get_id()}/${name}`, func, device]);
+    }
+    const wanted = cases.filter(([name]) => ARGV.every(word => name.includes(word)));
+
+    let failed = 0;
+    print(`1..${wanted.length}`);
+    for (const [index, [name, func, device]] of wanted.entries()) {
+        let ok = true;
+        for (const step of [() => runCase(func, device), checkNothingLives]) {
+            try {
+                await step();
+            } catch (error) {
+                ok = false;
+                print(`# ${error}\n${error.stack ?? ''}`.trim().replaceAll('\n', '\n# '));
+            }
+        }
+        failed += ok ? 0 : 1;
+        print(`${ok ? '' : 'not '}ok ${index + 1} - ${name}`);
+    }
+    return failed;
+}
+
+const loop = GLib.MainLoop.new(null, false);
+let status = 1;
+
+runAll().then(failed => {
+    status = failed > 0 ? 1 : 0;
+}).catch(error => {
+    print(`Bail out! ${error}`);
+}).finally(() => loop.quit());
+loop.run();
+System.exit(status);

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Streams over the same memory, without any wait of the program's own, give what running
+ * everything in the order of submission gives. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_ROUNDS 10000
+#define SIZE 4096
+
+static void
+fill_word (GpuStream *stream, GpuBuffer *buffer, guint32 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)),
+                                   (const guint8 *) &value, sizeof value, &error), error);
+}
+
+static void
+copy (GpuStream *stream, GpuBuffer *to, gsize to_offset, GpuBuffer *from, gsize from_offset,
+      gsize size)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), to_offset, GPU_MEMORY (from),
+                                   from_offset, size, &error), error);
+}
+
+/* --- two streams, one buffer ---------------------------------------------------------- */
+
+/* One stream fills, the other copies what it finds into the slot of the round: without order a
+ * slot holds the value of another round. */
+static void
+two_streams (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GpuStream) fills = test_stream (fixture, flags);
+  g_autoptr (GpuStream) copies = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) shared = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, N_ROUNDS * 4);
+  g_autoptr (GBytes) content = NULL;
+  const guint32 *values;
+
+  for (guint32 i = 0; i < N_ROUNDS; i++)
+    {
+      fill_word (fills, shared, i);
+      copy (copies, slots, i * 4, shared, (i * 4) % SIZE, 4);
+    }
+  content = test_content (slots);
+  values = g_bytes_get_data (content, NULL);
+  for (guint32 i = 0; i < N_ROUNDS; i++)
+    g_assert_cmpuint (values[i], ==, i);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+}
+
+static void
+hazard_two_streams (TestFixture *fixture)
+{
+  two_streams (fixture, GPU_STREAM_FLAGS_NONE);
+}
+
+static void
+hazard_two_out_of_order (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    two_streams (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+static void
+hazard_untracked (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = gpu_buffer_new (fixture->context, GPU_MEMORY_UNTRACKED, SIZE,
+                                                 &error);
+  g_autoptr (GpuBuffer) slots = gpu_buffer_new (fixture->context, GPU_MEMORY_UNTRACKED, SIZE,
+                                                &error);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (shared, 0, 64, &error);
+
+  g_assert_no_error (error);
+  for (guint32 i = 0; i < 1000; i++)
+    {
+      fill_word (fills, shared, i);
+      copy (copies, slots, (i * 4) % SIZE, i % 2 == 0 ? shared : slice, (i * 4) % 64, 4);
+    }
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), ==, 0);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), ==, 0);
+  test_synchronize (fills);
+  test_synchronize (copies);
+}
+
+static const char increment_source[] =
+  "__kernel void increment (__global uint *x, const uint n)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  if (i < n)\n"
+  "    x[i] = x[i] + 1;\n"
+  "}\n";
+
+static void
+hazard_kernels (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *streams[2];
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuExtent grid = { 64, 1, 1 };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, increment_source, "increment");
+  buffer = test_buffer_filled (fixture, 64 * 4, 0);
+  for (guint i = 0; i < 2; i++)
+    streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  for (guint i = 0; i < 2000; i++)
+    test_assert_ok (gpu_stream_launch (streams[i % 2], kernel, &grid, NULL, &error, buffer,
+                                       (guint32) 64), error);
+  content = test_content (buffer);
+  for (guint i = 0; i < 64; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 2000);
+  for (guint i = 0; i < 2; i++)
+    g_object_unref (streams[i]);
+}
+
+/* --- which uses wait for which ------------------------------------------------------------ */
+
+/* Behind a closed gate: readers do not wait for readers, writers wait for readers, readers and
+ * writers wait for writers, and what waits is held up by the gate of another stream. */
+static void
+hazard_kinds (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) third = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) a = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuBuffer) b = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+  g_autoptr (GBytes) twos = test_value_bytes (SIZE, 2);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) written = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, first);
+  copy (first, a, 0, shared, 0, SIZE);
+
+  copy (second, b, 0, shared, 0, SIZE);
+  test_synchronize (second);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 0);
+
+  fill_word (third, shared, 0x02020202);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (third), ==, 1);
+  written = test_record (third);
+  g_assert_false (gpu_event_wait_timeout (written, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+
+  copy (second, b, 0, shared, 0, SIZE);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 1);
+  fill_word (third, shared, 0x03030303);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (third), ==, 2);
+
+  test_open (gate);
+  test_assert_content (a, ones);
+  test_assert_content (b, twos);
+}
+
+/* On one stream nothing is ever inserted. */
+static void
+hazard_one_stream (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) a = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) b = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) expected = NULL;
+
+  for (guint32 i = 0; i < 1000; i++)
+    {
+      fill_word (stream, a, (i & 0xff) * 0x01010101u);
+      copy (stream, b, 0, a, 0, SIZE);
+    }
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (stream), ==, 0);
+  expected = test_value_bytes (SIZE, 999 & 0xff);
+  test_assert_content (b, expected);
+}
+
+static void
+hazard_slices (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 64);
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) root = test_buffer_filled (fixture, unit * 4, 0);
+  g_autoptr (GpuBuffer) low = gpu_buffer_slice (root, 0, unit * 3, &error);
+  g_autoptr (GpuBuffer) high = gpu_buffer_slice (root, unit, unit * 3, &error);
+  g_autoptr (GpuBuffer) inner = gpu_buffer_slice (high, unit, unit, &error);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, 1000 * 4);
+  g_autoptr (GBytes) content = NULL;
+  GpuBuffer *written[] = { low, root, high };
+  GpuBuffer *read[] = { inner, high, low, root };
+  const gsize at[] = { 0, unit, unit * 2, unit * 2 };
+
+  g_assert_no_error (error);
+  for (guint32 i = 0; i < 1000; i++)
+    {
+      fill_word (fills, written[i % 3], i);
+      copy (copies, slots, i * 4, read[i % 4], at[i % 4], 4);
+    }
+  content = test_content (slots);
+  for (guint32 i = 0; i < 1000; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, i);
+}
+
+/* --- random work against a model -------------------------------------------------------- */
+
+#define N_BUFFERS 6
+#define N_STREAMS 4
+#define N_STEPS 400
+
+/* The lock makes the order of submission one that the model can follow; nothing else orders the
+ * streams. */
+typedef struct
+{
+  GMutex     lock;
+  GpuBuffer *buffers[N_BUFFERS];
+  guint8     model[N_BUFFERS][SIZE];
+  GPtrArray *got;
+  GPtrArray *wanted;
+} World;
+
+typedef struct
+{
+  World     *world;
+  GpuStream *stream;
+  guint32    seed;
+} Actor;
+
+static void
+step (Actor *actor, GRand *rand)
+{
+  World *world = actor->world;
+  g_autoptr (GError) error = NULL;
+  guint to = (guint) g_rand_int_range (rand, 0, N_BUFFERS);
+  guint from = (to + (guint) g_rand_int_range (rand, 1, N_BUFFERS)) % N_BUFFERS;
+  gsize size = (gsize) g_rand_int_range (rand, 1, SIZE);
+  gsize a = (gsize) g_rand_int_range (rand, 0, (gint32) (SIZE - size + 1));
+  gsize b = (gsize) g_rand_int_range (rand, 0, (gint32) (SIZE - size + 1));
+  guint8 value = (guint8) g_rand_int (rand);
+  GpuMemory *memory = GPU_MEMORY (world->buffers[to]);
+  GBytes *bytes;
+
+  switch (g_rand_int_range (rand, 0, 4))
+    {
+    case 0:
+      test_assert_ok (gpu_stream_fill (actor->stream, memory, a, size, &value, 1, &error), error);
+      memset (world->model[to] + a, value, size);
+      break;
+    case 1:
+      bytes = test_value_bytes (size, value);
+      test_assert_ok (gpu_stream_write (actor->stream, memory, a, bytes, &error), error);
+      g_bytes_unref (bytes);
+      memset (world->model[to] + a, value, size);
+      break;
+    case 2:
+      bytes = gpu_stream_read_bytes (actor->stream, memory, a, size, &error);
+      g_assert_no_error (error);
+      g_ptr_array_add (world->got, bytes);
+      g_ptr_array_add (world->wanted, g_bytes_new (world->model[to] + a, size));
+      break;
+    default:
+      copy (actor->stream, world->buffers[to], a, world->buffers[from], b, size);
+      memcpy (world->model[to] + a, world->model[from] + b, size);
+      break;
+    }
+}
+
+static gpointer
+act (gpointer data)
+{
+  Actor *actor = data;
+  g_autoptr (GRand) rand = g_rand_new_with_seed (actor->seed);
+
+  for (guint i = 0; i < N_STEPS; i++)
+    {
+      g_mutex_lock (&actor->world->lock);
+      step (actor, rand);
+      g_mutex_unlock (&actor->world->lock);
+    }
+  return NULL;
+}
+
+static void
+random_work (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autofree World *world = g_new0 (World, 1);
+  Actor actors[N_STREAMS];
+  GThread *threads[N_STREAMS];
+
+  g_mutex_init (&world->lock);
+  world->got = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  world->wanted = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  for (guint i = 0; i < N_BUFFERS; i++)
+    world->buffers[i] = test_buffer_filled (fixture, SIZE, 0);
+  for (guint i = 0; i < N_STREAMS; i++)
+    {
+      actors[i].world = world;
+      actors[i].stream = test_stream (fixture, flags);
+      actors[i].seed = (guint32) g_test_rand_int ();
+    }
+  for (guint i = 0; i < N_STREAMS; i++)
+    threads[i] = g_thread_new ("actor", act, &actors[i]);
+  for (guint i = 0; i < N_STREAMS; i++)
+    g_thread_join (threads[i]);
+
+  for (guint i = 0; i < N_STREAMS; i++)
+    test_synchronize (actors[i].stream);
+  for (guint i = 0; i < N_BUFFERS; i++)
+    {
+      g_autoptr (GBytes) content = test_content (world->buffers[i]);
+
+      test_assert_mem (g_bytes_get_data (content, NULL), world->model[i], SIZE);
+      g_object_unref (world->buffers[i]);
+    }
+  g_assert_cmpuint (world->got->len, >, 0);
+  for (guint i = 0; i < world->got->len; i++)
+    test_assert_bytes (world->got->pdata[i], world->wanted->pdata[i]);
+  g_ptr_array_unref (world->got);
+  g_ptr_array_unref (world->wanted);
+  for (guint i = 0; i < N_STREAMS; i++)
+    g_object_unref (actors[i].stream);
+  g_mutex_clear (&world->lock);
+}
+
+static void
+hazard_random (TestFixture *fixture)
+{
+  random_work (fixture, GPU_STREAM_FLAGS_NONE);
+}
+
+static void
+hazard_random_out_of_order (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    random_work (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("two-streams", hazard_two_streams);
+  test_add ("two-out-of-order", hazard_two_out_of_order);
+  test_add ("untracked", hazard_untracked);
+  test_add ("kernels", hazard_kernels);
+  test_add ("kinds", hazard_kinds);
+  test_add ("one-stream", hazard_one_stream);
+  test_add ("slices", hazard_slices);
+  test_add ("random", hazard_random);
+  test_add ("random-out-of-order", hazard_random_out_of_order);
+  return test_run ();
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* References may be dropped at any moment: right after enqueueing, in any order, on any thread. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 16384
+#define N_WORK 1000
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+}
+
+static void
+copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, SIZE,
+                                   &error), error);
+}
+
+/* A chain: each link is copied from the one before, and let go of at once. */
+static void
+lifetime_chain (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) last = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GpuBuffer *link = test_buffer_from (fixture, bytes);
+
+  for (guint i = 0; i < N_WORK; i++)
+    {
+      GpuBuffer *next = test_buffer (fixture, SIZE);
+
+      copy (stream, next, link);
+      g_object_unref (link);
+      link = next;
+    }
+  last = link;
+  g_clear_object (&stream);
+  test_drop_context (fixture);
+  test_assert_content (last, bytes);
+}
+
+/* The same behind a gate, so that nothing has run when the references go. */
+static void
+lifetime_gated (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) last = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  GpuBuffer *link;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  link = test_buffer_from (fixture, bytes);
+  for (guint i = 0; i < N_WORK; i++)
+    {
+      GpuBuffer *next = test_buffer (fixture, SIZE);
+
+      copy (stream, next, link);
+      g_object_unref (link);
+      link = next;
+    }
+  last = link;
+  g_clear_object (&stream);
+  test_drop_context (fixture);
+  test_open (gate);
+  g_clear_object (&gate);
+  test_assert_content (last, bytes);
+}
+
+/* Nothing survives but the work itself, which must come to its end. */
+static void
+lifetime_drop_all (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < N_WORK; i++)
+    {
+      g_autoptr (GpuBuffer) a = test_buffer (fixture, SIZE);
+      g_autoptr (GpuBuffer) b = test_buffer (fixture, SIZE);
+
+      fill (stream, a, (guint8) i);
+      copy (stream, b, a);
+    }
+  if (g_test_rand_bit ())
+    g_clear_object (&stream);
+  test_drop_context (fixture);
+  g_clear_object (&stream);
+  test_check_no_objects ();
+}
+
+static const char add_source[] =
+  "__kernel void add (__global uint *to, __global const uint *from, const uint value)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  to[i] = from[i] + value;\n"
+  "}\n";
+
+static void
+lifetime_launches (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) last = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuExtent grid = { 64, 1, 1 };
+  GpuBuffer *link;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  kernel = test_kernel (fixture, add_source, "add");
+  link = test_buffer_filled (fixture, 256, 0);
+  for (guint32 i = 0; i < N_WORK; i++)
+    {
+      GpuBuffer *next = test_buffer (fixture, 256);
+
+      test_assert_ok (gpu_stream_launch (stream, kernel, &grid, NULL, &error, next, link, i),
+                      error);
+      g_object_unref (link);
+      link = next;
+    }
+  last = link;
+  g_clear_object (&kernel);
+  g_clear_object (&stream);
+  test_drop_context (fixture);
+  content = test_content (last);
+  for (guint i = 0; i < 64; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==,
+                      N_WORK * (N_WORK - 1) / 2);
+}
+
+/* The arguments are taken at the launch: changing or dropping them after it changes nothing. */
+static void
+lifetime_arguments (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) from = NULL;
+  g_autoptr (GpuBuffer) to = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuExtent grid = { 64, 1, 1 };
+  guint8 data[4] = { 5, 0, 0, 0 };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  from = test_buffer_filled (fixture, 256, 1);
+  to = test_buffer_filled (fixture, 256, 0);
+  arguments = gpu_arguments_new ();
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (to));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (from));
+  gpu_arguments_add_value (arguments, data, 4);
+  data[0] = 99;
+  gate = test_gate (fixture, fixture->stream);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                               &error), error);
+  gpu_arguments_clear (arguments);
+  g_clear_pointer (&arguments, gpu_arguments_unref);
+  g_clear_object (&from);
+  g_clear_object (&kernel);
+  test_open (gate);
+  content = test_content (to);
+  for (guint i = 0; i < 64; i++)
+    g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010106);
+}
+
+static void
+lifetime_release_in_flight (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuBuffer) from = test_buffer_filled (fixture, SIZE, 7);
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 7);
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  copy (stream, to, from);
+  gpu_memory_release (GPU_MEMORY (from));
+  g_assert_true (gpu_memory_is_released (GPU_MEMORY (from)));
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+  test_open (gate);
+  test_assert_content (to, expected);
+}
+
+/* Slices, mappings and what they are of, let go of in every order. */
+static void
+lifetime_orders (TestFixture *fixture)
+{
+  for (guint order = 0; order < 24; order++)
+    {
+      g_autoptr (GError) error = NULL;
+      GObject *objects[4];
+      guint rest = order;
+      guint n = 4;
+
+      objects[0] = G_OBJECT (test_stream (fixture, GPU_STREAM_FLAGS_NONE));
+      objects[1] = G_OBJECT (test_buffer (fixture, SIZE));
+      objects[2] = G_OBJECT (gpu_buffer_slice (GPU_BUFFER (objects[1]), 0, SIZE / 2, &error));
+      g_assert_no_error (error);
+      fill (GPU_STREAM (objects[0]), GPU_BUFFER (objects[1]), 3);
+      objects[3] = G_OBJECT (test_record (GPU_STREAM (objects[0])));
+      while (n > 0)
+        {
+          guint i = rest % n;
+
+          rest /= n;
+          g_object_unref (objects[i]);
+          objects[i] = objects[--n];
+        }
+    }
+}
+
+static void
+lifetime_mapping (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 4);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 0, SIZE / 2, &error);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_assert_no_error (error);
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  mapping = gpu_buffer_map (slice, NULL, GPU_MAP_FLAGS_READ, 0, SIZE / 2, NULL, &error);
+  g_assert_no_error (error);
+  g_clear_object (&slice);
+  g_clear_object (&buffer);
+  test_drop_context (fixture);
+  test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE / 2);
+}
+
+typedef struct
+{
+  GAsyncQueue *queue;
+} Sink;
+
+static gpointer
+drop_all (gpointer data)
+{
+  Sink *sink = data;
+  gpointer object;
+
+  while ((object = g_async_queue_pop (sink->queue)) != data)
+    g_object_unref (object);
+  return NULL;
+}
+
+/* The last reference goes on another thread, while the work is in flight. */
+static void
+lifetime_other_thread (TestFixture *fixture)
+{
+  Sink sink = { g_async_queue_new () };
+  GThread *threads[2];
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) last = NULL;
+  GpuBuffer *link = test_buffer_from (fixture, bytes);
+
+  for (guint i = 0; i < 2; i++)
+    threads[i] = g_thread_new ("drop", drop_all, &sink);
+  for (guint i = 0; i < 300; i++)
+    {
+      GpuBuffer *next = test_buffer (fixture, SIZE);
+      GpuStream *stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+      copy (stream, next, link);
+      g_async_queue_push (sink.queue, test_record (stream));
+      g_async_queue_push (sink.queue, stream);
+      g_async_queue_push (sink.queue, link);
+      link = next;
+    }
+  last = link;
+  for (guint i = 0; i < 2; i++)
+    g_async_queue_push (sink.queue, &sink);
+  for (guint i = 0; i < 2; i++)
+    g_thread_join (threads[i]);
+  g_async_queue_unref (sink.queue);
+  test_assert_content (last, bytes);
+}
+
+/* Nobody keeps what is read or called back for. */
+static void
+lifetime_async (TestFixture *fixture)
+{
+  GAsyncResult *results[20] = { NULL };
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, (guint8) i);
+
+      gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, test_take_result, &results[i]);
+    }
+  test_drop_context (fixture);
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GAsyncResult) result = test_await (&results[i]);
+      g_autoptr (GObject) source = g_async_result_get_source_object (result);
+      g_autoptr (GBytes) bytes = gpu_buffer_read_bytes_finish (GPU_BUFFER (source), result,
+                                                               &error);
+
+      g_assert_no_error (error);
+      test_assert_value (g_bytes_get_data (bytes, NULL), (guint8) i, SIZE);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("chain", lifetime_chain);
+  test_add ("gated", lifetime_gated);
+  test_add ("drop-all", lifetime_drop_all);
+  test_add ("launches", lifetime_launches);
+  test_add ("arguments", lifetime_arguments);
+  test_add ("release-in-flight", lifetime_release_in_flight);
+  test_add ("orders", lifetime_orders);
+  test_add ("mapping", lifetime_mapping);
+  test_add ("other-thread", lifetime_other_thread);
+  test_add ("async", lifetime_async);
+  return test_run ();
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Mappings: what the host sees, who keeps them, and what they exclude. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 8192
+
+static GpuMapping *
+map (GpuBuffer *buffer, GpuMapFlags flags, gsize offset, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMapping *mapping = gpu_buffer_map (buffer, NULL, flags, offset, size, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_MAPPING (mapping));
+  return mapping;
+}
+
+static void
+unmap (GpuMapping *mapping)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+}
+
+static void
+mapping_read (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_from (fixture, bytes);
+  mapping = map (buffer, GPU_MAP_FLAGS_READ, 128, 1000);
+  g_assert_true (gpu_mapping_get_memory (mapping) == GPU_MEMORY (buffer));
+  g_assert_cmpint (gpu_mapping_get_flags (mapping), ==, GPU_MAP_FLAGS_READ);
+  g_assert_cmpuint (gpu_mapping_get_size (mapping), ==, 1000);
+  g_assert_true (gpu_mapping_is_mapped (mapping));
+  g_assert_cmpuint (gpu_mapping_get_address (mapping), ==,
+                    (guint64) (gsize) gpu_mapping_get_data (mapping));
+  test_assert_mem (gpu_mapping_get_data (mapping),
+                   (const guint8 *) g_bytes_get_data (bytes, NULL) + 128, 1000);
+  unmap (mapping);
+  g_assert_false (gpu_mapping_is_mapped (mapping));
+  g_assert_null (gpu_mapping_get_data (mapping));
+  g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, 0);
+}
+
+static void
+mapping_write (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = NULL;
+  const guint8 *data;
+  GpuMapping *mapping;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  mapping = map (buffer, GPU_MAP_FLAGS_WRITE, 1000, 100);
+  test_assert_value (gpu_mapping_get_data (mapping), 1, 100);
+  memset ((guint8 *) gpu_mapping_get_data (mapping) + 10, 2, 20);
+  unmap (mapping);
+  g_object_unref (mapping);
+  mapping = map (buffer, GPU_MAP_FLAGS_WRITE_INVALIDATE, 2000, 100);
+  memset (gpu_mapping_get_data (mapping), 3, 100);
+  /* Dropping it does what unmapping does */
+  g_object_unref (mapping);
+  mapping = map (buffer, GPU_MAP_FLAGS_NONE, 3000, 100);
+  test_assert_value (gpu_mapping_get_data (mapping), 1, 100);
+  memset (gpu_mapping_get_data (mapping), 4, 100);
+  g_object_unref (mapping);
+
+  content = test_content (buffer);
+  data = g_bytes_get_data (content, NULL);
+  test_assert_value (data, 1, 1010);
+  test_assert_value (data + 1010, 2, 20);
+  test_assert_value (data + 1030, 1, 970);
+  test_assert_value (data + 2000, 3, 100);
+  test_assert_value (data + 2100, 1, 900);
+  test_assert_value (data + 3000, 4, 100);
+  test_assert_value (data + 3100, 1, SIZE - 3100);
+}
+
+/* The bytes keep the mapping, the mapping the buffer, the buffer the context. */
+static void
+mapping_bytes (TestFixture *fixture)
+{
+  g_autoptr (GBytes) expected = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_from (fixture, expected);
+  mapping = map (buffer, GPU_MAP_FLAGS_READ, 0, SIZE);
+  bytes = gpu_mapping_get_bytes (mapping);
+  g_assert_true (g_bytes_get_data (bytes, NULL) == gpu_mapping_get_data (mapping));
+  g_clear_object (&mapping);
+  g_clear_object (&buffer);
+  test_drop_context (fixture);
+  test_assert_bytes (bytes, expected);
+}
+
+static void
+mapping_busy (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) more = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 6);
+  mapping = map (buffer, GPU_MAP_FLAGS_READ, 0, SIZE);
+  bytes = gpu_mapping_get_bytes (mapping);
+  more = gpu_mapping_get_bytes (mapping);
+  g_assert_false (gpu_mapping_unmap (mapping, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  g_clear_pointer (&bytes, g_bytes_unref);
+  g_assert_false (gpu_mapping_unmap (mapping, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  test_assert_value (g_bytes_get_data (more, NULL), 6, SIZE);
+  g_clear_pointer (&more, g_bytes_unref);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  g_assert_false (gpu_mapping_unmap (mapping, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+  g_assert_null (gpu_mapping_get_bytes (mapping));
+}
+
+/* The device keeps away from what the host writes; beside it, and once it is unmapped, it does
+ * not. */
+static void
+mapping_excludes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) writing = NULL;
+  g_autoptr (GpuMapping) reading = NULL;
+  GpuStream *stream = fixture->stream;
+  GpuMemory *memory;
+  guint8 value = 9;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 6);
+  memory = GPU_MEMORY (buffer);
+  writing = map (buffer, GPU_MAP_FLAGS_WRITE, 0, 1024);
+  g_assert_false (gpu_stream_fill (stream, memory, 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "1024");
+  g_assert_false (gpu_stream_copy (stream, memory, 4096, memory, 1000, 1000, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "1024");
+  test_assert_ok (gpu_stream_fill (stream, memory, 1024, 1024, &value, 1, &error), error);
+  test_synchronize (stream);
+  unmap (writing);
+  test_assert_ok (gpu_stream_fill (stream, memory, 0, 1024, &value, 1, &error), error);
+
+  reading = map (buffer, GPU_MAP_FLAGS_READ, 0, 2048);
+  test_assert_value (gpu_mapping_get_data (reading), 9, 2048);
+  test_assert_ok (gpu_stream_copy (stream, memory, 4096, memory, 0, 2048, &error), error);
+  g_assert_false (gpu_stream_fill (stream, memory, 0, 16, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  test_synchronize (stream);
+}
+
+/* Several may read at once; what is written is one mapping's alone. */
+static void
+mapping_overlaps (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) first = NULL;
+  g_autoptr (GpuMapping) second = NULL;
+  g_autoptr (GpuMapping) beside = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 6);
+  first = map (buffer, GPU_MAP_FLAGS_READ, 0, 1000);
+  second = map (buffer, GPU_MAP_FLAGS_READ, 500, 1000);
+  test_assert_value (gpu_mapping_get_data (second), 6, 1000);
+  g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_WRITE, 999, 1, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  beside = map (buffer, GPU_MAP_FLAGS_WRITE, 1500, 1);
+  unmap (first);
+  test_assert_value (gpu_mapping_get_data (second), 6, 1000);
+}
+
+/* A mapping waits for the work before it, on whatever stream. */
+static void
+mapping_waits (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  const gsize size = 1 << 22;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer (fixture, size);
+  for (guint i = 0; i < 10; i++)
+    {
+      guint8 value = (guint8) (i * 20);
+      g_autoptr (GpuMapping) mapping = NULL;
+
+      test_assert_ok (gpu_stream_fill (i % 2 == 0 ? stream : fixture->stream, GPU_MEMORY (buffer),
+                                       0, size, &value, 1, &error), error);
+      mapping = map (buffer, GPU_MAP_FLAGS_WRITE, 0, size);
+      test_assert_value (gpu_mapping_get_data (mapping), value, size);
+      memset (gpu_mapping_get_data (mapping), value + 1, size);
+      unmap (mapping);
+      {
+        g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, stream, size - 64, 64, NULL,
+                                                            &error);
+
+        g_assert_no_error (error);
+        test_assert_value (g_bytes_get_data (content, NULL), value + 1, 64);
+      }
+    }
+}
+
+static void
+mapping_slice (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 64);
+  g_autoptr (GBytes) bytes = test_random_bytes (unit * 4);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  guint8 value = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_from (fixture, bytes);
+  slice = gpu_buffer_slice (buffer, unit, unit * 2, &error);
+  g_assert_no_error (error);
+  mapping = map (slice, GPU_MAP_FLAGS_READ, 8, unit);
+  test_assert_mem (gpu_mapping_get_data (mapping),
+                   (const guint8 *) g_bytes_get_data (bytes, NULL) + unit + 8, unit);
+  g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), unit + 8, 1, &value, 1,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+}
+
+/* Memory that was released stays where it is while it is mapped. */
+static void
+mapping_release (TestFixture *fixture)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_from (fixture, bytes);
+  mapping = map (buffer, GPU_MAP_FLAGS_READ, 0, SIZE);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  test_assert_mem (gpu_mapping_get_data (mapping), g_bytes_get_data (bytes, NULL), SIZE);
+  unmap (mapping);
+}
+
+static void
+mapping_pitched (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 100,
+                                                         8, 4, &error);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_assert_no_error (error);
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  mapping = map (buffer, GPU_MAP_FLAGS_WRITE_INVALIDATE, 0,
+                 gpu_memory_get_size (GPU_MEMORY (buffer)));
+  g_assert_cmpuint (gpu_mapping_get_row_pitch (mapping), ==, gpu_buffer_get_row_pitch (buffer));
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("read", mapping_read);
+  test_add ("write", mapping_write);
+  test_add ("bytes", mapping_bytes);
+  test_add ("busy", mapping_busy);
+  test_add ("excludes", mapping_excludes);
+  test_add ("overlaps", mapping_overlaps);
+  test_add ("waits", mapping_waits);
+  test_add ("slice", mapping_slice);
+  test_add ("release", mapping_release);
+  test_add ("pitched", mapping_pitched);
+  return test_run ();
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Programs: building, logs, options, binaries, and the cache on disk, with its damage, its limit
+ * and its sharing between processes. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "test-util.h"
+
+#define N_ITEMS 64
+#define N_PROCESSES 3
+#define N_SHARED 3
+
+static const char *self;
+
+static const char set_source[] =
+  "#ifndef VALUE\n"
+  "#define VALUE 1\n"
+  "#endif\n"
+  "__kernel void set (__global uint *x)\n"
+  "{\n"
+  "  x[get_global_id (0)] = VALUE;\n"
+  "}\n"
+  "__kernel void other (__global uint *x)\n"
+  "{\n"
+  "  x[get_global_id (0)] = 0;\n"
+  "}\n";
+
+/* What the program of set_source puts into a buffer. */
+static guint32
+run_program (TestFixture *fixture, GpuProgram *program)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = gpu_program_get_kernel (program, "set", &error);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  g_autoptr (GBytes) content = NULL;
+  GpuExtent grid = { N_ITEMS, 1, 1 };
+  const guint32 *values;
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, buffer),
+                  error);
+  content = test_content (buffer);
+  values = g_bytes_get_data (content, NULL);
+  for (guint i = 1; i < N_ITEMS; i++)
+    g_assert_cmpuint (values[i], ==, values[0]);
+  return values[0];
+}
+
+static GpuProgram *
+build (TestFixture *fixture, const char *options, GpuProgramFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  GpuProgram *program = gpu_program_new_from_source_full (fixture->context, set_source, options,
+                                                          flags, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (program);
+  return program;
+}
+
+/* --- building --------------------------------------------------------------------- */
+
+static void
+program_build (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_auto (GStrv) names = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    {
+      program = gpu_program_new_from_source (fixture->context, set_source, NULL, &error);
+      g_assert_null (program);
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      return;
+    }
+  program = build (fixture, NULL, GPU_PROGRAM_FLAGS_NONE);
+  g_assert_true (gpu_program_get_context (program) == fixture->context);
+  g_assert_cmpstr (gpu_program_get_source (program), ==, set_source);
+  g_assert_cmpstr (gpu_program_get_options (program), ==, "");
+  names = gpu_program_list_kernels (program, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_strv_length (names), ==, 2);
+  g_assert_true (g_strv_contains ((const char *const *) names, "set"));
+  g_assert_true (g_strv_contains ((const char *const *) names, "other"));
+  g_assert_cmpuint (run_program (fixture, program), ==, 1);
+
+  g_assert_null (gpu_program_get_kernel (program, "no_such_kernel", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no_such_kernel");
+}
+
+static void
+program_options (TestFixture *fixture)
+{
+  g_autoptr (GpuProgram) seven = NULL;
+  g_autoptr (GpuProgram) eight = NULL;
+  g_autoptr (GpuProgram) both = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  seven = build (fixture, "-DVALUE=7", GPU_PROGRAM_FLAGS_NONE);
+  g_assert_cmpstr (gpu_program_get_options (seven), ==, "-DVALUE=7");
+  g_assert_cmpuint (run_program (fixture, seven), ==, 7);
+
+  gpu_context_set_build_options (fixture->context, "-DVALUE=8");
+  g_assert_cmpstr (gpu_context_get_build_options (fixture->context), ==, "-DVALUE=8");
+  eight = build (fixture, NULL, GPU_PROGRAM_FLAGS_NONE);
+  g_assert_cmpuint (run_program (fixture, eight), ==, 8);
+
+  gpu_context_set_build_options (fixture->context, "-DVALUE=HALF*2");
+  both = build (fixture, "-DHALF=21", GPU_PROGRAM_FLAGS_NONE);
+  g_assert_nonnull (strstr (gpu_program_get_options (both), "-DVALUE=HALF*2"));
+  g_assert_nonnull (strstr (gpu_program_get_options (both), "-DHALF=21"));
+  g_assert_cmpuint (run_program (fixture, both), ==, 42);
+  g_assert_cmpuint (run_program (fixture, seven), ==, 7);
+}
+
+static void
+program_log (TestFixture *fixture)
+{
+  static const char wrong[] =
+    "__kernel void wrong (__global uint *x)\n"
+    "{\n"
+    "  x[0] = undeclared_thing;\n"
+    "}\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  for (guint i = 0; i < 2; i++)
+    {
+      program = gpu_program_new_from_source (fixture->context, wrong, NULL, &error);
+      g_assert_null (program);
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "undeclared_thing");
+    }
+  program = gpu_program_new_from_source (fixture->context, set_source, "-no-such-option-at-all",
+                                         &error);
+  g_assert_null (program);
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+  g_clear_error (&error);
+  program = gpu_program_new_from_source (fixture->context, "", NULL, &error);
+  if (program == NULL)
+    g_assert_true (error->domain == GPU_ERROR);
+}
+
+static void
+program_binary (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuProgram) again = NULL;
+  g_autoptr (GpuProgram) junk = NULL;
+  g_autoptr (GBytes) binary = NULL;
+  g_autoptr (GBytes) noise = test_random_bytes (1000);
+  g_autoptr (GBytes) nothing = g_bytes_new (NULL, 0);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_BINARY))
+    return;
+  program = build (fixture, "-DVALUE=11", GPU_PROGRAM_FLAGS_NO_CACHE);
+  binary = gpu_program_get_binary (program, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_bytes_get_size (binary), >, 0);
+  g_clear_object (&program);
+  again = gpu_program_new_from_binary (fixture->context, binary, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_program_get_source (again));
+  g_assert_cmpuint (run_program (fixture, again), ==, 11);
+
+  junk = gpu_program_new_from_binary (fixture->context, noise, NULL, &error);
+  g_assert_null (junk);
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+  g_clear_error (&error);
+  junk = gpu_program_new_from_binary (fixture->context, nothing, NULL, &error);
+  g_assert_null (junk);
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+}
+
+static void
+program_il (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) noise = test_random_bytes (400);
+  g_autoptr (GpuProgram) program = gpu_program_new_from_il (fixture->context, noise, NULL, &error);
+
+  g_assert_null (program);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_IL) == 0)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+  else
+    g_assert_true (error->domain == GPU_ERROR);
+}
+
+static void
+program_file (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *directory = g_dir_make_tmp ("gpumem-XXXXXX", &error);
+  g_autofree char *path = g_build_filename (directory, "set.cl", NULL);
+  g_autoptr (GFile) file = g_file_new_for_path (path);
+  g_autoptr (GpuProgram) program = NULL;
+
+  g_assert_no_error (error);
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  g_assert_null (gpu_program_new_from_file (fixture->context, file, NULL, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND, "set.cl");
+  g_file_set_contents (path, set_source, -1, &error);
+  g_assert_no_error (error);
+  program = gpu_program_new_from_file (fixture->context, file, "-DVALUE=77", &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (run_program (fixture, program), ==, 77);
+  g_unlink (path);
+  g_rmdir (directory);
+}
+
+static void
+program_async (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GAsyncResult) good = NULL;
+  g_autoptr (GAsyncResult) bad = NULL;
+  g_autoptr (GAsyncResult) cancelled = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  g_cancellable_cancel (cancellable);
+  gpu_program_new_from_source_async (fixture->context, set_source, "-DVALUE=5", NULL,
+                                     test_take_result, &good);
+  gpu_program_new_from_source_async (fixture->context, "this is no program", NULL, NULL,
+                                     test_take_result, &bad);
+  gpu_program_new_from_source_async (fixture->context, set_source, NULL, cancellable,
+                                     test_take_result, &cancelled);
+  g_assert_true (good == NULL && bad == NULL && cancelled == NULL);
+  program = gpu_program_new_from_source_finish (test_await (&good), &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (run_program (fixture, program), ==, 5);
+  g_assert_null (gpu_program_new_from_source_finish (test_await (&bad), &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED);
+  g_assert_null (gpu_program_new_from_source_finish (test_await (&cancelled), &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+}
+
+/* --- the cache ------------------------------------------------------------------------ */
+
+/* A new directory for the cache, or NULL, skipped, where programs are not kept. */
+static char *
+cache_begin (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  char *directory;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_BINARY))
+    return NULL;
+  directory = g_dir_make_tmp ("gpumem-cache-XXXXXX", &error);
+  g_assert_no_error (error);
+  g_setenv ("GPUMEM_CACHE_DIR", directory, TRUE);
+  return directory;
+}
+
+static GPtrArray *
+cache_files (const char *directory)
+{
+  g_autoptr (GDir) dir = g_dir_open (directory, 0, NULL);
+  GPtrArray *files = g_ptr_array_new_with_free_func (g_free);
+  const char *name;
+
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    g_ptr_array_add (files, g_build_filename (directory, name, NULL));
+  return files;
+}
+
+static guint64
+cache_size (const char *directory)
+{
+  g_autoptr (GPtrArray) files = cache_files (directory);
+  guint64 size = 0;
+
+  for (guint i = 0; i < files->len; i++)
+    {
+      GStatBuf status;
+
+      if (g_stat (files->pdata[i], &status) == 0)
+        size += (guint64) status.st_size;
+    }
+  return size;
+}
+
+static void
+cache_end (char *directory)
+{
+  g_autoptr (GPtrArray) files = cache_files (directory);
+
+  for (guint i = 0; i < files->len; i++)
+    g_unlink (files->pdata[i]);
+  g_assert_cmpint (g_rmdir (directory), ==, 0);
+  g_free (directory);
+  g_unsetenv ("GPUMEM_CACHE_SIZE");
+  g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
+}
+
+static void
+assert_built (TestFixture *fixture, const char *options, GpuProgramFlags flags, gboolean cached,
+              guint32 value)
+{
+  g_autoptr (GpuProgram) program = build (fixture, options, flags);
+
+  g_assert_cmpint (gpu_program_is_from_cache (program), ==, cached);
+  g_assert_cmpuint (run_program (fixture, program), ==, value);
+}
+
+static void
+program_cache (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NO_CACHE, FALSE, 1);
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+  assert_built (fixture, "-DVALUE=2", GPU_PROGRAM_FLAGS_NONE, FALSE, 2);
+  assert_built (fixture, "-DVALUE=2", GPU_PROGRAM_FLAGS_NONE, TRUE, 2);
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NO_CACHE, FALSE, 1);
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 2);
+
+  g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  cache_end (directory);
+}
+
+/* The kernels of a program that came from the cache describe themselves as before. */
+static void
+program_cache_arguments (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+
+  if (directory == NULL)
+    return;
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuProgram) program = build (fixture, NULL, GPU_PROGRAM_FLAGS_NONE);
+      g_autoptr (GpuKernel) kernel = gpu_program_get_kernel (program, "set", &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_program_is_from_cache (program), ==, i == 1);
+      g_assert_cmpuint (gpu_kernel_get_n_arguments (kernel), ==, 1);
+      if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_ARGUMENT_INFO) != 0)
+        {
+          g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==,
+                           GPU_ARGUMENT_KIND_MEMORY);
+          g_assert_cmpstr (gpu_kernel_get_argument_name (kernel, 0), ==, "x");
+        }
+    }
+  cache_end (directory);
+}
+
+static void
+damage (const char *path, guint how)
+{
+  g_autofree char *data = NULL;
+  g_autoptr (GError) error = NULL;
+  gsize size;
+
+  g_file_get_contents (path, &data, &size, &error);
+  g_assert_no_error (error);
+  switch (how)
+    {
+    case 0:
+      data[size / 2] ^= 1;
+      break;
+    case 1:
+      size /= 2;
+      break;
+    case 2:
+      size = 0;
+      break;
+    default:
+      data[0] ^= 0x80;
+      break;
+    }
+  g_file_set_contents (path, data, (gssize) size, &error);
+  g_assert_no_error (error);
+}
+
+static void
+program_cache_damage (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  for (guint how = 0; how < 4; how++)
+    {
+      g_autoptr (GPtrArray) files = cache_files (directory);
+
+      g_assert_cmpuint (files->len, ==, 1);
+      damage (files->pdata[0], how);
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+    }
+  cache_end (directory);
+}
+
+static void
+program_cache_limit (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autofree char *limit = NULL;
+  guint64 one;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, FALSE, 100);
+  one = cache_size (directory);
+  g_assert_cmpuint (one, >, 0);
+  limit = g_strdup_printf ("%" G_GUINT64_FORMAT, one * 5 / 2);
+  g_setenv ("GPUMEM_CACHE_SIZE", limit, TRUE);
+  for (guint i = 101; i < 105; i++)
+    {
+      g_autofree char *options = g_strdup_printf ("-DVALUE=%u", i);
+
+      assert_built (fixture, options, GPU_PROGRAM_FLAGS_NONE, FALSE, i);
+      g_assert_cmpuint (cache_size (directory), <=, one * 5 / 2);
+    }
+  assert_built (fixture, "-DVALUE=104", GPU_PROGRAM_FLAGS_NONE, TRUE, 104);
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, FALSE, 100);
+  cache_end (directory);
+}
+
+/* A directory that cannot be made is no error. */
+static void
+program_cache_nowhere (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_BINARY))
+    return;
+  g_setenv ("GPUMEM_CACHE_DIR", "/dev/null/nowhere", TRUE);
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
+}
+
+/* Runs in processes of its own, several at once, which all build and keep the same programs. */
+static void
+program_shared_child (TestFixture *fixture)
+{
+  const char *directory = g_getenv ("TEST_SHARED_CACHE");
+
+  if (directory == NULL)
+    {
+      g_test_skip ("runs as a part of cache-processes");
+      return;
+    }
+  g_setenv ("GPUMEM_CACHE_DIR", directory, TRUE);
+  for (guint i = 0; i < N_SHARED * 3; i++)
+    {
+      g_autofree char *options = g_strdup_printf ("-DVALUE=%u", 200 + i % N_SHARED);
+      g_autoptr (GpuProgram) program = build (fixture, options, GPU_PROGRAM_FLAGS_NONE);
+
+      g_assert_cmpuint (run_program (fixture, program), ==, 200 + i % N_SHARED);
+      if (i >= N_SHARED)
+        g_assert_true (gpu_program_is_from_cache (program));
+    }
+}
+
+static void
+program_cache_processes (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autofree char *path = NULL;
+  g_autoptr (GPtrArray) files = NULL;
+  GSubprocess *children[N_PROCESSES];
+
+  if (directory == NULL)
+    return;
+  path = g_strdup_printf ("/program/%s/subprocess/shared", gpu_device_get_id (fixture->device));
+  g_setenv ("TEST_SHARED_CACHE", directory, TRUE);
+  for (guint i = 0; i < N_PROCESSES; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      children[i] = g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE, &error, self, "-q",
+                                      "--GTestSubprocess", "-p", path, NULL);
+      g_assert_no_error (error);
+    }
+  for (guint i = 0; i < N_PROCESSES; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      test_assert_ok (g_subprocess_wait_check (children[i], NULL, &error), error);
+      g_object_unref (children[i]);
+    }
+  g_unsetenv ("TEST_SHARED_CACHE");
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, N_SHARED);
+  assert_built (fixture, "-DVALUE=200", GPU_PROGRAM_FLAGS_NONE, TRUE, 200);
+  cache_end (directory);
+}
+
+int
+main (int argc, char **argv)
+{
+  self = argv[0];
+  test_init (&argc, &argv);
+  g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
+  test_add ("build", program_build);
+  test_add ("options", program_options);
+  test_add ("log", program_log);
+  test_add ("binary", program_binary);
+  test_add ("il", program_il);
+  test_add ("file", program_file);
+  test_add ("async", program_async);
+  test_add ("cache", program_cache);
+  test_add ("cache-arguments", program_cache_arguments);
+  test_add ("cache-damage", program_cache_damage);
+  test_add ("cache-limit", program_cache_limit);
+  test_add ("cache-nowhere", program_cache_nowhere);
+  test_add ("cache-processes", program_cache_processes);
+  test_add ("subprocess/shared", program_shared_child);
+  return test_run ();
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Many threads on one context: with streams of their own, with one for all, and over the same
+ * objects. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_THREADS 8
+#define N_ROUNDS 200
+#define SIZE 4096
+
+typedef struct
+{
+  TestFixture *fixture;
+  GpuStream   *stream;              /* of all; NULL for one of its own */
+  GpuBuffer   *buffer;
+  guint        number;
+} Worker;
+
+static void
+run_workers (Worker *workers, GThreadFunc func)
+{
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i].number = i;
+      threads[i] = g_thread_new ("worker", func, &workers[i]);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+}
+
+/* Make, fill, copy, read, compare, release: each thread with values of its own. */
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = worker->stream != NULL ? g_object_ref (worker->stream)
+                                 : test_stream (worker->fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      guint8 value = (guint8) (worker->number * 31 + i);
+      g_autoptr (GpuBuffer) a = test_buffer (worker->fixture, SIZE);
+      g_autoptr (GpuBuffer) b = test_buffer (worker->fixture, SIZE);
+      g_autoptr (GBytes) bytes = NULL;
+
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (a), 0, SIZE, &value, 1, &error), error);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (b), 0, GPU_MEMORY (a), 0, SIZE,
+                                       &error), error);
+      bytes = gpu_buffer_read_bytes (b, stream, 0, SIZE, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_value (g_bytes_get_data (bytes, NULL), value, SIZE);
+      if (i % 3 == 0)
+        gpu_memory_release (GPU_MEMORY (a));
+    }
+  return NULL;
+}
+
+static void
+threads_own_streams (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+
+  for (guint i = 0; i < N_THREADS; i++)
+    workers[i].fixture = fixture;
+  run_workers (workers, work);
+}
+
+static void
+threads_one_stream (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i].fixture = fixture;
+      workers[i].stream = stream;
+    }
+  run_workers (workers, work);
+  g_assert_cmpuint (gpu_stream_get_n_submitted (stream), >=, N_THREADS * N_ROUNDS * 2);
+}
+
+/* All threads copy the same source while some read it and one rewrites it with what it holds. */
+static gpointer
+share (gpointer data)
+{
+  Worker *worker = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (worker->fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) own = test_buffer (worker->fixture, SIZE);
+  g_autoptr (GBytes) content = NULL;
+  guint8 value = 0x5a;
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      if (worker->number == 0)
+        test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (worker->buffer), 0, SIZE, &value, 1,
+                                         &error), error);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (own), 0, GPU_MEMORY (worker->buffer), 0,
+                                       SIZE, &error), error);
+    }
+  content = gpu_buffer_read_bytes (own, stream, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
+  return NULL;
+}
+
+static void
+threads_one_buffer (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0x5a);
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i].fixture = fixture;
+      workers[i].buffer = buffer;
+    }
+  run_workers (workers, share);
+}
+
+static void
+count (gpointer data)
+{
+  g_atomic_int_inc ((int *) data);
+}
+
+/* Some use what others release: either it works, or it was released. */
+static gpointer
+release_and_use (gpointer data)
+{
+  Worker *worker = data;
+  guint8 byte = 1;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (worker->number == N_THREADS - 1 && i == 10)
+        gpu_memory_release (GPU_MEMORY (worker->buffer));
+      if (gpu_stream_fill (worker->stream, GPU_MEMORY (worker->buffer), 0, SIZE, &byte, 1, &error))
+        continue;
+      test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+      gpu_memory_release (GPU_MEMORY (worker->buffer));
+    }
+  return NULL;
+}
+
+static void
+threads_release (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint round = 0; round < 20; round++)
+    {
+      Worker workers[N_THREADS] = { { NULL } };
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+      int n_released = 0;
+
+      g_signal_connect_swapped (buffer, "released", G_CALLBACK (count), &n_released);
+      for (guint i = 0; i < N_THREADS; i++)
+        {
+          workers[i].fixture = fixture;
+          workers[i].buffer = buffer;
+          workers[i].stream = i % 2 == 0 ? stream : fixture->stream;
+        }
+      run_workers (workers, release_and_use);
+      g_assert_cmpint (n_released, ==, 1);
+    }
+}
+
+/* Contexts and all that is in them come and go on every thread. */
+static gpointer
+come_and_go (gpointer data)
+{
+  Worker *worker = data;
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuContext) context = gpu_context_new (worker->fixture->device, &error);
+      TestFixture fixture = { worker->fixture->device, context, NULL };
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GBytes) content = NULL;
+
+      g_assert_no_error (error);
+      buffer = test_buffer_filled (&fixture, SIZE, (guint8) i);
+      content = test_content (buffer);
+      test_assert_value (g_bytes_get_data (content, NULL), (guint8) i, SIZE);
+    }
+  return NULL;
+}
+
+static void
+threads_contexts (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+
+  for (guint i = 0; i < N_THREADS; i++)
+    workers[i].fixture = fixture;
+  run_workers (workers, come_and_go);
+}
+
+/* Everybody waits for the same events and for the same stream. */
+static gpointer
+wait_for_all (gpointer data)
+{
+  Worker *worker = data;
+  guint8 value = (guint8) worker->number;
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuEvent) event = NULL;
+
+      test_assert_ok (gpu_stream_fill (worker->stream, GPU_MEMORY (worker->buffer), 0, SIZE,
+                                       &value, 1, &error), error);
+      event = test_record (worker->stream);
+      if (i % 2 == 0)
+        test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+      else
+        test_synchronize (worker->stream);
+      g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+    }
+  return NULL;
+}
+
+static void
+threads_waits (TestFixture *fixture)
+{
+  Worker workers[N_THREADS] = { { NULL } };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i].fixture = fixture;
+      workers[i].stream = fixture->stream;
+      workers[i].buffer = buffer;
+    }
+  run_workers (workers, wait_for_all);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("own-streams", threads_own_streams);
+  test_add ("one-stream", threads_one_stream);
+  test_add ("one-buffer", threads_one_buffer);
+  test_add ("release", threads_release);
+  test_add ("contexts", threads_contexts);
+  test_add ("waits", threads_waits);
+  return test_run ();
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "test-util.h"
+
+typedef struct
+{
+  GpuDevice *device;
+  TestFunc   func;
+} TestCase;
+
+static GPtrArray *devices;
+static char *program_name;
+
+/* --- which devices --------------------------------------------------------- */
+
+static gboolean
+contains (const char *text, const char *part)
+{
+  g_autofree char *small_text = text != NULL ? g_ascii_strdown (text, -1) : g_strdup ("");
+  g_autofree char *small_part = g_ascii_strdown (part, -1);
+
+  return strstr (small_text, small_part) != NULL;
+}
+
+static gboolean
+device_matches (GpuDevice *device, const char *word)
+{
+  const char *backend = gpu_device_get_backend (device);
+  const char *rest = strchr (word, ':');
+  g_autoptr (GpuDevice) found = NULL;
+
+  if (g_str_equal (word, gpu_device_get_id (device)) || g_str_equal (word, backend))
+    return TRUE;
+  if (rest != NULL && (gsize) (rest - word) == strlen (backend) && g_str_has_prefix (word, backend))
+    {
+      found = gpu_device_find (word, NULL);
+      return (found != NULL && gpu_device_equal (found, device)) ||
+             contains (gpu_device_get_platform (device), rest + 1);
+    }
+  return contains (gpu_device_get_name (device), word);
+}
+
+static void
+choose_devices (GList *all, const char *choice)
+{
+  g_auto (GStrv) words = g_strsplit_set (choice, ",;", -1);
+
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      const char *word = g_strstrip (words[i]);
+      guint n_matches = 0;
+
+      if (word[0] == '\0')
+        continue;
+      for (GList *l = all; l != NULL; l = l->next)
+        if (device_matches (l->data, word))
+          {
+            n_matches++;
+            if (!g_ptr_array_find (devices, l->data, NULL))
+              g_ptr_array_add (devices, g_object_ref (l->data));
+          }
+      if (n_matches == 0)
+        g_error ("GPUMEM_TEST: no device matches '%s'", word);
+    }
+}
+
+static void
+say_why_not (gconstpointer data)
+{
+  g_test_skip (data);
+}
+
+static void
+add_skipped (const char *what, const char *why)
+{
+  g_autofree char *path = g_strdup_printf ("/%s/%s", program_name, what);
+
+  g_test_add_data_func_full (path, g_strdup (why), (GTestDataFunc) say_why_not, g_free);
+}
+
+static void
+find_devices (void)
+{
+  const char *choice = g_getenv ("GPUMEM_TEST");
+  GList *all = gpu_device_list ();
+
+  devices = g_ptr_array_new_with_free_func (g_object_unref);
+  if (choice != NULL && choice[0] != '\0')
+    choose_devices (all, choice);
+  else
+    {
+      g_auto (GStrv) backends = gpu_device_list_backends ();
+
+      for (guint i = 0; backends[i] != NULL; i++)
+        {
+          g_autoptr (GError) error = NULL;
+
+          if (!gpu_device_check_backend (backends[i], &error))
+            add_skipped (backends[i], error->message);
+        }
+      for (GList *l = all; l != NULL; l = l->next)
+        {
+          g_autoptr (GError) error = NULL;
+
+          if (gpu_device_check (l->data, &error))
+            g_ptr_array_add (devices, g_object_ref (l->data));
+          else
+            add_skipped (gpu_device_get_id (l->data), error->message);
+        }
+    }
+  if (devices->len == 0)
+    g_error ("there is no device to test");
+  g_list_free_full (all, g_object_unref);
+}
+
+GPtrArray *
+test_devices (void)
+{
+  return devices;
+}
+
+/* --- running --------------------------------------------------------------- */
+
+void
+test_init (int *argc, char ***argv)
+{
+  g_autofree char *base = g_path_get_basename ((*argv)[0]);
+  const char *name = g_str_has_prefix (base, "lt-") ? base + 3 : base;
+
+  g_test_init (argc, argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  program_name = g_strdup (g_str_has_prefix (name, "test-") ? name + 5 : name);
+}
+
+void
+test_check_no_objects (void)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  for (;;)
+    {
+      g_autoptr (GVariant) alive = NULL;
+
+      while (g_main_context_iteration (NULL, FALSE))
+        ;
+      alive = gpu_debug_list_live_objects ();
+      if (g_variant_n_children (alive) == 0)
+        return;
+      if (g_get_monotonic_time () > deadline)
+        {
+          g_autofree char *text = g_variant_print (alive, FALSE);
+
+          g_error ("still alive: %s", text);
+        }
+      g_usleep (500);
+    }
+}
+
+void
+test_drop_context (TestFixture *fixture)
+{
+  g_clear_object (&fixture->stream);
+  g_clear_object (&fixture->context);
+}
+
+static void
+run_case (gconstpointer data)
+{
+  const TestCase *test = data;
+  g_autoptr (GError) error = NULL;
+  TestFixture fixture = { .device = test->device };
+
+  fixture.context = gpu_context_new (test->device, &error);
+  g_assert_no_error (error);
+  g_assert_nonnull (fixture.context);
+  fixture.stream = gpu_context_get_default_stream (fixture.context);
+  g_assert_nonnull (fixture.stream);
+
+  test->func (&fixture);
+
+  test_drop_context (&fixture);
+  test_check_no_objects ();
+}
+
+static void
+run_plain (gconstpointer data)
+{
+  void (*func) (void) = *(void (*const *) (void)) data;
+
+  func ();
+  test_check_no_objects ();
+}
+
+void
+test_add (const char *name, TestFunc func)
+{
+  if (devices == NULL)
+    find_devices ();
+  for (guint i = 0; i < devices->len; i++)
+    {
+      TestCase *test = g_new0 (TestCase, 1);
+      g_autofree char *path = NULL;
+
+      test->device = devices->pdata[i];
+      test->func = func;
+      path = g_strdup_printf ("/%s/%s/%s", program_name, gpu_device_get_id (test->device), name);
+      g_test_add_data_func_full (path, test, (GTestDataFunc) run_case, g_free);
+    }
+}
+
+void
+test_add_plain (const char *name, void (*func) (void))
+{
+  g_autofree char *path = g_strdup_printf ("/%s/%s", program_name, name);
+
+  g_test_add_data_func_full (path, g_memdup2 (&func, sizeof func),
+                             (GTestDataFunc) run_plain, g_free);
+}
+
+int
+test_run (void)
+{
+  int status = g_test_run ();
+
+  g_clear_pointer (&devices, g_ptr_array_unref);
+  g_clear_pointer (&program_name, g_free);
+  return status;
+}
+
+/* --- what a device can do --------------------------------------------------- */
+
+gboolean
+test_has (TestFixture *fixture, GpuCapabilities capability)
+{
+  GpuCapabilities lacking = capability & ~gpu_device_get_capabilities (fixture->device);
+  g_autofree char *text = NULL;
+
+  if (lacking == 0)
+    return TRUE;
+  text = g_flags_to_string (GPU_TYPE_CAPABILITIES, lacking);
+  g_test_skip_printf ("%s lacks %s", gpu_device_get_id (fixture->device), text);
+  return FALSE;
+}
+
+gboolean
+test_is_opencl (TestFixture *fixture)
+{
+  return g_str_equal (gpu_device_get_backend (fixture->device), "opencl");
+}
+
+/* --- objects ---------------------------------------------------------------- */
+
+GpuBuffer *
+test_buffer (TestFixture *fixture, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, size, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_BUFFER (buffer));
+  return buffer;
+}
+
+GpuBuffer *
+test_buffer_filled (TestFixture *fixture, gsize size, guint8 value)
+{
+  g_autoptr (GBytes) bytes = test_value_bytes (size, value);
+
+  return test_buffer_from (fixture, bytes);
+}
+
+GpuBuffer *
+test_buffer_from (TestFixture *fixture, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new_from_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_BUFFER (buffer));
+  return buffer;
+}
+
+GpuStream *
+test_stream (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *stream = gpu_stream_new (fixture->context, flags, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_STREAM (stream));
+  return stream;
+}
+
+GpuEvent *
+test_record (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuEvent *event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_EVENT (event));
+  return event;
+}
+
+GpuEvent *
+test_gate (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuEvent *gate = gpu_event_new_user (fixture->context, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_EVENT (gate));
+  test_assert_ok (gpu_stream_wait_event (stream, gate, &error), error);
+  return gate;
+}
+
+void
+test_open (GpuEvent *gate)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_event_complete (gate, &error), error);
+}
+
+void
+test_synchronize (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_synchronize (stream, NULL, &error), error);
+}
+
+GpuProgram *
+test_program (TestFixture *fixture, const char *source)
+{
+  g_autoptr (GError) error = NULL;
+  GpuProgram *program = gpu_program_new_from_source (fixture->context, source, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_PROGRAM (program));
+  return program;
+}
+
+GpuKernel *
+test_kernel (TestFixture *fixture, const char *source, const char *name)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = test_program (fixture, source);
+  GpuKernel *kernel = gpu_program_get_kernel (program, name, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_KERNEL (kernel));
+  return kernel;
+}
+
+/* --- data -------------------------------------------------------------------- */
+
+GBytes *
+test_random_bytes (gsize size)
+{
+  guint32 *words = g_malloc (size + 4);
+
+  for (gsize i = 0; i * 4 < size; i++)
+    words[i] = (guint32) g_test_rand_int ();
+  return g_bytes_new_take (words, size);
+}
+
+GBytes *
+test_value_bytes (gsize size, guint8 value)
+{
+  guint8 *data = g_malloc (size);
+
+  memset (data, value, size);
+  return g_bytes_new_take (data, size);
+}
+
+GBytes *
+test_content (GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  GBytes *bytes = gpu_buffer_read_bytes (buffer, NULL, 0, gpu_memory_get_size (GPU_MEMORY (buffer)),
+                                         NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (bytes);
+  return bytes;
+}
+
+/* --- waiting ------------------------------------------------------------------ */
+
+static gboolean
+expire (gpointer user_data)
+{
+  gboolean *expired = user_data;
+
+  *expired = TRUE;
+  return G_SOURCE_CONTINUE;
+}
+
+void
+test_wait_until (gboolean *done)
+{
+  GMainContext *context = g_main_context_ref_thread_default ();
+  GSource *timeout = g_timeout_source_new_seconds (TEST_DEADLINE);
+  gboolean expired = FALSE;
+
+  g_source_set_callback (timeout, expire, &expired, NULL);
+  g_source_attach (timeout, context);
+  while (!*done && !expired)
+    g_main_context_iteration (context, TRUE);
+  g_source_destroy (timeout);
+  g_source_unref (timeout);
+  g_main_context_unref (context);
+  g_assert_true (*done);
+}
+
+void
+test_take_result (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  GAsyncResult **place = user_data;
+
+  g_assert_null (*place);
+  *place = g_object_ref (result);
+}
+
+GAsyncResult *
+test_await (GAsyncResult **result)
+{
+  g_autoptr (GMainContext) context = g_main_context_ref_thread_default ();
+  g_autoptr (GSource) timeout = g_timeout_source_new_seconds (TEST_DEADLINE);
+  gboolean expired = FALSE;
+
+  g_source_set_callback (timeout, expire, &expired, NULL);
+  g_source_attach (timeout, context);
+  while (*result == NULL && !expired)
+    g_main_context_iteration (context, TRUE);
+  g_source_destroy (timeout);
+  g_assert_nonnull (*result);
+  return *result;
+}
+
+/* --- checking ----------------------------------------------------------------- */
+
+void
+test_assert_error_at (const char *location, GError **error, GQuark domain, int code, ...)
+{
+  const char *word;
+  va_list words;
+
+  if (*error == NULL)
+    g_error ("%s: no error where there must be one", location);
+  if (!g_error_matches (*error, domain, code))
+    g_error ("%s: expected %s %d, got %s %d: %s", location, g_quark_to_string (domain), code,
+             g_quark_to_string ((*error)->domain), (*error)->code, (*error)->message);
+
+  va_start (words, code);
+  while ((word = va_arg (words, const char *)) != NULL)
+    if (strstr ((*error)->message, word) == NULL)
+      g_error ("%s: '%s' is not in the text '%s'", location, word, (*error)->message);
+  va_end (words);
+  g_clear_error (error);
+}
+
+void
+test_assert_mem_at (const char *location, gconstpointer got, gconstpointer expected, gsize size)
+{
+  const guint8 *a = got;
+  const guint8 *b = expected;
+
+  if (size == 0 || memcmp (a, b, size) == 0)
+    return;
+  for (gsize i = 0; i < size; i++)
+    if (a[i] != b[i])
+      g_error ("%s: byte %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " is 0x%02x, not 0x%02x",
+               location, i, size, a[i], b[i]);
+}
+
+void
+test_assert_value_at (const char *location, gconstpointer got, guint8 value, gsize size)
+{
+  const guint8 *data = got;
+
+  for (gsize i = 0; i < size; i++)
+    if (data[i] != value)
+      g_error ("%s: byte %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " is 0x%02x, not 0x%02x",
+               location, i, size, data[i], value);
+}
+
+void
+test_assert_bytes_at (const char *location, GBytes *got, GBytes *expected)
+{
+  gsize got_size;
+  gsize expected_size;
+  gconstpointer got_data = g_bytes_get_data (got, &got_size);
+  gconstpointer expected_data = g_bytes_get_data (expected, &expected_size);
+
+  if (got_size != expected_size)
+    g_error ("%s: %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
+             location, got_size, expected_size);
+  test_assert_mem_at (location, got_data, expected_data, got_size);
+}
+
+void
+test_assert_content_at (const char *location, GpuBuffer *buffer, GBytes *expected)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+
+  test_assert_bytes_at (location, content, expected);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the C tests share: devices, data that can be told apart, errors that name their values,
+ * and the check that a test leaves nothing alive. */
+#pragma once
+
+#include <string.h>
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* Each test has a context of its own on one device; stream is the context's default stream. */
+typedef struct
+{
+  GpuDevice  *device;
+  GpuContext *context;
+  GpuStream  *stream;
+} TestFixture;
+
+typedef void (*TestFunc) (TestFixture *fixture);
+
+/* Seconds after which something counts as hung. */
+#define TEST_DEADLINE 30
+
+/* GPUMEM_TEST chooses the devices: ids, back ends, or parts of names, between commas or
+ * semicolons ("opencl:pocl;host"); all usable ones without it. */
+void          test_init           (int           *argc,
+                                   char        ***argv);
+/* (transfer none): the chosen devices. */
+GPtrArray    *test_devices        (void);
+/* Adds /PROGRAM/DEVICE/NAME for every chosen device. */
+void          test_add            (const char    *name,
+                                   TestFunc       func);
+/* Adds /PROGRAM/NAME, which runs without a device. */
+void          test_add_plain      (const char    *name,
+                                   void         (*func) (void));
+int           test_run            (void);
+
+/* Lets go of the fixture's context, which no longer serves then. */
+void          test_drop_context   (TestFixture   *fixture);
+
+/* Skips the test, with a reason, unless the device can. */
+gboolean      test_has            (TestFixture   *fixture,
+                                   GpuCapabilities capability);
+gboolean      test_is_opencl      (TestFixture   *fixture);
+
+GpuBuffer    *test_buffer         (TestFixture   *fixture,
+                                   gsize          size);
+GpuBuffer    *test_buffer_filled  (TestFixture   *fixture,
+                                   gsize          size,
+                                   guint8         value);
+GpuBuffer    *test_buffer_from    (TestFixture   *fixture,
+                                   GBytes        *bytes);
+GpuStream    *test_stream         (TestFixture   *fixture,
+                                   GpuStreamFlags flags);
+GpuEvent     *test_record         (GpuStream     *stream);
+/* Holds the stream until the event, which is the caller's, is completed. */
+GpuEvent     *test_gate           (TestFixture   *fixture,
+                                   GpuStream     *stream);
+void          test_open           (GpuEvent      *gate);
+void          test_synchronize    (GpuStream     *stream);
+GpuProgram   *test_program        (TestFixture   *fixture,
+                                   const char    *source);
+GpuKernel    *test_kernel         (TestFixture   *fixture,
+                                   const char    *source,
+                                   const char    *name);
+
+GBytes       *test_random_bytes   (gsize          size);
+GBytes       *test_value_bytes    (gsize          size,
+                                   guint8         value);
+/* The content of a whole buffer, read on a stream of its own. */
+GBytes       *test_content        (GpuBuffer     *buffer);
+
+/* Waits until *@done, serving the thread's GMainContext; fails after TEST_DEADLINE. */
+void          test_wait_until     (gboolean      *done);
+/* A GAsyncReadyCallback for a GAsyncResult **, and the wait for it. */
+void          test_take_result    (GObject       *source,
+                                   GAsyncResult  *result,
+                                   gpointer       user_data);
+GAsyncResult *test_await          (GAsyncResult **result);
+/* Fails unless the library's objects are all gone soon. */
+void          test_check_no_objects (void);
+
+#define test_assert_ok(expression, error) \
+  G_STMT_START { \
+    gboolean test_ok_ = (expression) ? TRUE : FALSE; \
+    g_assert_no_error (error); \
+    g_assert_true (test_ok_); \
+  } G_STMT_END
+
+/* Clears the error after checking its code and that its text has every one of the words. */
+#define test_assert_gpu_error(error, code, ...) \
+  test_assert_error_at (G_STRLOC, &(error), GPU_ERROR, code, __VA_ARGS__ __VA_OPT__ (,) NULL)
+#define test_assert_any_error(error, domain, code, ...) \
+  test_assert_error_at (G_STRLOC, &(error), domain, code, __VA_ARGS__ __VA_OPT__ (,) NULL)
+void          test_assert_error_at (const char   *location,
+                                    GError      **error,
+                                    GQuark        domain,
+                                    int           code,
+                                    ...) G_GNUC_NULL_TERMINATED;
+
+/* Tells the first byte that differs. */
+#define test_assert_mem(got, expected, size) \
+  test_assert_mem_at (G_STRLOC, got, expected, size)
+void          test_assert_mem_at   (const char   *location,
+                                    gconstpointer got,
+                                    gconstpointer expected,
+                                    gsize         size);
+#define test_assert_value(got, value, size) \
+  test_assert_value_at (G_STRLOC, got, value, size)
+void          test_assert_value_at (const char   *location,
+                                    gconstpointer got,
+                                    guint8        value,
+                                    gsize         size);
+#define test_assert_bytes(got, expected) \
+  test_assert_bytes_at (G_STRLOC, got, expected)
+void          test_assert_bytes_at (const char   *location,
+                                    GBytes       *got,
+                                    GBytes       *expected);
+#define test_assert_content(buffer, expected) \
+  test_assert_content_at (G_STRLOC, buffer, expected)
+void          test_assert_content_at (const char *location,
+                                      GpuBuffer  *buffer,
+                                      GBytes     *expected);
+
+G_END_DECLS

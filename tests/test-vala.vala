@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The Vala binding, over every device that GPUMEM_TEST chooses.
+
+const string SOURCE = """
+__kernel void
+scale (__global float *numbers, float factor)
+{
+  numbers[get_global_id (0)] *= factor;
+}
+
+__kernel void
+reverse (__global uint *numbers, __local uint *shared)
+{
+  size_t i = get_local_id (0);
+
+  shared[i] = numbers[get_global_id (0)];
+  barrier (CLK_LOCAL_MEM_FENCE);
+  numbers[get_global_id (0)] = shared[get_local_size (0) - 1 - i];
+}
+""";
+
+uint8[] ramp (int n) {
+    var data = new uint8[n];
+    for (int i = 0; i < n; i++)
+        data[i] = (uint8) (i * 7);
+    return data;
+}
+
+void check_bytes (Bytes got, uint8[] expected) {
+    assert (got.compare (new Bytes (expected)) == 0);
+}
+
+void with_buffers (Gpu.Context context) throws Error {
+    var data = ramp (1000);
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1000);
+    assert (buffer.get_size () == 1000);
+    assert (buffer.get_context () == context);
+
+    buffer.write (data);
+    check_bytes (buffer.read (), data);
+    check_bytes (buffer.read (900), data[900:1000]);
+    buffer.write (data[0:10], 500);
+    check_bytes (buffer.read_bytes (null, 499, 12), { data[499], data[0], data[1], data[2],
+                 data[3], data[4], data[5], data[6], data[7], data[8], data[9], data[510] });
+
+    buffer.fill_all ({ 1, 2 });
+    assert (buffer.read ()[998] == 1 && buffer.read ()[999] == 2);
+    buffer.fill (null, 10, 2, { 5 });
+    check_bytes (buffer.read_bytes (null, 9, 4), { 2, 5, 5, 1 });
+
+    var copy = new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE, new Bytes (data));
+    copy.copy_from (new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE,
+                                               new Bytes ({ 9, 8, 7 })), 4);
+    check_bytes (copy.read_bytes (null, 3, 5), { data[3], 9, 8, 7, data[7] });
+    assert (!copy.equal (buffer) && copy.equal (copy));
+}
+
+void with_mappings (Gpu.Context context) throws Error {
+    var buffer = new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE, new Bytes (ramp (64)));
+    var mapping = buffer.map_all (Gpu.MapFlags.READ | Gpu.MapFlags.WRITE);
+    unowned var data = (uint8[]) mapping.get_data ();
+    data.length = (int) mapping.get_size ();
+    assert (data.length == 64);
+    for (int i = 0; i < 64; i++)
+        assert (data[i] == (uint8) (i * 7));
+    data[5] = 200;
+    mapping.unmap ();
+    assert (!mapping.is_mapped ());
+    check_bytes (buffer.read_bytes (null, 4, 3), { 28, 200, 42 });
+}
+
+void with_kernels (Gpu.Context context) throws Error {
+    var program = new Gpu.Program.from_source (context, SOURCE);
+    var stream = context.get_default_stream ();
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 64 * sizeof (float));
+    stream.fill (buffer, 0, 64 * sizeof (float), { 0, 0, 128, 63 });     // 1.0f, lowest byte first
+    stream.launch (program.get_kernel ("scale"), { 64, 1, 1 }, null, buffer, 2.5);
+    stream.launch (program.get_kernel ("scale"), { 32, 1, 1 }, { 16, 1, 1 }, buffer, 2.0);
+
+    var arguments = new Gpu.Arguments ();
+    arguments.add_memory (buffer);
+    arguments.add_int (3);
+    stream.launch_arguments (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
+
+    var bytes = buffer.read ();
+    unowned var numbers = (float[]) bytes.get_data ();
+    numbers.length = 64;
+    for (int i = 0; i < 64; i++)
+        assert (numbers[i] == (i < 32 ? 15 : 7.5f));
+
+    var words = new uint32[64];
+    for (int i = 0; i < 64; i++)
+        words[i] = i;
+    unowned var raw = (uint8[]) words;
+    raw.length = 256;
+    buffer.write (raw);
+    arguments.clear ();
+    arguments.add_memory (buffer);
+    arguments.add_local (64);
+    stream.launch_arguments (program.get_kernel ("reverse"), { 64, 1, 1 }, { 16, 1, 1 }, arguments);
+    bytes = buffer.read ();
+    unowned var reversed = (uint32[]) bytes.get_data ();
+    reversed.length = 64;
+    for (int i = 0; i < 64; i++)
+        assert (reversed[i] == i / 16 * 16 + 15 - i % 16);
+}
+
+void with_regions (Gpu.Context context) throws Error {
+    var stream = new Gpu.Stream (context);
+    var source = new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE, new Bytes (ramp (64)));
+    var target = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 64);
+    Gpu.Layout from = { 1, 5, 0, 8, 0 };
+    Gpu.Layout to = { 4, 1, 0, 16, 0 };
+    target.fill_all ({ 255 });
+    stream.copy_region (target, to, source, from, { 3, 2, 1 });
+    stream.synchronize ();
+    check_bytes (target.read_bytes (null, 19, 5), { 255, (uint8) (41 * 7), (uint8) (42 * 7),
+                 (uint8) (43 * 7), 255 });
+    check_bytes (target.read_bytes (null, 36, 3), { (uint8) (49 * 7), (uint8) (50 * 7),
+                 (uint8) (51 * 7) });
+}
+
+void with_errors (Gpu.Context context) throws Error {
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 100);
+    int n_errors = 0;
+    try {
+        buffer.read_bytes (null, 50, 51);
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+        assert ("100" in e.message);
+        n_errors++;
+    }
+    try {
+        new Gpu.Program.from_source (context, "__kernel void f (__global int *x) { x[0] = no (); }");
+    } catch (Gpu.Error.BUILD_FAILED e) {
+        n_errors++;
+    }
+    buffer.release ();
+    try {
+        buffer.read_bytes (null, 0, 1);
+    } catch (Gpu.Error e) {
+        assert (e is Gpu.Error.RELEASED);
+        n_errors++;
+    }
+    try {
+        Gpu.Device.find ("nothing-like-it");
+    } catch (Gpu.Error.NO_DEVICE e) {
+        n_errors++;
+    }
+    assert (n_errors == 4);
+}
+
+async void do_async (Gpu.Context context) throws Error {
+    var data = ramp (1 << 16);
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
+    yield buffer.write_async (new Bytes (data), null);
+    yield buffer.fill_async (null, 0, 16, { 3 });
+    var bytes = yield buffer.read_bytes_async (null, 0, 1 << 16);
+    assert (bytes[0] == 3 && bytes[15] == 3);
+    check_bytes (bytes[16:1 << 16], data[16:1 << 16]);
+
+    var stream = new Gpu.Stream (context);
+    var gate = new Gpu.Event.user (context);
+    stream.wait_event (gate);
+    stream.fill (buffer, 0, 1 << 16, { 4 });
+    var event = stream.record ();
+    assert (event.query () == Gpu.EventStatus.PENDING);
+    int n_completed = 0;
+    event.completed.connect (() => n_completed++);
+    event.watch ();
+    Idle.add (() => {
+        try {
+            gate.complete ();
+        } catch (Error e) {
+            error ("%s", e.message);
+        }
+        return Source.REMOVE;
+    });
+    yield event.wait_async ();
+    assert (event.query () == Gpu.EventStatus.COMPLETE);
+    yield stream.synchronize_async ();
+    while (n_completed == 0) {
+        Timeout.add (1, do_async.callback);
+        yield;
+    }
+    assert (n_completed == 1);
+
+    var mapping = yield buffer.map_async (null, Gpu.MapFlags.READ, 0, 1 << 16);
+    unowned var mapped = (uint8[]) mapping.get_data ();
+    assert (mapped[0] == 4 && mapped[65535] == 4);
+
+    var cancellable = new Cancellable ();
+    cancellable.cancel ();
+    try {
+        yield event.wait_async (cancellable);
+        assert_not_reached ();
+    } catch (IOError.CANCELLED e) {
+    }
+}
+
+void with_async (Gpu.Context context) throws Error {
+    var loop = new MainLoop ();
+    Error? failure = null;
+    do_async.begin (context, (source, result) => {
+        try {
+            do_async.end (result);
+        } catch (Error e) {
+            failure = e;
+        }
+        loop.quit ();
+    });
+    loop.run ();
+    if (failure != null)
+        throw failure;
+}
+
+[CCode (has_target = false)]
+delegate void TestFunc (Gpu.Context context) throws Error;
+
+// As in test-util.c: an id, a back end, a part of the platform, or one of the name
+bool matches (Gpu.Device device, string word) {
+    if (word == device.get_id () || word == device.get_backend ())
+        return true;
+    if (word.has_prefix (device.get_backend () + ":")) {
+        try {
+            if (Gpu.Device.find (word).equal (device))
+                return true;
+        } catch (Error e) {
+        }
+        unowned var platform = device.get_platform ();
+        var part = word.substring (device.get_backend ().length + 1);
+        return platform != null && part.down () in platform.down ();
+    }
+    return word.down () in device.get_name ().down ();
+}
+
+bool is_chosen (Gpu.Device device) {
+    unowned var choice = Environment.get_variable ("GPUMEM_TEST");
+    if (choice == null || choice == "") {
+        try {
+            return device.check ();
+        } catch (Error e) {
+            return false;
+        }
+    }
+    foreach (var word in choice.replace (";", ",").split (",")) {
+        if (word.strip () != "" && matches (device, word.strip ()))
+            return true;
+    }
+    return false;
+}
+
+void run_test (Gpu.Device device, TestFunc func) {
+    try {
+        func (new Gpu.Context (device));
+    } catch (Error e) {
+        error ("%s", e.message);
+    }
+
+    var deadline = get_monotonic_time () + 30 * TimeSpan.SECOND;
+    while (Gpu.debug_list_live_objects ().n_children () > 0) {
+        while (MainContext.default ().iteration (false)) {
+        }
+        if (get_monotonic_time () > deadline)
+            error ("still alive: %s", Gpu.debug_list_live_objects ().print (false));
+        Thread.usleep (500);
+    }
+}
+
+void add_test (Gpu.Device device, string name, TestFunc func) {
+    Test.add_data_func (@"/vala/$(device.get_id ())/$name", () => run_test (device, func));
+}
+
+int main (string[] args) {
+    Test.init (ref args);
+    int n_devices = 0;
+    foreach (var device in Gpu.Device.list ()) {
+        if (!is_chosen (device))
+            continue;
+        n_devices++;
+        add_test (device, "buffers", with_buffers);
+        add_test (device, "mappings", with_mappings);
+        add_test (device, "kernels", with_kernels);
+        add_test (device, "regions", with_regions);
+        add_test (device, "errors", with_errors);
+        add_test (device, "async", with_async);
+    }
+    if (n_devices == 0)
+        error ("no device to test");
+    return Test.run ();
+}

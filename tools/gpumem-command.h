@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+enum
+{
+  GPUMEM_EXIT_OK          = 0,
+  GPUMEM_EXIT_FAILED      = 1,
+  GPUMEM_EXIT_USAGE       = 2,
+  GPUMEM_EXIT_INTERRUPTED = 130
+};
+
+typedef struct
+{
+  const char *name;
+  const char *parameters;             /* what usage shows behind the options */
+  const char *summary;                /* one line */
+  const char *description;            /* the paragraphs at the end of --help */
+  int       (*run) (char **arguments);  /* name first; the strings may be taken out */
+} GpumemCommand;
+
+extern const GpumemCommand gpumem_devices_command;
+extern const GpumemCommand gpumem_info_command;
+extern const GpumemCommand gpumem_tour_command;
+
+gboolean gpumem_command_parse (const GpumemCommand *command,
+                               const GOptionEntry  *entries,
+                               char               **arguments);
+int      gpumem_command_usage (const GpumemCommand *command,
+                               const char          *format,
+                               ...) G_GNUC_PRINTF (2, 3);
+void     gpumem_complain      (const char          *format,
+                               ...) G_GNUC_PRINTF (1, 2);
+
+G_END_DECLS

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "tools/gpumem-attributes.h"
+#include "tools/gpumem-command.h"
+#include "tools/gpumem-features.h"
+#include "tools/gpumem-format.h"
+#include "tools/gpumem-table.h"
+#ifdef HAVE_TOUR
+#include "tools/gpumem-json.h"
+#endif
+
+static const GpumemColumn columns[] = { { NULL, FALSE, 0 }, { NULL, FALSE, 30 } };
+
+static void
+print_heading (const char *title)
+{
+  g_print ("\n%s%s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), title,
+           gpumem_style_end (GPUMEM_STYLE_TITLE));
+}
+
+static void
+add_line (GpumemTable *table,
+          const char  *name,
+          const char  *value)
+{
+  g_autofree char *indented = g_strconcat ("  ", name, NULL);
+
+  gpumem_table_add (table, GPUMEM_STYLE_PLAIN, (const char *const[]) { indented, value });
+}
+
+static void
+add_size (GpumemTable *table,
+          const char  *name,
+          guint64      size)
+{
+  g_autofree char *value = gpumem_format_size (size);
+
+  add_line (table, name, value);
+}
+
+static void
+print_device (GpuDevice *device)
+{
+  g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
+  g_auto (GStrv) features = gpumem_list_features (device);
+  g_autofree char *feature_text = g_strjoinv (" ", features);
+  g_autoptr (GError) error = NULL;
+  const struct { const char *name, *value; } lines[] = {
+    { "type", gpumem_get_device_type_name (gpu_device_get_device_type (device)) },
+    { "vendor", gpu_device_get_vendor (device) },
+    { "platform", gpu_device_get_platform (device) },
+    { "version", gpu_device_get_version (device) },
+    { "driver", gpu_device_get_driver_version (device) },
+    { "PCI", gpu_device_get_pci_bus_id (device) },
+  };
+
+  g_print ("%s%s: %s%s\n", gpumem_style_begin (GPUMEM_STYLE_TITLE), gpu_device_get_id (device),
+           gpu_device_get_name (device), gpumem_style_end (GPUMEM_STYLE_TITLE));
+  for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
+    if (lines[i].value != NULL)
+      add_line (table, lines[i].name, lines[i].value);
+  add_size (table, "memory", gpu_device_get_memory_size (device));
+  add_size (table, "largest allocation", gpu_device_get_max_allocation (device));
+  add_size (table, "alignment", gpu_device_get_base_alignment (device));
+  add_line (table, "features", feature_text);
+  add_line (table, "usable", gpu_device_check (device, &error) ? "yes" : error->message);
+  gpumem_table_print (table, gpumem_terminal_width ());
+}
+
+/* What print_device() has shown. */
+static gboolean
+is_in_head (const char *key)
+{
+  static const char *const shown[] = {
+    "base-alignment", "capabilities", "device-type", "driver-version", "id", "max-allocation",
+    "memory-size", "name", "pci-bus-id", "platform", "type", "vendor", "version", NULL
+  };
+
+  return g_strv_contains (shown, key);
+}
+
+static int
+compare_strings (gconstpointer a,
+                 gconstpointer b)
+{
+  return strcmp (*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Returns: (transfer full): the same dictionary in the order of its keys */
+static GVariant *
+sort_dictionary (GVariant *dictionary)
+{
+  g_autoptr (GPtrArray) keys = g_ptr_array_new ();
+  GVariantBuilder builder;
+  GVariantIter iter;
+  const char *key;
+
+  g_variant_iter_init (&iter, dictionary);
+  while (g_variant_iter_next (&iter, "{&sv}", &key, NULL))
+    g_ptr_array_add (keys, (gpointer) key);
+  g_ptr_array_sort (keys, compare_strings);
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_VARDICT);
+  for (guint i = 0; i < keys->len; i++)
+    {
+      g_autoptr (GVariant) value = NULL;
+
+      key = g_ptr_array_index (keys, i);
+      value = g_variant_lookup_value (dictionary, key, NULL);
+      g_variant_builder_add (&builder, "{sv}", key, value);
+    }
+  return g_variant_ref_sink (g_variant_builder_end (&builder));
+}
+
+/* @group: the group to print, -1 for all */
+static void
+print_group (GVariant   *attributes,
+             const char *title,
+             int         group)
+{
+  g_autoptr (GpumemTable) table = gpumem_table_new (columns, G_N_ELEMENTS (columns));
+  GVariantIter iter;
+  const char *key;
+  GVariant *value;
+  gboolean any = FALSE;
+
+  g_variant_iter_init (&iter, attributes);
+  while (g_variant_iter_loop (&iter, "{&sv}", &key, &value))
+    {
+      g_autofree char *text = NULL;
+
+      if (group >= 0 && (gpumem_attribute_classify (key) != (guint) group || is_in_head (key)))
+        continue;
+      text = gpumem_attribute_format (key, value);
+      add_line (table, key, text);
+      any = TRUE;
+    }
+  if (!any)
+    return;
+  print_heading (title);
+  gpumem_table_print (table, gpumem_terminal_width ());
+}
+
+static void
+print_text (GpuDevice *device,
+            GVariant  *attributes,
+            GVariant  *character)
+{
+  print_device (device);
+  if (attributes != NULL)
+    for (guint i = 0; i < gpumem_attribute_n_groups (); i++)
+      print_group (attributes, gpumem_attribute_group (i), i);
+  if (character != NULL)
+    print_group (character, "Character", -1);
+}
+
+#ifdef HAVE_TOUR
+static void
+add_dictionary (JsonBuilder *builder,
+                const char  *name,
+                GVariant    *dictionary)
+{
+  if (dictionary == NULL)
+    return;
+  json_builder_set_member_name (builder, name);
+  json_builder_add_value (builder, json_gvariant_serialize (dictionary));
+}
+
+static void
+print_json (GpuDevice *device,
+            GVariant  *attributes,
+            GVariant  *character)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  gpumem_json_add_device (builder, device);
+  add_dictionary (builder, "attributes", attributes);
+  add_dictionary (builder, "character", character);
+  json_builder_end_object (builder);
+  gpumem_json_print (builder);
+}
+#endif
+
+/* What could not be asked for is a warning, and what there is gets printed all the same. */
+static int
+show (GpuDevice *device,
+      gboolean   json)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) character_error = NULL;
+  g_autoptr (GVariant) told = gpu_device_get_attributes (device, &error);
+  g_autoptr (GVariant) derived = gpu_device_characterize (device, &character_error);
+  g_autoptr (GVariant) attributes = told != NULL ? sort_dictionary (told) : NULL;
+  g_autoptr (GVariant) character = derived != NULL ? sort_dictionary (derived) : NULL;
+
+#ifdef HAVE_TOUR
+  if (json)
+    print_json (device, attributes, character);
+  else
+#endif
+    print_text (device, attributes, character);
+  if (error != NULL)
+    gpumem_complain ("%s", error->message);
+  if (character_error != NULL)
+    gpumem_complain ("%s", character_error->message);
+  return error == NULL && character_error == NULL ? GPUMEM_EXIT_OK : GPUMEM_EXIT_FAILED;
+}
+
+static int
+run_info (char **arguments)
+{
+  gboolean json = FALSE;
+  const GOptionEntry entries[] = {
+#ifdef HAVE_TOUR
+    { "json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL },
+#endif
+    { NULL, 0, 0, 0, NULL, NULL, NULL }
+  };
+  g_autoptr (GpuDevice) device = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!gpumem_command_parse (&gpumem_info_command, entries, arguments))
+    return GPUMEM_EXIT_USAGE;
+  if (arguments[1] != NULL && arguments[2] != NULL)
+    return gpumem_command_usage (&gpumem_info_command, "one device, please, and not '%s' as well",
+                                 arguments[2]);
+  device = arguments[1] != NULL ? gpu_device_find (arguments[1], &error)
+                                : gpu_device_get_default (&error);
+  if (device == NULL)
+    {
+      gpumem_complain ("%s", error->message);
+      return GPUMEM_EXIT_FAILED;
+    }
+  return show (device, json);
+}
+
+const GpumemCommand gpumem_info_command = {
+  .name = "info",
+  .parameters = "[DEVICE]",
+  .summary = "show everything known about a device",
+  .description =
+    "DEVICE is an id that 'gpumem devices' lists, such as host or opencl:0:0, or a PCI bus id.\n"
+    "Without it the default device is shown.",
+  .run = run_info
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "tools/gpumem-features.h"
+#include "tools/gpumem-json.h"
+
+/* @value: nullable */
+void
+gpumem_json_add_string (JsonBuilder *builder,
+                        const char  *name,
+                        const char  *value)
+{
+  g_autofree char *valid = value != NULL ? g_utf8_make_valid (value, -1) : NULL;
+
+  json_builder_set_member_name (builder, name);
+  if (valid != NULL)
+    json_builder_add_string_value (builder, valid);
+  else
+    json_builder_add_null_value (builder);
+}
+
+void
+gpumem_json_add_int (JsonBuilder *builder,
+                     const char  *name,
+                     gint64       value)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_add_int_value (builder, value);
+}
+
+void
+gpumem_json_add_double (JsonBuilder *builder,
+                        const char  *name,
+                        double       value)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_add_double_value (builder, value);
+}
+
+void
+gpumem_json_add_boolean (JsonBuilder *builder,
+                         const char  *name,
+                         gboolean     value)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_add_boolean_value (builder, value);
+}
+
+/* What the device says of itself, as members of the object under way. */
+void
+gpumem_json_add_device (JsonBuilder *builder,
+                        GpuDevice   *device)
+{
+  g_auto (GStrv) features = gpumem_list_features (device);
+  g_autoptr (GError) unusable = NULL;
+
+  gpu_device_check (device, &unusable);
+  gpumem_json_add_string (builder, "id", gpu_device_get_id (device));
+  gpumem_json_add_string (builder, "name", gpu_device_get_name (device));
+  gpumem_json_add_string (builder, "backend", gpu_device_get_backend (device));
+  gpumem_json_add_string (builder, "type",
+                          gpumem_get_device_type_name (gpu_device_get_device_type (device)));
+  gpumem_json_add_string (builder, "vendor", gpu_device_get_vendor (device));
+  gpumem_json_add_string (builder, "platform", gpu_device_get_platform (device));
+  gpumem_json_add_string (builder, "version", gpu_device_get_version (device));
+  gpumem_json_add_string (builder, "driver-version", gpu_device_get_driver_version (device));
+  gpumem_json_add_string (builder, "pci-bus-id", gpu_device_get_pci_bus_id (device));
+  gpumem_json_add_int (builder, "memory-size", gpu_device_get_memory_size (device));
+  gpumem_json_add_int (builder, "max-allocation", gpu_device_get_max_allocation (device));
+  gpumem_json_add_int (builder, "base-alignment", gpu_device_get_base_alignment (device));
+  gpumem_json_add_boolean (builder, "usable", unusable == NULL);
+  gpumem_json_add_string (builder, "reason", unusable != NULL ? unusable->message : NULL);
+  json_builder_set_member_name (builder, "capabilities");
+  json_builder_begin_array (builder);
+  for (guint i = 0; features[i] != NULL; i++)
+    json_builder_add_string_value (builder, features[i]);
+  json_builder_end_array (builder);
+}
+
+void
+gpumem_json_print (JsonBuilder *builder)
+{
+  g_autoptr (JsonNode) root = json_builder_get_root (builder);
+  g_autofree char *text = json_to_string (root, TRUE);
+
+  g_print ("%s\n", text);
+}

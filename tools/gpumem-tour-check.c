@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "tools/gpumem-tour-device.h"
+
+/* How many of the 32-bit numbers differ. */
+static guint64
+count_differences (GBytes        *result,
+                   const guint32 *expected)
+{
+  gsize size;
+  const guint32 *numbers = g_bytes_get_data (result, &size);
+  guint64 n = 0;
+
+  for (gsize i = 0; i < size / sizeof (guint32); i++)
+    n += numbers[i] != expected[i];
+  return n;
+}
+
+/* Every bit must be right: a wrong result is no error, but the outcome of the device. */
+gboolean
+gpumem_work_check (GpumemWork  *work,
+                   GError     **error)
+{
+  const GpumemReference *reference = work->tour->reference;
+  const struct
+  {
+    const char    *name;
+    GBytes        *result;
+    const guint32 *expected;
+  } checks[] = {
+    { "blur", work->blurred_result, reference->blurred },
+    { "edges", work->edges_result, reference->edges },
+    { "histogram before", work->before_result, reference->before },
+    { "histogram after", work->after_result, reference->after },
+  };
+  g_autoptr (GString) wrong = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
+    {
+      guint64 n = count_differences (checks[i].result, checks[i].expected);
+
+      if (n > 0)
+        g_string_append_printf (wrong, "%s%s: %" G_GUINT64_FORMAT " of %" G_GSIZE_FORMAT
+                                " values differ", wrong->len > 0 ? "; " : "", checks[i].name, n,
+                                g_bytes_get_size (checks[i].result) / sizeof (guint32));
+    }
+  if (wrong->len == 0)
+    {
+      work->note = g_strdup_printf ("all %u results right to the last bit",
+                                    (guint) G_N_ELEMENTS (checks));
+      return TRUE;
+    }
+  work->note = g_strdup ("results are wrong");
+  work->result->outcome = GPUMEM_OUTCOME_WRONG;
+  work->result->message = g_strdup (wrong->str);
+  return TRUE;
+}
+
+/* OUTPUT/opencl-0-0-blur.png */
+static char *
+picture_path (GpumemWork *work,
+              const char *name)
+{
+  const char *id = gpu_device_get_id (work->result->device);
+  g_autofree char *file = g_strdup_printf ("%s-%s.png", id, name);
+
+  g_strcanon (file, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS ".-_", '-');
+  return g_build_filename (work->tour->output, file, NULL);
+}
+
+static gboolean
+save_one (GpumemWork    *work,
+          const char    *name,
+          GpumemPicture *picture,
+          GError       **error)
+{
+  g_autofree char *path = picture_path (work, name);
+
+  if (g_cancellable_set_error_if_cancelled (work->tour->cancellable, error) ||
+      !gpumem_picture_save (picture, path, error))
+    return FALSE;
+  g_ptr_array_add (work->result->pictures, g_steal_pointer (&path));
+  return TRUE;
+}
+
+/* Wrong results are written too: looking at them tells most. */
+gboolean
+gpumem_work_save (GpumemWork  *work,
+                  GError     **error)
+{
+  const GpumemPicture *input = work->tour->picture;
+  g_autoptr (GpumemPicture) blurred =
+    gpumem_picture_new (input->width, input->height, g_bytes_ref (work->blurred_result));
+  g_autoptr (GpumemPicture) edges =
+    gpumem_picture_new (input->width, input->height, g_bytes_ref (work->edges_result));
+  g_autoptr (GpumemPicture) histogram =
+    gpumem_picture_histogram (g_bytes_get_data (work->before_result, NULL),
+                              g_bytes_get_data (work->after_result, NULL));
+
+  if (!save_one (work, "blur", blurred, error) ||
+      !save_one (work, "edges", edges, error) ||
+      !save_one (work, "histogram", histogram, error))
+    return FALSE;
+  work->note = g_strdup_printf ("%u pictures", work->result->pictures->len);
+  return TRUE;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "tools/gpumem-tour.h"
+
+G_BEGIN_DECLS
+
+/* What is at work on one device. */
+typedef struct
+{
+  GpumemTour    *tour;
+  GpuContext    *context;
+  GpuStream     *first;
+  GpuStream     *second;
+  GpuBuffer     *input;
+  GpuBuffer     *scratch;
+  GpuBuffer     *blurred;
+  GpuBuffer     *edges;
+  GpuBuffer     *weights;
+  GpuBuffer     *before;      /* histograms */
+  GpuBuffer     *after;
+  GpuKernel     *blur_kernel;
+  GpuKernel     *edges_kernel;
+  GpuKernel     *histogram_kernel;
+  GBytes        *blurred_result;
+  GBytes        *edges_result;
+  GBytes        *before_result;
+  GBytes        *after_result;
+  GpumemResult  *result;
+
+  /* Of the step under way */
+  guint64        moved;
+  char          *note;
+} GpumemWork;
+
+gboolean gpumem_work_allocate        (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_upload          (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_build           (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_blur            (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_find_edges      (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_count           (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_map             (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_read_back       (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_check           (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_save            (GpumemWork  *work,
+                                      GError     **error);
+void     gpumem_work_clear           (GpumemWork  *work);
+
+G_END_DECLS

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <locale.h>
+#include <stdlib.h>
+
+#include "tools/gpumem-command.h"
+
+static const GpumemCommand *const commands[] = {
+  &gpumem_devices_command,
+  &gpumem_info_command,
+#ifdef HAVE_TOUR
+  &gpumem_tour_command,
+#endif
+};
+
+static void
+print_usage (void)
+{
+  g_print ("Usage:\n  gpumem COMMAND [OPTION...]\n\n"
+           "Shows the memory of graphics processors and other devices at work.\n\nCommands:\n");
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    {
+      g_autofree char *usage = g_strdup_printf ("%s %s", commands[i]->name,
+                                                commands[i]->parameters);
+
+      g_print ("  %-18s %s\n", usage, commands[i]->summary);
+    }
+  g_print ("\nOptions:\n"
+           "  -h, --help         show this\n"
+           "  --version          show the version\n\n"
+           "'gpumem COMMAND --help' tells more about a command.\n");
+}
+
+static const GpumemCommand *
+find_command (const char *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    if (g_str_equal (commands[i]->name, name))
+      return commands[i];
+  return NULL;
+}
+
+static int
+usage_error (const char *word)
+{
+  if (word == NULL)
+    gpumem_complain ("which command?");
+  else if (word[0] == '-')
+    gpumem_complain ("unknown option '%s'", word);
+  else
+    gpumem_complain ("unknown command '%s'", word);
+  g_printerr ("Commands:");
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    g_printerr (" %s", commands[i]->name);
+  g_printerr ("\nTry 'gpumem --help'.\n");
+  return GPUMEM_EXIT_USAGE;
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_auto (GStrv) copy = NULL;
+  const GpumemCommand *command;
+  const char *word = argc > 1 ? argv[1] : NULL;
+
+  setlocale (LC_CTYPE, "");
+  g_set_prgname ("gpumem");
+  if (g_strcmp0 (word, "--help") == 0 || g_strcmp0 (word, "-h") == 0)
+    {
+      print_usage ();
+      return GPUMEM_EXIT_OK;
+    }
+  if (g_strcmp0 (word, "--version") == 0)
+    {
+      g_print ("gpumem %s\n", PACKAGE_VERSION);
+      return GPUMEM_EXIT_OK;
+    }
+  command = word != NULL ? find_command (word) : NULL;
+  if (command == NULL)
+    return usage_error (word);
+  copy = g_strdupv (argv + 1);
+  return command->run (copy);
+}
