@@ -360,7 +360,8 @@ count_ways (const LocalMemory *local,
           if (j < n_words)
             continue;
           words[n_words++] = word;
-          ways = MAX (ways, ++per_bank[word % local->n_banks]);
+          per_bank[word % local->n_banks]++;
+          ways = MAX (ways, per_bank[word % local->n_banks]);
         }
     }
 

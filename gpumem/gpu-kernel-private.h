@@ -29,7 +29,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuKernelCode, _gpu_kernel_code_unref)
 GpuKernelCode         *_gpu_kernel_get_code      (GpuKernel              *kernel);
 /* (transfer none); NULL likewise. */
 GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
-/* The arguments as declared, or else as the driver describes them. Valid as long as @kernel. */
+/* The arguments as declared, or else as the driver describes them. Valid as long as @kernel;
+ * @n_arguments may be NULL. */
 const GpuArgumentInfo *_gpu_kernel_get_arguments (GpuKernel              *kernel,
                                                   guint                  *n_arguments);
 

@@ -269,7 +269,8 @@ const GpuArgumentInfo *
 _gpu_kernel_get_arguments (GpuKernel *kernel,
                            guint     *n_arguments)
 {
-  *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
+  if (n_arguments != NULL)
+    *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
 
   return g_atomic_pointer_get (&kernel->arguments);
 }

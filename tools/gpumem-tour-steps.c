@@ -83,7 +83,7 @@ gpumem_work_build (GpumemWork  *work,
   program = gpu_program_new_from_source (work->context, g_bytes_get_data (source, NULL), NULL,
                                          error);
   if (program == NULL ||
-      !get_kernel (program, "blur", "pppiiiii", &work->blur_kernel, error) ||
+      !get_kernel (program, "blur", "pppiiii", &work->blur_kernel, error) ||
       !get_kernel (program, "edges", "ppii", &work->edges_kernel, error) ||
       !get_kernel (program, "histogram", "ppii", &work->histogram_kernel, error))
     return FALSE;
@@ -110,10 +110,10 @@ gpumem_work_blur (GpumemWork  *work,
   work->moved = 4 * picture_size (work);
   return gpu_stream_launch (work->first, work->blur_kernel, &grid, NULL, error, work->input,
                             work->scratch, work->weights, GPUMEM_BLUR_RADIUS, width, height,
-                            1, 0) &&
+                            1) &&
          gpu_stream_launch (work->first, work->blur_kernel, &grid, NULL, error, work->scratch,
                             work->blurred, work->weights, GPUMEM_BLUR_RADIUS, width, height,
-                            0, 1) &&
+                            0) &&
          gpu_stream_synchronize (work->first, work->tour->cancellable, error);
 }
 

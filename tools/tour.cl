@@ -18,8 +18,8 @@ luminance (uint pixel)
   return (int) (sum >> 8);
 }
 
-/* One direction of a Gaussian blur: (1, 0) along the rows, (0, 1) along the columns. The weights
- * of the 2 * radius + 1 taps add up to 65536. */
+/* One direction of a Gaussian blur: along the rows, or else along the columns. The weights of the
+ * 2 * radius + 1 taps add up to 65536. */
 __kernel void
 blur (__global const uint *source,
       __global uint       *destination,
@@ -27,11 +27,14 @@ blur (__global const uint *source,
       int                  radius,
       int                  width,
       int                  height,
-      int                  step_x,
-      int                  step_y)
+      int                  along_rows)
 {
   int x = (int) get_global_id (0);
   int y = (int) get_global_id (1);
+  int place = along_rows ? x : y;
+  int limit = along_rows ? width : height;
+  int step = along_rows ? 1 : width;
+  int start = along_rows ? y * width : x;
   uint red = 32768;
   uint green = 32768;
   uint blue = 32768;
@@ -42,9 +45,7 @@ blur (__global const uint *source,
     return;
   for (i = -radius; i <= radius; i++)
     {
-      int from_x = confine (x + i * step_x, width);
-      int from_y = confine (y + i * step_y, height);
-      uint pixel = source[from_y * width + from_x];
+      uint pixel = source[start + confine (place + i, limit) * step];
       uint weight = weights[i + radius];
 
       red += weight * (pixel & 255);

@@ -3,7 +3,7 @@
 // The calls of every day, shortened: what a program may leave out stands last, whatever its place
 // is in C. No stream stands for the default one.
 namespace Gpu {
-	public class Buffer : Gpu.Memory {
+	public sealed class Buffer : Gpu.Memory {
 		// From offset to the end of the buffer
 		[CCode (cname = "_vala_gpu_buffer_read")]
 		public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null, GLib.Cancellable? cancellable = null) throws GLib.Error {
@@ -34,7 +34,7 @@ namespace Gpu {
 		}
 	}
 
-	public class Stream : GLib.Object {
+	public sealed class Stream : GLib.Object {
 		// Arguments are memory, numbers, and sizes of local memory: see the C function
 		[CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
 		public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...) throws GLib.Error;

@@ -15,6 +15,7 @@
 #define PRELUDE_FILE      "gpumem-prelude.h"
 #define SOURCE_FILE       "program.cl"
 #define PREPROCESSED_FILE "program.i"
+#define REWRITTEN_FILE    "rewritten.i"
 #define OBJECT_FILE       "program.so"
 
 /* What every program is compiled with. Contracting a * b + c would make results depend on the
@@ -370,7 +371,7 @@ rewrite (const char  *directory,
   text = g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
   rewritten = _gpu_host_rewrite (text, error);
 
-  return rewritten != NULL && write_file (directory, PREPROCESSED_FILE, rewritten, error);
+  return rewritten != NULL && write_file (directory, REWRITTEN_FILE, rewritten, error);
 }
 
 static gboolean
@@ -381,7 +382,7 @@ compile (const char  *directory,
 {
   static const char *const last[] =
   {
-    "-x", "cpp-output", PREPROCESSED_FILE, "-x", "none", "-o", OBJECT_FILE, "-lm"
+    "-x", "cpp-output", REWRITTEN_FILE, "-x", "none", "-o", OBJECT_FILE, "-lm"
   };
 
   append_copies (options->compile, last, G_N_ELEMENTS (last));

@@ -40,6 +40,11 @@
 
 #include "gpumem/host/gpu-host.h"
 
+/* Stacks begin at different places in their pages: all at the same would share few lines of the
+ * cache. */
+#define N_COLOURS 32
+#define COLOUR_SIZE 128
+
 typedef struct _GpuHostFiber GpuHostFiber;
 
 /* One stack and what runs on it: the fibers of a thread, and the thread itself. */
@@ -199,6 +204,7 @@ fiber_map (GpuHostFiber  *fiber,
 
 static GpuHostFiber *
 fiber_new (GpuHostFiber  *thread,
+           guint          colour,
            gsize          stack_size,
            GError       **error)
 {
@@ -229,7 +235,7 @@ fiber_new (GpuHostFiber  *thread,
   getcontext (&context);
   context.uc_link = NULL;
   context.uc_stack.ss_sp = (guint8 *) fiber->stack + page;
-  context.uc_stack.ss_size = fiber->mapped_size - page;
+  context.uc_stack.ss_size = fiber->mapped_size - page - colour * COLOUR_SIZE;
   makecontext (&context, (void (*) (void)) fiber_main, 2, (guint) address,
                (guint) ((guint64) address >> 32));
   fiber_enter (fiber, &context);
@@ -264,7 +270,8 @@ get_fibers (gsize    n,
 
   while (set->fibers->len < n)
     {
-      GpuHostFiber *fiber = fiber_new (&set->thread, stack_size, error);
+      GpuHostFiber *fiber = fiber_new (&set->thread, set->fibers->len % N_COLOURS, stack_size,
+                                       error);
 
       if (fiber == NULL)
         return NULL;

@@ -46,6 +46,7 @@ typedef struct
   GHashTable *by_name;          /* the same, by name */
   GString    *output;
   gsize       copied;           /* so much of the text has gone to the output */
+  gboolean    is_open;          /* a bracket is never closed */
 } Rewriter;
 
 typedef struct
@@ -211,6 +212,8 @@ skip_brackets (Rewriter *rewriter,
       else if ((kind == ')' || kind == ']' || kind == '}') && --depth == 0)
         return i + 1;
     }
+
+  rewriter->is_open = TRUE;
 
   return i;
 }
@@ -837,6 +840,7 @@ rewriter_init (Rewriter   *rewriter,
   rewriter->by_name = g_hash_table_new (g_str_hash, g_str_equal);
   rewriter->output = g_string_new (NULL);
   rewriter->copied = 0;
+  rewriter->is_open = FALSE;
 }
 
 static void
@@ -864,7 +868,8 @@ _gpu_host_rewrite (const char  *text,
 
   rewrite_text (&rewriter);
 
-  if (append_program (&rewriter, error))
+  /* The compiler tells better where a bracket is missing if nothing follows. */
+  if (rewriter.is_open || append_program (&rewriter, error))
     output = g_strdup (rewriter.output->str);
 
   rewriter_clear (&rewriter);

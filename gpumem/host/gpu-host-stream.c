@@ -105,10 +105,17 @@ _gpu_host_stream_unref (GpuHostStream *stream)
   g_free (stream);
 }
 
+/* Wakes the thread, at most once for each time it goes to sleep. The signal comes after the lock
+ * is free again, so that the thread does not wake just to wait for it. */
 static void
-wake_locked (GpuHostStream *stream)
+unlock_and_wake (GpuHostStream *stream)
 {
-  if (stream->sleeping)
+  gboolean sleeping = stream->sleeping;
+
+  stream->sleeping = FALSE;
+  g_mutex_unlock (&stream->lock);
+
+  if (sleeping)
     g_cond_signal (&stream->cond);
 }
 
@@ -116,8 +123,7 @@ void
 _gpu_host_stream_wake (GpuHostStream *stream)
 {
   g_mutex_lock (&stream->lock);
-  wake_locked (stream);
-  g_mutex_unlock (&stream->lock);
+  unlock_and_wake (stream);
 }
 
 static void
@@ -294,8 +300,7 @@ run_on_pool (gpointer data)
 
   epoch->n_running--;
   stream->n_running--;
-  wake_locked (stream);
-  g_mutex_unlock (&stream->lock);
+  unlock_and_wake (stream);
   end_epochs (stream);
   _gpu_host_stream_unref (stream);
 }
@@ -605,8 +610,7 @@ submit (GpuHostStream     *stream,
     stream->head = operation;
 
   stream->tail = operation;
-  wake_locked (stream);
-  g_mutex_unlock (&stream->lock);
+  unlock_and_wake (stream);
 
   return TRUE;
 }
@@ -669,8 +673,7 @@ host_stream_free (GpuNativeStream *stream)
 
   g_mutex_lock (&self->lock);
   g_atomic_int_set (&self->stopped, TRUE);
-  wake_locked (self);
-  g_mutex_unlock (&self->lock);
+  unlock_and_wake (self);
   _gpu_host_stream_unref (self);
 }
 

@@ -131,8 +131,7 @@ add_entry (GpuOpenclKernel    *kernel,
 {
   const char *function = of_sub_groups ? "clGetKernelSubGroupInfo" : "clGetKernelWorkGroupInfo";
   guint64 value[3] = { 0 };
-  gsize size = *entry->type == '3' ? 3 * sizeof (gsize) :
-               *entry->type == 't' ? sizeof (cl_ulong) : sizeof (gsize);
+  gsize size = *entry->type == '3' ? 3 * sizeof (gsize) : sizeof (guint64);
   cl_int code;
 
   if (device->level < entry->level || device->api < entry->level)

@@ -253,8 +253,10 @@ static gboolean
 stream_wait (GpuNativeStream        *native,
              GpuNativeEvent *const  *events,
              guint                   n_events,
+             GpuNativeEvent        **event,
              GError                **error)
 {
+  cl_event barrier = NULL;
   cl_event on_stack[N_EVENTS_ON_STACK];
   g_autofree cl_event *allocated = NULL;
   cl_event *list = on_stack;
@@ -267,19 +269,23 @@ stream_wait (GpuNativeStream        *native,
   for (guint i = 0; i < n_events; i++)
     list[i] = _gpu_opencl_event_handle (events[i]);
 
-  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, list, NULL);
+  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, list,
+                                       event != NULL ? &barrier : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", NULL, NULL, error,
+  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
                                "waiting for %u events", n_events);
 }
 
 static gboolean
 stream_barrier (GpuNativeStream  *native,
+                GpuNativeEvent  **event,
                 GError          **error)
 {
-  cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, NULL);
+  cl_event barrier = NULL;
+  cl_int code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL,
+                                              event != NULL ? &barrier : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", NULL, NULL, error,
+  return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
                                "waiting for all work before it");
 }
 
@@ -293,6 +299,16 @@ stream_flush (GpuNativeStream  *native,
                                (gpointer) _gpu_opencl_stream_handle (native));
 }
 
+static gboolean
+stream_finish (GpuNativeStream  *native,
+               GError          **error)
+{
+  cl_int code = clFinish (_gpu_opencl_stream_handle (native));
+
+  return _gpu_opencl_enqueued (code, "clFinish", NULL, NULL, error, "queue %p",
+                               (gpointer) _gpu_opencl_stream_handle (native));
+}
+
 const GpuStreamOps _gpu_opencl_stream_ops =
 {
   .create     = stream_create,
@@ -302,5 +318,6 @@ const GpuStreamOps _gpu_opencl_stream_ops =
   .record     = stream_record,
   .wait       = stream_wait,
   .barrier    = stream_barrier,
-  .flush      = stream_flush
+  .flush      = stream_flush,
+  .finish     = stream_finish
 };

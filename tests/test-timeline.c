@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The timeline from the inside: what counting costs, when fences are made, when what is kept goes.
+ * The driver's calls are counted by the OpenCL layer, in a process of its own. */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-stream-private.h"
+#include "gpumem/gpu-timeline-private.h"
+#include "gpumem/gpu-user-event-private.h"
+#include "opencl-layer/gpumem-layer.h"
+#include "test-util.h"
+
+#define N_WORK 1000
+#define SIZE 256
+
+static GpuTimeline *
+timeline_of (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "test", &error);
+
+  g_assert_no_error (error);
+  return timeline;
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer)
+{
+  static const guint8 value = 1;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+}
+
+static guint
+n_fences (GpuTimeline *timeline)
+{
+  guint n;
+
+  _gpu_timeline_lock (timeline);
+  n = g_queue_get_length (&timeline->fences);
+  _gpu_timeline_unlock (timeline);
+  return n;
+}
+
+static guint
+n_kept (GpuTimeline *timeline)
+{
+  guint n;
+
+  _gpu_timeline_lock (timeline);
+  n = timeline->kept->len - timeline->kept_first;
+  _gpu_timeline_unlock (timeline);
+  return n;
+}
+
+/* --- counting ----------------------------------------------------------------------- */
+
+static void
+timeline_counts (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  GpuTimeline *timeline = timeline_of (stream);
+
+  for (guint i = 1; i <= N_WORK; i++)
+    {
+      g_autoptr (GpuEvent) event = NULL;
+
+      fill (stream, buffer);
+      g_assert_cmpuint (_gpu_timeline_get_submitted (timeline), ==, i);
+      event = test_record (stream);
+      g_assert_cmpuint (_gpu_timeline_get_submitted (timeline), ==, i);
+    }
+  g_assert_cmpuint (n_fences (timeline), ==, 0);
+  g_assert_false (_gpu_timeline_is_complete (timeline, N_WORK));
+  test_synchronize (stream);
+  g_assert_true (_gpu_timeline_is_complete (timeline, N_WORK));
+  g_assert_cmpuint (n_fences (timeline), ==, 0);
+  g_assert_cmpuint (n_kept (timeline), ==, 0);
+}
+
+static void
+timeline_points (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  GpuPoint point = { NULL, 0 };
+
+  g_assert_false (_gpu_point_is_pending (&point));
+  fill (stream, buffer);
+  _gpu_point_set (&point, timeline_of (stream), 1);
+  g_assert_true (_gpu_point_is_pending (&point));
+  test_synchronize (stream);
+  g_assert_false (_gpu_point_is_pending (&point));
+  _gpu_point_set (&point, timeline_of (other), 1);
+  g_assert_true (_gpu_point_is_pending (&point));
+  _gpu_point_clear (&point);
+  g_assert_false (_gpu_point_is_pending (&point));
+}
+
+/* One fence serves everybody who waits for a point at or before it. */
+static void
+timeline_shares_fences (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuFence) first = NULL;
+  g_autoptr (GpuFence) second = NULL;
+  g_autoptr (GpuFence) later = NULL;
+  g_autoptr (GpuFence) reached = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+
+  for (guint i = 0; i < 10; i++)
+    fill (stream, buffer);
+  test_assert_ok (_gpu_timeline_get_fence (timeline, 10, &first, &error), error);
+  test_assert_ok (_gpu_timeline_get_fence (timeline, 5, &second, &error), error);
+  g_assert_nonnull (first);
+  g_assert_true (first == second);
+  fill (stream, buffer);
+  test_assert_ok (_gpu_timeline_get_fence (timeline, 11, &later, &error), error);
+  g_assert_true (later != first);
+  test_synchronize (stream);
+  test_assert_ok (_gpu_timeline_get_fence (timeline, 11, &reached, &error), error);
+  g_assert_null (reached);
+}
+
+/* --- what is kept ---------------------------------------------------------------------- */
+
+static void
+wait_for_kept (GpuTimeline *timeline, guint most)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  while (n_kept (timeline) > most)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_usleep (1000);
+    }
+}
+
+/* A stream that nobody ever waits for lets go of what it has done, by number and by size. */
+static void
+timeline_lets_go (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) large = test_buffer (fixture, 16 << 20);
+  g_autoptr (GBytes) bytes = test_value_bytes (SIZE, 1);
+  g_autoptr (GBytes) many = test_value_bytes (16 << 20, 1);
+  GpuTimeline *timeline = timeline_of (stream);
+
+  for (guint i = 0; i < 10000; i++)
+    test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  wait_for_kept (timeline, 5000);
+
+  for (guint i = 0; i < 8; i++)
+    test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (large), 0, many, &error), error);
+  wait_for_kept (timeline, 16);
+}
+
+static void
+count (gpointer data)
+{
+  g_atomic_int_inc ((int *) data);
+}
+
+static void
+timeline_keeps_bytes (TestFixture *fixture)
+{
+  static const guint8 data[SIZE] = { 3 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  int n_freed = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  bytes = g_bytes_new_with_free_func (data, SIZE, count, &n_freed);
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  g_clear_pointer (&bytes, g_bytes_unref);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 0);
+  g_assert_cmpuint (n_kept (timeline_of (stream)), >=, 1);
+  test_open (gate);
+  test_synchronize (stream);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 1);
+}
+
+/* --- waiters ------------------------------------------------------------------------------ */
+
+typedef struct
+{
+  GMutex lock;
+  GCond  cond;
+  guint  n_good;
+  guint  n_bad;
+} Tally;
+
+static void
+tally (gpointer data, const GError *error)
+{
+  Tally *result = data;
+
+  g_mutex_lock (&result->lock);
+  if (error == NULL)
+    result->n_good++;
+  else
+    result->n_bad++;
+  g_cond_signal (&result->cond);
+  g_mutex_unlock (&result->lock);
+}
+
+static void
+tally_wait (Tally *result, guint n)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  g_mutex_lock (&result->lock);
+  while (result->n_good + result->n_bad < n)
+    g_assert_true (g_cond_wait_until (&result->cond, &result->lock, deadline));
+  g_mutex_unlock (&result->lock);
+}
+
+static void
+timeline_notifies (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  Tally result = { .n_good = 0 };
+
+  g_mutex_init (&result.lock);
+  g_cond_init (&result.cond);
+  for (guint i = 1; i <= 100; i++)
+    {
+      fill (stream, buffer);
+      test_assert_ok (_gpu_timeline_notify (timeline_of (stream), i, tally, &result, &error),
+                      error);
+    }
+  tally_wait (&result, 100);
+  g_assert_cmpuint (result.n_good, ==, 100);
+  g_assert_true (_gpu_timeline_is_complete (timeline_of (stream), 100));
+  test_assert_ok (_gpu_timeline_notify (timeline_of (stream), 50, tally, &result, &error), error);
+  g_assert_cmpuint (result.n_good, ==, 101);
+  g_mutex_clear (&result.lock);
+  g_cond_clear (&result.cond);
+}
+
+static void
+timeline_user_event (TestFixture *fixture)
+{
+  g_autoptr (GError) failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED, "no");
+  g_autoptr (GError) error = NULL;
+  GpuUserEvent *event = _gpu_user_event_new (_gpu_context_get_native (fixture->context));
+  Tally result = { .n_good = 0 };
+
+  g_mutex_init (&result.lock);
+  g_cond_init (&result.cond);
+  for (guint i = 0; i < 3; i++)
+    _gpu_user_event_notify (event, tally, &result);
+  g_assert_cmpuint (result.n_bad, ==, 0);
+  test_assert_ok (_gpu_user_event_set (event, failure, &error), error);
+  g_assert_cmpuint (result.n_bad, ==, 3);
+  _gpu_user_event_notify (event, tally, &result);
+  g_assert_cmpuint (result.n_bad, ==, 4);
+  g_assert_cmpint (_gpu_user_event_query (event, &error), ==, GPU_EVENT_STATUS_FAILED);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "no");
+  _gpu_user_event_unref (event);
+  g_mutex_clear (&result.lock);
+  g_cond_clear (&result.cond);
+}
+
+/* --- what the driver is asked ---------------------------------------------------------------- */
+
+static void
+timeline_driver_calls (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  guint64 before;
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_get_count") == NULL)
+    {
+      g_test_skip ("runs as a part of driver-calls, on OpenCL under the layer");
+      return;
+    }
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer (fixture, SIZE);
+  GPUMEM_LAYER (reset_counts) ();
+  for (guint i = 0; i < N_WORK; i++)
+    fill (stream, buffer);
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueFillBuffer"), ==, N_WORK);
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, N_WORK);
+
+  /* Points that nobody waits on */
+  before = GPUMEM_LAYER (get_count) ("");
+  for (guint i = 0; i < N_WORK; i++)
+    g_object_unref (test_record (stream));
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
+
+  /* One that somebody waits on costs its event */
+  event = test_record (stream);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clEnqueueMarkerWithWaitList"), ==, 1);
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) ("clWaitForEvents"), ==, 1);
+  before = GPUMEM_LAYER (get_count) ("");
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
+}
+
+static void
+timeline_under_layer (TestFixture *fixture)
+{
+  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
+                                             ".libs", "gpumem-opencl-layer.so", NULL);
+  g_autofree char *path = g_strdup_printf ("/timeline/%s/subprocess/driver-calls",
+                                           gpu_device_get_id (fixture->device));
+
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("only calls of OpenCL are counted");
+      return;
+    }
+  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip_printf ("there is no %s", layer);
+      return;
+    }
+  g_setenv ("OPENCL_LAYERS", layer, TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv ("OPENCL_LAYERS");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("counts", timeline_counts);
+  test_add ("points", timeline_points);
+  test_add ("shares-fences", timeline_shares_fences);
+  test_add ("lets-go", timeline_lets_go);
+  test_add ("keeps-bytes", timeline_keeps_bytes);
+  test_add ("notifies", timeline_notifies);
+  test_add ("user-event", timeline_user_event);
+  test_add ("driver-calls", timeline_under_layer);
+  test_add ("subprocess/driver-calls", timeline_driver_calls);
+  return test_run ();
+}
