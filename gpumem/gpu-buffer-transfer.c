@@ -24,12 +24,12 @@ get_timeline (GpuBuffer     *buffer,
 }
 
 static gboolean
-wait_for_fence (GpuTimeline  *timeline,
-                GpuFence     *fence,
-                const char   *function,
-                GError      **error)
+wait_for_operation (GpuTimeline  *timeline,
+                    GpuPending   *pending,
+                    const char   *function,
+                    GError      **error)
 {
-  if (fence == NULL || _gpu_timeline_wait_fence (timeline, fence, error))
+  if (_gpu_pending_wait (pending, timeline, error))
     return TRUE;
 
   g_prefix_error (error, "%s: ", function);
@@ -132,7 +132,7 @@ gpu_buffer_read (GpuBuffer     *buffer,
 {
   const char *function = "gpu_buffer_read";
   g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GpuFence) fence = NULL;
+  GpuPending pending = { NULL, 0 };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
@@ -141,8 +141,8 @@ gpu_buffer_read (GpuBuffer     *buffer,
 
   return timeline != NULL
          && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, NULL,
-                                &fence, error)
-         && wait_for_fence (timeline, fence, function, error);
+                                &pending, error)
+         && wait_for_operation (timeline, &pending, function, error);
 }
 
 /**
@@ -174,7 +174,7 @@ gpu_buffer_write (GpuBuffer      *buffer,
 {
   const char *function = "gpu_buffer_write";
   g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GpuFence) fence = NULL;
+  GpuPending pending = { NULL, 0 };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
@@ -183,8 +183,8 @@ gpu_buffer_write (GpuBuffer      *buffer,
 
   return timeline != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
-                                 NULL, &fence, error)
-         && wait_for_fence (timeline, fence, function, error);
+                                 NULL, &pending, error)
+         && wait_for_operation (timeline, &pending, function, error);
 }
 
 static gboolean
@@ -288,7 +288,7 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
 {
   const char *function = "gpu_buffer_read_bytes";
   g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GpuFence) fence = NULL;
+  GpuPending pending = { NULL, 0 };
   g_autoptr (GBytes) bytes = NULL;
   GpuMemory *memory = GPU_MEMORY (buffer);
   gpointer data;
@@ -305,8 +305,8 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
 
   if (bytes == NULL
       || !_gpu_timeline_read (timeline, function, memory, offset, data, size, bytes,
-                              cancellable == NULL ? &fence : NULL, error)
-      || !wait_for_fence (timeline, fence, function, error)
+                              cancellable == NULL ? &pending : NULL, error)
+      || !wait_for_operation (timeline, &pending, function, error)
       || (cancellable != NULL && !wait_for_all (timeline, function, cancellable, error)))
     return NULL;
 
@@ -406,7 +406,7 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
 {
   const char *function = "gpu_buffer_write_bytes";
   g_autoptr (GpuTimeline) timeline = NULL;
-  g_autoptr (GpuFence) fence = NULL;
+  GpuPending pending = { NULL, 0 };
   gconstpointer data;
   gsize size;
 
@@ -418,8 +418,8 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
 
   return timeline != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
-                                 bytes, cancellable == NULL ? &fence : NULL, error)
-         && wait_for_fence (timeline, fence, function, error)
+                                 bytes, cancellable == NULL ? &pending : NULL, error)
+         && wait_for_operation (timeline, &pending, function, error)
          && (cancellable == NULL || wait_for_all (timeline, function, cancellable, error));
 }
 

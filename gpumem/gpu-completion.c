@@ -10,7 +10,7 @@
 
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-latch-private.h"
-#include "gpumem/gpu-timeline-private.h"
+#include "gpumem/gpu-submission-private.h"
 
 static void job (gpointer data,
                  gpointer user_data);
@@ -122,16 +122,20 @@ job (gpointer data,
 }
 
 gboolean
-_gpu_timeline_wait_fence (GpuTimeline  *timeline,
-                          GpuFence     *fence,
-                          GError      **error)
+_gpu_pending_wait (GpuPending   *pending,
+                   GpuTimeline  *timeline,
+                   GError      **error)
 {
+  g_autoptr (GpuNativeEvent) event = g_steal_pointer (&pending->event);
   g_autoptr (GError) failure = NULL;
 
-  timeline->context->backend->event->wait (fence->event, &failure);
-  _gpu_timeline_retire (timeline, fence->seq, failure);
+  if (event == NULL)
+    return TRUE;
 
-  if (!_gpu_timeline_check (timeline, fence->seq, error))
+  event->backend->event->wait (event, &failure);
+  _gpu_timeline_retire (timeline, pending->covers, failure);
+
+  if (!_gpu_timeline_check (timeline, pending->covers, error))
     return FALSE;
 
   if (failure == NULL)

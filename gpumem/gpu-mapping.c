@@ -344,7 +344,7 @@ _gpu_timeline_map (GpuTimeline  *timeline,
 
   map.range = range_new (timeline, memory->storage, offset, size, map.write);
 
-  if (!_gpu_submit (timeline, &submission, NULL, NULL, error))
+  if (!_gpu_submit (timeline, &submission, NULL, error))
     {
       range_unref (map.range);
       return NULL;

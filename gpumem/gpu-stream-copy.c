@@ -89,7 +89,7 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
                     GpuMemory    *source,
                     gsize         source_offset,
                     gsize         size,
-                    GpuFence    **fence,
+                    GpuPending   *pending,
                     GError      **error)
 {
   GpuAccess accesses[] = { { source, FALSE, source_offset, size },
@@ -111,7 +111,7 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
                       error))
     return FALSE;
 
-  return _gpu_submit (timeline, &submission, NULL, fence, error);
+  return _gpu_submit (timeline, &submission, pending, error);
 }
 
 gboolean
@@ -122,7 +122,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
                      gconstpointer  data,
                      gsize          size,
                      GBytes        *bytes,
-                     GpuFence     **fence,
+                     GpuPending    *pending,
                      GError       **error)
 {
   GpuAccess access = { destination, TRUE, offset, size };
@@ -142,7 +142,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   if (bytes != NULL)
     g_bytes_ref (bytes);
 
-  if (_gpu_submit (timeline, &submission, NULL, fence, error))
+  if (_gpu_submit (timeline, &submission, pending, error))
     return TRUE;
 
   g_clear_pointer (&bytes, g_bytes_unref);
@@ -158,7 +158,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
                     gpointer      data,
                     gsize         size,
                     GBytes       *bytes,
-                    GpuFence    **fence,
+                    GpuPending   *pending,
                     GError      **error)
 {
   GpuAccess access = { source, FALSE, offset, size };
@@ -178,7 +178,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   if (bytes != NULL)
     g_bytes_ref (bytes);
 
-  if (_gpu_submit (timeline, &submission, NULL, fence, error))
+  if (_gpu_submit (timeline, &submission, pending, error))
     return TRUE;
 
   g_clear_pointer (&bytes, g_bytes_unref);
@@ -268,7 +268,7 @@ gpu_stream_migrate (GpuStream        *stream,
   submission.accesses = accesses;
   submission.n_accesses = n_memories;
 
-  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 /**

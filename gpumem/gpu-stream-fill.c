@@ -47,7 +47,7 @@ submit_fill (GpuTimeline  *timeline,
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_fill, .operation = fill };
 
-  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 static gboolean

@@ -135,7 +135,7 @@ launch (GpuTimeline      *timeline,
   submission.n_accesses = collect_accesses (kernel, operation.memories, n, submission.accesses);
   _gpu_kernel_code_ref (code);
 
-  if (_gpu_submit (timeline, &submission, NULL, NULL, error))
+  if (_gpu_submit (timeline, &submission, NULL, error))
     return TRUE;
 
   _gpu_kernel_code_unref (code);

@@ -12,8 +12,8 @@ GpuTimeline *_gpu_stream_get_timeline     (GpuStream    *stream,
 GpuStream   *_gpu_stream_new_for_timeline (GpuContext   *context,
                                            GpuTimeline  *timeline);
 
-/* The verbs behind both the methods of GpuStream and the blocking ones of GpuBuffer: @fence, if
- * not NULL, is set to a fence for the operation, or to NULL if there was nothing to do. */
+/* The verbs behind both the methods of GpuStream and the blocking ones of GpuBuffer: @pending, if
+ * not NULL, is set to what to wait for; it has no event if there was nothing to do. */
 gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            const char   *function,
                                            GpuMemory    *destination,
@@ -21,7 +21,7 @@ gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
                                            GpuMemory    *source,
                                            gsize         source_offset,
                                            gsize         size,
-                                           GpuFence    **fence,
+                                           GpuPending   *pending,
                                            GError      **error);
 /* @bytes, if not NULL, are what @data belongs to, and are kept. */
 gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
@@ -31,7 +31,7 @@ gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
                                            gconstpointer data,
                                            gsize         size,
                                            GBytes       *bytes,
-                                           GpuFence    **fence,
+                                           GpuPending   *pending,
                                            GError      **error);
 gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
                                            const char   *function,
@@ -40,7 +40,7 @@ gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
                                            gpointer      data,
                                            gsize         size,
                                            GBytes       *bytes,
-                                           GpuFence    **fence,
+                                           GpuPending   *pending,
                                            GError      **error);
 gboolean     _gpu_timeline_fill           (GpuTimeline  *timeline,
                                            const char   *function,

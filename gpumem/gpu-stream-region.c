@@ -169,7 +169,7 @@ submit_region (GpuTimeline  *timeline,
       g_bytes_ref (bytes);
     }
 
-  if (_gpu_submit (timeline, &submission, NULL, NULL, error))
+  if (_gpu_submit (timeline, &submission, NULL, error))
     return TRUE;
 
   g_clear_pointer (&bytes, g_bytes_unref);

@@ -687,7 +687,7 @@ wait_user_event (GpuTimeline   *timeline,
       return FALSE;
     }
 
-  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 static gboolean
@@ -707,7 +707,7 @@ wait_point (GpuTimeline     *timeline,
       return FALSE;
     }
 
-  return _gpu_submit (timeline, &submission, NULL, NULL, error);
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 /**

@@ -36,11 +36,21 @@ typedef struct
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;
 
-/* @fence, if not NULL, is set to a fence to wait for this very operation. */
-gboolean _gpu_submit (GpuTimeline          *timeline,
-                      const GpuSubmission  *submission,
-                      guint64              *seq,
-                      GpuFence            **fence,
-                      GError              **error);
+/* What to wait for after an operation: nothing if there is no event. */
+typedef struct
+{
+  GpuNativeEvent *event;
+  guint64         covers;           /* the point that is reached with the event, 0 for none */
+} GpuPending;
+
+/* @pending, if not NULL, is set to what to wait for, with _gpu_pending_wait(). */
+gboolean _gpu_submit       (GpuTimeline          *timeline,
+                            const GpuSubmission  *submission,
+                            GpuPending           *pending,
+                            GError              **error);
+/* Blocks until the operation is over, and lets go of the event. */
+gboolean _gpu_pending_wait (GpuPending           *pending,
+                            GpuTimeline          *timeline,
+                            GError              **error);
 
 G_END_DECLS

@@ -251,7 +251,7 @@ static void
 commit_event_locked (Submitter       *s,
                      guint64          seq,
                      GpuNativeEvent  *event,
-                     GpuFence       **fence)
+                     GpuPending      *pending)
 {
   GpuTimeline *timeline = s->timeline;
 
@@ -262,18 +262,20 @@ commit_event_locked (Submitter       *s,
       timeline->timed_seq = seq;
     }
 
-  if (fence == NULL)
-    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
-  else if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
-    *fence = _gpu_fence_new (0, event);
-  else
-    *fence = _gpu_timeline_add_fence_locked (timeline, seq, event);
+  if (pending == NULL)
+    {
+      _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+      return;
+    }
+
+  pending->event = event;
+  pending->covers = (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 ? 0 : seq;
 }
 
-static guint64
-commit_locked (Submitter       *s,
-               GpuNativeEvent  *event,
-               GpuFence       **fence)
+static void
+commit_locked (Submitter      *s,
+               GpuNativeEvent *event,
+               GpuPending     *pending)
 {
   const GpuSubmission *submission = s->submission;
   GpuTimeline *timeline = s->timeline;
@@ -291,27 +293,23 @@ commit_locked (Submitter       *s,
                                submission->keep_size);
 
   if (event != NULL)
-    commit_event_locked (s, seq, event, fence);
-
-  return seq;
+    commit_event_locked (s, seq, event, pending);
 }
 
 static gboolean
-run_locked (Submitter  *s,
-            guint64    *seq,
-            GpuFence  **fence,
-            GError    **error)
+run_locked (Submitter   *s,
+            GpuPending  *pending,
+            GError     **error)
 {
   const GpuSubmission *submission = s->submission;
   GpuTimeline *timeline = s->timeline;
   GpuNativeEvent *event = NULL;
   gboolean with_event;
-  guint64 number;
 
   if (!order_locked (s, error))
     return FALSE;
 
-  with_event = fence != NULL || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0
+  with_event = pending != NULL || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0
                || _gpu_timeline_may_fail_locked (timeline);
 
   if (submission->run != NULL
@@ -319,10 +317,7 @@ run_locked (Submitter  *s,
                            error))
     return FALSE;
 
-  number = commit_locked (s, event, fence);
-
-  if (seq != NULL)
-    *seq = number;
+  commit_locked (s, event, pending);
 
   return TRUE;
 }
@@ -356,10 +351,9 @@ add_all_waits_locked (Submitter  *s,
 }
 
 static gboolean
-run_with_waits (Submitter  *s,
-                guint64    *seq,
-                GpuFence  **fence,
-                GError    **error)
+run_with_waits (Submitter   *s,
+                GpuPending  *pending,
+                GError     **error)
 {
   GpuUserEvent *user_event = s->submission->user_event;
   gboolean success;
@@ -368,7 +362,7 @@ run_with_waits (Submitter  *s,
     return FALSE;
 
   _gpu_timeline_lock (s->timeline);
-  success = run_locked (s, seq, fence, error);
+  success = run_locked (s, pending, error);
   _gpu_timeline_unlock (s->timeline);
 
   return success;
@@ -376,10 +370,9 @@ run_with_waits (Submitter  *s,
 
 /* With the locks of the roots held. */
 static gboolean
-submit_locked (Submitter  *s,
-               guint64    *seq,
-               GpuFence  **fence,
-               GError    **error)
+submit_locked (Submitter   *s,
+               GpuPending  *pending,
+               GError     **error)
 {
   gboolean may_fail;
   gboolean success;
@@ -397,12 +390,12 @@ submit_locked (Submitter  *s,
       if (s->waits != NULL)
         drop_failed_waits (s);
 
-      success = run_with_waits (s, seq, fence, error);
+      success = run_with_waits (s, pending, error);
       g_mutex_unlock (&s->timeline->context->failure_lock);
     }
   else if (success)
     {
-      success = run_with_waits (s, seq, fence, error);
+      success = run_with_waits (s, pending, error);
     }
 
   if (!success)
@@ -422,8 +415,7 @@ submitter_clear (Submitter *s)
 gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
-             guint64              *seq,
-             GpuFence            **fence,
+             GpuPending           *pending,
              GError              **error)
 {
   GpuStorage *few[MAX_ROOTS];
@@ -439,7 +431,7 @@ _gpu_submit (GpuTimeline          *timeline,
         s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
       lock_roots (&s);
-      submit_locked (&s, seq, fence, &failure);
+      submit_locked (&s, pending, &failure);
       unlock_roots (&s);
       submitter_clear (&s);
     }

@@ -46,6 +46,7 @@ struct _GpuTimeline
   guint64           submitted;      /* atomic; written under lock */
   guint64           completed;      /* atomic; written under lock */
   guint64           n_hazard_waits; /* atomic */
+  gint              failed;         /* atomic; whether anything ever failed */
 
   GMutex            lock;           /* guards what follows */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */
@@ -90,10 +91,6 @@ void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
-/* Takes @event over: it completes together with the submission @seq, the newest. */
-GpuFence       *_gpu_timeline_add_fence_locked (GpuTimeline      *timeline,
-                                               guint64            seq,
-                                               GpuNativeEvent    *event);
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuUserEvent      *event);
@@ -115,9 +112,6 @@ gboolean        _gpu_timeline_get_fence       (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GpuFence         **fence,
                                                GError           **error);
-/* Stands for an operation that says nothing of those before it. */
-GpuFence       *_gpu_fence_new                (guint64            seq,
-                                               GpuNativeEvent    *event);
 GpuFence       *_gpu_fence_ref                (GpuFence          *fence);
 void            _gpu_fence_unref              (GpuFence          *fence);
 
@@ -134,9 +128,6 @@ void            _gpu_timeline_add_waiter_locked (GpuTimeline     *timeline,
 /* Blocks until the point is reached; FALSE if it failed. */
 gboolean        _gpu_timeline_wait            (GpuTimeline       *timeline,
                                                guint64            seq,
-                                               GError           **error);
-gboolean        _gpu_timeline_wait_fence      (GpuTimeline       *timeline,
-                                               GpuFence          *fence,
                                                GError           **error);
 /* The same, giving up at @deadline (monotonic microseconds, -1 for never) or when cancelled. */
 gboolean        _gpu_timeline_wait_until      (GpuTimeline       *timeline,

@@ -67,9 +67,9 @@ user_wait_free (gpointer data)
   g_free (wait);
 }
 
-GpuFence *
-_gpu_fence_new (guint64         seq,
-                GpuNativeEvent *event)
+static GpuFence *
+fence_new (guint64         seq,
+           GpuNativeEvent *event)
 {
   GpuFence *fence = g_new0 (GpuFence, 1);
 
@@ -248,6 +248,9 @@ _gpu_timeline_check (GpuTimeline  *timeline,
 {
   const GError *failure;
 
+  if (G_LIKELY (!g_atomic_int_get (&timeline->failed)))
+    return TRUE;
+
   g_mutex_lock (&timeline->lock);
   failure = find_failure_locked (timeline, seq);
 
@@ -291,18 +294,6 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
   if (timeline->kept->len - timeline->kept_first >= KEPT_MAX
       || timeline->kept_size >= KEPT_SIZE_MAX)
     _gpu_timeline_reap_locked (timeline);
-}
-
-GpuFence *
-_gpu_timeline_add_fence_locked (GpuTimeline    *timeline,
-                                guint64         seq,
-                                GpuNativeEvent *event)
-{
-  GpuFence *fence = _gpu_fence_new (seq, event);
-
-  g_queue_push_tail (&timeline->fences, fence);
-
-  return _gpu_fence_ref (fence);
 }
 
 gboolean
@@ -371,12 +362,10 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
   if (event == NULL)
     return NULL;
 
-  fence = _gpu_timeline_add_fence_locked (timeline, timeline->submitted, event);
+  fence = fence_new (timeline->submitted, event);
+  g_queue_push_tail (&timeline->fences, fence);
 
-  if (!ops->flush (timeline->stream, error))
-    g_clear_pointer (&fence, _gpu_fence_unref);
-
-  return fence;
+  return ops->flush (timeline->stream, error) ? _gpu_fence_ref (fence) : NULL;
 }
 
 gboolean
@@ -519,8 +508,12 @@ retire_locked (GpuTimeline  *timeline,
     return;
 
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
-  retire_kept_locked (timeline, retired);
-  retire_user_waits_locked (timeline, retired, &failure);
+
+  if (timeline->kept->len > 0)
+    retire_kept_locked (timeline, retired);
+
+  if (timeline->user_waits->len > 0)
+    retire_user_waits_locked (timeline, retired, &failure);
 
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
@@ -533,6 +526,7 @@ retire_locked (GpuTimeline  *timeline,
       GpuFailure range = { from, seq, g_steal_pointer (&failure) };
 
       g_array_append_val (timeline->failures, range);
+      g_atomic_int_set (&timeline->failed, TRUE);
     }
 }
 
@@ -546,8 +540,12 @@ retired_finish (GpuRetired  *retired,
     retired->kept[i].release (retired->kept[i].object);
 
   g_free (retired->kept);
-  g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
-  g_queue_clear_full (&retired->user_waits, user_wait_free);
+
+  if (retired->fences.length > 0)
+    g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
+
+  if (retired->user_waits.length > 0)
+    g_queue_clear_full (&retired->user_waits, user_wait_free);
 
   while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
     {

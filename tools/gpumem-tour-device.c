@@ -3,7 +3,9 @@
 
 #include "tools/gpumem-tour-device.h"
 
-#define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)   /* ns: after that a step is not repeated */
+/* Nanoseconds after which a step has run often enough. The first run of a kernel is not enough:
+ * some drivers compile it then. */
+#define ENOUGH (G_GINT64_CONSTANT (400) * 1000 * 1000)
 
 static const struct
 {
@@ -68,7 +70,7 @@ finish (GpumemResult  *result,
 {
   result->outcome = outcome;
   g_free (result->message);
-  result->message = g_strdup (message);
+  result->message = g_strchomp (g_strdup (message));
 }
 
 /* Runs a step as often as its table says; the best time counts. */
@@ -84,7 +86,7 @@ run_step (GpumemWork  *work,
                          steps[index].name);
   g_ptr_array_add (work->result->steps, step);
   step->name = steps[index].name;
-  for (guint i = 0; i < steps[index].n_runs && spent < ENOUGH; i++)
+  for (guint i = 0; i < steps[index].n_runs && (i < 2 || spent < ENOUGH); i++)
     {
       gint64 start = gpumem_tour_clock ();
       gint64 elapsed;
@@ -154,7 +156,12 @@ gpumem_tour_run (GpumemTour *tour,
     {
       work.context = gpu_context_new (device, &error);
       if (work.context == NULL || !run_steps (&work, &error))
-        finish (result, GPUMEM_OUTCOME_FAILED, error->message);
+        {
+          if (g_error_matches (error, G_IO_ERROR, G_IO_ERROR_CANCELLED))
+            finish (result, GPUMEM_OUTCOME_SKIPPED, "interrupted");
+          else
+            finish (result, GPUMEM_OUTCOME_FAILED, error->message);
+        }
       gpumem_work_clear (&work);
       if (work.context != NULL)
         {

@@ -160,8 +160,9 @@ void
 gpumem_report_end (GpumemTour *tour,
                    GPtrArray  *results)
 {
-  guint n_right = 0;
+  guint n[G_N_ELEMENTS (outcomes)] = { 0 };
   guint n_pictures = 0;
+  const char *separator = "\n";
 
   gpumem_progress_clear (tour->progress);
   if (tour->json)
@@ -173,10 +174,15 @@ gpumem_report_end (GpumemTour *tour,
     {
       const GpumemResult *result = g_ptr_array_index (results, i);
 
-      n_right += result->outcome == GPUMEM_OUTCOME_RIGHT;
+      n[result->outcome]++;
       n_pictures += result->pictures->len;
     }
-  g_print ("\n%u of %u device%s right. ", n_right, results->len, results->len == 1 ? "" : "s");
-  g_print ("%u picture%s in %s, next to input.png.\n", n_pictures, n_pictures == 1 ? "" : "s",
+  for (guint i = 0; i < G_N_ELEMENTS (outcomes); i++)
+    if (n[i] > 0 || i == GPUMEM_OUTCOME_RIGHT)
+      {
+        g_print ("%s%u %s", separator, n[i], outcomes[i].name);
+        separator = ", ";
+      }
+  g_print (". %u picture%s in %s, next to input.png.\n", n_pictures, n_pictures == 1 ? "" : "s",
            tour->output);
 }

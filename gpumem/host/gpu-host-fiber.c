@@ -51,7 +51,7 @@ typedef struct _GpuHostFiber GpuHostFiber;
 struct _GpuHostFiber
 {
   GpuHostItem    item;          /* first: what a barrier knows of the fiber it stands in */
-  GpuHostFiber  *thread;        /* where it goes at a barrier and at its end */
+  GpuHostFiber  *next;          /* where it goes at a barrier and at its end; the last: the thread */
   void         (*run) (void **, GpuHostItem *);
   void         **arguments;
   gboolean       over;
@@ -126,12 +126,21 @@ fiber_switch (GpuHostFiber *from,
 #endif
 }
 
+static NO_TSAN void
+fiber_leave (GpuHostFiber *fiber)
+{
+  GpuHostFiber *next = fiber->next;
+
+  while (next->over)
+    next = next->next;
+
+  fiber_switch (fiber, next);
+}
+
 static void
 fiber_barrier (GpuHostItem *item)
 {
-  GpuHostFiber *fiber = (GpuHostFiber *) item;
-
-  fiber_switch (fiber, fiber->thread);
+  fiber_leave ((GpuHostFiber *) item);
 }
 
 /* The foot of a fiber's stack. It comes here once, goes back at once, and is switched to for each
@@ -143,24 +152,22 @@ fiber_main (guint low,
   GpuHostFiber *fiber = (GpuHostFiber *) (guintptr) ((guint64) high << 32 | low);
 
 #ifdef HAVE_ASAN
-  __sanitizer_finish_switch_fiber (NULL, &fiber->thread->stack_bottom,
-                                   &fiber->thread->stack_size);
+  __sanitizer_finish_switch_fiber (NULL, &fiber->next->stack_bottom, &fiber->next->stack_size);
 #endif
 
   for (;;)
     {
-      fiber_switch (fiber, fiber->thread);
+      fiber_leave (fiber);
       fiber->run (fiber->arguments, &fiber->item);
       fiber->over = TRUE;
     }
 }
 
 static NO_TSAN void
-fiber_enter (GpuHostFiber *fiber,
+fiber_enter (GpuHostFiber *thread,
+             GpuHostFiber *fiber,
              ucontext_t   *context)
 {
-  GpuHostFiber *thread = fiber->thread;
-
 #ifdef HAVE_ASAN
   __sanitizer_start_switch_fiber (&thread->fake_stack, fiber->stack_bottom, fiber->stack_size);
 #endif
@@ -219,7 +226,7 @@ fiber_new (GpuHostFiber  *thread,
       return NULL;
     }
 
-  fiber->thread = thread;
+  fiber->next = thread;
 #ifdef HAVE_ASAN
   fiber->stack_bottom = (guint8 *) fiber->stack + page;
   fiber->stack_size = fiber->mapped_size - page;
@@ -238,7 +245,7 @@ fiber_new (GpuHostFiber  *thread,
   context.uc_stack.ss_size = fiber->mapped_size - page - colour * COLOUR_SIZE;
   makecontext (&context, (void (*) (void)) fiber_main, 2, (guint) address,
                (guint) ((guint64) address >> 32));
-  fiber_enter (fiber, &context);
+  fiber_enter (thread, fiber, &context);
 
   return fiber;
 }
@@ -283,23 +290,59 @@ get_fibers (gsize    n,
 }
 
 static void
-fiber_prepare (GpuHostFiber      *fiber,
-               const GpuHostItem *item,
-               gsize              index)
+set_range (GpuHostItem *item,
+           guint        dimension,
+           gsize        begin)
 {
-  gsize width = item->end[0] - item->begin[0];
-  gsize height = item->end[1] - item->begin[1];
-  const gsize place[3] = { index % width, index / width % height, index / width / height };
+  item->begin[dimension] = begin;
+  item->end[dimension] = begin + 1;
+}
 
-  fiber->item = *item;
-  fiber->item.barrier = fiber_barrier;
-  fiber->over = FALSE;
+/* Gives every fiber one work-item of @item, and each the next one to go on to. */
+static void
+fibers_prepare (GpuHostFiberSet    *set,
+                const GpuHostItem  *item,
+                void              (*run) (void **, GpuHostItem *),
+                void              **arguments)
+{
+  GpuHostFiber *last = &set->thread;
+  gpointer *fibers = set->fibers->pdata;
 
-  for (guint i = 0; i < 3; i++)
+  for (gsize z = item->begin[2]; z < item->end[2]; z++)
     {
-      fiber->item.begin[i] = item->begin[i] + place[i];
-      fiber->item.end[i] = fiber->item.begin[i] + 1;
+      for (gsize y = item->begin[1]; y < item->end[1]; y++)
+        {
+          for (gsize x = item->begin[0]; x < item->end[0]; x++)
+            {
+              GpuHostFiber *fiber = *fibers++;
+
+              fiber->item = *item;
+              fiber->item.barrier = fiber_barrier;
+              set_range (&fiber->item, 0, x);
+              set_range (&fiber->item, 1, y);
+              set_range (&fiber->item, 2, z);
+              fiber->run = run;
+              fiber->arguments = arguments;
+              fiber->over = FALSE;
+              last->next = fiber;
+              last = fiber;
+            }
+        }
     }
+
+  last->next = &set->thread;
+}
+
+static gboolean
+are_over (GpuHostFiberSet *set)
+{
+  for (GpuHostFiber *fiber = set->thread.next; fiber != &set->thread; fiber = fiber->next)
+    {
+      if (!fiber->over)
+        return FALSE;
+    }
+
+  return TRUE;
 }
 
 gboolean
@@ -310,7 +353,6 @@ _gpu_host_fibers_run (const GpuHostItem  *item,
                       GError            **error)
 {
   gsize n = 1;
-  gsize n_over = 0;
   GpuHostFiberSet *set;
 
   for (guint i = 0; i < 3; i++)
@@ -321,28 +363,12 @@ _gpu_host_fibers_run (const GpuHostItem  *item,
   if (set == NULL)
     return FALSE;
 
-  for (gsize i = 0; i < n; i++)
-    {
-      GpuHostFiber *fiber = g_ptr_array_index (set->fibers, i);
+  fibers_prepare (set, item, run, arguments);
 
-      fiber->run = run;
-      fiber->arguments = arguments;
-      fiber_prepare (fiber, item, i);
-    }
-
-  while (n_over < n)
-    {
-      for (gsize i = 0; i < n; i++)
-        {
-          GpuHostFiber *fiber = g_ptr_array_index (set->fibers, i);
-
-          if (!fiber->over)
-            {
-              fiber_switch (&set->thread, fiber);
-              n_over += fiber->over;
-            }
-        }
-    }
+  /* A program that is right has all of them at the same barrier, or all over. */
+  do
+    fiber_leave (&set->thread);
+  while (!are_over (set));
 
   return TRUE;
 }

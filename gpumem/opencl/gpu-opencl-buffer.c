@@ -6,14 +6,6 @@
 /* Migrations of more buffers than this are rare: then the list is allocated. */
 #define N_BUFFERS_ON_STACK 16
 
-/* A region as the functions for rectangles take it. */
-typedef struct
-{
-  gsize origin[3];
-  gsize row_pitch;
-  gsize slice_pitch;
-} Rectangle;
-
 /* Takes @mem over. */
 static GpuNativeBuffer *
 new_buffer (cl_mem mem,
@@ -342,101 +334,6 @@ buffer_copy (GpuNativeStream  *stream,
                                destination_offset, destination->size);
 }
 
-/* A single row needs no rectangle. */
-static gboolean
-is_row (const GpuExtent *extent)
-{
-  return extent->height == 1 && extent->depth == 1;
-}
-
-/* A pitch that leads nowhere may be anything here, but drivers check it: a single slice gets
- * pitch 0, and single rows in several slices become the rows of one slice. */
-static void
-get_rectangle (Rectangle           *rectangle,
-               const GpuRegionSide *side,
-               const GpuExtent     *extent,
-               gboolean             with_origin)
-{
-  gsize offset = with_origin ? side->offset : 0;
-
-  *rectangle = (Rectangle) { .row_pitch = side->row_pitch, .slice_pitch = side->slice_pitch };
-  if (extent->height == 1)
-    rectangle->row_pitch = side->slice_pitch;
-  if (extent->height == 1 || extent->depth == 1)
-    rectangle->slice_pitch = 0;
-
-  if (rectangle->slice_pitch > 0)
-    {
-      rectangle->origin[2] = offset / rectangle->slice_pitch;
-      offset %= rectangle->slice_pitch;
-    }
-  rectangle->origin[1] = offset / rectangle->row_pitch;
-  rectangle->origin[0] = offset % rectangle->row_pitch;
-}
-
-static void
-get_region (gsize           *region,
-            const GpuExtent *extent)
-{
-  region[0] = extent->width;
-  region[1] = extent->height == 1 ? extent->depth : extent->height;
-  region[2] = extent->height == 1 ? 1 : extent->depth;
-}
-
-static gboolean
-enqueued_region (cl_int               code,
-                 const char          *function,
-                 cl_event             native,
-                 const GpuRegionSide *destination,
-                 const GpuRegionSide *source,
-                 const GpuExtent     *extent,
-                 GpuNativeEvent     **event,
-                 GError             **error)
-{
-#define SIZE "%" G_GSIZE_FORMAT
-#define SIDE "offset " SIZE ", row pitch " SIZE ", slice pitch " SIZE
-  return _gpu_opencl_enqueued (code, function, native, event, error,
-                               SIZE " x " SIZE " x " SIZE " bytes from " SIDE " to " SIDE,
-                               extent->width, extent->height, extent->depth, source->offset,
-                               source->row_pitch, source->slice_pitch, destination->offset,
-                               destination->row_pitch, destination->slice_pitch);
-#undef SIDE
-#undef SIZE
-}
-
-static gboolean
-buffer_copy_region (GpuNativeStream      *stream,
-                    GpuNativeBuffer      *destination,
-                    const GpuRegionSide  *destination_side,
-                    GpuNativeBuffer      *source,
-                    const GpuRegionSide  *source_side,
-                    const GpuExtent      *extent,
-                    GpuNativeEvent      **event,
-                    GError              **error)
-{
-  Rectangle to;
-  Rectangle from;
-  gsize region[3];
-  cl_event native = NULL;
-  cl_int code;
-
-  if (is_row (extent))
-    return buffer_copy (stream, destination, destination_side->offset, source,
-                        source_side->offset, extent->width, event, error);
-
-  get_rectangle (&to, destination_side, extent, TRUE);
-  get_rectangle (&from, source_side, extent, TRUE);
-  get_region (region, extent);
-  code = clEnqueueCopyBufferRect (_gpu_opencl_stream_handle (stream),
-                                  _gpu_opencl_buffer_handle (source),
-                                  _gpu_opencl_buffer_handle (destination), from.origin, to.origin,
-                                  region, from.row_pitch, from.slice_pitch, to.row_pitch,
-                                  to.slice_pitch, 0, NULL, event != NULL ? &native : NULL);
-
-  return enqueued_region (code, "clEnqueueCopyBufferRect", native, destination_side, source_side,
-                          extent, event, error);
-}
-
 static gboolean
 buffer_write (GpuNativeStream  *stream,
               GpuNativeBuffer  *destination,
@@ -457,40 +354,6 @@ buffer_write (GpuNativeStream  *stream,
 }
 
 static gboolean
-buffer_write_region (GpuNativeStream      *stream,
-                     GpuNativeBuffer      *destination,
-                     const GpuRegionSide  *side,
-                     gconstpointer         data,
-                     const GpuRegionSide  *data_side,
-                     const GpuExtent      *extent,
-                     GpuNativeEvent      **event,
-                     GError              **error)
-{
-  Rectangle to;
-  Rectangle from;
-  gsize region[3];
-  cl_event native = NULL;
-  cl_int code;
-
-  if (is_row (extent))
-    return buffer_write (stream, destination, side->offset,
-                         (const guint8 *) data + data_side->offset, extent->width, event, error);
-
-  get_rectangle (&to, side, extent, TRUE);
-  get_rectangle (&from, data_side, extent, FALSE);
-  get_region (region, extent);
-  code = clEnqueueWriteBufferRect (_gpu_opencl_stream_handle (stream),
-                                   _gpu_opencl_buffer_handle (destination), CL_FALSE, to.origin,
-                                   from.origin, region, to.row_pitch, to.slice_pitch,
-                                   from.row_pitch, from.slice_pitch,
-                                   (const guint8 *) data + data_side->offset, 0, NULL,
-                                   event != NULL ? &native : NULL);
-
-  return enqueued_region (code, "clEnqueueWriteBufferRect", native, side, data_side, extent, event,
-                          error);
-}
-
-static gboolean
 buffer_read (GpuNativeStream  *stream,
              GpuNativeBuffer  *source,
              gsize             offset,
@@ -507,40 +370,6 @@ buffer_read (GpuNativeStream  *stream,
   return _gpu_opencl_enqueued (code, "clEnqueueReadBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes", size, offset, source->size);
-}
-
-static gboolean
-buffer_read_region (GpuNativeStream      *stream,
-                    GpuNativeBuffer      *source,
-                    const GpuRegionSide  *side,
-                    gpointer              data,
-                    const GpuRegionSide  *data_side,
-                    const GpuExtent      *extent,
-                    GpuNativeEvent      **event,
-                    GError              **error)
-{
-  Rectangle from;
-  Rectangle to;
-  gsize region[3];
-  cl_event native = NULL;
-  cl_int code;
-
-  if (is_row (extent))
-    return buffer_read (stream, source, side->offset, (guint8 *) data + data_side->offset,
-                        extent->width, event, error);
-
-  get_rectangle (&from, side, extent, TRUE);
-  get_rectangle (&to, data_side, extent, FALSE);
-  get_region (region, extent);
-  code = clEnqueueReadBufferRect (_gpu_opencl_stream_handle (stream),
-                                  _gpu_opencl_buffer_handle (source), CL_FALSE, from.origin,
-                                  to.origin, region, from.row_pitch, from.slice_pitch,
-                                  to.row_pitch, to.slice_pitch,
-                                  (guint8 *) data + data_side->offset, 0, NULL,
-                                  event != NULL ? &native : NULL);
-
-  return enqueued_region (code, "clEnqueueReadBufferRect", native, data_side, side, extent, event,
-                          error);
 }
 
 static gboolean
@@ -663,11 +492,11 @@ const GpuBufferOps _gpu_opencl_buffer_ops =
   .get_address    = buffer_get_address,
   .get_attributes = buffer_get_attributes,
   .copy           = buffer_copy,
-  .copy_region    = buffer_copy_region,
+  .copy_region    = _gpu_opencl_copy_region,
   .write          = buffer_write,
-  .write_region   = buffer_write_region,
+  .write_region   = _gpu_opencl_write_region,
   .read           = buffer_read,
-  .read_region    = buffer_read_region,
+  .read_region    = _gpu_opencl_read_region,
   .fill           = buffer_fill,
   .migrate        = buffer_migrate,
   .map            = buffer_map,

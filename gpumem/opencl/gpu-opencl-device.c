@@ -313,14 +313,24 @@ read_arithmetic (GpuOpenclDevice *device)
   return capabilities;
 }
 
+/* The device "basic" of PoCL runs what waits for a user event within clSetUserEventStatus(),
+ * under a lock that it then waits for itself. */
+static gboolean
+hangs_on_user_events (GpuOpenclDevice *device)
+{
+  return g_str_equal (device->base.platform, "Portable Computing Language") &&
+         g_str_has_prefix (device->base.name, "basic");
+}
+
 static void
 read_capabilities (GpuOpenclDevice *device)
 {
-  GpuCapabilities capabilities = GPU_CAPABILITIES_BINARY | GPU_CAPABILITIES_USER_EVENTS |
-                                 GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_SUB_BUFFERS |
-                                 GPU_CAPABILITIES_HOST_POINTER;
+  GpuCapabilities capabilities = GPU_CAPABILITIES_BINARY | GPU_CAPABILITIES_MAP |
+                                 GPU_CAPABILITIES_SUB_BUFFERS | GPU_CAPABILITIES_HOST_POINTER;
   cl_bitfield queues = get_bits (device, CL_DEVICE_QUEUE_PROPERTIES);
 
+  if (!hangs_on_user_events (device))
+    capabilities |= GPU_CAPABILITIES_USER_EVENTS;
   if (get_bool (device, CL_DEVICE_COMPILER_AVAILABLE))
     capabilities |= GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO;
   if (takes_il (device))

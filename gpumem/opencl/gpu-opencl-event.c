@@ -47,14 +47,32 @@ _gpu_opencl_enqueued (cl_int           code,
   return FALSE;
 }
 
+static gboolean
+has_user_events (GpuNativeContext *context)
+{
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      if (context->devices[i]->capabilities & GPU_CAPABILITIES_USER_EVENTS)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
 static GpuNativeEvent *
 event_create_user (GpuNativeContext  *context,
                    GError           **error)
 {
-  GpuNativeEvent *event;
+  GpuOpenclEvent *event;
   cl_event handle;
   cl_int code;
 
+  if (!has_user_events (context))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "the driver of %s hangs when a user event is set", context->devices[0]->id);
+      return NULL;
+    }
   if (!_gpu_opencl_check_process (error))
     return NULL;
 
@@ -66,9 +84,10 @@ event_create_user (GpuNativeContext  *context,
       return NULL;
     }
 
-  event = _gpu_opencl_event_new (handle);
-  ((GpuOpenclEvent *) event)->unset = TRUE;
-  return event;
+  event = (GpuOpenclEvent *) _gpu_opencl_event_new (handle);
+  event->is_user = TRUE;
+  event->unset = TRUE;
+  return &event->base;
 }
 
 static gboolean
@@ -99,6 +118,7 @@ event_free (GpuNativeEvent *native)
   if (g_atomic_int_get (&event->unset))
     clSetUserEventStatus (event->event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
   clReleaseEvent (event->event);
+  g_clear_pointer (&event->pieces, g_array_unref);
   g_free (event);
 }
 

@@ -249,6 +249,23 @@ stream_record (GpuNativeStream  *native,
   return event;
 }
 
+/* In a context of several devices there may be one that cannot wait for user events. */
+static gboolean
+check_event (GpuNativeStream  *native,
+             GpuNativeEvent   *event,
+             GError          **error)
+{
+  GpuOpenclDevice *device = ((GpuOpenclStream *) native)->device;
+
+  if (!((GpuOpenclEvent *) event)->is_user ||
+      (device->base.capabilities & GPU_CAPABILITIES_USER_EVENTS))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "the driver of %s hangs when a user event is set", device->base.id);
+  return FALSE;
+}
+
 static gboolean
 stream_wait (GpuNativeStream        *native,
              GpuNativeEvent *const  *events,
@@ -262,14 +279,16 @@ stream_wait (GpuNativeStream        *native,
   cl_event *list = on_stack;
   cl_int code;
 
-  if (n_events == 0)
-    return TRUE;
   if (n_events > N_EVENTS_ON_STACK)
     list = allocated = g_new (cl_event, n_events);
   for (guint i = 0; i < n_events; i++)
-    list[i] = _gpu_opencl_event_handle (events[i]);
+    {
+      if (!check_event (native, events[i], error))
+        return FALSE;
+      list[i] = _gpu_opencl_event_handle (events[i]);
+    }
 
-  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, list,
+  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, n_events > 0 ? list : NULL,
                                        event != NULL ? &barrier : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
@@ -303,7 +322,12 @@ static gboolean
 stream_finish (GpuNativeStream  *native,
                GError          **error)
 {
-  cl_int code = clFinish (_gpu_opencl_stream_handle (native));
+  cl_int code;
+
+  if (!_gpu_opencl_check_process (error))
+    return FALSE;
+
+  code = clFinish (_gpu_opencl_stream_handle (native));
 
   return _gpu_opencl_enqueued (code, "clFinish", NULL, NULL, error, "queue %p",
                                (gpointer) _gpu_opencl_stream_handle (native));

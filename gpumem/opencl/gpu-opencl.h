@@ -43,7 +43,10 @@ typedef struct
 {
   GpuNativeEvent    base;
   cl_event          event;
-  gint              unset;                      /* atomic; a user event that waits for its status */
+  GArray           *pieces;                     /* nullable; events that must outlive this one:
+                                                 * PoCL uses those of failed commands again */
+  gboolean          is_user;
+  gint              unset;                      /* atomic; a user event that has no status yet */
 } GpuOpenclEvent;
 
 typedef struct
@@ -131,6 +134,32 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
+
+/* gpu-opencl-region.c: the ops of GpuBufferOps on regions. */
+gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *destination,
+                                              const GpuRegionSide *destination_side,
+                                              GpuNativeBuffer     *source,
+                                              const GpuRegionSide *source_side,
+                                              const GpuExtent     *extent,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_write_region     (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *destination,
+                                              const GpuRegionSide *side,
+                                              gconstpointer        data,
+                                              const GpuRegionSide *data_side,
+                                              const GpuExtent     *extent,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_read_region      (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *source,
+                                              const GpuRegionSide *side,
+                                              gpointer             data,
+                                              const GpuRegionSide *data_side,
+                                              const GpuExtent     *extent,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
 
 /* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
 GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,

@@ -305,6 +305,9 @@ class Device(Gpu.Device, _Attributes):
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Device) else NotImplemented
 
+    def __ne__(self, other):
+        return not self == other
+
     def __hash__(self):
         return self.hash()
 
@@ -369,6 +372,9 @@ class Memory(Gpu.Memory, _Attributes):
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Memory) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
 
     def __hash__(self):
         return self.hash()
@@ -800,6 +806,9 @@ class Extent(Gpu.Extent):
 
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Extent) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
 
     __hash__ = None
 

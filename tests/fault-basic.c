@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: devices, contexts, buffers of every kind, blocking verbs. */
+#include "config.h"
+
+#include "fault-util.h"
+
+#define SIZE 8192
+
+static GBytes *
+value_bytes (gsize size, guint8 value)
+{
+  guint8 *data = g_malloc (size);
+
+  memset (data, value, size);
+  return g_bytes_new_take (data, size);
+}
+
+static gboolean
+tell (GpuContext *context, GError **error)
+{
+  GpuDevice *device = gpu_context_get_device (context);
+  g_autoptr (GVariant) attributes = gpu_device_get_attributes (device, error);
+  g_autoptr (GVariant) traits = NULL;
+  guint64 free_size;
+  guint64 total_size;
+  GpuMemoryInfoSource source;
+
+  if (attributes == NULL)
+    return FALSE;
+  traits = gpu_device_characterize (device, error);
+  return traits != NULL &&
+         gpu_context_get_memory_info (context, &free_size, &total_size, &source, error);
+}
+
+static gboolean
+read_and_write (GpuContext *context, GError **error)
+{
+  g_autoptr (GBytes) bytes = value_bytes (SIZE, 7);
+  g_autoptr (GpuBuffer) from = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, error);
+  g_autoptr (GpuBuffer) to = NULL;
+  g_autoptr (GBytes) back = NULL;
+  g_autoptr (GVariant) attributes = NULL;
+  const guint8 pattern[3] = { 9, 9, 9 };
+  guint8 data[SIZE];
+
+  if (from == NULL)
+    return FALSE;
+  to = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (to == NULL || !gpu_buffer_copy (to, NULL, 0, from, 0, SIZE, NULL, error))
+    return FALSE;
+  back = gpu_buffer_read_bytes (to, NULL, 0, SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), 7, SIZE, "copy");
+
+  memset (data, 8, SIZE);
+  if (!gpu_buffer_write (to, NULL, 0, data, SIZE, NULL, error) ||
+      !gpu_buffer_fill (to, NULL, 30, 3000, pattern, 3, NULL, error))
+    return FALSE;
+  memset (data, 0, SIZE);
+  if (!gpu_buffer_read (to, NULL, 0, data, SIZE, NULL, error))
+    return FALSE;
+  fault_check (data, 8, 30, "write");
+  fault_check (data + 30, 9, 3000, "fill");
+  fault_check (data + 3030, 8, SIZE - 3030, "write");
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (to), error);
+  return attributes != NULL;
+}
+
+static gboolean
+slice_and_map (GpuContext *context, GError **error)
+{
+  gsize unit = gpu_device_get_base_alignment (gpu_context_get_device (context));
+  g_autoptr (GBytes) bytes = value_bytes (unit * 4, 5);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes,
+                                                            error);
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GpuBuffer) inner = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) back = NULL;
+
+  if (buffer == NULL)
+    return FALSE;
+  slice = gpu_buffer_slice (buffer, unit, unit * 2, error);
+  if (slice == NULL)
+    return FALSE;
+  inner = gpu_buffer_slice (slice, unit, unit, error);
+  if (inner == NULL)
+    return FALSE;
+  mapping = gpu_buffer_map (slice, NULL, GPU_MAP_FLAGS_WRITE, 0, unit, NULL, error);
+  if (mapping == NULL)
+    return FALSE;
+  fault_check (gpu_mapping_get_data (mapping), 5, unit, "map");
+  memset (gpu_mapping_get_data (mapping), 6, unit);
+  if (!gpu_mapping_unmap (mapping, error))
+    return FALSE;
+  gpu_memory_release (GPU_MEMORY (slice));
+  back = gpu_buffer_read_bytes (buffer, NULL, 0, unit * 4, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + unit, 6, unit, "unmap");
+  fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + 2 * unit, 5, unit, "unmap");
+  return TRUE;
+}
+
+static gboolean
+other_kinds (GpuContext *context, GError **error)
+{
+  g_autoptr (GBytes) bytes = value_bytes (SIZE, 5);
+  g_autoptr (GpuBuffer) pitched = gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 100, 8, 4,
+                                                          error);
+  g_autoptr (GpuBuffer) host = NULL;
+  g_autoptr (GpuBuffer) wrapped = NULL;
+  g_autoptr (GpuContext) same = NULL;
+  g_autoptr (GBytes) back = NULL;
+
+  if (pitched == NULL)
+    return FALSE;
+  host = gpu_buffer_new_for_host_bytes (context, GPU_MEMORY_READ_ONLY, bytes, error);
+  if (host == NULL)
+    return FALSE;
+  wrapped = gpu_buffer_new_wrapped (context, gpu_memory_get_native_handle (GPU_MEMORY (host)), 0,
+                                    GPU_WRAP_MODE_BORROW, error);
+  if (wrapped == NULL)
+    return FALSE;
+  g_clear_object (&host);
+  back = gpu_buffer_read_bytes (wrapped, NULL, 0, SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), 5, SIZE, "host bytes");
+  same = gpu_context_new_wrapped (gpu_context_get_device (context),
+                                  gpu_context_get_native_handle (context), GPU_WRAP_MODE_BORROW,
+                                  error);
+  return same != NULL;
+}
+
+static gboolean
+basic (GpuContext *context, GError **error)
+{
+  return tell (context, error) && read_and_write (context, error) &&
+         slice_and_map (context, error) && other_kinds (context, error);
+}
+
+int
+main (void)
+{
+  return fault_run (basic);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: programs from source, cache and binary, kernels, launches. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "fault-util.h"
+
+#define N_ITEMS 64
+
+static const char source[] =
+  "__kernel void set (__global uchar *x, const uchar value, __local uchar *scratch)\n"
+  "{\n"
+  "  size_t l = get_local_id (0);\n"
+  "  scratch[l] = value;\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE);\n"
+  "  x[get_global_id (0)] = scratch[l];\n"
+  "}\n";
+
+static gboolean
+launch (GpuContext *context, GpuProgram *program, guint8 value, GError **error)
+{
+  g_autoptr (GpuKernel) kernel = gpu_program_get_kernel (program, "set", error);
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GVariant) attributes = NULL;
+  g_autoptr (GBytes) back = NULL;
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  const GpuExtent block = { 8, 1, 1 };
+
+  if (kernel == NULL)
+    return FALSE;
+  attributes = gpu_kernel_get_attributes (kernel, error);
+  if (attributes == NULL || !gpu_kernel_declare_arguments (kernel, "pBl", error))
+    return FALSE;
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, N_ITEMS, error);
+  if (buffer == NULL)
+    return FALSE;
+  for (guint i = 0; i < 3; i++)
+    if (!gpu_stream_launch (stream, kernel, &grid, &block, error, buffer, (int) (value + i),
+                            (gsize) 8))
+      return FALSE;
+  g_clear_object (&kernel);
+  back = gpu_buffer_read_bytes (buffer, NULL, 0, N_ITEMS, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), value + 2, N_ITEMS, "launch");
+  return TRUE;
+}
+
+static gboolean
+build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
+{
+  g_autoptr (GpuProgram) program = gpu_program_new_from_source_full (context, source, NULL, flags,
+                                                                     error);
+  g_autoptr (GpuProgram) again = NULL;
+  g_autoptr (GBytes) binary = NULL;
+  g_auto (GStrv) names = NULL;
+
+  if (program == NULL)
+    return FALSE;
+  names = gpu_program_list_kernels (program, error);
+  if (names == NULL || !launch (context, program, 3, error))
+    return FALSE;
+  binary = gpu_program_get_binary (program, error);
+  if (binary == NULL)
+    return FALSE;
+  again = gpu_program_new_from_binary (context, binary, NULL, error);
+  return again != NULL && launch (context, again, 9, error);
+}
+
+static gboolean
+broken (GpuContext *context, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  g_autoptr (GpuProgram) program = gpu_program_new_from_source (context, "no program", NULL,
+                                                                &failure);
+
+  if (program != NULL)
+    g_error ("what is no program was built");
+  return TRUE;
+}
+
+static gboolean
+program (GpuContext *context, GError **error)
+{
+  return build_and_launch (context, GPU_PROGRAM_FLAGS_NO_CACHE, error) &&
+         build_and_launch (context, GPU_PROGRAM_FLAGS_NONE, error) &&
+         build_and_launch (context, GPU_PROGRAM_FLAGS_NONE, error) && broken (context, error);
+}
+
+int
+main (void)
+{
+  g_autofree char *directory = g_dir_make_tmp ("gpumem-fault-XXXXXX", NULL);
+  g_autoptr (GDir) dir = NULL;
+  const char *name;
+  int status;
+
+  g_setenv ("GPUMEM_CACHE_DIR", directory != NULL ? directory : "", TRUE);
+  status = fault_run (program);
+  dir = directory != NULL ? g_dir_open (directory, 0, NULL) : NULL;
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (directory, name, NULL);
+
+      g_unlink (path);
+    }
+  if (directory != NULL)
+    g_rmdir (directory);
+  return status;
+}

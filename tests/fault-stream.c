@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: streams, hazards between them, events, asynchronous calls. */
+#include "config.h"
+
+#include "fault-util.h"
+
+#define SIZE 4096
+#define N_ROUNDS 6
+
+static gboolean
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value, GError **error)
+{
+  return gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, error);
+}
+
+static gboolean
+two_streams (GpuContext *context, GpuStreamFlags flags, GError **error)
+{
+  g_autoptr (GpuStream) fills = gpu_stream_new (context, flags, error);
+  g_autoptr (GpuStream) copies = NULL;
+  g_autoptr (GpuBuffer) shared = NULL;
+  g_autoptr (GpuBuffer) slots = NULL;
+  g_autoptr (GBytes) back = NULL;
+
+  if (fills == NULL)
+    return FALSE;
+  copies = gpu_stream_new (context, flags, error);
+  if (copies == NULL)
+    return FALSE;
+  shared = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (shared == NULL)
+    return FALSE;
+  slots = gpu_buffer_new (context, GPU_MEMORY_NONE, N_ROUNDS * SIZE, error);
+  if (slots == NULL)
+    return FALSE;
+  for (guint i = 0; i < N_ROUNDS; i++)
+    if (!fill (fills, shared, (guint8) (i + 1), error) ||
+        !gpu_stream_copy (copies, GPU_MEMORY (slots), i * SIZE, GPU_MEMORY (shared), 0, SIZE,
+                          error) ||
+        !gpu_stream_barrier (copies, error))
+      return FALSE;
+  back = gpu_buffer_read_bytes (slots, fills, 0, N_ROUNDS * SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  for (guint i = 0; i < N_ROUNDS; i++)
+    fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + i * SIZE, (guint8) (i + 1), SIZE,
+                 "two streams");
+  return gpu_stream_flush (fills, error) && gpu_stream_synchronize (copies, NULL, error) &&
+         gpu_context_synchronize (context, error);
+}
+
+/* Nobody keeps anything but the work itself. */
+static gboolean
+drop (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GBytes) bytes = NULL;
+
+  for (guint i = 0; stream != NULL && i < N_ROUNDS; i++)
+    {
+      g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+      g_autoptr (GpuBuffer) b = NULL;
+      GpuMemory *memory;
+
+      if (a == NULL)
+        return FALSE;
+      b = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+      if (b == NULL)
+        return FALSE;
+      memory = GPU_MEMORY (b);
+      g_clear_pointer (&bytes, g_bytes_unref);
+      if (!fill (stream, a, 1, error) ||
+          !gpu_stream_copy (stream, memory, 0, GPU_MEMORY (a), 0, SIZE, error) ||
+          !gpu_stream_migrate (stream, &memory, 1, GPU_MIGRATE_FLAGS_HOST, error))
+        return FALSE;
+      bytes = gpu_stream_read_bytes (stream, memory, 0, SIZE, error);
+      if (bytes == NULL)
+        return FALSE;
+    }
+  return stream != NULL;
+}
+
+static gboolean
+regions (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) a = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuBuffer) b = NULL;
+  g_autoptr (GBytes) back = NULL;
+  guint8 data[64 * 4];
+  g_autoptr (GBytes) bytes = NULL;
+  const GpuExtent extent = { 64, 4, 1 };
+  const GpuLayout layout = { 0, 2, 0, 100, 0 };
+  const guint8 pattern[3] = { 4, 4, 4 };
+
+  if (a == NULL)
+    return FALSE;
+  b = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (b == NULL)
+    return FALSE;
+  if (stream == NULL)
+    return gpu_context_synchronize (context, error) &&
+           gpu_buffer_read (a, NULL, 0, data, 1, NULL, error);
+  memset (data, 3, sizeof data);
+  bytes = g_bytes_new (data, sizeof data);
+  if (!gpu_stream_write_region (stream, GPU_MEMORY (a), &layout, bytes, NULL, &extent, error) ||
+      !gpu_stream_copy_region (stream, GPU_MEMORY (b), NULL, GPU_MEMORY (a), &layout, &extent,
+                               error) ||
+      !gpu_stream_fill (stream, GPU_MEMORY (b), 3, 48, pattern, 3, error))
+    return FALSE;
+  back = gpu_stream_read_region (stream, GPU_MEMORY (b), NULL, &extent, error);
+  if (back == NULL || !gpu_stream_synchronize (stream, NULL, error))
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), 3, 3, "region");
+  fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + 3, 4, 48, "region");
+  fault_check ((const guint8 *) g_bytes_get_data (back, NULL) + 51, 3, 256 - 51, "region");
+  return TRUE;
+}
+
+static gboolean
+events (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_PROFILING, error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GError) failure = NULL;
+  guint64 time;
+
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (buffer == NULL)
+    return FALSE;
+  for (guint i = 0; i < 2; i++)
+    {
+      g_clear_object (&gate);
+      g_clear_object (&behind);
+      gate = gpu_event_new_user (context, error);
+      if (gate == NULL || !gpu_stream_wait_event (stream, gate, error) ||
+          !fill (stream, buffer, 1, error))
+        return FALSE;
+      behind = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+      if (behind == NULL || !gpu_event_watch (behind, error))
+        return FALSE;
+      if (i == 0 && (!gpu_event_complete (gate, error) || !gpu_event_wait (behind, NULL, error) ||
+                     !gpu_event_get_profiling_time (behind, GPU_PROFILING_POINT_ENDED, &time,
+                                                    error)))
+        return FALSE;
+    }
+  if (!gpu_event_fail (gate, "on purpose", error))
+    return FALSE;
+  if (gpu_event_wait (behind, NULL, &failure))
+    g_error ("work behind a failed event went well");
+  return TRUE;
+}
+
+static void
+take_result (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  *(GAsyncResult **) user_data = g_object_ref (result);
+}
+
+static gboolean
+asynchronous (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GAsyncResult) filled = NULL;
+  g_autoptr (GAsyncResult) read = NULL;
+  g_autoptr (GAsyncResult) mapped = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) back = NULL;
+  gboolean good;
+
+  if (buffer == NULL)
+    return FALSE;
+  gpu_buffer_fill_async (buffer, NULL, 0, SIZE, (const guint8 *) "\6", 1, NULL, take_result,
+                         &filled);
+  gpu_buffer_read_bytes_async (buffer, NULL, 0, SIZE, NULL, take_result, &read);
+  gpu_buffer_map_async (buffer, NULL, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, take_result, &mapped);
+  while (filled == NULL || read == NULL || mapped == NULL)
+    g_main_context_iteration (NULL, TRUE);
+
+  good = gpu_buffer_fill_finish (buffer, filled, error);
+  back = gpu_buffer_read_bytes_finish (buffer, read, good ? error : NULL);
+  mapping = gpu_buffer_map_finish (buffer, mapped, good && back != NULL ? error : NULL);
+  if (good && back != NULL)
+    fault_check (g_bytes_get_data (back, NULL), 6, SIZE, "read");
+  if (good && mapping != NULL)
+    fault_check (gpu_mapping_get_data (mapping), 6, SIZE, "map");
+  return good && back != NULL && mapping != NULL;
+}
+
+static gboolean
+stream (GpuContext *context, GError **error)
+{
+  return two_streams (context, GPU_STREAM_FLAGS_NONE, error) &&
+         two_streams (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, error) && drop (context, error) &&
+         regions (context, error) && events (context, error) && asynchronous (context, error);
+}
+
+int
+main (void)
+{
+  return fault_run (stream);
+}
