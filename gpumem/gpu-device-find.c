@@ -135,21 +135,25 @@ find_by_id (GPtrArray  *devices,
   return choose (matches);
 }
 
+/* By the whole name or else by a part of it: the name of one device may be within another's. */
 static GpuNativeDevice *
 find_by_name (GPtrArray  *devices,
               const char *name)
 {
-  g_autoptr (GPtrArray) matches = g_ptr_array_new ();
+  g_autoptr (GPtrArray) whole = g_ptr_array_new ();
+  g_autoptr (GPtrArray) part = g_ptr_array_new ();
 
   for (guint i = 0; i < devices->len; i++)
     {
       GpuNativeDevice *native = g_ptr_array_index (devices, i);
 
+      if (g_ascii_strcasecmp (native->name, name) == 0)
+        g_ptr_array_add (whole, native);
       if (contains_casefolded (native->name, name))
-        g_ptr_array_add (matches, native);
+        g_ptr_array_add (part, native);
     }
 
-  return choose (matches);
+  return choose (whole->len > 0 ? whole : part);
 }
 
 /* Those on platforms whose name has @platform in it, or whose version has: PoCL has its full name

@@ -9,7 +9,7 @@
 /* So many references, or bytes of host memory, are kept before a job looks whether some of them
  * can go: a stream that nobody ever waits for must not hold everything it has seen. */
 #define KEPT_MAX 4096
-#define KEPT_SIZE_MAX (64 * 1024 * 1024)
+#define KEPT_SIZE_MAX (1024 * 1024)
 
 typedef struct
 {
@@ -474,9 +474,11 @@ retire_kept_locked (GpuTimeline *timeline,
 static void
 retire_user_waits_locked (GpuTimeline  *timeline,
                           GpuRetired   *retired,
+                          guint64      *from,
                           GError      **failure)
 {
   GPtrArray *waits = timeline->user_waits;
+  gboolean failed = FALSE;
 
   while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= timeline->completed)
     {
@@ -487,10 +489,33 @@ retire_user_waits_locked (GpuTimeline  *timeline,
         {
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);
+
+          /* What was submitted before the first such wait ran. */
+          if (!failed)
+            *from = MAX (*from, wait->seq - 1);
+
+          failed = TRUE;
         }
 
       g_queue_push_tail (&retired->user_waits, wait);
     }
+}
+
+/* Of work behind work that failed the driver says no more than that it failed, too. */
+static void
+inherit_cause_locked (GpuTimeline  *timeline,
+                      guint64       from,
+                      GError      **failure)
+{
+  guint n = timeline->failures->len;
+  const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
+
+  if (last == NULL || last->to != from
+      || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
+    return;
+
+  g_clear_error (failure);
+  *failure = g_error_copy (last->error);
 }
 
 static void
@@ -509,11 +534,14 @@ retire_locked (GpuTimeline  *timeline,
 
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 
+  if (failure != NULL)
+    inherit_cause_locked (timeline, from, &failure);
+
   if (timeline->kept->len > 0)
     retire_kept_locked (timeline, retired);
 
   if (timeline->user_waits->len > 0)
-    retire_user_waits_locked (timeline, retired, &failure);
+    retire_user_waits_locked (timeline, retired, &from, &failure);
 
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));

@@ -87,7 +87,7 @@ context_memory_info (TestFixture *fixture)
     g_assert_cmpuint (after, ==, before - SIZE);
 }
 
-/* D18: no back end here has limits, so each is refused, by name or number. */
+/* D18: what a driver does not tell, or does not let be changed, is refused. */
 static void
 context_limits (TestFixture *fixture)
 {
@@ -96,14 +96,12 @@ context_limits (TestFixture *fixture)
 
   for (guint limit = GPU_LIMIT_STACK_SIZE; limit <= GPU_LIMIT_MALLOC_HEAP_SIZE; limit++)
     {
-      if (gpu_context_get_limit (fixture->context, limit, &value, &error))
-        {
-          test_assert_ok (gpu_context_set_limit (fixture->context, limit, value, &error), error);
-          continue;
-        }
-      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
-      g_assert_false (gpu_context_set_limit (fixture->context, limit, 1024, &error));
-      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      if (!gpu_context_get_limit (fixture->context, limit, &value, &error))
+        test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      else
+        g_assert_cmpuint (value, >, 0);
+      if (!gpu_context_set_limit (fixture->context, limit, MAX (value, 1024), &error))
+        test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
     }
   g_assert_false (gpu_context_get_limit (fixture->context, 99, &value, &error));
   g_assert_nonnull (error);

@@ -118,7 +118,7 @@ device_find (TestFixture *fixture)
   assert_found (gpu_device_get_id (fixture->device), fixture->device);
   assert_found (upper, fixture->device);
   g_assert_no_error (error);
-  g_assert_cmpstr (gpu_device_get_name (by_name), ==, gpu_device_get_name (fixture->device));
+  g_assert_nonnull (strstr (gpu_device_get_name (by_name), gpu_device_get_name (fixture->device)));
   if (gpu_device_get_pci_bus_id (fixture->device) != NULL)
     assert_found (gpu_device_get_pci_bus_id (fixture->device), fixture->device);
   if (gpu_device_get_platform (fixture->device) != NULL && test_is_opencl (fixture))

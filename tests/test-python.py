@@ -343,6 +343,7 @@ def test_read(fixture):
     equal(buffer.read(9000), data[9000:])
     equal(buffer.read(5, 3), data[5:8])
     equal(buffer.read(size=1), data[:1])
+    equal(buffer.read(10000), b"")
     stream = fixture.new_stream()
     equal(buffer.read(17, 100, stream), data[17:117])
 
@@ -370,6 +371,7 @@ def test_numpy(fixture):
     assert np.array_equal(buffer.to_numpy("int32"), numbers.ravel())
     assert np.array_equal(buffer.to_numpy("int32", 3, offset=40), [10, 11, 12])
     equal(buffer.to_numpy().nbytes, 4000)
+    equal(Gpu.Buffer(fixture.context, np.int64(12)).size, 12)
     with raises(ValueError, "1001"):
         buffer.to_numpy("int32", 1001)
 

@@ -162,7 +162,7 @@ gpumem_report_end (GpumemTour *tour,
 {
   guint n[G_N_ELEMENTS (outcomes)] = { 0 };
   guint n_pictures = 0;
-  const char *separator = "\n";
+  const char *separator = "\nDevices: ";
 
   gpumem_progress_clear (tour->progress);
   if (tour->json)

@@ -7,7 +7,8 @@ namespace Gpu {
 		// From offset to the end of the buffer
 		[CCode (cname = "_vala_gpu_buffer_read")]
 		public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null, GLib.Cancellable? cancellable = null) throws GLib.Error {
-			return this.read_bytes (stream, offset, this.get_size () - offset, cancellable);
+			GLib.Bytes result = this.read_bytes (stream, offset, this.get_size () - offset, cancellable);
+			return result;
 		}
 
 		[CCode (cname = "gpu_buffer_write")]
@@ -18,20 +19,29 @@ namespace Gpu {
 		// Over the whole buffer
 		[CCode (cname = "_vala_gpu_buffer_fill_all")]
 		public bool fill_all (uint8[] pattern, Gpu.Stream? stream = null, GLib.Cancellable? cancellable = null) throws GLib.Error {
-			return this.fill (stream, 0, this.get_size (), pattern, cancellable);
+			bool result = this.fill (stream, 0, this.get_size (), pattern, cancellable);
+			return result;
 		}
 
 		// All of source, to offset in this buffer
 		[CCode (cname = "_vala_gpu_buffer_copy_from")]
 		public bool copy_from (Gpu.Buffer source, size_t offset = 0, Gpu.Stream? stream = null, GLib.Cancellable? cancellable = null) throws GLib.Error {
-			return this.copy (stream, offset, source, 0, source.get_size (), cancellable);
+			bool result = this.copy (stream, offset, source, 0, source.get_size (), cancellable);
+			return result;
 		}
 
 		// The whole buffer
 		[CCode (cname = "_vala_gpu_buffer_map_all")]
 		public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE, Gpu.Stream? stream = null, GLib.Cancellable? cancellable = null) throws GLib.Error {
-			return this.map (stream, flags, 0, this.get_size (), cancellable);
+			Gpu.Mapping result = this.map (stream, flags, 0, this.get_size (), cancellable);
+			return result;
 		}
+	}
+
+	public sealed class Mapping : GLib.Object {
+		// Where the range is mapped; null once it is unmapped
+		[CCode (cname = "gpu_mapping_get_data")]
+		public void* get_data ();
 	}
 
 	public sealed class Stream : GLib.Object {

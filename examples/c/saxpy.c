@@ -51,7 +51,7 @@ check (GpuBuffer *y, GError **error)
           return FALSE;
         }
     }
-  g_print ("2.5 x + 1 is right for all of %d numbers: %g, %g, %g ... %g\n", N,
+  g_print ("2.5 x + 1 is right for all of %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
            numbers[0], numbers[1], numbers[2], numbers[N - 1]);
 
   return TRUE;

@@ -42,7 +42,7 @@ async function run() {
             throw new Error(`number ${i} is ${numbers[i]}, not ${2.5 * i + 1}`);
     }
     print(`2.5 x + 1 is right for all of ${N} numbers: ${
-        numbers.slice(0, 3).join(', ')} ... ${numbers[N - 1]}`);
+        [0, 1, 2].map(i => numbers[i].toFixed(1)).join(', ')} ... ${numbers[N - 1]}`);
 }
 
 try {

@@ -42,7 +42,7 @@ def run():
     with y.map(Gpu.MapFlags.READ) as mapping:
         numbers = np.asarray(mapping).view(np.float32)
         right = np.array_equal(numbers, 2.5 * np.arange(N, dtype=np.float32) + 1)
-        text = f"{numbers[:3]} ... {numbers[-1]}"
+        text = f"{numbers[0]}, {numbers[1]}, {numbers[2]} ... {numbers[-1]}"
         del numbers                             # or the end of the block raises BufferError
 
     if not right:

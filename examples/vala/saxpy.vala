@@ -44,7 +44,7 @@ void run () throws Error {
         if (numbers[i] != 2.5f * i + 1)
             throw new Gpu.Error.FAILED (@"number $i is $(numbers[i]), not $(2.5f * i + 1)");
     }
-    print ("2.5 x + 1 is right for all of %d numbers: %g, %g, %g ... %g\n", N,
+    print ("2.5 x + 1 is right for all of %d numbers: %.1f, %.1f, %.1f ... %.1f\n", N,
            numbers[0], numbers[1], numbers[2], numbers[N - 1]);
 }
 

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-debug-private.h"
 
 static const GpuBackend *const backends[] =
 {
@@ -80,6 +81,7 @@ _gpu_native_context_init (GpuNativeContext        *context,
   g_atomic_ref_count_init (&context->refs);
   g_mutex_init (&context->lock);
   g_mutex_init (&context->failure_lock);
+  _gpu_live_add (GPU_LIVE_NATIVE_CONTEXT, 1);
 }
 
 void
@@ -102,8 +104,11 @@ _gpu_native_context_ref (GpuNativeContext *context)
 void
 _gpu_native_context_unref (GpuNativeContext *context)
 {
-  if (g_atomic_ref_count_dec (&context->refs))
-    context->backend->context->free (context);
+  if (!g_atomic_ref_count_dec (&context->refs))
+    return;
+
+  context->backend->context->free (context);
+  _gpu_live_add (GPU_LIVE_NATIVE_CONTEXT, -1);
 }
 
 void

@@ -9,6 +9,8 @@
 /* How often a wait that the driver refuses is tried again before it is given up. */
 #define N_WAITS 3
 
+#define EARLY_WAIT_USEC 50
+
 GpuNativeEvent *
 _gpu_opencl_event_new (cl_event handle)
 {
@@ -217,6 +219,36 @@ outwait (cl_event event,
     }
 }
 
+/* Until the status is no longer one of those on the way. The device "basic" of PoCL ends a wait
+ * too early when the work stands behind that of another device, and offers nothing better than to
+ * ask again. */
+static gboolean
+settle (cl_event   event,
+        cl_int    *status,
+        GError   **error)
+{
+  if (!get_status (event, status, error))
+    return FALSE;
+
+  while (*status > CL_COMPLETE)
+    {
+      cl_int code;
+
+      g_usleep (EARLY_WAIT_USEC);
+      code = clWaitForEvents (1, &event);
+      if (!get_status (event, status, error))
+        return FALSE;
+      if (code != CL_SUCCESS && *status >= CL_COMPLETE)
+        {
+          _gpu_opencl_set_error (error, "clWaitForEvents", code, "event %p", (gpointer) event);
+          outwait (event, code);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
 static gboolean
 event_wait (GpuNativeEvent  *native,
             GError         **error)
@@ -230,7 +262,7 @@ event_wait (GpuNativeEvent  *native,
 
   code = clWaitForEvents (1, &event);
   if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST &&
-      get_status (event, &status, NULL) && status < 0)
+      get_status (event, &status, NULL) && status < CL_COMPLETE)
     {
       set_status_error (error, status);
       return FALSE;
@@ -243,9 +275,9 @@ event_wait (GpuNativeEvent  *native,
     }
 
   /* Not every driver tells by the code of the wait that the command failed. */
-  if (!get_status (event, &status, error))
+  if (!settle (event, &status, error))
     return FALSE;
-  if (status < 0)
+  if (status < CL_COMPLETE)
     {
       set_status_error (error, status);
       return FALSE;

@@ -288,7 +288,8 @@ stream_wait (GpuNativeStream        *native,
       list[i] = _gpu_opencl_event_handle (events[i]);
     }
 
-  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events, n_events > 0 ? list : NULL,
+  code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events,
+                                       n_events > 0 ? list : NULL,
                                        event != NULL ? &barrier : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,

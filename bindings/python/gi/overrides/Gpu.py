@@ -57,6 +57,11 @@ def _numpy():
     return sys.modules.get("numpy")
 
 
+def _is_int(value):
+    numpy = _numpy()
+    return isinstance(value, int) or numpy is not None and isinstance(value, numpy.integer)
+
+
 def _check_array(data):
     if data.dtype.hasobject:
         raise TypeError(f"an array of dtype {data.dtype} holds Python objects, not data")
@@ -415,8 +420,8 @@ class Buffer(Gpu.Buffer):
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
-        if isinstance(size_or_data, int):
-            return Gpu.Buffer.new(context, flags, size_or_data)
+        if _is_int(size_or_data):
+            return Gpu.Buffer.new(context, flags, int(size_or_data))
         return cls.new_from_data(context, size_or_data, flags)
 
     def __init__(self, *args, **kwargs):
@@ -444,7 +449,7 @@ class Buffer(Gpu.Buffer):
         """The content of the buffer, or of a part of it, as bytes."""
         size = _rest(self, offset, size)
         if not 0 < size <= self.get_size():
-            return self.read_bytes(stream, offset, size, None).get_data()
+            return self.read_bytes(stream, offset, size, None).get_data() or b""
         data = _new_bytes(None, size)
         self.read_address(stream, offset, _bytes_address(data), size)
         return data

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Every kernel gets a function that runs it for some work-items of a group, and a description in
+ * which the compiler itself fills in sizes and types.
+ */
+#include "config.h"
+
+#include "gpumem/host/gpu-host-source.h"
+
+typedef struct
+{
+  GpuHostArgumentKind kind;
+  gboolean            read_only;
+  char               *type;     /* as C; NULL for memory */
+  char               *type_name;
+  char               *name;
+} Parameter;
+
+static void
+parameter_clear (gpointer data)
+{
+  Parameter *parameter = data;
+
+  g_free (parameter->type);
+  g_free (parameter->type_name);
+  g_free (parameter->name);
+}
+
+static gboolean
+is_qualifier (GpuHostSource *source,
+              guint     i)
+{
+  static const char *const qualifiers[] =
+  {
+    "const", "__const", "volatile", "__volatile__", "restrict", "__restrict", "__restrict__",
+    "gpu_host_global", "gpu_host_local", "gpu_host_constant"
+  };
+
+  for (gsize j = 0; j < G_N_ELEMENTS (qualifiers); j++)
+    {
+      if (source_is (source, i, qualifiers[j]))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* As OpenCL C calls it. */
+static char *
+get_type_name (const char *type)
+{
+  static const char *const names[][2] =
+  {
+    { "unsigned char", "uchar" }, { "unsigned short", "ushort" }, { "unsigned int", "uint" },
+    { "unsigned long", "ulong" }, { "unsigned", "uint" }
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      gsize length = strlen (names[i][0]);
+
+      if (g_str_has_prefix (type, names[i][0]) && strchr ("*", type[length]) != NULL)
+        return g_strconcat (names[i][1], type + length, NULL);
+    }
+
+  return g_strdup (type);
+}
+
+/* The type without qualifiers, from the tokens before the name. */
+static char *
+get_type (GpuHostSource *source,
+          GpuHostRange     range)
+{
+  GString *type = g_string_new (NULL);
+
+  for (guint i = range.first; i < range.last; i++)
+    {
+      g_autofree char *word = NULL;
+
+      if (source_is_attribute (source, i))
+        {
+          i = _gpu_host_source_skip (source, i + 1) - 1;
+          continue;
+        }
+
+      if (is_qualifier (source, i))
+        continue;
+
+      word = source_get_text (source, i);
+
+      if (type->len > 0 && source_get_kind (source, i) != '*')
+        g_string_append_c (type, ' ');
+
+      g_string_append (type, word);
+    }
+
+  return g_string_free (type, FALSE);
+}
+
+/* The last word of a parameter that is outside of brackets. */
+static guint
+find_name (GpuHostSource *source,
+           GpuHostRange     range)
+{
+  guint name = range.first;
+
+  for (guint i = range.first; i < range.last; i++)
+    {
+      if (source_is_attribute (source, i))
+        i = _gpu_host_source_skip (source, i + 1) - 1;
+      else if (source_get_kind (source, i) == '[')
+        i = _gpu_host_source_skip (source, i) - 1;
+      else if (source_get_kind (source, i) == GPU_HOST_WORD)
+        name = i;
+    }
+
+  return name;
+}
+
+/* Whether "const" stands before the first star. */
+static gboolean
+is_pointer_to_const (GpuHostSource *source,
+                     GpuHostRange     range)
+{
+  for (guint i = range.first; i < range.last && source_get_kind (source, i) != '*'; i++)
+    {
+      if (source_is (source, i, "const") || source_is (source, i, "__const"))
+        return TRUE;
+    }
+
+  return source_has (source, range, "gpu_host_constant");
+}
+
+static gboolean
+parse_parameter (GpuHostSource *source,
+                 GpuHostFunction   *kernel,
+                 GpuHostRange       range,
+                 Parameter  *parameter,
+                 GError    **error)
+{
+  guint name = find_name (source, range);
+  gboolean is_pointer = source_has (source, range, "*") || source_has (source, range, "[");
+  gboolean is_memory = source_has (source, range, "gpu_host_global")
+                       || source_has (source, range, "gpu_host_constant");
+
+  parameter->type = get_type (source, (GpuHostRange) { range.first, name });
+  parameter->type_name = get_type_name (parameter->type);
+  parameter->name = source_get_text (source, name);
+
+  if (!is_pointer)
+    {
+      parameter->kind = GPU_HOST_ARGUMENT_VALUE;
+      return TRUE;
+    }
+
+  if (!is_memory && !source_has (source, range, "gpu_host_local"))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED,
+                   "host: argument %s of kernel %s is a pointer that is neither __global nor "
+                   "__constant nor __local", parameter->name, kernel->name);
+      return FALSE;
+    }
+
+  parameter->kind = is_memory ? GPU_HOST_ARGUMENT_MEMORY : GPU_HOST_ARGUMENT_LOCAL;
+  parameter->read_only = is_memory && is_pointer_to_const (source, range);
+
+  return TRUE;
+}
+
+static GArray *
+parse_parameters (GpuHostSource *source,
+                  GpuHostFunction  *kernel,
+                  GError   **error)
+{
+  g_autoptr (GArray) parameters = g_array_new (FALSE, TRUE, sizeof (Parameter));
+  GpuHostRange all = kernel->parameters;
+  guint first = all.first;
+
+  g_array_set_clear_func (parameters, parameter_clear);
+
+  if (all.first == all.last || (all.last - all.first == 1 && source_is (source, first, "void")))
+    return g_steal_pointer (&parameters);
+
+  while (first < all.last)
+    {
+      guint i = first;
+
+      while (i < all.last && source_get_kind (source, i) != ',')
+        i = strchr ("([{", source_get_kind (source, i)) != NULL ? _gpu_host_source_skip (source, i) : i + 1;
+
+      g_array_set_size (parameters, parameters->len + 1);
+
+      if (!parse_parameter (source, kernel, (GpuHostRange) { first, MIN (i, all.last) },
+                            &g_array_index (parameters, Parameter, parameters->len - 1), error))
+        return NULL;
+
+      first = i + 1;
+    }
+
+  return g_steal_pointer (&parameters);
+}
+
+/* The function that the library calls: it reads the arguments once for all of its items. */
+static void
+append_run (GString    *output,
+            const char *name,
+            GArray     *parameters)
+{
+  g_string_append_printf (output,
+                          "static void gpu_host_run_%s (void **gpu_host_args, "
+                          "GpuHostItem *gpu_host_item)\n{\n  (void) gpu_host_args;\n", name);
+
+  for (guint i = 0; i < parameters->len; i++)
+    {
+      const Parameter *parameter = &g_array_index (parameters, Parameter, i);
+      gboolean is_value = parameter->kind == GPU_HOST_ARGUMENT_VALUE;
+
+      g_string_append_printf (output,
+                              "  %s gpu_host_%u; __builtin_memcpy (&gpu_host_%u, "
+                              "gpu_host_args[%u], sizeof gpu_host_%u);\n",
+                              is_value ? parameter->type : "void *", i, i, i, i);
+    }
+
+  g_string_append (output, "  gpu_host_self = gpu_host_item;\n");
+
+  for (guint i = 3; i-- > 0; )
+    g_string_append_printf (output,
+                            "  for (gpu_host_item->item[%u] = gpu_host_item->begin[%u];\n"
+                            "       gpu_host_item->item[%u] < gpu_host_item->end[%u];\n"
+                            "       gpu_host_item->item[%u]++)\n", i, i, i, i, i);
+
+  g_string_append_printf (output, "    %s (", name);
+
+  for (guint i = 0; i < parameters->len; i++)
+    g_string_append_printf (output, "%sgpu_host_%u", i > 0 ? ", " : "", i);
+
+  g_string_append (output, ");\n}\n");
+}
+
+/* The code of gpu_kernel_declare_arguments() for a type that only the compiler knows. */
+static void
+append_type_code (GString    *output,
+                  const char *type)
+{
+  g_string_append_printf (output,
+                          "_Generic ((%s *) 0, char *: 'b', signed char *: 'b', "
+                          "unsigned char *: 'B', short *: 'h', unsigned short *: 'H', "
+                          "int *: 'i', unsigned int *: 'I', long *: 'q', unsigned long *: 'Q', "
+                          "long long *: 'q', unsigned long long *: 'Q', float *: 'f', "
+                          "double *: 'd', default: 0)", type);
+}
+
+static void
+append_arguments (GString    *output,
+                  const char *name,
+                  GArray     *parameters)
+{
+  static const char *const kinds[] = { "MEMORY", "LOCAL", "VALUE" };
+
+  if (parameters->len == 0)
+    return;
+
+  g_string_append_printf (output, "static const GpuHostArgument gpu_host_arguments_%s[] =\n{\n",
+                          name);
+
+  for (guint i = 0; i < parameters->len; i++)
+    {
+      const Parameter *parameter = &g_array_index (parameters, Parameter, i);
+
+      g_string_append_printf (output, "  { GPU_HOST_ARGUMENT_%s, \"%s\", \"%s\", ",
+                              kinds[parameter->kind], parameter->name, parameter->type_name);
+
+      if (parameter->kind == GPU_HOST_ARGUMENT_VALUE)
+        {
+          append_type_code (output, parameter->type);
+          g_string_append_printf (output, ", 0, sizeof (%s) },\n", parameter->type);
+        }
+      else
+        {
+          g_string_append_printf (output, "0, %d, 0 },\n", parameter->read_only);
+        }
+    }
+
+  g_string_append (output, "};\n");
+}
+
+static void
+append_local_bounds (GString    *output,
+                     const char *name)
+{
+  static const char *const bounds[] = { "start", "stop" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (bounds); i++)
+    g_string_append_printf (output,
+                            "extern const GpuHostSize __%s_gpu_host_sizes_%s[] "
+                            "__attribute__ ((weak, visibility (\"hidden\")));\n",
+                            bounds[i], name);
+}
+
+/* What reqd_work_group_size says, as the program has it: three numbers with commas. */
+static char *
+get_required_block (GpuHostSource *source,
+                    GpuHostFunction *kernel)
+{
+  for (guint i = kernel->head.first; i < kernel->head.last; i++)
+    {
+      if ((source_is (source, i, "reqd_work_group_size")
+           || source_is (source, i, "__reqd_work_group_size__"))
+          && source_get_kind (source, i + 1) == '(')
+        {
+          guint last = _gpu_host_source_skip (source, i + 1) - 2;
+          gsize start = source_get (source, i + 2)->start;
+          const GpuHostToken *end = source_get (source, last);
+
+          if (last >= i + 2)
+            return g_strndup (source->text + start, end->start + end->length - start);
+        }
+    }
+
+  return g_strdup ("0, 0, 0");
+}
+
+static gboolean
+append_kernel (GpuHostSource *source,
+               GpuHostFunction  *kernel,
+               GString   *entries,
+               GError   **error)
+{
+  g_autoptr (GArray) parameters = parse_parameters (source, kernel, error);
+  g_autofree char *block = NULL;
+
+  if (parameters == NULL)
+    return FALSE;
+
+  block = get_required_block (source, kernel);
+  append_run (source->output, kernel->name, parameters);
+  append_arguments (source->output, kernel->name, parameters);
+  append_local_bounds (source->output, kernel->name);
+  g_string_append_printf (entries,
+                          "  { \"%s\", gpu_host_run_%s, %s%s, %u, %d, { %s }, "
+                          "__start_gpu_host_sizes_%s, __stop_gpu_host_sizes_%s },\n",
+                          kernel->name, kernel->name,
+                          parameters->len > 0 ? "gpu_host_arguments_" : "0",
+                          parameters->len > 0 ? kernel->name : "",
+                          parameters->len, _gpu_host_source_has_barrier (source, kernel), block,
+                          kernel->name, kernel->name);
+
+  return TRUE;
+}
+
+static gboolean
+_gpu_host_source_describe (GpuHostSource *source,
+                GError   **error)
+{
+  g_autoptr (GString) entries = g_string_new (NULL);
+  guint n_kernels = 0;
+
+  g_string_append (source->output, "\n# 1 \"gpumem\"\n");
+
+  for (guint i = 0; i < source->functions->len; i++)
+    {
+      GpuHostFunction *function = source->functions->pdata[i];
+
+      if (!function->is_kernel)
+        continue;
+
+      if (!append_kernel (source, function, entries, error))
+        return FALSE;
+
+      n_kernels++;
+    }
+
+  if (n_kernels > 0)
+    g_string_append_printf (source->output,
+                            "static const GpuHostKernelEntry gpu_host_kernels[] =\n{\n%s};\n",
+                            entries->str);
+
+  g_string_append_printf (source->output,
+                          "extern const GpuHostProgramEntry gpu_host_program;\n"
+                          "__attribute__ ((visibility (\"default\"))) "
+                          "const GpuHostProgramEntry gpu_host_program = { %d, %u, %s };\n",
+                          GPU_HOST_ABI_VERSION, n_kernels,
+                          n_kernels > 0 ? "gpu_host_kernels" : "0");
+
+  return TRUE;
+}
+
