@@ -204,17 +204,18 @@ static void
 insert_build_options (const Traits *traits,
                       GVariantDict *dict)
 {
-  static const char *const opencl[] =
+  static const char *const opencl_c[] =
   {
     "-cl-mad-enable", "-cl-no-signed-zeros", "-cl-fast-relaxed-math", "-cl-denorms-are-zero",
     NULL
   };
   static const char *const none[] = { NULL };
-  gboolean is_opencl = g_str_equal (traits->device->backend->name, "opencl") &&
-                       (traits->device->capabilities & GPU_CAPABILITIES_SOURCE) != 0;
+  static const char *const backends[] = { "opencl", "host", NULL };
+  gboolean is_opencl_c = g_strv_contains (backends, traits->device->backend->name) &&
+                         (traits->device->capabilities & GPU_CAPABILITIES_SOURCE) != 0;
 
   g_variant_dict_insert (dict, "fast-inaccurate-build-options", "^as",
-                         is_opencl ? opencl : none);
+                         is_opencl_c ? opencl_c : none);
 }
 
 static void

@@ -117,7 +117,7 @@ gpu_device_get_property (GObject    *object,
 }
 
 static void
-install_strings (void)
+install_names (void)
 {
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
@@ -161,6 +161,13 @@ install_strings (void)
    * Since: 0.1
    */
   props[PROP_PLATFORM] = g_param_spec_string ("platform", NULL, NULL, NULL, flags);
+}
+
+static void
+install_versions (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
   /**
    * GpuDevice:version:
    *
@@ -257,7 +264,8 @@ gpu_device_class_init (GpuDeviceClass *klass)
 
   object_class->get_property = gpu_device_get_property;
 
-  install_strings ();
+  install_names ();
+  install_versions ();
   install_values ();
   g_object_class_install_properties (object_class, N_PROPS, props);
 }

@@ -212,7 +212,9 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
     }
 
   _gpu_point_set (&root->writer, timeline, seq);
-  _gpu_point_clear (&root->reader);
+
+  if (root->reader.timeline != NULL)
+    _gpu_point_clear (&root->reader);
 
   if (root->readers != NULL)
     g_array_set_size (root->readers, 0);

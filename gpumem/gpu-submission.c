@@ -29,8 +29,8 @@ check_memories (const GpuSubmission  *submission,
     {
       GpuMemory *memory = submission->accesses[i].memory;
 
-      if (!_gpu_memory_check (memory, submission->function, error))
-        return FALSE;
+      if (G_UNLIKELY (memory->storage == NULL))
+        return _gpu_memory_check (memory, submission->function, error);
 
       if (G_UNLIKELY (memory->storage->context != timeline->context))
         {
@@ -48,6 +48,13 @@ check_memories (const GpuSubmission  *submission,
 static void
 lock_roots (Submitter *s)
 {
+  if (s->submission->n_accesses == 1)
+    {
+      s->roots[s->n_roots++] = s->submission->accesses[0].memory->storage->root;
+      g_mutex_lock (&s->roots[0]->lock);
+      return;
+    }
+
   for (guint i = 0; i < s->submission->n_accesses; i++)
     {
       GpuStorage *root = s->submission->accesses[i].memory->storage->root;
@@ -75,7 +82,7 @@ unlock_roots (Submitter *s)
     g_mutex_unlock (&s->roots[i - 1]->lock);
 }
 
-/* With the locks held, once more what another thread may have changed since the first look. */
+/* With the locks held: what another thread may change. */
 static gboolean
 check_access_locked (const Submitter  *s,
                      const GpuAccess  *access,
@@ -87,7 +94,7 @@ check_access_locked (const Submitter  *s,
   if (!_gpu_memory_check (access->memory, s->submission->function, error))
     return FALSE;
 
-  if ((storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
+  if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
     return TRUE;
 
   clash = _gpu_storage_find_clash_locked (storage->root, storage->offset + access->offset,
@@ -108,20 +115,11 @@ check_access_locked (const Submitter  *s,
 }
 
 static gboolean
-add_wait (Submitter       *s,
-          const GpuPoint  *point,
-          GError         **error)
+add_fence (Submitter       *s,
+           const GpuPoint  *point,
+           GError         **error)
 {
   g_autoptr (GpuFence) fence = NULL;
-
-  if (point->timeline == s->timeline)
-    {
-      s->own = MAX (s->own, point->seq);
-      return TRUE;
-    }
-
-  if (!_gpu_point_is_pending (point))
-    return TRUE;
 
   if (!_gpu_timeline_get_fence (point->timeline, point->seq, &fence, error))
     return FALSE;
@@ -142,6 +140,21 @@ add_wait (Submitter       *s,
     }
 
   return TRUE;
+}
+
+/* A use on the same stream costs a compare. */
+static inline gboolean
+add_wait (Submitter       *s,
+          const GpuPoint  *point,
+          GError         **error)
+{
+  if (point->timeline == s->timeline)
+    {
+      s->own = MAX (s->own, point->seq);
+      return TRUE;
+    }
+
+  return !_gpu_point_is_pending (point) || add_fence (s, point, error);
 }
 
 static gboolean
@@ -223,7 +236,8 @@ order_locked (Submitter  *s,
   GpuTimeline *timeline = s->timeline;
   g_autofree GpuNativeEvent **events = NULL;
 
-  if (s->own > timeline->barrier && !_gpu_timeline_barrier_locked (timeline, error))
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
+      && !_gpu_timeline_barrier_locked (timeline, error))
     return FALSE;
 
   if (s->user_wait != NULL)

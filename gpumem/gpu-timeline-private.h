@@ -74,18 +74,43 @@ void            _gpu_timeline_unref           (GpuTimeline       *timeline);
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 
 guint64         _gpu_timeline_get_submitted   (GpuTimeline       *timeline);
-gboolean        _gpu_timeline_is_complete     (GpuTimeline       *timeline,
-                                               guint64            seq);
+
+static inline gboolean
+_gpu_timeline_is_complete (GpuTimeline *timeline,
+                           guint64      seq)
+{
+  return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
+}
+
 /* Why the point @seq, which is complete, failed: TRUE if it did not. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
 
 /* Between _lock() and _unlock(), by whoever submits. */
-void            _gpu_timeline_lock            (GpuTimeline       *timeline);
-void            _gpu_timeline_unlock          (GpuTimeline       *timeline);
+static inline void
+_gpu_timeline_lock (GpuTimeline *timeline)
+{
+  g_mutex_lock (&timeline->lock);
+}
+
+static inline void
+_gpu_timeline_unlock (GpuTimeline *timeline)
+{
+  g_mutex_unlock (&timeline->lock);
+}
+
 /* Counts a submission; its number. */
-guint64         _gpu_timeline_submit_locked   (GpuTimeline       *timeline);
+static inline guint64
+_gpu_timeline_submit_locked (GpuTimeline *timeline)
+{
+  guint64 seq = timeline->submitted + 1;
+
+  __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
+
+  return seq;
+}
+
 /* Keeps @object until all that is submitted now is complete. */
 void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gpointer           object,
@@ -96,7 +121,15 @@ void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                GpuUserEvent      *event);
 /* Whether work waits for a user event that may still fail, or has failed. PoCL aborts when such
  * work fails and nobody holds its event, so that all its events are kept meanwhile. */
-gboolean        _gpu_timeline_may_fail_locked (GpuTimeline       *timeline);
+gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
+
+static inline gboolean
+_gpu_timeline_may_fail_locked (GpuTimeline *timeline)
+{
+  return G_UNLIKELY (timeline->user_waits->len > 0)
+         && _gpu_timeline_search_failing_locked (timeline);
+}
+
 /* Keeps @event, of a command that is no operation of its own, as a submission. */
 void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
                                                GpuNativeEvent    *event);
@@ -162,7 +195,12 @@ void            _gpu_point_set                (GpuPoint          *point,
                                                GpuTimeline       *timeline,
                                                guint64            seq);
 void            _gpu_point_clear              (GpuPoint          *point);
-gboolean        _gpu_point_is_pending         (const GpuPoint    *point);
+
+static inline gboolean
+_gpu_point_is_pending (const GpuPoint *point)
+{
+  return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
+}
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuTimeline, _gpu_timeline_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuFence, _gpu_fence_unref)

@@ -219,13 +219,6 @@ _gpu_timeline_get_submitted (GpuTimeline *timeline)
   return __atomic_load_n (&timeline->submitted, __ATOMIC_ACQUIRE);
 }
 
-gboolean
-_gpu_timeline_is_complete (GpuTimeline *timeline,
-                           guint64      seq)
-{
-  return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
-}
-
 static const GError *
 find_failure_locked (GpuTimeline *timeline,
                      guint64      seq)
@@ -263,24 +256,6 @@ _gpu_timeline_check (GpuTimeline  *timeline,
 }
 
 void
-_gpu_timeline_lock (GpuTimeline *timeline)
-{
-  g_mutex_lock (&timeline->lock);
-}
-
-void
-_gpu_timeline_unlock (GpuTimeline *timeline)
-{
-  g_mutex_unlock (&timeline->lock);
-}
-
-guint64
-_gpu_timeline_submit_locked (GpuTimeline *timeline)
-{
-  return __atomic_add_fetch (&timeline->submitted, 1, __ATOMIC_ACQ_REL);
-}
-
-void
 _gpu_timeline_keep_locked (GpuTimeline    *timeline,
                            gpointer        object,
                            GDestroyNotify  release,
@@ -297,7 +272,7 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
 }
 
 gboolean
-_gpu_timeline_may_fail_locked (GpuTimeline *timeline)
+_gpu_timeline_search_failing_locked (GpuTimeline *timeline)
 {
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
@@ -635,10 +610,4 @@ _gpu_point_clear (GpuPoint *point)
 {
   g_clear_pointer (&point->timeline, _gpu_timeline_unref);
   point->seq = 0;
-}
-
-gboolean
-_gpu_point_is_pending (const GpuPoint *point)
-{
-  return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
 }

@@ -148,8 +148,7 @@ device_values (TestFixture *fixture)
   g_assert_nonnull (gpu_device_get_version (device));
   g_assert_nonnull (gpu_device_get_driver_version (device));
   g_assert_true (g_str_has_prefix (gpu_device_get_id (device), gpu_device_get_backend (device)));
-  g_assert_cmpuint (gpu_device_get_memory_size (device), >=,
-                    gpu_device_get_max_allocation (device));
+  g_assert_cmpuint (gpu_device_get_memory_size (device), >=, 1 << 20);
   g_assert_cmpuint (gpu_device_get_max_allocation (device), >=, 1 << 20);
   g_assert_cmpuint (alignment, >, 0);
   g_assert_cmpuint (alignment & (alignment - 1), ==, 0);

@@ -9,7 +9,7 @@
 
 #define N_ITEMS 64
 #define N_PROCESSES 3
-#define N_SHARED 3
+#define N_SHARED 2
 
 static const char *self;
 

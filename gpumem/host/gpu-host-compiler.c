@@ -13,6 +13,7 @@
 #include "gpumem/host/gpu-host.h"
 
 #define PRELUDE_FILE      "gpumem-prelude.h"
+#define PRELUDE_PATH      "./" PRELUDE_FILE
 #define SOURCE_FILE       "program.cl"
 #define PREPROCESSED_FILE "program.i"
 #define REWRITTEN_FILE    "rewritten.i"
@@ -343,7 +344,7 @@ preprocess (const char  *directory,
 {
   static const char *const last[] =
   {
-    "-std=gnu11", "-E", "-x", "c", "-include", "./" PRELUDE_FILE, SOURCE_FILE, "-o",
+    "-std=gnu11", "-E", "-x", "c", "-include", PRELUDE_PATH, SOURCE_FILE, "-o",
     PREPROCESSED_FILE
   };
   g_autofree char *prelude = _gpu_host_prelude_new ();

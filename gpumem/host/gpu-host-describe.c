@@ -28,7 +28,7 @@ parameter_clear (gpointer data)
 
 static gboolean
 is_qualifier (GpuHostSource *source,
-              guint     i)
+              guint          i)
 {
   static const char *const qualifiers[] =
   {
@@ -69,7 +69,7 @@ get_type_name (const char *type)
 /* The type without qualifiers, from the tokens before the name. */
 static char *
 get_type (GpuHostSource *source,
-          GpuHostRange     range)
+          GpuHostRange   range)
 {
   GString *type = g_string_new (NULL);
 
@@ -100,7 +100,7 @@ get_type (GpuHostSource *source,
 /* The last word of a parameter that is outside of brackets. */
 static guint
 find_name (GpuHostSource *source,
-           GpuHostRange     range)
+           GpuHostRange   range)
 {
   guint name = range.first;
 
@@ -120,7 +120,7 @@ find_name (GpuHostSource *source,
 /* Whether "const" stands before the first star. */
 static gboolean
 is_pointer_to_const (GpuHostSource *source,
-                     GpuHostRange     range)
+                     GpuHostRange   range)
 {
   for (guint i = range.first; i < range.last && source_get_kind (source, i) != '*'; i++)
     {
@@ -132,11 +132,11 @@ is_pointer_to_const (GpuHostSource *source,
 }
 
 static gboolean
-parse_parameter (GpuHostSource *source,
-                 GpuHostFunction   *kernel,
-                 GpuHostRange       range,
-                 Parameter  *parameter,
-                 GError    **error)
+parse_parameter (GpuHostSource    *source,
+                 GpuHostFunction  *kernel,
+                 GpuHostRange      range,
+                 Parameter        *parameter,
+                 GError          **error)
 {
   guint name = find_name (source, range);
   gboolean is_pointer = source_has (source, range, "*") || source_has (source, range, "[");
@@ -167,10 +167,26 @@ parse_parameter (GpuHostSource *source,
   return TRUE;
 }
 
+/* Up to the comma behind the parameter at @i, or to @last. */
+static guint
+find_end (GpuHostSource *source,
+          guint          i,
+          guint          last)
+{
+  while (i < last && source_get_kind (source, i) != ',')
+    {
+      gboolean opens = strchr ("([{", source_get_kind (source, i)) != NULL;
+
+      i = opens ? _gpu_host_source_skip (source, i) : i + 1;
+    }
+
+  return MIN (i, last);
+}
+
 static GArray *
-parse_parameters (GpuHostSource *source,
+parse_parameters (GpuHostSource    *source,
                   GpuHostFunction  *kernel,
-                  GError   **error)
+                  GError          **error)
 {
   g_autoptr (GArray) parameters = g_array_new (FALSE, TRUE, sizeof (Parameter));
   GpuHostRange all = kernel->parameters;
@@ -178,23 +194,21 @@ parse_parameters (GpuHostSource *source,
 
   g_array_set_clear_func (parameters, parameter_clear);
 
-  if (all.first == all.last || (all.last - all.first == 1 && source_is (source, first, "void")))
-    return g_steal_pointer (&parameters);
+  if (all.last - all.first == 1 && source_is (source, first, "void"))
+    first = all.last;
 
   while (first < all.last)
     {
-      guint i = first;
-
-      while (i < all.last && source_get_kind (source, i) != ',')
-        i = strchr ("([{", source_get_kind (source, i)) != NULL ? _gpu_host_source_skip (source, i) : i + 1;
+      guint end = find_end (source, first, all.last);
+      Parameter *parameter;
 
       g_array_set_size (parameters, parameters->len + 1);
+      parameter = &g_array_index (parameters, Parameter, parameters->len - 1);
 
-      if (!parse_parameter (source, kernel, (GpuHostRange) { first, MIN (i, all.last) },
-                            &g_array_index (parameters, Parameter, parameters->len - 1), error))
+      if (!parse_parameter (source, kernel, (GpuHostRange) { first, end }, parameter, error))
         return NULL;
 
-      first = i + 1;
+      first = end + 1;
     }
 
   return g_steal_pointer (&parameters);
@@ -284,6 +298,7 @@ append_arguments (GString    *output,
   g_string_append (output, "};\n");
 }
 
+/* Set by the linker around the sizes of the kernel's local variables, if it has any. */
 static void
 append_local_bounds (GString    *output,
                      const char *name)
@@ -299,7 +314,7 @@ append_local_bounds (GString    *output,
 
 /* What reqd_work_group_size says, as the program has it: three numbers with commas. */
 static char *
-get_required_block (GpuHostSource *source,
+get_required_block (GpuHostSource   *source,
                     GpuHostFunction *kernel)
 {
   for (guint i = kernel->head.first; i < kernel->head.last; i++)
@@ -321,41 +336,40 @@ get_required_block (GpuHostSource *source,
 }
 
 static gboolean
-append_kernel (GpuHostSource *source,
+append_kernel (GpuHostSource    *source,
                GpuHostFunction  *kernel,
-               GString   *entries,
-               GError   **error)
+               GString          *output,
+               GString          *entries,
+               GError          **error)
 {
   g_autoptr (GArray) parameters = parse_parameters (source, kernel, error);
   g_autofree char *block = NULL;
+  const char *name = kernel->name;
 
   if (parameters == NULL)
     return FALSE;
 
   block = get_required_block (source, kernel);
-  append_run (source->output, kernel->name, parameters);
-  append_arguments (source->output, kernel->name, parameters);
-  append_local_bounds (source->output, kernel->name);
+  append_run (output, name, parameters);
+  append_arguments (output, name, parameters);
+  append_local_bounds (output, name);
   g_string_append_printf (entries,
                           "  { \"%s\", gpu_host_run_%s, %s%s, %u, %d, { %s }, "
                           "__start_gpu_host_sizes_%s, __stop_gpu_host_sizes_%s },\n",
-                          kernel->name, kernel->name,
-                          parameters->len > 0 ? "gpu_host_arguments_" : "0",
-                          parameters->len > 0 ? kernel->name : "",
-                          parameters->len, _gpu_host_source_has_barrier (source, kernel), block,
-                          kernel->name, kernel->name);
+                          name, name, parameters->len > 0 ? "gpu_host_arguments_" : "0",
+                          parameters->len > 0 ? name : "", parameters->len,
+                          _gpu_host_source_has_barrier (source, kernel), block, name, name);
 
   return TRUE;
 }
 
-static gboolean
-_gpu_host_source_describe (GpuHostSource *source,
-                GError   **error)
+char *
+_gpu_host_source_describe (GpuHostSource  *source,
+                           GError        **error)
 {
+  g_autoptr (GString) output = g_string_new ("\n# 1 \"gpumem\"\n");
   g_autoptr (GString) entries = g_string_new (NULL);
   guint n_kernels = 0;
-
-  g_string_append (source->output, "\n# 1 \"gpumem\"\n");
 
   for (guint i = 0; i < source->functions->len; i++)
     {
@@ -364,24 +378,23 @@ _gpu_host_source_describe (GpuHostSource *source,
       if (!function->is_kernel)
         continue;
 
-      if (!append_kernel (source, function, entries, error))
-        return FALSE;
+      if (!append_kernel (source, function, output, entries, error))
+        return NULL;
 
       n_kernels++;
     }
 
   if (n_kernels > 0)
-    g_string_append_printf (source->output,
+    g_string_append_printf (output,
                             "static const GpuHostKernelEntry gpu_host_kernels[] =\n{\n%s};\n",
                             entries->str);
 
-  g_string_append_printf (source->output,
+  g_string_append_printf (output,
                           "extern const GpuHostProgramEntry gpu_host_program;\n"
                           "__attribute__ ((visibility (\"default\"))) "
                           "const GpuHostProgramEntry gpu_host_program = { %d, %u, %s };\n",
                           GPU_HOST_ABI_VERSION, n_kernels,
                           n_kernels > 0 ? "gpu_host_kernels" : "0");
 
-  return TRUE;
+  return g_strdup (output->str);
 }
-

@@ -100,14 +100,17 @@ gboolean
 _gpu_host_event_add_stream (GpuHostEvent  *event,
                             GpuHostStream *stream)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&event->lock);
+  gboolean is_pending;
 
-  if (g_atomic_int_get (&event->status) != GPU_EVENT_STATUS_PENDING)
-    return FALSE;
+  g_mutex_lock (&event->lock);
+  is_pending = g_atomic_int_get (&event->status) == GPU_EVENT_STATUS_PENDING;
 
-  event->streams = g_slist_prepend (event->streams, _gpu_host_stream_ref (stream));
+  if (is_pending)
+    event->streams = g_slist_prepend (event->streams, _gpu_host_stream_ref (stream));
 
-  return TRUE;
+  g_mutex_unlock (&event->lock);
+
+  return is_pending;
 }
 
 void
@@ -148,8 +151,8 @@ host_event_set_user (GpuNativeEvent  *event,
   g_autoptr (GpuHostFailure) failure = NULL;
 
   if (!success)
-    failure = _gpu_host_failure_new (g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED,
-                                                          "host: the user event was set to failed"));
+    failure = _gpu_host_failure_new (g_error_new (GPU_ERROR, GPU_ERROR_FAILED,
+                                                  "host: the user event was set to failed"));
 
   if (self->is_user && _gpu_host_event_end (self, failure))
     return TRUE;

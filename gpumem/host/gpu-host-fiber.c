@@ -50,25 +50,25 @@ typedef struct _GpuHostFiber GpuHostFiber;
 /* One stack and what runs on it: the fibers of a thread, and the thread itself. */
 struct _GpuHostFiber
 {
-  GpuHostItem    item;          /* first: what a barrier knows of the fiber it stands in */
-  GpuHostFiber  *next;          /* where it goes at a barrier and at its end; the last: the thread */
-  void         (*run) (void **, GpuHostItem *);
-  void         **arguments;
-  gboolean       over;
+  GpuHostItem       item;       /* first: what a barrier knows of the fiber it stands in */
+  GpuHostFiber     *next;       /* where it goes from a barrier; the thread, from the last */
+  GpuHostItemFunc   run;
+  void            **arguments;
+  gboolean          over;
 
-  gpointer       stack;         /* with a page in front that nobody may touch */
-  gsize          mapped_size;
-  jmp_buf        place;
+  gpointer          stack;      /* with a page in front that nobody may touch */
+  gsize             mapped_size;
+  jmp_buf           place;
 #ifdef HAVE_ASAN
-  gpointer       fake_stack;
-  const void    *stack_bottom;
-  size_t         stack_size;
+  gpointer          fake_stack;
+  const void       *stack_bottom;
+  size_t            stack_size;
 #endif
 #ifdef HAVE_TSAN
-  gpointer       tsan;
+  gpointer          tsan;
 #endif
 #ifdef VALGRIND_STACK_REGISTER
-  guint          valgrind_id;
+  guint             valgrind_id;
 #endif
 };
 
@@ -145,6 +145,9 @@ fiber_barrier (GpuHostItem *item)
 
 /* The foot of a fiber's stack. It comes here once, goes back at once, and is switched to for each
  * work-item from then on. */
+static NO_TSAN void fiber_main (guint low,
+                                guint high) G_GNUC_NORETURN;
+
 static NO_TSAN void
 fiber_main (guint low,
             guint high)
@@ -302,7 +305,7 @@ set_range (GpuHostItem *item,
 static void
 fibers_prepare (GpuHostFiberSet    *set,
                 const GpuHostItem  *item,
-                void              (*run) (void **, GpuHostItem *),
+                GpuHostItemFunc     run,
                 void              **arguments)
 {
   GpuHostFiber *last = &set->thread;
@@ -347,7 +350,7 @@ are_over (GpuHostFiberSet *set)
 
 gboolean
 _gpu_host_fibers_run (const GpuHostItem  *item,
-                      void              (*run) (void **, GpuHostItem *),
+                      GpuHostItemFunc     run,
                       void              **arguments,
                       gsize               stack_size,
                       GError            **error)

@@ -170,7 +170,7 @@ check_block (GpuHostLaunch  *launch,
       && size > 0 && size <= GPU_HOST_MAX_WORK_GROUP_SIZE)
     return check_required_block (launch, error);
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "host: kernel %s: a block of %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%"
                G_GSIZE_FORMAT " has not 1 to %d work-items", launch->entry->name, block[0],
                block[1], block[2], GPU_HOST_MAX_WORK_GROUP_SIZE);
@@ -253,9 +253,9 @@ launch_new (const GpuArgumentValue *values,
 
   launch = _gpu_host_operation_new (size, _gpu_host_launch_run);
   launch->n_arguments = n_arguments;
-  launch->arguments = (void **) ((guint8 *) launch + pointers);
-  launch->offsets = (gsize *) ((guint8 *) launch + offsets);
-  launch->kinds = (GpuArgumentKind *) ((guint8 *) launch + kinds);
+  launch->arguments = (gpointer) ((guint8 *) launch + pointers);
+  launch->offsets = (gpointer) ((guint8 *) launch + offsets);
+  launch->kinds = (gpointer) ((guint8 *) launch + kinds);
   launch->values = (guint8 *) launch + data;
 
   return launch;

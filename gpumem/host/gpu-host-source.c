@@ -36,9 +36,9 @@ get_quoted_length (const char *text)
 
 static void
 add_token (GpuHostSource *source,
-           const char *at,
-           gsize       length,
-           char        kind)
+           const char    *at,
+           gsize          length,
+           char           kind)
 {
   GpuHostToken token = { at - source->text, length, kind };
 
@@ -94,7 +94,7 @@ tokenize (GpuHostSource *source)
 
 guint
 _gpu_host_source_skip (GpuHostSource *source,
-               guint     i)
+                       guint          i)
 {
   guint depth = 0;
 
@@ -115,9 +115,9 @@ _gpu_host_source_skip (GpuHostSource *source,
 
 static void
 add_function (GpuHostSource *source,
-              guint     first,
-              guint     name,
-              guint     body)
+              guint          first,
+              guint          name,
+              guint          body)
 {
   GpuHostFunction *function = g_new0 (GpuHostFunction, 1);
 
@@ -136,7 +136,7 @@ add_function (GpuHostSource *source,
 /* One declaration or definition outside of all functions; the token behind it. */
 static guint
 parse_declaration (GpuHostSource *source,
-                   guint     first)
+                   guint          first)
 {
   guint name = 0;
   gboolean is_value = FALSE;
@@ -162,14 +162,14 @@ parse_declaration (GpuHostSource *source,
         name = i;
 
       is_value = is_value || kind == '=';
-      i = kind == '(' || kind == '[' || kind == '{' ? _gpu_host_source_skip (source, i) : i + 1;
+      i = strchr ("([{", kind) != NULL ? _gpu_host_source_skip (source, i) : i + 1;
     }
 
   return i + 1;
 }
 
 static gboolean
-has_barrier (GpuHostSource *source,
+has_barrier (GpuHostSource   *source,
              GpuHostFunction *function)
 {
   if (g_str_equal (function->name, "gpu_host_barrier"))
@@ -196,8 +196,8 @@ has_barrier (GpuHostSource *source,
 }
 
 gboolean
-_gpu_host_source_has_barrier (GpuHostSource *source,
-                    GpuHostFunction *kernel)
+_gpu_host_source_has_barrier (GpuHostSource   *source,
+                              GpuHostFunction *kernel)
 {
   for (guint i = 0; i < source->functions->len; i++)
     ((GpuHostFunction *) source->functions->pdata[i])->visited = FALSE;

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The gpumem command: what it prints, what it writes and how it ends. GPUMEM_TOOL is its path; a
+ * command that is installed is found without it. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+#include <signal.h>
+
+#include "test-util.h"
+
+typedef struct
+{
+  int   status;
+  char *out;
+  char *err;
+} Run;
+
+static char *tool;
+static char *folder;    /* of everything that the tests write */
+
+static void
+run_clear (Run *run)
+{
+  g_free (run->out);
+  g_free (run->err);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
+
+/* The tests' folders for XDG hide the types of files, by which pictures are recognised. */
+static GSubprocess *
+start_tool (const char *const  *words,
+            GSubprocessFlags    flags)
+{
+  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (flags);
+  g_autoptr (GError) error = NULL;
+  GSubprocess *process;
+
+  g_subprocess_launcher_unsetenv (launcher, "XDG_DATA_DIRS");
+  process = g_subprocess_launcher_spawnv (launcher, words, &error);
+  g_assert_no_error (error);
+  return process;
+}
+
+/* Runs the command with @arguments, up to a NULL. */
+static Run
+run_tool (const char *argument,
+          ...)
+{
+  g_autoptr (GPtrArray) words = g_ptr_array_new ();
+  g_autoptr (GSubprocess) process = NULL;
+  g_autoptr (GError) error = NULL;
+  Run run = { -1, NULL, NULL };
+  va_list arguments;
+
+  g_ptr_array_add (words, tool);
+  va_start (arguments, argument);
+  for (; argument != NULL; argument = va_arg (arguments, const char *))
+    g_ptr_array_add (words, (gpointer) argument);
+  va_end (arguments);
+  g_ptr_array_add (words, NULL);
+  process = start_tool ((const char *const *) words->pdata,
+                        G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+  g_subprocess_communicate_utf8 (process, NULL, NULL, &run.out, &run.err, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_subprocess_get_if_exited (process));
+  run.status = g_subprocess_get_exit_status (process);
+  return run;
+}
+
+static gboolean
+has_tour (void)
+{
+  g_auto (Run) run = run_tool ("--help", NULL);
+
+  if (strstr (run.out, "tour") != NULL)
+    return TRUE;
+  g_test_skip ("the command was built without the tour");
+  return FALSE;
+}
+
+/* --- a picture -------------------------------------------------------------- */
+
+static guint32
+checksum (const guint8 *data,
+          gsize         size)
+{
+  guint32 sum = 0xffffffff;
+
+  for (gsize i = 0; i < size; i++)
+    {
+      sum ^= data[i];
+      for (guint bit = 0; bit < 8; bit++)
+        sum = sum & 1 ? sum >> 1 ^ 0xedb88320 : sum >> 1;
+    }
+  return ~sum;
+}
+
+static void
+add_number (GByteArray *to,
+            guint32     number)
+{
+  number = GUINT32_TO_BE (number);
+  g_byte_array_append (to, (const guint8 *) &number, sizeof number);
+}
+
+static void
+add_chunk (GByteArray   *to,
+           const char   *type,
+           const guint8 *data,
+           gsize         size)
+{
+  guint start;
+
+  add_number (to, size);
+  start = to->len;
+  g_byte_array_append (to, (const guint8 *) type, 4);
+  if (size > 0)
+    g_byte_array_append (to, data, size);
+  add_number (to, checksum (to->data + start, to->len - start));
+}
+
+/* Writes a PNG of noise, red, green, blue and alpha; says to be of @told_width columns. */
+static char *
+write_picture (const char *name,
+               guint32     told_width,
+               guint32     width,
+               guint32     height)
+{
+  g_autoptr (GConverter) compressor =
+    G_CONVERTER (g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_ZLIB, 1));
+  gsize size = (1 + 4 * (gsize) width) * height;
+  g_autofree guint8 *raw = g_malloc (size);
+  g_autofree guint8 *packed = g_malloc (2 * size + 64);
+  g_autoptr (GByteArray) png = g_byte_array_new ();
+  g_autoptr (GError) error = NULL;
+  char *path = g_build_filename (folder, name, NULL);
+  guint32 head[4] = { GUINT32_TO_BE (told_width), GUINT32_TO_BE (height), 0, 0 };
+  gsize n_read, n_packed;
+
+  for (gsize i = 0; i < size; i++)
+    raw[i] = i % (1 + 4 * width) == 0 ? 0 : g_test_rand_int () & 0xff;
+  g_assert_cmpint (g_converter_convert (compressor, raw, size, packed, 2 * size + 64,
+                                        G_CONVERTER_INPUT_AT_END, &n_read, &n_packed, &error),
+                   ==, G_CONVERTER_FINISHED);
+  memcpy (&head[2], "\x08\x06\x00\x00", 4);
+  g_byte_array_append (png, (const guint8 *) "\x89PNG\r\n\x1a\n", 8);
+  add_chunk (png, "IHDR", (const guint8 *) head, 13);
+  add_chunk (png, "IDAT", packed, n_packed);
+  add_chunk (png, "IEND", NULL, 0);
+  g_assert_true (g_file_set_contents (path, (const char *) png->data, png->len, &error));
+  return path;
+}
+
+static void
+assert_png (const char *output,
+            const char *id,
+            const char *name)
+{
+  g_autofree char *file = id != NULL ? g_strdup_printf ("%s-%s.png", id, name) : g_strdup (name);
+  g_autofree char *path = NULL;
+  g_autofree char *content = NULL;
+  gsize size = 0;
+
+  g_strdelimit (file, ":", '-');
+  path = g_build_filename (output, file, NULL);
+  g_assert_true (g_file_get_contents (path, &content, &size, NULL));
+  g_assert_cmpuint (size, >, 32);
+  g_assert_cmpmem (content, 4, "\x89PNG", 4);
+}
+
+/* --- tests ------------------------------------------------------------------ */
+
+static void
+test_usage (void)
+{
+  static const char *const wrong[][3] = {
+    { NULL }, { "nonsense" }, { "--nonsense" }, { "devices", "host" }, { "devices", "--nonsense" },
+    { "info", "host", "host" }, { "info", "--nonsense" }
+  };
+  static const char *const right[][2] = {
+    { "--help" }, { "-h" }, { "--version" }, { "devices", "--help" }, { "info", "--help" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_auto (Run) run = run_tool (wrong[i][0], wrong[i][1], wrong[i][2], NULL);
+
+      g_assert_cmpint (run.status, ==, 2);
+      g_assert_cmpstr (run.out, ==, "");
+      g_assert_nonnull (strstr (run.err, "--help"));
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (right); i++)
+    {
+      g_auto (Run) run = run_tool (right[i][0], right[i][1], NULL);
+
+      g_assert_cmpint (run.status, ==, 0);
+      g_assert_cmpstr (run.out, !=, "");
+      g_assert_cmpstr (run.err, ==, "");
+    }
+}
+
+static void
+test_devices_table (void)
+{
+  g_auto (Run) run = run_tool ("devices", NULL);
+  g_autolist (GpuDevice) list = gpu_device_list ();
+  g_auto (GStrv) lines = g_strsplit (run.out, "\n", -1);
+
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_null (strchr (run.out, '\033'));
+  for (GList *l = list; l != NULL; l = l->next)
+    g_assert_nonnull (strstr (run.out, gpu_device_get_id (l->data)));
+  for (guint i = 0; lines[i] != NULL; i++)
+    g_assert_cmpint (g_utf8_strlen (lines[i], -1), <=, 120);
+}
+
+static void
+test_info (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_auto (Run) run = run_tool ("info", id, NULL);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_true (g_str_has_prefix (run.out, id));
+  g_assert_nonnull (strstr (run.out, gpu_device_get_name (fixture->device)));
+}
+
+static void
+test_info_unknown (void)
+{
+  g_auto (Run) run = run_tool ("info", "nonsense:7", NULL);
+
+  g_assert_cmpint (run.status, ==, 1);
+  g_assert_nonnull (strstr (run.err, "nonsense:7"));
+}
+
+static void
+test_tour (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autofree char *picture = NULL;
+  g_autofree char *output = g_build_filename (folder, "a", "tour", NULL);
+
+  if (!has_tour () || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  picture = write_picture ("noise.png", 61, 61, 37);
+  {
+    g_auto (Run) run = run_tool ("tour", picture, "--device", id, "--output", output, NULL);
+
+    g_assert_cmpstr (run.err, ==, "");
+    g_assert_cmpint (run.status, ==, 0);
+    g_assert_nonnull (strstr (run.out, "right to the last bit"));
+    g_assert_nonnull (strstr (run.out, "held afterwards: 0 B"));
+  }
+  assert_png (output, NULL, "input.png");
+  assert_png (output, id, "blur");
+  assert_png (output, id, "edges");
+  assert_png (output, id, "histogram");
+  {
+    g_auto (Run) run = run_tool ("tour", picture, "-d", id, "-o", output, "--json", NULL);
+
+    g_assert_cmpstr (run.err, ==, "");
+    g_assert_cmpint (run.status, ==, 0);
+    g_assert_true (g_str_has_prefix (run.out, "{"));
+    g_assert_nonnull (strstr (run.out, "\"outcome\" : \"right\""));
+  }
+}
+
+static void
+test_tour_bad_pictures (void)
+{
+  g_autofree char *empty = g_build_filename (folder, "empty.png", NULL);
+  g_autofree char *junk = g_build_filename (folder, "junk.jpg", NULL);
+  g_autofree char *missing = g_build_filename (folder, "missing.png", NULL);
+  g_autofree char *output = g_build_filename (folder, "nothing", NULL);
+  g_autofree char *huge = NULL;
+  g_autofree char *none = NULL;
+
+  if (!has_tour ())
+    return;
+  huge = write_picture ("huge.png", 100000000, 4, 4);
+  none = write_picture ("none.png", 0, 4, 4);
+  g_assert_true (g_file_set_contents (empty, "", 0, NULL));
+  g_assert_true (g_file_set_contents (junk, "no picture", -1, NULL));
+  {
+    const char *const pictures[] = { empty, junk, missing, huge, none, folder, "/dev/zero" };
+
+    for (guint i = 0; i < G_N_ELEMENTS (pictures); i++)
+      {
+        g_auto (Run) run = run_tool ("tour", pictures[i], "-d", "host", "-o", output, NULL);
+
+        g_assert_cmpint (run.status, ==, 1);
+        g_assert_cmpstr (run.out, ==, "");
+        g_assert_true (g_str_has_prefix (run.err, "gpumem: "));
+      }
+  }
+  g_assert_false (g_file_test (output, G_FILE_TEST_EXISTS));
+}
+
+static void
+test_tour_interrupted (void)
+{
+  g_autofree char *picture = NULL;
+  g_autofree char *output = g_build_filename (folder, "interrupted", NULL);
+  g_autofree char *input = g_build_filename (output, "input.png", NULL);
+  g_autoptr (GSubprocess) process = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!has_tour ())
+    return;
+  picture = write_picture ("large.png", 4000, 4000, 2000);
+  process = start_tool ((const char *const[]) { tool, "tour", picture, "-o", output, NULL },
+                        G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_SILENCE);
+  /* The picture is written before the long work begins. */
+  for (guint i = 0; i < TEST_DEADLINE * 100 && !g_file_test (input, G_FILE_TEST_EXISTS); i++)
+    g_usleep (G_USEC_PER_SEC / 100);
+  g_subprocess_send_signal (process, SIGINT);
+  g_subprocess_wait (process, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_subprocess_get_if_exited (process));
+  g_assert_cmpint (g_subprocess_get_exit_status (process), ==, 130);
+}
+
+/* --- the folder ------------------------------------------------------------- */
+
+static void
+remove_folder (const char *path)
+{
+  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
+  const char *name;
+
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *child = g_build_filename (path, name, NULL);
+
+      if (g_file_test (child, G_FILE_TEST_IS_DIR))
+        remove_folder (child);
+      else
+        g_unlink (child);
+    }
+  g_rmdir (path);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  int status;
+
+  test_init (&argc, &argv);
+  tool = g_getenv ("GPUMEM_TOOL") != NULL ? g_strdup (g_getenv ("GPUMEM_TOOL"))
+                                          : g_find_program_in_path ("gpumem");
+  folder = g_dir_make_tmp ("gpumem-command-XXXXXX", NULL);
+  if (tool != NULL)
+    {
+      test_add_plain ("usage", test_usage);
+      test_add_plain ("devices", test_devices_table);
+      test_add ("info", test_info);
+      test_add_plain ("info/unknown", test_info_unknown);
+      test_add ("tour", test_tour);
+      test_add_plain ("tour/bad-pictures", test_tour_bad_pictures);
+      test_add_plain ("tour/interrupted", test_tour_interrupted);
+    }
+  status = test_run ();
+  remove_folder (folder);
+  g_free (folder);
+  g_free (tool);
+  return status;
+}
