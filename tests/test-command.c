@@ -268,6 +268,52 @@ test_tour (TestFixture *fixture)
   }
 }
 
+/* The tour with other kernels than its own. */
+static Run
+run_tour_with (const char *source,
+               const char *id)
+{
+  g_autofree char *picture = write_picture ("noise.png", 61, 61, 37);
+  g_autofree char *output = g_build_filename (folder, "other", NULL);
+  g_autofree char *kernels = g_build_filename (folder, "tour.cl", NULL);
+  g_autofree char *overlay = g_strdup_printf ("/gpumem=%s", folder);
+  Run run;
+
+  g_assert_true (g_file_set_contents (kernels, source, -1, NULL));
+  g_setenv ("G_RESOURCE_OVERLAYS", overlay, TRUE);
+  run = run_tool ("tour", picture, "-d", id, "-o", output, NULL);
+  g_unsetenv ("G_RESOURCE_OVERLAYS");
+  return run;
+}
+
+static void
+test_tour_wrong (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+
+  if (!has_tour () || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  {
+    g_auto (Run) run = run_tour_with (
+      "__kernel void blur (__global const uint *s, __global uint *d, __global const uint *w,\n"
+      "                    int r, int x, int y, int a) {}\n"
+      "__kernel void edges (__global const uint *s, __global uint *d, int x, int y) {}\n"
+      "__kernel void histogram (__global const uint *s, __global volatile uint *c,\n"
+      "                         int x, int y) {}\n", id);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_nonnull (strstr (run.out, "WRONG"));
+    g_assert_nonnull (strstr (run.out, "values differ"));
+  }
+  {
+    g_auto (Run) run = run_tour_with ("__kernel void blur (int nonsense {}\n", id);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_nonnull (strstr (run.out, "FAILED: build: "));
+    g_assert_nonnull (strstr (run.out, "error"));
+  }
+}
+
 static void
 test_tour_bad_pictures (void)
 {
@@ -360,6 +406,7 @@ main (int    argc,
       test_add ("info", test_info);
       test_add_plain ("info/unknown", test_info_unknown);
       test_add ("tour", test_tour);
+      test_add ("tour/wrong", test_tour_wrong);
       test_add_plain ("tour/bad-pictures", test_tour_bad_pictures);
       test_add_plain ("tour/interrupted", test_tour_interrupted);
     }

@@ -64,7 +64,7 @@ static void
 hazard_two_out_of_order (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
-    two_streams (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, 1000);
+    two_streams (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER, 100);
 }
 
 static void

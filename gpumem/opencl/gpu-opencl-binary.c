@@ -105,8 +105,8 @@ _gpu_opencl_binary_split (GBytes  *bytes,
   if (n_parts != n_devices)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "the binary is for %" G_GUINT64_FORMAT " devices, the context has %u", n_parts,
-                   n_devices);
+                   "the binary is for another number of devices, %" G_GUINT64_FORMAT
+                   ", than the %u of the context", n_parts, n_devices);
       return NULL;
     }
 

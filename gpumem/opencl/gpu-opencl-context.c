@@ -35,8 +35,14 @@ check_devices (GpuNativeDevice *const  *devices,
                guint                    n_devices,
                GError                 **error)
 {
-  for (guint i = 1; i < n_devices; i++)
+  for (guint i = 0; n_devices > 1 && i < n_devices; i++)
     {
+      if (_gpu_opencl_device_hangs ((GpuOpenclDevice *) devices[i]))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "device %s hangs when it waits for another device", devices[i]->id);
+          return FALSE;
+        }
       if (((GpuOpenclDevice *) devices[i])->cl_platform ==
           ((GpuOpenclDevice *) devices[0])->cl_platform)
         continue;

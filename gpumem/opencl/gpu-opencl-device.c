@@ -75,6 +75,13 @@ _gpu_opencl_device_has (GpuOpenclDevice *device,
   return g_strv_contains ((const char *const *) device->extensions, extension);
 }
 
+gboolean
+_gpu_opencl_device_hangs (GpuOpenclDevice *device)
+{
+  return g_str_equal (device->base.platform, "Portable Computing Language") &&
+         g_str_has_prefix (device->base.name, "basic");
+}
+
 GpuOpenclDevice *
 _gpu_opencl_device_lookup (cl_device_id id)
 {
@@ -313,15 +320,6 @@ read_arithmetic (GpuOpenclDevice *device)
   return capabilities;
 }
 
-/* The device "basic" of PoCL runs what waits for a user event within clSetUserEventStatus(),
- * under a lock that it then waits for itself. */
-static gboolean
-hangs_on_user_events (GpuOpenclDevice *device)
-{
-  return g_str_equal (device->base.platform, "Portable Computing Language") &&
-         g_str_has_prefix (device->base.name, "basic");
-}
-
 static void
 read_capabilities (GpuOpenclDevice *device)
 {
@@ -329,7 +327,7 @@ read_capabilities (GpuOpenclDevice *device)
                                  GPU_CAPABILITIES_SUB_BUFFERS | GPU_CAPABILITIES_HOST_POINTER;
   cl_bitfield queues = get_bits (device, CL_DEVICE_QUEUE_PROPERTIES);
 
-  if (!hangs_on_user_events (device))
+  if (!_gpu_opencl_device_hangs (device))
     capabilities |= GPU_CAPABILITIES_USER_EVENTS;
   if (get_bool (device, CL_DEVICE_COMPILER_AVAILABLE))
     capabilities |= GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO;

@@ -9,8 +9,6 @@
 /* How often a wait that the driver refuses is tried again before it is given up. */
 #define N_WAITS 3
 
-#define EARLY_WAIT_USEC 50
-
 GpuNativeEvent *
 _gpu_opencl_event_new (cl_event handle)
 {
@@ -49,18 +47,6 @@ _gpu_opencl_enqueued (cl_int           code,
   return FALSE;
 }
 
-static gboolean
-has_user_events (GpuNativeContext *context)
-{
-  for (guint i = 0; i < context->n_devices; i++)
-    {
-      if (context->devices[i]->capabilities & GPU_CAPABILITIES_USER_EVENTS)
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
 static GpuNativeEvent *
 event_create_user (GpuNativeContext  *context,
                    GError           **error)
@@ -69,10 +55,10 @@ event_create_user (GpuNativeContext  *context,
   cl_event handle;
   cl_int code;
 
-  if (!has_user_events (context))
+  if (_gpu_opencl_device_hangs ((GpuOpenclDevice *) context->devices[0]))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "the driver of %s hangs when a user event is set", context->devices[0]->id);
+                   "device %s hangs when a user event is set", context->devices[0]->id);
       return NULL;
     }
   if (!_gpu_opencl_check_process (error))
@@ -87,7 +73,6 @@ event_create_user (GpuNativeContext  *context,
     }
 
   event = (GpuOpenclEvent *) _gpu_opencl_event_new (handle);
-  event->is_user = TRUE;
   event->unset = TRUE;
   return &event->base;
 }
@@ -219,36 +204,6 @@ outwait (cl_event event,
     }
 }
 
-/* Until the status is no longer one of those on the way. The device "basic" of PoCL ends a wait
- * too early when the work stands behind that of another device, and offers nothing better than to
- * ask again. */
-static gboolean
-settle (cl_event   event,
-        cl_int    *status,
-        GError   **error)
-{
-  if (!get_status (event, status, error))
-    return FALSE;
-
-  while (*status > CL_COMPLETE)
-    {
-      cl_int code;
-
-      g_usleep (EARLY_WAIT_USEC);
-      code = clWaitForEvents (1, &event);
-      if (!get_status (event, status, error))
-        return FALSE;
-      if (code != CL_SUCCESS && *status >= CL_COMPLETE)
-        {
-          _gpu_opencl_set_error (error, "clWaitForEvents", code, "event %p", (gpointer) event);
-          outwait (event, code);
-          return FALSE;
-        }
-    }
-
-  return TRUE;
-}
-
 static gboolean
 event_wait (GpuNativeEvent  *native,
             GError         **error)
@@ -275,7 +230,7 @@ event_wait (GpuNativeEvent  *native,
     }
 
   /* Not every driver tells by the code of the wait that the command failed. */
-  if (!settle (event, &status, error))
+  if (!get_status (event, &status, error))
     return FALSE;
   if (status < CL_COMPLETE)
     {

@@ -72,14 +72,14 @@ has_option (const char *options,
   return g_strv_contains ((const char *const *) words, option);
 }
 
-/* Takes @program over. Argument information is asked for if the compiler knows how. */
+/* Takes @program over. Argument information is asked for if the compiler knows how. The devices
+ * are not named: PoCL mixes binaries up where their order is not that of the context. */
 static GpuNativeProgram *
 build (GpuNativeContext  *context,
        cl_program         program,
        const char        *options,
        GError           **error)
 {
-  GpuOpenclContext *opencl = (GpuOpenclContext *) context;
   GpuOpenclProgram *built;
   g_autofree char *with_info = NULL;
   g_autofree char *log = NULL;
@@ -90,10 +90,10 @@ build (GpuNativeContext  *context,
   if (!has_option (options, ARGUMENT_INFO_OPTION))
     {
       with_info = g_strconcat (options, options[0] != '\0' ? " " : "", ARGUMENT_INFO_OPTION, NULL);
-      code = clBuildProgram (program, context->n_devices, opencl->ids, with_info, NULL, NULL);
+      code = clBuildProgram (program, 0, NULL, with_info, NULL, NULL);
     }
   if (code == CL_INVALID_BUILD_OPTIONS)
-    code = clBuildProgram (program, context->n_devices, opencl->ids, options, NULL, NULL);
+    code = clBuildProgram (program, 0, NULL, options, NULL, NULL);
 
   log = get_log (context, program);
   if (code != CL_SUCCESS)

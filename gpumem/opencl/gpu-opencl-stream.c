@@ -249,23 +249,6 @@ stream_record (GpuNativeStream  *native,
   return event;
 }
 
-/* In a context of several devices there may be one that cannot wait for user events. */
-static gboolean
-check_event (GpuNativeStream  *native,
-             GpuNativeEvent   *event,
-             GError          **error)
-{
-  GpuOpenclDevice *device = ((GpuOpenclStream *) native)->device;
-
-  if (!((GpuOpenclEvent *) event)->is_user ||
-      (device->base.capabilities & GPU_CAPABILITIES_USER_EVENTS))
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "the driver of %s hangs when a user event is set", device->base.id);
-  return FALSE;
-}
-
 static gboolean
 stream_wait (GpuNativeStream        *native,
              GpuNativeEvent *const  *events,
@@ -282,11 +265,7 @@ stream_wait (GpuNativeStream        *native,
   if (n_events > N_EVENTS_ON_STACK)
     list = allocated = g_new (cl_event, n_events);
   for (guint i = 0; i < n_events; i++)
-    {
-      if (!check_event (native, events[i], error))
-        return FALSE;
-      list[i] = _gpu_opencl_event_handle (events[i]);
-    }
+    list[i] = _gpu_opencl_event_handle (events[i]);
 
   code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events,
                                        n_events > 0 ? list : NULL,

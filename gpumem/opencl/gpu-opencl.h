@@ -45,7 +45,6 @@ typedef struct
   cl_event          event;
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
-  gboolean          is_user;
   gint              unset;                      /* atomic; a user event that has no status yet */
 } GpuOpenclEvent;
 
@@ -105,6 +104,9 @@ void            _gpu_opencl_watch_process    (void);
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
                                               const char          *extension);
+/* The device "basic" of PoCL runs a command on the very thread that ends what the command waited
+ * for, under a lock that it then wants itself: user events and other devices make it hang. */
+gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 /* @size bytes of an info, exactly. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
