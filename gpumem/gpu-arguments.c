@@ -31,6 +31,13 @@
  * ]|
  */
 
+/**
+ * GpuArguments:
+ *
+ * What a kernel is given at a launch.
+ *
+ * Since: 0.1
+ */
 G_DEFINE_BOXED_TYPE (GpuArguments, gpu_arguments, gpu_arguments_ref, gpu_arguments_unref)
 
 /* Nearest, ties to even, as the hardware converts. */

@@ -79,11 +79,17 @@ end_task (GTask           *task,
           GDestroyNotify   result_free,
           GError          *error)
 {
-  if (error != NULL)
-    g_task_return_error (task, error);
-  else
-    _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
-                               result_free);
+  if (error == NULL)
+    {
+      _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
+                                 result_free);
+      return;
+    }
+
+  if (result != NULL)
+    result_free (result);
+
+  g_task_return_error (task, error);
 }
 
 GBytes *
@@ -208,7 +214,7 @@ check_address (const char  *function,
  * @buffer: a #GpuBuffer
  * @stream: (nullable): the stream to read on, %NULL for the default stream
  * @offset: where to read, in bytes
- * @address: address of writable memory of @size bytes
+ * @address: address of writable memory of @size bytes, which nobody else touches meanwhile
  * @size: how much, in bytes
  * @error: return location for an error
  *
@@ -271,7 +277,7 @@ gpu_buffer_write_address (GpuBuffer  *buffer,
  * @error: return location for an error
  *
  * Reads @buffer into new memory of the host and waits for it (OpenCL: clEnqueueReadBuffer,
- * clWaitForEvents).
+ * clWaitForEvents). Cancelling ends the waiting, not the work.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_bytes(), of
  *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
@@ -390,6 +396,7 @@ gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents).
+ * Cancelling ends the waiting, not the work, which keeps @bytes.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), of the work before it on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -501,7 +508,8 @@ gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Fills @buffer with a pattern and waits for it, see gpu_stream_fill().
+ * Fills @buffer with a pattern and waits for it, see gpu_stream_fill(). Cancelling ends the
+ * waiting, not the work.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill(), of the work before it on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -609,7 +617,8 @@ gpu_buffer_fill_finish (GpuBuffer     *buffer,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Copies from @source to @buffer and waits for it, see gpu_stream_copy().
+ * Copies from @source to @buffer and waits for it, see gpu_stream_copy(). Cancelling ends the
+ * waiting, not the work.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy(), of the work before it on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -718,7 +727,8 @@ gpu_buffer_copy_finish (GpuBuffer     *buffer,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Maps a range of @buffer and waits until it may be touched, see gpu_stream_map().
+ * Maps a range of @buffer and waits until it may be touched, see gpu_stream_map(). When cancelled
+ * it is unmapped again.
  *
  * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map(), of the
  *   work before it on the stream, or %G_IO_ERROR_CANCELLED

@@ -347,11 +347,12 @@ buffer_new (GpuContext  *context,
  * @error: return location for an error
  *
  * Allocates memory of the device (OpenCL: clCreateBuffer). Its content is undefined. A driver may
- * put the allocation off until the first use: gpu_stream_migrate() makes sure of it.
+ * put the allocation off until the first use: gpu_stream_migrate() makes sure of it. When the
+ * driver has no room #GpuContext::memory-pressure is emitted. Does not block.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
- *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that do not go together, or the driver's
- *   error
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
+ *   size beyond gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
+ *   flags that do not go together, %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -407,7 +408,8 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
  *
  * Makes a buffer over memory of the host, which is used in place and kept (OpenCL: clCreateBuffer
  * with CL_MEM_USE_HOST_PTR). Work of the device changes what @bytes holds, so @bytes must be
- * writable unless @flags has %GPU_MEMORY_READ_ONLY; map the buffer to look at it.
+ * writable unless nothing writes the buffer; map the buffer to look at it. The bytes do not count
+ * for gpu_context_get_allocated_size(). Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
  *   cannot, or an error as of gpu_buffer_new()
@@ -462,7 +464,8 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
  *
  * Allocates rows so that each begins where the device reaches it fast. gpu_buffer_get_row_pitch()
  * tells the distance of two rows. (OpenCL has no call for it: rows begin at multiples of the
- * alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN.)
+ * alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, whatever @element_size is, and so they do on
+ * the host back end.)
  *
  * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
  *
@@ -511,12 +514,15 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * @mode: who owns @handle
  * @error: return location for an error
  *
- * Makes a buffer around memory that was made elsewhere, so that both sides use it. On the host
- * back end, which counts no references, @handle has to stay valid and is freed with free() if
- * adopted.
+ * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
+ * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW). On the host back end,
+ * which counts no references, @handle has to stay valid and is freed with free() if adopted, and
+ * @size must be given. If the call fails, @handle stays the caller's whatever @mode is. What others
+ * do with the memory is not tracked.
  *
- * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0
- *   or not of @context, or the driver's error
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
+ *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none to wrap, or the driver's error
  *
  * Since: 0.1
  */
@@ -543,7 +549,7 @@ gpu_buffer_new_wrapped (GpuContext   *context,
  *
  * Does what gpu_buffer_new_wrapped() does, and tells the owner when the memory is free again.
  *
- * Returns: (transfer full): the buffer, or %NULL with an error
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
  *
  * Since: 0.1
  */
@@ -677,7 +683,7 @@ slice_storage (GpuMemory       *memory,
  * Makes a buffer of a range of @buffer, with its flags (OpenCL: clCreateSubBuffer). It keeps
  * @buffer, and uses of either are ordered with those of the other. On devices that have
  * %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
- * gpu_device_get_base_alignment() of the buffer that is no slice.
+ * gpu_device_get_base_alignment() within the buffer that is no slice. Does not block.
  *
  * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
  *   past the end, is empty or begins in the wrong place, %GPU_ERROR_RELEASED, or the driver's
@@ -703,9 +709,10 @@ gpu_buffer_slice (GpuBuffer  *buffer,
  * @error: return location for an error
  *
  * Does what gpu_buffer_slice() does, with access that is narrower than that of @buffer.
+ * %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_UNTRACKED are always as in @buffer, and cannot be given.
  *
  * Returns: (transfer full): the slice, or %NULL with an error as of gpu_buffer_slice(), or with
- *   %GPU_ERROR_INVALID_ARGUMENT if @flags allow more than those of @buffer
+ *   %GPU_ERROR_INVALID_ARGUMENT if @flags do not go together or allow more than those of @buffer
  *
  * Since: 0.1
  */

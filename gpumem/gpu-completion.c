@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-latch-private.h"
 #include "gpumem/gpu-submission-private.h"
@@ -146,6 +147,24 @@ _gpu_pending_wait (GpuPending   *pending,
   return FALSE;
 }
 
+/* As _gpu_timeline_get_fence(), with no lock held: the context hears of the failure. */
+static gboolean
+get_fence (GpuTimeline  *timeline,
+           guint64       seq,
+           GpuFence    **fence,
+           GError      **error)
+{
+  GError *failure = NULL;
+
+  if (_gpu_timeline_get_fence (timeline, seq, fence, &failure))
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
 gboolean
 _gpu_timeline_wait (GpuTimeline  *timeline,
                     guint64       seq,
@@ -153,7 +172,7 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
 {
   g_autoptr (GpuFence) fence = NULL;
 
-  if (!_gpu_timeline_get_fence (timeline, seq, &fence, error))
+  if (!get_fence (timeline, seq, &fence, error))
     return FALSE;
 
   if (fence != NULL)
@@ -200,8 +219,9 @@ _gpu_timeline_query (GpuTimeline  *timeline,
 {
   g_autoptr (GpuFence) fence = NULL;
 
-  if (!_gpu_timeline_get_fence (timeline, seq, &fence, error))
-    return GPU_EVENT_STATUS_PENDING;
+  if (!get_fence (timeline, seq, &fence, error))
+    return g_atomic_int_get (&timeline->context->lost) ? GPU_EVENT_STATUS_FAILED
+                                                       : GPU_EVENT_STATUS_PENDING;
 
   if (fence != NULL)
     {

@@ -556,10 +556,12 @@ _gpu_context_get_timeline (GpuContext  *context,
  * @device: a #GpuDevice
  * @error: return location for an error
  *
- * Makes a context on @device (OpenCL: clCreateContext).
+ * Makes a context on @device (OpenCL: clCreateContext). The driver may take some milliseconds for
+ * it; no work of the device is waited for.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
- *   be used, or with the driver's error
+ *   be used, %GPU_ERROR_DEVICE_LOST in a process that was forked from one that had used OpenCL, or
+ *   the driver's error
  *
  * Since: 0.1
  */
@@ -578,11 +580,13 @@ gpu_context_new (GpuDevice  *device,
  * @n_devices: number of devices
  * @error: return location for an error
  *
- * Makes a context on several devices that share its memory (OpenCL: clCreateContext).
+ * Makes a context on several devices that share its memory (OpenCL: clCreateContext). Streams
+ * choose one of them: see gpu_stream_new_full().
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
- *   end has one device in a context, %GPU_ERROR_INVALID_ARGUMENT for devices that do not go
- *   together, or the driver's error
+ *   end has one device in a context, or for devices of several platforms of OpenCL;
+ *   %GPU_ERROR_INVALID_ARGUMENT for no device, or devices of several back ends;
+ *   %GPU_ERROR_NO_DEVICE if one cannot be used; or the driver's error
  *
  * Since: 0.1
  */
@@ -611,9 +615,11 @@ gpu_context_new_for_devices (GpuDevice **devices,
  * gpu_context_new_default:
  * @error: return location for an error
  *
- * Makes a context on gpu_device_get_default().
+ * Makes a context on gpu_device_get_default(). The first call in a process starts the drivers, as
+ * gpu_device_list() does.
  *
- * Returns: (transfer full): the context, or %NULL with an error
+ * Returns: (transfer full): the context, or %NULL with an error as of gpu_device_get_default() or
+ *   gpu_context_new()
  *
  * Since: 0.1
  */
@@ -635,10 +641,13 @@ gpu_context_new_default (GError **error)
  * @mode: who owns @handle
  * @error: return location for an error
  *
- * Makes a context around one that was made elsewhere, so that both sides use the same memory.
+ * Makes a context around one that was made elsewhere, so that both sides use the same memory
+ * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW). If it fails,
+ * @handle stays the caller's whatever @mode is.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
- *   end has none to wrap, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not of @device
+ *   end has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not
+ *   of @device, or the driver's error
  *
  * Since: 0.1
  */
@@ -675,7 +684,7 @@ gpu_context_new_wrapped (GpuDevice    *device,
  *
  * Gets the device, or the first of several.
  *
- * Returns: (transfer none) (nullable): the device
+ * Returns: (transfer none) (nullable): the device, or %NULL if @context was never initialised
  *
  * Since: 0.1
  */
@@ -691,7 +700,7 @@ gpu_context_get_device (GpuContext *context)
  * gpu_context_list_devices:
  * @context: a #GpuContext
  *
- * Lists all devices of @context.
+ * Lists the devices that @context was made for, in that order.
  *
  * Returns: (transfer full) (element-type GpuDevice): the devices
  *
@@ -755,10 +764,10 @@ gpu_context_get_default_stream (GpuContext *context)
  * gpu_context_get_native_handle:
  * @context: a #GpuContext
  *
- * Gets the driver's own handle: a cl_context on OpenCL, 0 on the host back end. It stays with
- * @context.
+ * Gets the driver's own handle: a cl_context on OpenCL; on the host back end a number that means
+ * nothing to others. It stays with @context: do not release it.
  *
- * Returns: the handle
+ * Returns: the handle, 0 if @context was never initialised
  *
  * Since: 0.1
  */
@@ -779,7 +788,8 @@ gpu_context_get_native_handle (GpuContext *context)
  *
  * Gets the options that come before those of every program built in @context.
  *
- * Returns: (transfer none) (nullable): the options; they stay as they are until they are set
+ * Returns: (transfer none) (nullable): the options; the string stays valid, also when others are
+ *   set
  *
  * Since: 0.1
  */
@@ -800,7 +810,9 @@ gpu_context_get_build_options (GpuContext *context)
  * @context: a #GpuContext
  * @options: (nullable): options of the compiler, such as "-cl-fast-relaxed-math"
  *
- * Sets the options that come before those of every program built in @context from now on.
+ * Sets the options that come before those of every program built in @context from now on. Programs
+ * that exist keep theirs. What options there are is up to the compiler: a wrong one fails the
+ * builds.
  *
  * Since: 0.1
  */
@@ -827,8 +839,8 @@ gpu_context_set_build_options (GpuContext *context,
  * @error: return location for an error
  *
  * Asks how much memory of the device is free. OpenCL has no call for it: where no extension
- * tells, the figure is the total less what this context holds, and @source says so. Does not
- * block.
+ * tells (CL_DEVICE_GLOBAL_FREE_MEMORY_AMD does), the figure is the total less what this context
+ * holds, and @source says so. On the host back end the operating system tells. Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -917,7 +929,8 @@ fail_limit (const char  *function,
  * @error: return location for an error
  *
  * Gets a limit of @context (OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
- * %GPU_LIMIT_PRINTF_FIFO_SIZE).
+ * %GPU_LIMIT_PRINTF_FIFO_SIZE, and no other). The host back end has %GPU_LIMIT_STACK_SIZE alone,
+ * which counts for kernels with barriers.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such limit
  *
@@ -957,9 +970,11 @@ gpu_context_get_limit (GpuContext  *context,
  * @value: the value in bytes
  * @error: return location for an error
  *
- * Sets a limit of @context. No OpenCL driver lets a program set one.
+ * Sets a limit of @context, for launches from now on. No OpenCL driver lets a program set one; on
+ * the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set, or with
+ *   %GPU_ERROR_INVALID_ARGUMENT for a value that it cannot have
  *
  * Since: 0.1
  */
@@ -994,10 +1009,11 @@ gpu_context_set_limit (GpuContext  *context,
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Blocks until everything submitted before on every stream of @context is complete.
+ * Blocks until everything submitted before on every stream of @context is complete (OpenCL:
+ * clEnqueueMarkerWithWaitList, clWaitForEvents for each).
  *
- * Returns: %TRUE, or %FALSE with the error of the first stream on which work failed; all streams
- *   are waited for all the same
+ * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
+ *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */

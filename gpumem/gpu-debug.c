@@ -10,9 +10,10 @@
  *
  * The environment variable `GPUMEM_DEBUG` makes the library tell on the standard error what it
  * does. It takes keys, separated by commas: `errors`, `hazards`, `completion`, `cache`,
- * `transfer`, `build`, `devices`, and `host-delay`, which makes every operation of the host back
- * end start late, so that programs that forget to wait show it. `all` stands for all of them, and
- * `help` lists them. The variable is read once, when it is first needed.
+ * `build`, `devices`, `transfer`, of which there is nothing to tell in this version, and
+ * `host-delay`, which makes every operation of the host back end start late, so that programs that
+ * forget to wait show it. `all` stands for all of them, and `help` lists them. The variable is read
+ * once, when it is first needed.
  *
  * gpu_debug_list_live_objects() tells what a program has not let go of.
  */

@@ -64,7 +64,8 @@ insert_common (GpuNativeDevice *native,
  * (`name`, `memory-size`, `capabilities` as an array of strings, ...) and all that the driver has
  * to say (`max-work-group-size`, ..., every `CL_DEVICE_...`). The driver is asked anew each time.
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
+ *   error; not for a device that cannot be used, of which there is then less to tell
  *
  * Since: 0.1
  */
@@ -107,7 +108,7 @@ gpu_device_get_attributes (GpuDevice  *device,
  * Tells one of gpu_device_get_attributes().
  *
  * Returns: (transfer full): the value, or %NULL with @error set: %GPU_ERROR_INVALID_ARGUMENT if
- *   the device has no such attribute
+ *   the device has no such attribute, or an error as of gpu_device_get_attributes()
  *
  * Since: 0.1
  */

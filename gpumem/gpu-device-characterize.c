@@ -282,7 +282,8 @@ get_traits (GpuDevice   *device,
  * - `svm-coarse`, `svm-fine`, `svm-system`: the kinds of shared virtual memory (`b`)
  * - `nv-compute-capability`: major and minor number, on devices of NVIDIA (`(uu)`)
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to what
+ *   gpu_device_get_attributes() sets it to
  *
  * Since: 0.1
  */
@@ -450,7 +451,8 @@ explain_axes (const LocalMemory *local,
  * after it gets one more item of padding.
  *
  * Returns: (transfer full): the explanation, or %NULL with @error set:
- *   %GPU_ERROR_NOT_SUPPORTED if it is not known how the local memory of the device is built
+ *   %GPU_ERROR_NOT_SUPPORTED if it is not known how the local memory of the device is built,
+ *   %GPU_ERROR_INVALID_ARGUMENT if there is no such array, or the driver's error
  *
  * Since: 0.1
  */

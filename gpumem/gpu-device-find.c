@@ -289,9 +289,10 @@ find_native (const char  *name,
  * gpu_device_list:
  *
  * Lists every device of every back end, in the order of the back ends, also those that cannot be
- * used (see gpu_device_check()). The first call finds them, and may take some tens of
- * milliseconds while drivers start; a back end whose driver is not there adds none. The `host`
- * device is always there.
+ * used (see gpu_device_check()). The first call finds them, and blocks for some tens of
+ * milliseconds while drivers start (`clGetPlatformIDs()`, `clGetDeviceIDs()`); a back end whose
+ * driver is not there adds none, and is looked for again by the next call. The `host` device is
+ * always there.
  *
  * Returns: (element-type GpuDevice) (transfer full): the devices
  *
@@ -324,13 +325,14 @@ gpu_device_list (void)
  * - a back end and a part of the name of a platform, and after that, if you like, which of its
  *   devices: `opencl:pocl`, `opencl:pocl:0`, `opencl:nvidia:A100`;
  * - a PCI bus id, with or without the domain: `0000:65:00.0`, `65:00.0`;
- * - a part of the name of the device: `GeForce`.
+ * - the name of the device, or a part of it: `GeForce`.
  *
  * Where several devices match, the first one that can be used is taken. A device that cannot be
  * used is found too, if it is the only one: gpu_device_check() tells.
  *
  * Returns: (transfer full): the device, or %NULL with @error set: %GPU_ERROR_NO_DEVICE, with a
- *   text that lists the devices there are
+ *   text that lists the devices there are, or %GPU_ERROR_INVALID_ARGUMENT if @name is empty or no
+ *   UTF-8
  *
  * Since: 0.1
  */
@@ -373,8 +375,8 @@ rank (GpuNativeDevice *native)
  * gpu_device_find() takes, or else the first GPU, accelerator, CPU behind a driver, or the host,
  * in this order.
  *
- * Returns: (transfer full): the device, or %NULL with @error set: %GPU_ERROR_NO_DEVICE if
- *   `GPUMEM_DEVICE` names none, or one that cannot be used
+ * Returns: (transfer full): the device, or %NULL with @error set: as of gpu_device_find() if
+ *   `GPUMEM_DEVICE` names none, %GPU_ERROR_NO_DEVICE if it names one that cannot be used
  *
  * Since: 0.1
  */
@@ -423,7 +425,7 @@ gpu_device_get_default (GError **error)
  * gpu_device_list_backends:
  *
  * Lists the back ends that this library was built with, in the order of preference, whether their
- * driver is there or not: gpu_device_check_backend() tells.
+ * driver is there or not: gpu_device_check_backend() tells. Starts no driver.
  *
  * Returns: (array zero-terminated=1) (transfer full): their names, such as `opencl` and `host`
  *

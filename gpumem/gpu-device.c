@@ -240,7 +240,7 @@ install_values (void)
   /**
    * GpuDevice:base-alignment:
    *
-   * The bytes to which buffers are aligned, and the offsets of slices have to be.
+   * The bytes to which buffers are aligned, and on most devices the offsets of slices have to be.
    *
    * Since: 0.1
    */
@@ -533,7 +533,8 @@ gpu_device_get_memory_size (GpuDevice *device)
  * gpu_device_get_max_allocation:
  * @device: a #GpuDevice
  *
- * Tells how large one buffer can be (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`).
+ * Tells how large one buffer can be (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). There may not be as much
+ * room at the moment.
  *
  * Returns: the size in bytes
  *
@@ -551,7 +552,8 @@ gpu_device_get_max_allocation (GpuDevice *device)
  * gpu_device_get_base_alignment:
  * @device: a #GpuDevice
  *
- * Tells to how many bytes buffers are aligned, and the offsets of gpu_buffer_slice() have to be
+ * Tells to how many bytes buffers are aligned and, on devices that have
+ * %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() have to be
  * (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits).
  *
  * Returns: the alignment in bytes
@@ -570,9 +572,10 @@ gpu_device_get_base_alignment (GpuDevice *device)
  * gpu_device_get_native_handle:
  * @device: a #GpuDevice
  *
- * Tells the driver's own handle of the device, a `cl_device_id`. It belongs to the device.
+ * Tells the driver's own handle of the device, a `cl_device_id` on OpenCL. It belongs to the
+ * device.
  *
- * Returns: the handle, 0 where there is none
+ * Returns: the handle, 0 where there is none, as on the host back end
  *
  * Since: 0.1
  */
@@ -589,9 +592,11 @@ gpu_device_get_native_handle (GpuDevice *device)
  * @device: a #GpuDevice
  * @error: return location for a #GError
  *
- * Tells whether the device can be used, and if not, why.
+ * Tells whether the device can be used, and if not, why. What was found when devices were first
+ * asked for counts: the driver is not asked again.
  *
- * Returns: %TRUE if contexts can be made on the device; else %FALSE, with %GPU_ERROR_NO_DEVICE
+ * Returns: %TRUE if contexts can be made on the device; else %FALSE, with %GPU_ERROR_NO_DEVICE, or
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an empty object
  *
  * Since: 0.1
  */

@@ -10,6 +10,15 @@
 G_BEGIN_DECLS
 
 /**
+ * SECTION:gpu-enums
+ * @title: Enumerations
+ * @short_description: kinds and flags of everything
+ *
+ * The enumerations and flags that the classes share. In other languages they are
+ * `Gpu.MapFlags.READ` and the like.
+ */
+
+/**
  * GpuDeviceType:
  * @GPU_DEVICE_TYPE_HOST: the host itself: plain memory, streams on threads
  * @GPU_DEVICE_TYPE_CPU: a CPU behind a driver, such as PoCL
@@ -204,7 +213,8 @@ typedef enum
  * @GPU_MAP_FLAGS_NONE: the same as @GPU_MAP_FLAGS_READ and @GPU_MAP_FLAGS_WRITE together
  * @GPU_MAP_FLAGS_READ: the host reads the mapping
  * @GPU_MAP_FLAGS_WRITE: the host writes the mapping; what it leaves alone is kept
- * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping; nothing is read first
+ * @GPU_MAP_FLAGS_WRITE_INVALIDATE: the host writes all of the mapping; nothing is read first; not
+ *   together with the others
  *
  * What the host does with a mapping.
  *
@@ -239,7 +249,7 @@ typedef enum
  * GpuMemoryInfoSource:
  * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver told both figures
  * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension told the free memory
- * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what this process holds through this library
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what the context holds
  * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system told
  *
  * Where a figure of free memory comes from.

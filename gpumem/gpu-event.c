@@ -283,10 +283,10 @@ _gpu_event_get_point (GpuEvent *event)
  *
  * Makes an event that the program completes itself, with gpu_event_complete() or
  * gpu_event_fail(); streams wait for it by gpu_stream_wait_event() (OpenCL:
- * clCreateUserEvent). An event that is dropped before fails.
+ * clCreateUserEvent, when the first stream waits). An event that is dropped before fails.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none
+ *   has none, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */
@@ -329,10 +329,10 @@ set_user (GpuEvent      *event,
  * @event: a user event
  * @error: return location for an error
  *
- * Completes @event: what waits for it goes on (OpenCL: clSetUserEventStatus).
+ * Completes @event: what waits for it goes on (OpenCL: clSetUserEventStatus if a stream waits).
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
- *   completed or failed before
+ *   completed or failed before, or with the driver's error
  *
  * Since: 0.1
  */
@@ -352,10 +352,11 @@ gpu_event_complete (GpuEvent  *event,
  * @error: return location for an error
  *
  * Fails @event: work that waits for it does not run, and everybody who waits for that work or
- * for @event is told %GPU_ERROR_FAILED with @message (OpenCL: clSetUserEventStatus).
+ * for @event is told %GPU_ERROR_FAILED with @message (OpenCL: clSetUserEventStatus if a stream
+ * waits).
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
- *   completed or failed before
+ *   completed or failed before, or with the driver's error
  *
  * Since: 0.1
  */
@@ -415,8 +416,9 @@ gpu_event_get_context (GpuEvent *event)
  * @event: a #GpuEvent
  * @error: return location for an error
  *
- * Asks where @event stands (OpenCL: clGetEventInfo). Does not block. The answer may lag a little
- * behind: work submitted after @event may have to complete too.
+ * Asks where @event stands (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to ask,
+ * clGetEventInfo). Does not block. The answer may lag a little behind: work submitted after @event
+ * may have to complete too.
  *
  * Returns: the status; with %GPU_EVENT_STATUS_FAILED @error says why, with
  *   %GPU_EVENT_STATUS_PENDING @error is set only if the driver could not tell
@@ -475,8 +477,8 @@ wait_until (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete (OpenCL: clWaitForEvents). Cancelling ends the waiting, not the
- * work.
+ * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to
+ * wait, clWaitForEvents). Cancelling ends the waiting, not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *
@@ -500,7 +502,7 @@ gpu_event_wait (GpuEvent      *event,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete or the time is over.
+ * Blocks until @event is complete or the time is over. The work goes on in any case.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed, or
  *   %G_IO_ERROR_CANCELLED
@@ -687,8 +689,8 @@ user_completed (gpointer      data,
  * @event: a #GpuEvent
  * @error: return location for an error
  *
- * Has #GpuEvent::completed emitted once @event is complete or has failed, at once if it is. An
- * event of a stream is kept until then. Calling it again does nothing.
+ * Has #GpuEvent::completed emitted once @event is complete or has failed, by the main loop also if
+ * it is already. An event of a stream is kept until then. Calling it again does nothing.
  *
  * Returns: %TRUE, or %FALSE with the driver's error if it cannot be watched
  *
@@ -783,13 +785,16 @@ get_time (GpuEvent           *event,
  * gpu_event_get_elapsed:
  * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream, complete
  * @since: an earlier event of such a stream, complete
- * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds
+ * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
+ *   negative if @since came later
  * @error: return location for an error
  *
- * Tells how much time passed on the device between two events. Does not block.
+ * Tells how much time passed on the device between two events of one device (OpenCL:
+ * clGetEventProfilingInfo). Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete, or
- *   %GPU_ERROR_NOT_SUPPORTED if one tells no times
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, the error of one that failed, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -825,8 +830,9 @@ gpu_event_get_elapsed (GpuEvent  *event,
  * Tells when the operation submitted right before @event was recorded was queued, submitted,
  * started or ended (OpenCL: clGetEventProfilingInfo). Does not block.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete, or
- *   %GPU_ERROR_NOT_SUPPORTED if it tells no times
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed,
+ *   %GPU_ERROR_INVALID_ARGUMENT if there is no such @point, or the driver's error
  *
  * Since: 0.1
  */

@@ -332,7 +332,7 @@ gpu_kernel_get_name (GpuKernel *kernel)
  *
  * Tells how many arguments the kernel takes (`CL_KERNEL_NUM_ARGS`).
  *
- * Returns: the number of arguments
+ * Returns: the number of arguments, 0 for an empty object
  *
  * Since: 0.1
  */
@@ -641,7 +641,8 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
  * to say, such as limits of its work-groups, local and private memory
  * (`CL_KERNEL_WORK_GROUP_SIZE`, `CL_KERNEL_LOCAL_MEM_SIZE`, ...).
  *
- * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -680,7 +681,8 @@ gpu_kernel_get_attributes (GpuKernel  *kernel,
  * gpu_kernel_get_native_handle:
  * @kernel: a #GpuKernel
  *
- * Tells the driver's own handle of the kernel, a `cl_kernel`. It belongs to the kernel.
+ * Tells the driver's own handle of the kernel, a `cl_kernel` on OpenCL; on the host back end a
+ * number that means nothing to others. It belongs to the kernel.
  *
  * Returns: the handle, 0 where there is none
  *

@@ -12,8 +12,9 @@
  *
  * A mapping lets the host read or write a range of memory in place. It ends with
  * gpu_mapping_unmap(), or when the mapping and all bytes made from it are gone; the memory is
- * unmapped on the stream that mapped it. While a range is mapped, work that would clash with it
- * is refused with %GPU_ERROR_BUSY.
+ * unmapped on the stream that mapped it. While a range is mapped for writing, work that reads or
+ * writes it is refused with %GPU_ERROR_BUSY, and so is a mapping of it; while it is mapped for
+ * reading, only what writes it is. Memory with %GPU_MEMORY_UNTRACKED is not checked.
  *
  * All methods may be called from any thread.
  */
@@ -61,57 +62,43 @@ static GParamSpec *props[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (GpuMapping, gpu_mapping, G_TYPE_OBJECT)
 
-/* The stream op, with the locks of the root and of the timeline held. */
-static gboolean
-unmap_locked (MappedRange  *range,
-              gpointer      data,
-              GError      **error)
+typedef struct
 {
-  GpuTimeline *timeline = range->timeline;
-  const GpuBufferOps *ops = timeline->context->backend->buffer;
-  GpuNativeEvent *event = NULL;
-  GpuNativeEvent **wanted = _gpu_timeline_may_fail_locked (timeline) ? &event : NULL;
-  guint64 seq;
+  GpuStorage *storage;
+  gpointer    data;
+} UnmapOperation;
 
-  if (!ops->unmap (timeline->stream, range->storage->buffer, data, wanted, error))
-    return FALSE;
+static gboolean
+run_unmap (gconstpointer     operation,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  const UnmapOperation *unmap = operation;
 
-  seq = _gpu_timeline_submit_locked (timeline);
-  _gpu_storage_set_use_locked (range->storage->root, timeline, seq, range->write);
-
-  if (event != NULL)
-    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
-
-  return TRUE;
+  return stream->backend->buffer->unmap (stream, unmap->storage->buffer, unmap->data, event,
+                                         error);
 }
 
 static gboolean
 range_unmap (MappedRange  *range,
+             const char   *function,
              GError      **error)
 {
-  GpuStorage *root = range->storage->root;
-  GpuTimeline *timeline = range->timeline;
   gpointer data = g_atomic_pointer_get (&range->data);
-  g_autoptr (GError) failure = NULL;
+  const UnmapOperation unmap = { range->storage, data };
+  const GpuSubmission submission = { .function = function, .run = run_unmap,
+                                     .operation = &unmap, .unmapped = range->storage,
+                                     .written = range->write };
+  gboolean success;
 
   if (data == NULL || !g_atomic_pointer_compare_and_exchange (&range->data, data, NULL))
     return TRUE;
 
-  g_mutex_lock (&root->lock);
-  _gpu_timeline_lock (timeline);
-  unmap_locked (range, data, &failure);
-  _gpu_timeline_unlock (timeline);
-  g_mutex_unlock (&root->lock);
+  success = _gpu_submit (range->timeline, &submission, NULL, error);
+  _gpu_storage_unmap (range->storage->root, range->offset, range->size, range->write);
 
-  _gpu_storage_unmap (root, range->offset, range->size, range->write);
-
-  if (failure == NULL)
-    return TRUE;
-
-  _gpu_native_context_report (timeline->context, failure);
-  g_propagate_error (error, g_steal_pointer (&failure));
-
-  return FALSE;
+  return success;
 }
 
 static void
@@ -122,7 +109,7 @@ range_unref (gpointer data)
   if (!g_atomic_ref_count_dec (&range->refs))
     return;
 
-  range_unmap (range, NULL);
+  range_unmap (range, "gpu_mapping_unmap", NULL);
   _gpu_storage_unuse (range->storage);
   _gpu_storage_unref (range->storage);
   _gpu_timeline_unref (range->timeline);
@@ -370,6 +357,7 @@ _gpu_timeline_map (GpuTimeline  *timeline,
  * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer). Does
  * not block: the range may be touched once the point of this operation is reached, so wait with
  * gpu_stream_synchronize() or an event before; gpu_buffer_map() waits itself.
+ * %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other flag.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
  *   reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes with another
@@ -422,7 +410,7 @@ gpu_mapping_get_memory (GpuMapping *mapping)
  *
  * Gets what the host does with the mapping.
  *
- * Returns: the flags
+ * Returns: the flags; %GPU_MAP_FLAGS_NONE has become what it stands for
  *
  * Since: 0.1
  */
@@ -562,7 +550,7 @@ gpu_mapping_get_bytes (GpuMapping *mapping)
  * nothing.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive,
- *   or the driver's error
+ *   or with the driver's error, after which @mapping counts as unmapped all the same
  *
  * Since: 0.1
  */
@@ -583,12 +571,7 @@ gpu_mapping_unmap (GpuMapping  *mapping,
       return FALSE;
     }
 
-  if (range_unmap (mapping->range, error))
-    return TRUE;
-
-  g_prefix_error (error, "gpu_mapping_unmap: ");
-
-  return FALSE;
+  return range_unmap (mapping->range, "gpu_mapping_unmap", error);
 }
 
 /**

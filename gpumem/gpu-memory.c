@@ -420,7 +420,8 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * gpu_memory_get_device_address:
  * @memory: a #GpuMemory
  *
- * Gets the address by which kernels see @memory. OpenCL does not tell it. Any thread.
+ * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
+ * OpenCL does not tell it. Any thread.
  *
  * Returns: the address, 0 if the driver does not tell it or @memory is released
  *
@@ -458,10 +459,11 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  * @memory: a #GpuMemory
  * @error: return location for an error
  *
- * Asks the driver for everything that it tells of @memory (OpenCL: clGetMemObjectInfo), by nick,
- * such as "map-count" or "reference-count". Any thread; does not block.
+ * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
+ * `flags`, which are the driver's own where it has any, and all that the driver has to say, such as
+ * `map-count` or `reference-count` (OpenCL: clGetMemObjectInfo). Any thread; does not block.
  *
- * Returns: (transfer full): a dictionary of type a{sv}, or %NULL with
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
  *
  * Since: 0.1
@@ -554,7 +556,8 @@ gpu_memory_is_released (GpuMemory *memory)
  * @b: a #GpuMemory
  *
  * Tells whether two objects stand for the same memory of the same driver: the handles are
- * compared, so an object and another that wraps its handle are equal. Any thread.
+ * and the sizes are compared, so an object and another that wraps its handle are equal. Any
+ * thread.
  *
  * Returns: %TRUE if they are
  *

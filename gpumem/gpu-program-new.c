@@ -8,16 +8,17 @@
 /**
  * gpu_program_new_from_source:
  * @context: a #GpuContext
- * @source: the source, in OpenCL C for OpenCL devices
+ * @source: the source, in OpenCL C; on the host back end in the part of it that is C
  * @options: (nullable): options of the compiler; those of the context come before them
  * @error: return location for a #GError
  *
  * Builds a program, or takes it from the cache. Blocks until it is built
- * (`clCreateProgramWithSource()`, `clBuildProgram()`).
+ * (`clCreateProgramWithSource()`, `clBuildProgram()`; the C compiler of the machine on the host
+ * back end).
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
- *   %GPU_ERROR_BUILD_FAILED with the log if it does not build, %GPU_ERROR_NOT_SUPPORTED if the
- *   driver has no compiler
+ *   %GPU_ERROR_BUILD_FAILED with the log if it does not build, also for options that the compiler
+ *   does not know, %GPU_ERROR_NOT_SUPPORTED if there is no compiler, or the driver's error
  *
  * Since: 0.1
  */
@@ -41,7 +42,8 @@ gpu_program_new_from_source (GpuContext  *context,
  *
  * The same as gpu_program_new_from_source(), with flags.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set as by
+ *   gpu_program_new_from_source()
  *
  * Since: 0.1
  */
@@ -143,9 +145,12 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
  * @error: return location for a #GError
  *
  * Loads a program (`clCreateProgramWithBinary()`, `clBuildProgram()`). Most drivers do not
- * describe the arguments of kernels of a binary: see gpu_kernel_declare_arguments().
+ * describe the arguments of kernels of a binary: see gpu_kernel_declare_arguments(). A binary is
+ * code: load none that you would not run. Blocks until it is loaded.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
+ *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if it is no binary for the device and
+ *   driver, %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_BINARY, or the driver's error
  *
  * Since: 0.1
  */
@@ -171,9 +176,11 @@ gpu_program_new_from_binary (GpuContext  *context,
  * @error: return location for a #GError
  *
  * Builds a program from SPIR-V (`clCreateProgramWithIL()`, `clBuildProgram()`), on devices that
- * have %GPU_CAPABILITIES_IL.
+ * have %GPU_CAPABILITIES_IL. Blocks until it is built.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
+ *   %GPU_ERROR_NOT_SUPPORTED without that capability, %GPU_ERROR_INVALID_ARGUMENT if it is no
+ *   SPIR-V, %GPU_ERROR_BUILD_FAILED with the log if it does not build, or the driver's error
  *
  * Since: 0.1
  */
@@ -223,11 +230,11 @@ is_ptx (const char *text)
  * @error: return location for a #GError
  *
  * Reads a file and makes a program of it. What the file holds decides, not its name: SPIR-V is
- * known by its first four bytes, source is any other text in UTF-8, and the rest is taken for a
- * binary. Blocks for reading and building.
+ * known by its first four bytes, what is no UTF-8 is taken for a binary, and so is PTX, the text
+ * that some drivers give for one; any other text is source. Blocks for reading and building.
  *
- * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set, also to a #GIOErrorEnum
- *   if the file cannot be read
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set: to a #GIOErrorEnum if the
+ *   file cannot be read, else as by the function for what it holds
  *
  * Since: 0.1
  */

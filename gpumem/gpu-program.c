@@ -11,10 +11,10 @@
  * @short_description: code for a device
  * @see_also: #GpuKernel
  *
- * A program is built from source (OpenCL C on OpenCL devices), or loaded from a binary that
- * gpu_program_get_binary() gave, or from SPIR-V. It is built when it is made: what exists is
- * ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with the log of the compiler in its
- * text. gpu_program_get_kernel() then gives the functions in it.
+ * A program is built from source, which is OpenCL C, on the host back end as far as that is C; or
+ * loaded from a binary that gpu_program_get_binary() gave, or from SPIR-V. It is built when it is
+ * made: what exists is ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with the log of
+ * the compiler in its text. gpu_program_get_kernel() then gives the functions in it.
  *
  * # The cache # {#gpu-program-cache}
  *
@@ -28,10 +28,10 @@
  * change.
  *
  * Together the files take 256 MiB at most, or as many bytes as `GPUMEM_CACHE_SIZE` says (`64M`,
- * `1G`); what was not used for the longest time goes first. A damaged file is passed over and
- * replaced, a binary that the driver no longer takes is built anew, and a directory that cannot
- * be written is no error. Any number of processes can share a directory. `GPUMEM_DEBUG=cache`
- * tells what happens.
+ * `1G`, and `0` for no cache); what was not used for the longest time goes first. A damaged file
+ * is passed over and replaced, a binary that the driver no longer takes is built anew, and a
+ * directory that cannot be written is no error. Any number of processes can share a directory.
+ * `GPUMEM_DEBUG=cache` tells what happens.
  *
  * A program never changes once it is built: any thread may use it.
  */
@@ -412,7 +412,8 @@ gpu_program_get_source (GpuProgram *program)
  * gpu_program_get_options:
  * @program: a #GpuProgram
  *
- * Tells the options that the program was built with: those of the context, then its own.
+ * Tells the options that the program was built with: those of the context, then its own. What the
+ * library adds by itself, -cl-kernel-arg-info on OpenCL, is not among them.
  *
  * Returns: (transfer none): the options, maybe an empty string
  *
@@ -469,9 +470,11 @@ gpu_program_is_from_cache (GpuProgram *program)
  * @error: return location for a #GError
  *
  * Asks the driver for the built program in a form that gpu_program_new_from_binary() takes
- * (`CL_PROGRAM_BINARIES`), on the same kind of device, with the same driver.
+ * (`CL_PROGRAM_BINARIES`), on the same kind of device, with the same driver. In a context of
+ * several devices it has a part for each.
  *
- * Returns: (transfer full): the binary, or %NULL with @error set
+ * Returns: (transfer full): the binary, or %NULL with @error set: %GPU_ERROR_NOT_SUPPORTED if the
+ *   driver has none, or its error
  *
  * Since: 0.1
  */
@@ -515,7 +518,8 @@ gpu_program_get_binary (GpuProgram  *program,
  *
  * Lists the kernels of the program (`CL_PROGRAM_KERNEL_NAMES`).
  *
- * Returns: (array zero-terminated=1) (transfer full): their names, or %NULL with @error set
+ * Returns: (array zero-terminated=1) (transfer full): their names, or %NULL with @error set to the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -562,7 +566,8 @@ gpu_program_list_kernels (GpuProgram  *program,
  * own.
  *
  * Returns: (transfer full): a new #GpuKernel, or %NULL with @error set:
- *   %GPU_ERROR_INVALID_ARGUMENT if the program has no such kernel
+ *   %GPU_ERROR_INVALID_ARGUMENT, with the names there are, if the program has no such kernel, or
+ *   the driver's error
  *
  * Since: 0.1
  */

@@ -30,6 +30,25 @@ fail_pitches (const GpuExtent  *extent,
   return FALSE;
 }
 
+static gboolean
+fail_origin (const GpuExtent      *extent,
+             const GpuLayout      *layout,
+             const GpuRegionSide  *side,
+             const char           *function,
+             const char           *what,
+             GError              **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %"
+               G_GSIZE_FORMAT " slices at byte %" G_GSIZE_FORMAT ", row %" G_GSIZE_FORMAT
+               ", slice %" G_GSIZE_FORMAT " of the %s, row pitch %" G_GSIZE_FORMAT
+               ", slice pitch %" G_GSIZE_FORMAT ", lies past every address", function,
+               extent->width, extent->height, extent->depth, layout->x, layout->y, layout->z,
+               what, side->row_pitch, side->slice_pitch);
+
+  return FALSE;
+}
+
 gboolean
 _gpu_region_is_empty (const GpuExtent *extent)
 {
@@ -69,10 +88,12 @@ _gpu_region_resolve (const GpuLayout  *layout,
 
   if (side->row_pitch < extent->width
       || !g_size_checked_mul (&rows, side->row_pitch, extent->height)
-      || (extent->depth > 1 && side->slice_pitch < rows)
-      || !add_product (&side->offset, layout->y, side->row_pitch)
-      || !add_product (&side->offset, layout->z, side->slice_pitch))
+      || (extent->depth > 1 && side->slice_pitch < rows))
     return fail_pitches (extent, side->row_pitch, side->slice_pitch, function, what, error);
+
+  if (!add_product (&side->offset, layout->y, side->row_pitch)
+      || !add_product (&side->offset, layout->z, side->slice_pitch))
+    return fail_origin (extent, layout, side, function, what, error);
 
   *end = side->offset;
 
@@ -82,7 +103,7 @@ _gpu_region_resolve (const GpuLayout  *layout,
   if (!add_product (end, extent->depth - 1, side->slice_pitch)
       || !add_product (end, extent->height - 1, side->row_pitch)
       || !add_product (end, extent->width, 1))
-    return fail_pitches (extent, side->row_pitch, side->slice_pitch, function, what, error);
+    return fail_origin (extent, layout, side, function, what, error);
 
   return TRUE;
 }

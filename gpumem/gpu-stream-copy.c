@@ -219,10 +219,13 @@ run_migrate (gconstpointer     operation,
  *
  * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
  * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects).
- * With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. Does not block.
+ * With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the
+ * memory. Does not block; the memory is kept until it is done. On the host back end there is
+ * nothing to do.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, a flag that
+ *   does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if some is mapped,
+ *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
  *
  * Since: 0.1
  */

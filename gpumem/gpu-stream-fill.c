@@ -146,11 +146,13 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  *
  * Fills memory on the device with a pattern (OpenCL: clEnqueueFillBuffer for patterns of 1, 2, 4
  * to 128 bytes at offsets that are multiples of it, otherwise clEnqueueWriteBuffer and
- * clEnqueueCopyBuffer). Does not block; @destination is kept until the fill is done.
+ * clEnqueueCopyBuffer, which the flags of memory can bar the host from). Does not block;
+ * @destination is kept until the fill is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or
- *   is no multiple of the pattern, or the context is foreign, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if the range is mapped, or the driver's error
+ *   is no multiple of the pattern, there is no pattern, or the context is foreign,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, or the driver's error; a fill of
+ *   several operations may have begun by then
  *
  * Since: 0.1
  */

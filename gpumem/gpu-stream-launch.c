@@ -183,16 +183,19 @@ check_launch (GpuStream        *stream,
  * @error: return location for an error
  * @...: the arguments of the kernel, as many as gpu_kernel_get_n_arguments()
  *
- * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel). Does not block; the kernel and
- * the memories are kept until it has run, values are copied at once.
+ * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel). @grid counts work-items, not
+ * blocks. Does not block; the kernel and the memories are kept until it has run, values are copied
+ * at once. The kernel counts as a writer of every memory but those with %GPU_MEMORY_READ_ONLY, and
+ * those behind arguments of which the driver tells that they are const.
  *
  * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
  * where it says nothing: a #GpuMemory for memory, a #gsize of bytes for local memory, an int or
  * #guint for integers up to 32 bits, a #gint64 or #guint64 for those of 64 bits, a #gdouble for
- * half, float and double, and a pointer to its bytes for any other value.
+ * half, float and double, and a pointer to its bytes for any other value. Nobody can check that
+ * there are as many, and of these types.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if a memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the driver's error
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if it is not known what an argument is
  *
  * Since: 0.1
  */
@@ -235,10 +238,12 @@ gpu_stream_launch (GpuStream        *stream,
  *
  * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel). @grid counts work-items, not
  * blocks. Does not block; the kernel and the memories are kept until it has run, values are
- * copied at once.
+ * copied at once. The kernel counts as a writer of every memory but those with
+ * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number, a kind, a size or a
- *   range of the arguments is wrong, the grid is empty, or a context is foreign,
+ *   range of the arguments is wrong, the grid or the block is empty, the grid is no multiple of the
+ *   block on a device that lacks %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or a context is foreign,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
  *   driver's error
  *

@@ -64,6 +64,22 @@ check_end (const RegionCopy     *copy,
   return FALSE;
 }
 
+/* Whether rows share a byte of two boxes in a slice that begin @distance bytes apart. A row may
+ * meet one of the row after it, for what begins later in memory may begin earlier in its row. */
+static gboolean
+rows_overlap (const RegionCopy *copy,
+              gsize             distance)
+{
+  const GpuExtent *extent = copy->extent;
+  gsize row_pitch = copy->source_side.row_pitch;
+  gsize rows = extent->height > 1 ? distance / row_pitch : 0;
+
+  distance -= rows * row_pitch;
+
+  return (rows < extent->height && distance < extent->width)
+         || (rows + 1 < extent->height && row_pitch - distance < extent->width);
+}
+
 /* Two regions of the same pitches overlap where their boxes do; of others we only know where they
  * begin and end. */
 static gboolean
@@ -77,7 +93,6 @@ regions_overlap (const RegionCopy *copy)
   gsize from_end = copy->source_end + copy->source->storage->offset;
   gsize distance;
   gsize slices;
-  gsize rows;
 
   if (to_offset >= from_end || from_offset >= to_end)
     return FALSE;
@@ -88,14 +103,9 @@ regions_overlap (const RegionCopy *copy)
   distance = MAX (to_offset, from_offset) - MIN (to_offset, from_offset);
   slices = copy->extent->depth > 1 ? distance / to->slice_pitch : 0;
   distance -= slices * to->slice_pitch;
-  rows = copy->extent->height > 1 ? distance / to->row_pitch : 0;
-  distance -= rows * to->row_pitch;
 
-  /* The later box may begin in the row before, as seen from the earlier one. */
-  return (slices < copy->extent->depth && rows < copy->extent->height
-          && distance < copy->extent->width)
-         || (rows + 1 < copy->extent->height && slices < copy->extent->depth
-             && to->row_pitch - distance < copy->extent->width);
+  return (slices < copy->extent->depth && rows_overlap (copy, distance))
+         || (slices + 1 < copy->extent->depth && rows_overlap (copy, to->slice_pitch - distance));
 }
 
 static gboolean
@@ -187,9 +197,10 @@ submit_region (GpuTimeline  *timeline,
  * @extent: size of the region: bytes, rows, slices
  * @error: return location for an error
  *
- * Copies a region of rows and slices on the device (OpenCL: clEnqueueCopyBufferRect). The two
- * regions must not overlap. Does not block; both memories are kept until the copy is done. An
- * empty region does nothing.
+ * Copies a region of rows and slices on the device (OpenCL: clEnqueueCopyBufferRect; several of
+ * them, or clEnqueueCopyBuffer, where it does not take the pitches). The two regions must not
+ * overlap. Does not block; both memories are kept until the copy is done. An empty region does
+ * nothing.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
  *   the pitches are too small, the regions overlap or a context is foreign, %GPU_ERROR_RELEASED,
@@ -239,10 +250,12 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL:
- * clEnqueueWriteBufferRect). Does not block; @bytes and @destination are kept until the copy is
- * done. An empty region does nothing.
+ * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches).
+ * Does not block; @bytes and @destination are kept until the copy is done. An empty region does
+ * nothing.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region()
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
+ *   host from writing
  *
  * Since: 0.1
  */
@@ -289,10 +302,10 @@ gpu_stream_write_region (GpuStream        *stream,
  *
  * Copies a region of rows and slices from the device into new memory of the host, where the rows
  * follow each other tightly (OpenCL: clEnqueueReadBufferRect). Does not block: what the bytes
- * hold is right once the point of this operation is reached.
+ * hold is right once the point of this operation is reached. An empty region gives no bytes.
  *
- * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), or
- *   with %GPU_ERROR_OUT_OF_HOST_MEMORY
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
+ *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY
  *
  * Since: 0.1
  */

@@ -403,10 +403,13 @@ _gpu_stream_new_for_timeline (GpuContext  *context,
  * @flags: how the stream behaves
  * @error: return location for an error
  *
- * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties).
+ * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties,
+ * clCreateCommandQueue before 2.0). %GPU_STREAM_FLAGS_NON_BLOCKING changes nothing on the back ends
+ * of this version.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
- *   lacks what @flags ask for, or with the driver's error
+ *   lacks what @flags ask for, %GPU_ERROR_INVALID_ARGUMENT if there are no such flags,
+ *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
@@ -428,7 +431,8 @@ gpu_stream_new (GpuContext      *context,
  * @priority: lower numbers go first, 0 is ordinary
  * @error: return location for an error
  *
- * Makes a stream (OpenCL: clCreateCommandQueueWithProperties).
+ * Makes a stream (OpenCL: clCreateCommandQueueWithProperties). OpenCL knows three priorities: that
+ * of negative numbers, of 0, and of positive ones.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
  *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
@@ -467,11 +471,14 @@ gpu_stream_new_full (GpuContext      *context,
  * @mode: who owns @handle
  * @error: return location for an error
  *
- * Makes a stream around one that was made elsewhere. What others submit to it directly is not
- * tracked, but is ordered with what is submitted here as the driver orders one queue.
+ * Makes a stream around one that was made elsewhere, with its device and flags (OpenCL:
+ * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW). What others
+ * submit to it directly is not tracked, but is ordered with what is submitted here as the driver
+ * orders one queue. If the call fails, @handle stays the caller's whatever @mode is.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none to wrap, or %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not of @context
+ *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0, not of
+ *   @context or a queue on the device, or the driver's error
  *
  * Since: 0.1
  */
@@ -578,10 +585,10 @@ gpu_stream_get_priority (GpuStream *stream)
  * gpu_stream_get_native_handle:
  * @stream: a #GpuStream
  *
- * Gets the driver's own handle: a cl_command_queue on OpenCL, 0 on the host back end. It stays
- * with @stream.
+ * Gets the driver's own handle: a cl_command_queue on OpenCL; on the host back end a number that
+ * means nothing to others. It stays with @stream: do not release it.
  *
- * Returns: the handle
+ * Returns: the handle, 0 if @stream was never initialised
  *
  * Since: 0.1
  */
@@ -600,7 +607,8 @@ gpu_stream_get_native_handle (GpuStream *stream)
  * gpu_stream_get_n_submitted:
  * @stream: a #GpuStream
  *
- * Gets how many operations were submitted to @stream so far. No call of the driver.
+ * Gets how many operations were submitted to @stream so far. Some verbs are several: fills with
+ * unusual patterns, regions that are filled. No call of the driver.
  *
  * Returns: the number
  *
@@ -675,17 +683,9 @@ wait_user_event (GpuTimeline   *timeline,
 {
   const GpuSubmission submission = { .function = "gpu_stream_wait_event",
                                      .user_event = user_event };
-  g_autoptr (GpuFence) fence = NULL;
 
   if (user_event->context != timeline->context)
     return fail_foreign (error);
-
-  /* Who waits for earlier work must not wait for the user's event as well. */
-  if (!_gpu_timeline_get_fence (timeline, _gpu_timeline_get_submitted (timeline), &fence, error))
-    {
-      g_prefix_error (error, "gpu_stream_wait_event: ");
-      return FALSE;
-    }
 
   return _gpu_submit (timeline, &submission, NULL, error);
 }
@@ -721,7 +721,8 @@ wait_point (GpuTimeline     *timeline,
  * it does not run, and its points fail.
  *
  * Returns: %TRUE, or %FALSE with the error of @event if it failed already, with
- *   %GPU_ERROR_INVALID_ARGUMENT for an event of another context, or with the driver's error
+ *   %GPU_ERROR_INVALID_ARGUMENT for an event of another context, with %GPU_ERROR_NOT_SUPPORTED for
+ *   a user event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */
@@ -793,14 +794,17 @@ get_timed_event_locked (GpuTimeline     *timeline,
                         GpuNativeEvent **event,
                         GError         **error)
 {
+  gboolean is_last = timeline->timed_event != NULL && timeline->timed_seq == timeline->submitted;
+
   *event = NULL;
 
-  if (timeline->timed_event != NULL && timeline->timed_seq == timeline->submitted)
+  if (is_last)
     *event = _gpu_native_event_ref (timeline->timed_event);
   else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
     *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
 
-  if (*event != NULL && _gpu_timeline_may_fail_locked (timeline))
+  /* The moment is an operation of its own: its point is not reached before it. */
+  if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
     _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (*event));
 
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
@@ -814,10 +818,13 @@ get_timed_event_locked (GpuTimeline     *timeline,
  *
  * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
  * the driver is asked for nothing until somebody waits. On a %GPU_STREAM_FLAGS_PROFILING stream
- * the event tells the times of the operation submitted last. Does not block.
+ * the event tells the times of the operation submitted last, and %GPU_EVENT_FLAGS_TIMING has the
+ * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList). Does not block.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the stream
- *   cannot do what @flags ask for, or with the driver's error
+ *   cannot do what @flags ask for: %GPU_EVENT_FLAGS_INTERPROCESS at all in this version,
+ *   %GPU_EVENT_FLAGS_TIMING without %GPU_STREAM_FLAGS_PROFILING; with
+ *   %GPU_ERROR_INVALID_ARGUMENT if there are no such flags; or with the driver's error
  *
  * Since: 0.1
  */
@@ -826,6 +833,8 @@ gpu_stream_record (GpuStream      *stream,
                    GpuEventFlags   flags,
                    GError        **error)
 {
+  const GpuEventFlags known = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_BLOCKING_SYNC
+                              | GPU_EVENT_FLAGS_INTERPROCESS;
   g_autoptr (GpuNativeEvent) timed = NULL;
   GpuTimeline *timeline;
   gboolean success;
@@ -837,6 +846,13 @@ gpu_stream_record (GpuStream      *stream,
 
   if (timeline == NULL)
     return NULL;
+
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
+      return NULL;
+    }
 
   if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0
       || ((flags & GPU_EVENT_FLAGS_TIMING) != 0
@@ -903,8 +919,8 @@ gpu_stream_flush (GpuStream  *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Asks whether everything submitted to @stream is complete (OpenCL: clGetEventInfo). Does not
- * block.
+ * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList and
+ * clFlush for the first to ask, clGetEventInfo). Does not block.
  *
  * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
  *   it failed or the driver could not tell
@@ -936,8 +952,9 @@ gpu_stream_is_idle (GpuStream  *stream,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until everything submitted to @stream before is complete. Cancelling ends the waiting,
- * not the work.
+ * Blocks until everything submitted to @stream before is complete (OpenCL:
+ * clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; nothing if it is known to be). Cancelling
+ * ends the waiting, not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *

@@ -9,12 +9,15 @@
 
 G_BEGIN_DECLS
 
+/* A use of memory. Without a memory object, of storage that the caller is a user of: nothing is
+ * then refused. */
 typedef struct
 {
-  GpuMemory *memory;
-  gboolean   write;
-  gsize      offset;                /* within the memory */
-  gsize      size;
+  GpuMemory  *memory;
+  gboolean    write;
+  gsize       offset;               /* within the memory */
+  gsize       size;
+  GpuStorage *storage;              /* set from the memory, if there is one */
 } GpuAccess;
 
 typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
@@ -32,6 +35,8 @@ typedef struct
   gpointer          keep;           /* nullable; taken over on success, released at completion */
   GDestroyNotify    release;
   gsize             keep_size;      /* bytes of host memory that it holds */
+  GpuStorage       *unmapped;       /* what @run unmaps, in place of accesses; nullable */
+  gboolean          written;        /* whether it was mapped for writing */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;

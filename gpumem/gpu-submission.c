@@ -29,8 +29,13 @@ check_memories (const GpuSubmission  *submission,
     {
       GpuMemory *memory = submission->accesses[i].memory;
 
+      if (memory == NULL)
+        continue;
+
       if (G_UNLIKELY (memory->storage == NULL))
         return _gpu_memory_check (memory, submission->function, error);
+
+      submission->accesses[i].storage = memory->storage;
 
       if (G_UNLIKELY (memory->storage->context != timeline->context))
         {
@@ -48,16 +53,23 @@ check_memories (const GpuSubmission  *submission,
 static void
 lock_roots (Submitter *s)
 {
+  if (s->submission->unmapped != NULL)
+    {
+      s->roots[s->n_roots++] = s->submission->unmapped->root;
+      g_mutex_lock (&s->roots[0]->lock);
+      return;
+    }
+
   if (s->submission->n_accesses == 1)
     {
-      s->roots[s->n_roots++] = s->submission->accesses[0].memory->storage->root;
+      s->roots[s->n_roots++] = s->submission->accesses[0].storage->root;
       g_mutex_lock (&s->roots[0]->lock);
       return;
     }
 
   for (guint i = 0; i < s->submission->n_accesses; i++)
     {
-      GpuStorage *root = s->submission->accesses[i].memory->storage->root;
+      GpuStorage *root = s->submission->accesses[i].storage->root;
       guint at = s->n_roots;
 
       while (at > 0 && s->roots[at - 1] > root)
@@ -88,8 +100,11 @@ check_access_locked (const Submitter  *s,
                      const GpuAccess  *access,
                      GError          **error)
 {
-  GpuStorage *storage = access->memory->storage;
+  GpuStorage *storage = access->storage;
   const GpuMappedRange *clash;
+
+  if (access->memory == NULL)
+    return TRUE;
 
   if (!_gpu_memory_check (access->memory, s->submission->function, error))
     return FALSE;
@@ -114,18 +129,24 @@ check_access_locked (const Submitter  *s,
   return FALSE;
 }
 
+/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
+ * that it must not be waited for. */
 static gboolean
 add_fence (Submitter       *s,
            const GpuPoint  *point,
            GError         **error)
 {
+  GpuTimeline *timeline = point->timeline;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
   g_autoptr (GpuFence) fence = NULL;
 
-  if (!_gpu_timeline_get_fence (point->timeline, point->seq, &fence, error))
-    return FALSE;
+  if (timeline->completed >= point->seq)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, point->seq, error);
 
   if (fence == NULL)
-    return TRUE;
+    return FALSE;
 
   if (s->waits == NULL)
     {
@@ -135,7 +156,7 @@ add_fence (Submitter       *s,
 
   if (!g_ptr_array_find (s->waits, fence, NULL))
     {
-      _gpu_timeline_list_user_events (point->timeline, s->user_events);
+      _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
       g_ptr_array_add (s->waits, g_steal_pointer (&fence));
     }
 
@@ -158,19 +179,18 @@ add_wait (Submitter       *s,
 }
 
 static gboolean
-add_waits_locked (Submitter        *s,
-                  const GpuAccess  *access,
-                  GError          **error)
+add_waits_locked (Submitter   *s,
+                  GpuStorage  *root,
+                  gboolean     write,
+                  GError     **error)
 {
-  GpuStorage *root = access->memory->storage->root;
-
   if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
     return TRUE;
 
   if (!add_wait (s, &root->writer, error))
     return FALSE;
 
-  if (!access->write)
+  if (!write)
     return TRUE;
 
   if (!add_wait (s, &root->reader, error))
@@ -185,9 +205,32 @@ add_waits_locked (Submitter        *s,
   return TRUE;
 }
 
-/* With the failure lock held: what has failed by now is over, and must not be waited for. */
+/* The user event that failed says more of the reason than the driver. Takes @failure over. */
 static void
-drop_failed_waits (Submitter *s)
+propagate_cause (Submitter  *s,
+                 GError     *failure,
+                 GError    **error)
+{
+  for (guint i = 0; i < s->user_events->len; i++)
+    {
+      g_autoptr (GError) cause = NULL;
+
+      if (_gpu_user_event_query (s->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
+        {
+          g_error_free (failure);
+          failure = g_steal_pointer (&cause);
+          break;
+        }
+    }
+
+  g_propagate_error (error, failure);
+}
+
+/* With the failure lock held: what has failed by now is over, and must not be waited for. FALSE if
+ * it is what the caller asked to wait for. */
+static gboolean
+drop_failed_waits (Submitter  *s,
+                   GError    **error)
 {
   const GpuEventOps *ops = s->timeline->context->backend->event;
 
@@ -196,9 +239,34 @@ drop_failed_waits (Submitter *s)
       g_autoptr (GError) failure = NULL;
       GpuFence *fence = g_ptr_array_index (s->waits, i - 1);
 
-      if (ops->query (fence->event, &failure) == GPU_EVENT_STATUS_FAILED)
-        g_ptr_array_remove_index_fast (s->waits, i - 1);
+      if (ops->query (fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
+        continue;
+
+      g_ptr_array_remove_index_fast (s->waits, i - 1);
+
+      if (s->submission->after != NULL)
+        {
+          propagate_cause (s, g_steal_pointer (&failure), error);
+          return FALSE;
+        }
     }
+
+  return TRUE;
+}
+
+/* Who waits for work submitted before must not wait for a user's event as well. */
+static gboolean
+fence_off_locked (GpuTimeline  *timeline,
+                  GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (timeline->completed == timeline->submitted)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
+
+  return fence != NULL;
 }
 
 static gboolean
@@ -208,9 +276,12 @@ wait_locked (Submitter              *s,
              GError                **error)
 {
   GpuTimeline *timeline = s->timeline;
-  gboolean may_fail = s->user_wait != NULL || s->user_events->len > 0
-                      || _gpu_timeline_may_fail_locked (timeline);
+  gboolean is_users = s->user_wait != NULL || s->user_events->len > 0;
+  gboolean may_fail = is_users || _gpu_timeline_may_fail_locked (timeline);
   GpuNativeEvent *event = NULL;
+
+  if (is_users && !fence_off_locked (timeline, error))
+    return FALSE;
 
   if (!timeline->context->backend->stream->wait (timeline->stream, events, n_events,
                                                  may_fail ? &event : NULL, error))
@@ -299,8 +370,11 @@ commit_locked (Submitter      *s,
     {
       const GpuAccess *access = &submission->accesses[i];
 
-      _gpu_storage_set_use_locked (access->memory->storage->root, timeline, seq, access->write);
+      _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
     }
+
+  if (submission->unmapped != NULL)
+    _gpu_storage_set_use_locked (submission->unmapped->root, timeline, seq, submission->written);
 
   if (submission->keep != NULL)
     _gpu_timeline_keep_locked (timeline, submission->keep, submission->release,
@@ -357,9 +431,16 @@ add_all_waits_locked (Submitter  *s,
 
   for (guint i = 0; i < submission->n_accesses; i++)
     {
-      if (!add_waits_locked (s, &submission->accesses[i], error))
+      const GpuAccess *access = &submission->accesses[i];
+
+      if (!add_waits_locked (s, access->memory->storage->root, access->write, error))
         return FALSE;
     }
+
+  /* Unmapping stands for what the host wrote. Later uses wait for it alone, so it comes after
+   * those of all the rest of the memory. */
+  if (submission->written && !add_waits_locked (s, submission->unmapped->root, TRUE, error))
+    return FALSE;
 
   return submission->after == NULL || add_wait (s, submission->after, error);
 }
@@ -401,10 +482,8 @@ submit_locked (Submitter   *s,
     {
       g_mutex_lock (&s->timeline->context->failure_lock);
 
-      if (s->waits != NULL)
-        drop_failed_waits (s);
-
-      success = run_with_waits (s, pending, error);
+      success = (s->waits == NULL || drop_failed_waits (s, error))
+                && run_with_waits (s, pending, error);
       g_mutex_unlock (&s->timeline->context->failure_lock);
     }
   else if (success)

@@ -46,7 +46,8 @@ task_cancelled (GCancellable *cancellable,
   TaskWait *wait = data;
 
   if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
-    g_task_return_error_if_cancelled (wait->task);
+    g_task_return_new_error (wait->task, G_IO_ERROR, G_IO_ERROR_CANCELLED,
+                             "the operation was cancelled");
 
   return G_SOURCE_REMOVE;
 }

@@ -133,8 +133,9 @@ _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
 /* Keeps @event, of a command that is no operation of its own, as a submission. */
 void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
                                                GpuNativeEvent    *event);
-/* Adds those user events to @events; TRUE if there are any. */
-gboolean        _gpu_timeline_list_user_events (GpuTimeline      *timeline,
+/* Adds to @events those of them that work up to @seq waits for. */
+void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                               guint64            seq,
                                                GPtrArray         *events);
 /* Orders all that is submitted later after all that is submitted now. */
 gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,

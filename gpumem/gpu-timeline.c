@@ -167,13 +167,32 @@ timeline_release_kept (GpuTimeline *timeline)
     }
 }
 
+/* Nobody holds @timeline any more. What was submitted after its stream was gone, such as the end of
+ * a mapping, may still be at work, and others may wait for it: a job then holds it until it is
+ * over. TRUE, with a reference for the caller, if so. */
+static gboolean
+timeline_linger (GpuTimeline *timeline)
+{
+  if (timeline->completed == timeline->submitted)
+    return FALSE;
+
+  g_atomic_int_set (&timeline->refs, 1);
+  _gpu_timeline_reap (timeline);
+
+  return TRUE;
+}
+
 void
 _gpu_timeline_unref (GpuTimeline *timeline)
 {
   GpuNativeContext *context = timeline->context;
 
-  if (!g_atomic_int_dec_and_test (&timeline->refs))
-    return;
+  do
+    {
+      if (!g_atomic_int_dec_and_test (&timeline->refs))
+        return;
+    }
+  while (timeline_linger (timeline));
 
   g_mutex_lock (&context->lock);
   g_ptr_array_remove_fast (context->timelines, timeline);
@@ -285,22 +304,19 @@ _gpu_timeline_search_failing_locked (GpuTimeline *timeline)
   return FALSE;
 }
 
-gboolean
-_gpu_timeline_list_user_events (GpuTimeline *timeline,
-                                GPtrArray   *events)
+void
+_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                       guint64      seq,
+                                       GPtrArray   *events)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-  guint n = events->len;
-
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+      if (wait->seq <= seq
+          && _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
         g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
     }
-
-  return events->len > n;
 }
 
 void
@@ -426,12 +442,13 @@ _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
 
 static void
 retire_kept_locked (GpuTimeline *timeline,
+                    guint64      seq,
                     GpuRetired  *retired)
 {
   GpuKept *first = (GpuKept *) timeline->kept->data + timeline->kept_first;
   guint n = timeline->kept->len - timeline->kept_first;
 
-  while (retired->n_kept < n && first[retired->n_kept].seq <= timeline->completed)
+  while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
     timeline->kept_size -= first[retired->n_kept++].size;
 
   retired->kept = g_memdup2 (first, retired->n_kept * sizeof *first);
@@ -448,6 +465,7 @@ retire_kept_locked (GpuTimeline *timeline,
  * know of the user event says why. */
 static void
 retire_user_waits_locked (GpuTimeline  *timeline,
+                          guint64       seq,
                           GpuRetired   *retired,
                           guint64      *from,
                           GError      **failure)
@@ -455,7 +473,7 @@ retire_user_waits_locked (GpuTimeline  *timeline,
   GPtrArray *waits = timeline->user_waits;
   gboolean failed = FALSE;
 
-  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= timeline->completed)
+  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= seq)
     {
       GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
       g_autoptr (GError) cause = NULL;
@@ -507,16 +525,14 @@ retire_locked (GpuTimeline  *timeline,
   if (seq <= from)
     return;
 
-  __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
-
   if (failure != NULL)
     inherit_cause_locked (timeline, from, &failure);
 
   if (timeline->kept->len > 0)
-    retire_kept_locked (timeline, retired);
+    retire_kept_locked (timeline, seq, retired);
 
   if (timeline->user_waits->len > 0)
-    retire_user_waits_locked (timeline, retired, &from, &failure);
+    retire_user_waits_locked (timeline, seq, retired, &from, &failure);
 
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
@@ -531,6 +547,9 @@ retire_locked (GpuTimeline  *timeline,
       g_array_append_val (timeline->failures, range);
       g_atomic_int_set (&timeline->failed, TRUE);
     }
+
+  /* Last: who sees without the lock that the point is reached must see that it failed, too. */
+  __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 }
 
 static void

@@ -34,7 +34,7 @@ get_attributes (GpuNativeDevice *native, GVariantDict *dict, GError **error G_GN
 }
 
 static const GpuDeviceOps device_ops = { .get_attributes = get_attributes };
-static const GpuBackend backend = { .name = "opencl", .device = &device_ops };
+static const GpuBackend backend = { .name = (char *) "opencl", .device = &device_ops };
 
 static const Attribute nvidia_attributes[] =
 {
@@ -71,18 +71,23 @@ static const Attribute other_attributes[] =
 
 static MadeUpDevice devices[] =
 {
-  { { .id = "opencl:7:0", .name = "a", .vendor = "NVIDIA Corporation", .platform = "NVIDIA CUDA",
+  { { .id = (char *) "opencl:7:0", .name = (char *) "a",
+      .vendor = (char *) "NVIDIA Corporation", .platform = (char *) "NVIDIA CUDA",
       .type = GPU_DEVICE_TYPE_GPU,
       .capabilities = GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_FP64 }, nvidia_attributes },
-  { { .id = "opencl:7:1", .name = "b", .vendor = "NVIDIA Corporation", .platform = "NVIDIA CUDA",
+  { { .id = (char *) "opencl:7:1", .name = (char *) "b",
+      .vendor = (char *) "NVIDIA Corporation", .platform = (char *) "NVIDIA CUDA",
       .type = GPU_DEVICE_TYPE_GPU }, old_nvidia_attributes },
-  { { .id = "opencl:8:0", .name = "c", .vendor = "Advanced Micro Devices, Inc.",
-      .platform = "AMD Accelerated Parallel Processing",
+  { { .id = (char *) "opencl:8:0", .name = (char *) "c",
+      .vendor = (char *) "Advanced Micro Devices, Inc.",
+      .platform = (char *) "AMD Accelerated Parallel Processing",
       .type = GPU_DEVICE_TYPE_GPU }, amd_attributes },
-  { { .id = "opencl:9:0", .name = "d", .vendor = "Somebody", .platform = "Something",
+  { { .id = (char *) "opencl:9:0", .name = (char *) "d",
+      .vendor = (char *) "Somebody", .platform = (char *) "Something",
       .type = GPU_DEVICE_TYPE_GPU }, other_attributes },
-  { { .id = "opencl:10:0", .name = "e", .vendor = "GenuineIntel", .driver_version = "0.13",
-      .platform = "Portable Computing Language",
+  { { .id = (char *) "opencl:10:0", .name = (char *) "e",
+      .vendor = (char *) "GenuineIntel", .driver_version = (char *) "0.13",
+      .platform = (char *) "Portable Computing Language",
       .type = GPU_DEVICE_TYPE_CPU }, other_attributes }
 };
 

@@ -131,7 +131,8 @@ void with_errors (Gpu.Context context) throws Error {
         n_errors++;
     }
     try {
-        new Gpu.Program.from_source (context, "__kernel void f (__global int *x) { x[0] = no (); }");
+        new Gpu.Program.from_source (context,
+                                     "__kernel void f (__global int *x) { x[0] = no (); }");
     } catch (Gpu.Error.BUILD_FAILED e) {
         n_errors++;
     }

@@ -150,7 +150,7 @@ check_required_block (GpuHostLaunch  *launch,
   if (!has_required_block (launch->entry) || memcmp (required, block, sizeof launch->block) == 0)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "host: kernel %s requires blocks of %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%"
                G_GSIZE_FORMAT ", not %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT,
                launch->entry->name, required[0], required[1], required[2], block[0], block[1],
@@ -198,7 +198,7 @@ set_groups (GpuHostLaunch  *launch,
   if (fits && launch->n_groups_total > 0 && launch->n_groups_total < G_MAXSIZE / 4)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "host: kernel %s: a grid of %" G_GSIZE_FORMAT "x%" G_GSIZE_FORMAT "x%"
                G_GSIZE_FORMAT " work-items is empty or too large", launch->entry->name, grid[0],
                grid[1], grid[2]);

@@ -78,8 +78,10 @@ _gpu_opencl_device_has (GpuOpenclDevice *device,
 gboolean
 _gpu_opencl_device_hangs (GpuOpenclDevice *device)
 {
-  return g_str_equal (device->base.platform, "Portable Computing Language") &&
-         g_str_has_prefix (device->base.name, "basic");
+  if (g_str_equal (device->base.platform, "Portable Computing Language"))
+    return g_str_has_prefix (device->base.name, "basic");
+
+  return g_str_equal (device->base.platform, "Oclgrind");
 }
 
 GpuOpenclDevice *

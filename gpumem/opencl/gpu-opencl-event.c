@@ -261,7 +261,7 @@ event_get_profiling_time (GpuNativeEvent     *native,
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clGetEventProfilingInfo", code,
-                             "only commands of profiling streams are timed, once they are complete");
+                             "only complete commands of profiling streams are timed");
       return FALSE;
     }
 

@@ -34,7 +34,7 @@ get_device_log (cl_program   program,
       code = clGetProgramBuildInfo (program, id, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     }
   if (code != CL_SUCCESS)
-    return g_strdup_printf ("clGetProgramBuildInfo: %s (%d)", _gpu_opencl_error_name (code), code);
+    return NULL;
 
   log = _gpu_opencl_clean_text (g_steal_pointer (&log));
   return log[0] != '\0' ? g_steal_pointer (&log) : NULL;
@@ -168,7 +168,7 @@ program_load_binary (GpuNativeContext  *context,
   if (code != CL_SUCCESS)
     {
       _gpu_opencl_set_error (error, "clCreateProgramWithBinary", code,
-                             "%" G_GSIZE_FORMAT " bytes are no program for device %s",
+                             "a binary of %" G_GSIZE_FORMAT " bytes for device %s",
                              g_bytes_get_size (binary), context->devices[0]->id);
       if (program != NULL)
         clReleaseProgram (program);
@@ -379,8 +379,10 @@ program_create_kernel (GpuNativeContext  *context,
 
   if (code == CL_INVALID_KERNEL_NAME)
     names = program_list_kernels (context, native, NULL);
-  list = names != NULL ? g_strjoinv (", ", names) : g_strdup ("unknown");
-  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\"; the program has: %s", name, list);
+  if (names != NULL)
+    list = g_strjoinv (", ", names);
+  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\"%s%s", name,
+                         list != NULL ? "; the program has: " : "", list != NULL ? list : "");
 
   return NULL;
 }

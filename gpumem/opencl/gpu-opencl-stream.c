@@ -10,7 +10,8 @@
 static GpuNativeStream *
 new_stream (GpuNativeContext *context,
             GpuOpenclDevice  *device,
-            cl_command_queue  queue)
+            cl_command_queue  queue,
+            GpuStreamFlags    flags)
 {
   GpuOpenclStream *stream = g_new0 (GpuOpenclStream, 1);
 
@@ -18,6 +19,7 @@ new_stream (GpuNativeContext *context,
   stream->base.context = context;
   stream->queue = queue;
   stream->device = device;
+  stream->out_of_order = (flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0;
 
   return &stream->base;
 }
@@ -96,7 +98,7 @@ stream_create (GpuNativeContext  *context,
       return NULL;
     }
 
-  return new_stream (context, device, queue);
+  return new_stream (context, device, queue, flags);
 }
 
 static gboolean
@@ -208,7 +210,7 @@ stream_wrap (GpuNativeContext  *context,
     }
 
   *device = &found->base;
-  return new_stream (context, found, queue);
+  return new_stream (context, found, queue, *flags);
 }
 
 static void
@@ -249,6 +251,41 @@ stream_record (GpuNativeStream  *native,
   return event;
 }
 
+static void
+clear_event (gpointer data)
+{
+  clReleaseEvent (*(cl_event *) data);
+}
+
+/* PoCL forgets the barrier before one that has a wait list, and with it whatever that one waited
+ * for. One without a list waits for all, @first too. */
+static cl_int
+repeat_barrier (cl_command_queue   queue,
+                cl_event           first,
+                GpuNativeEvent   **event)
+{
+  cl_event barrier = NULL;
+  cl_int code = clEnqueueBarrierWithWaitList (queue, 0, NULL, event != NULL ? &barrier : NULL);
+  GArray *pieces;
+
+  if (event == NULL)
+    return code;
+
+  if (code != CL_SUCCESS)
+    {
+      clReleaseEvent (first);
+      return code;
+    }
+
+  pieces = g_array_new (FALSE, FALSE, sizeof (cl_event));
+  g_array_set_clear_func (pieces, clear_event);
+  g_array_append_val (pieces, first);
+  *event = _gpu_opencl_event_new (barrier);
+  ((GpuOpenclEvent *) *event)->pieces = pieces;
+
+  return code;
+}
+
 static gboolean
 stream_wait (GpuNativeStream        *native,
              GpuNativeEvent *const  *events,
@@ -270,6 +307,11 @@ stream_wait (GpuNativeStream        *native,
   code = clEnqueueBarrierWithWaitList (_gpu_opencl_stream_handle (native), n_events,
                                        n_events > 0 ? list : NULL,
                                        event != NULL ? &barrier : NULL);
+  if (code == CL_SUCCESS && ((GpuOpenclStream *) native)->out_of_order)
+    {
+      code = repeat_barrier (_gpu_opencl_stream_handle (native), barrier, event);
+      event = NULL;
+    }
 
   return _gpu_opencl_enqueued (code, "clEnqueueBarrierWithWaitList", barrier, event, error,
                                "waiting for %u events", n_events);

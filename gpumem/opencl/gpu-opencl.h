@@ -37,6 +37,7 @@ typedef struct
   GpuNativeStream   base;
   cl_command_queue  queue;
   GpuOpenclDevice  *device;
+  gboolean          out_of_order;
 } GpuOpenclStream;
 
 typedef struct
@@ -105,7 +106,8 @@ GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
                                               const char          *extension);
 /* The device "basic" of PoCL runs a command on the very thread that ends what the command waited
- * for, under a lock that it then wants itself: user events and other devices make it hang. */
+ * for, under a lock that it then wants itself: user events and other devices make it hang. So do
+ * user events with Oclgrind, which runs everything, waits included, within clFlush(). */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 /* @size bytes of an info, exactly. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,

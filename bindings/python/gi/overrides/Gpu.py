@@ -9,132 +9,28 @@ Every stream=None stands for the default stream of the context.
 """
 
 import ctypes
-import sys
-import threading
+import operator
+import weakref
 
-from gi.repository import Gio, GLib
+from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ..overrides import override
+from ._gpumem import (Exported, bytes_address, check_array, is_int, loaded_numpy, new_bytes,
+                      to_glib_bytes, to_pattern, wait_for)
 
 Gpu = get_introspection_module("Gpu")
 
 __all__ = ["Local", "devices"]
 
 
-# --- memory of Python objects ----------------------------------------------------------------
-
-class _PyBuffer(ctypes.Structure):
-    """Py_buffer of the C API."""
-    _fields_ = [("buf", ctypes.c_void_p),
-                ("obj", ctypes.c_void_p),
-                ("len", ctypes.c_ssize_t),
-                ("itemsize", ctypes.c_ssize_t),
-                ("readonly", ctypes.c_int),
-                ("ndim", ctypes.c_int),
-                ("format", ctypes.c_void_p),
-                ("shape", ctypes.c_void_p),
-                ("strides", ctypes.c_void_p),
-                ("suboffsets", ctypes.c_void_p),
-                ("internal", ctypes.c_void_p)]
-
-
-_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer),
-                                ctypes.c_int)(("PyObject_GetBuffer", ctypes.pythonapi))
-_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
-    ("PyBuffer_Release", ctypes.pythonapi))
-_new_bytes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
-    ("PyBytes_FromStringAndSize", ctypes.pythonapi))
-_bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
-    ("PyBytes_AsString", ctypes.pythonapi))
-
-_SIMPLE = 0
-_WRITABLE = 1
-
-
-def _numpy():
-    """NumPy, if the program uses it: no object of NumPy's can come from one that does not."""
-    return sys.modules.get("numpy")
-
-
-def _is_int(value):
-    numpy = _numpy()
-    return isinstance(value, int) or numpy is not None and isinstance(value, numpy.integer)
-
-
-def _check_array(data):
-    if data.dtype.hasobject:
-        raise TypeError(f"an array of dtype {data.dtype} holds Python objects, not data")
-
-
-def _contiguous(data):
-    """A C-contiguous equivalent of bytes-like data."""
-    if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
-        import numpy
-        data = numpy.ascontiguousarray(data)
-        _check_array(data)
-        return data.reshape(-1).view(numpy.uint8)
-    return memoryview(data).tobytes()
-
-
-class _Exported:
-    """The memory of a bytes-like object, which stays where it is until the end of the block."""
-    __slots__ = ("address", "size", "_buffer")
-
-    def __init__(self, data, writable=False):
-        numpy = _numpy()
-        if numpy is not None and isinstance(data, numpy.ndarray):
-            _check_array(data)
-        self._buffer = _PyBuffer()
-        try:
-            _get_buffer(data, self._buffer, _WRITABLE if writable else _SIMPLE)
-        except (BufferError, TypeError, ValueError):
-            if writable:
-                raise
-            try:
-                _get_buffer(_contiguous(data), self._buffer, _SIMPLE)
-            except TypeError:
-                raise TypeError("a bytes-like object is required, not "
-                                f"'{type(data).__name__}'") from None
-        self.address = self._buffer.buf or 0
-        self.size = self._buffer.len
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        _release_buffer(self._buffer)
-
-
-def _to_glib_bytes(data):
-    """A GLib.Bytes with a copy of the data."""
-    if isinstance(data, GLib.Bytes):
-        return data
-    if not isinstance(data, bytes):
-        with _Exported(data) as exported:
-            data = ctypes.string_at(exported.address, exported.size)
-    return GLib.Bytes.new(data)
-
-
-def _to_pattern(pattern):
-    """The bytes of what memory is filled with: an int is one byte."""
-    if isinstance(pattern, bytes):
-        return pattern
-    if isinstance(pattern, int):
-        return pattern.to_bytes(1, "little")
-    if isinstance(pattern, float):
-        raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
-    with _Exported(pattern) as exported:
-        return ctypes.string_at(exported.address, exported.size)
-
-
-# --- sizes, layouts and arguments --------------------------------------------------------------
+# --- sizes, layouts and arguments ----------------------------------------------------------------
 
 def _to_numbers(value, most, what):
     numbers = tuple(value) if hasattr(value, "__iter__") else (value,)
     if not 1 <= len(numbers) <= most:
         raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: {numbers}")
-    return tuple(int(number) for number in numbers)
+    return tuple(operator.index(number) for number in numbers)
 
 
 def _to_extent(value):
@@ -164,7 +60,7 @@ class Local:
 
 
 def _add_argument(arguments, value, index):
-    numpy = _numpy()
+    numpy = loaded_numpy()
     if value is None or isinstance(value, Gpu.Memory):
         arguments.add_memory(value)
     elif numpy is not None and isinstance(value, numpy.generic):
@@ -179,7 +75,7 @@ def _add_argument(arguments, value, index):
         arguments.add_value(value)
     else:
         try:
-            with _Exported(value) as exported:
+            with Exported(value) as exported:
                 arguments.add_value(ctypes.string_at(exported.address, exported.size))
         except TypeError:
             raise TypeError(f"argument {index} cannot be a {type(value).__name__}: memory, "
@@ -194,75 +90,7 @@ def _to_arguments(values):
         _add_argument(arguments, value, index)
     return arguments
 
-
-# --- await ---------------------------------------------------------------------------------------
-
-_await_lock = threading.Lock()
-_await_context = None
-
-
-def _serve(context):
-    context.push_thread_default()
-    while True:
-        context.iteration(True)
-
-
-def _get_await_context():
-    """The main context of one helper thread: asyncio programs need not run a GLib main loop."""
-    global _await_context
-    with _await_lock:
-        if _await_context is None:
-            _await_context = GLib.MainContext.new()
-            threading.Thread(target=_serve, args=(_await_context,), name="gpumem-await",
-                             daemon=True).start()
-        return _await_context
-
-
-async def _wait_for(begin, finish):
-    """Awaits begin (cancellable, callback), whose result is finish (result)."""
-    import asyncio
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    cancellable = Gio.Cancellable()
-
-    def settle(value, error):
-        if future.done():
-            pass
-        elif error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(value)
-
-    def settle_later(value, error):
-        try:
-            loop.call_soon_threadsafe(settle, value, error)
-        except RuntimeError:
-            pass                                # the loop is closed: nobody waits any more
-
-    def done(source, result):
-        try:
-            settle_later(finish(result), None)
-        except Exception as error:
-            settle_later(None, error)
-
-    def start(*data):
-        try:
-            begin(cancellable, done)
-        except Exception as error:
-            settle_later(None, error)
-        return GLib.SOURCE_REMOVE
-
-    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
-    source.set_callback(start)
-    source.attach(_get_await_context())
-    try:
-        return await future
-    except asyncio.CancelledError:
-        cancellable.cancel()
-        raise
-
-
-# --- classes ---------------------------------------------------------------------------------------
+# --- classes -------------------------------------------------------------------------------------
 
 class _Attributes:
     """Whatever the driver tells: object.attributes is a dictionary, object.max_work_group_size
@@ -420,7 +248,7 @@ class Buffer(Gpu.Buffer):
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
-        if _is_int(size_or_data):
+        if is_int(size_or_data):
             return Gpu.Buffer.new(context, flags, int(size_or_data))
         return cls.new_from_data(context, size_or_data, flags)
 
@@ -432,8 +260,8 @@ class Buffer(Gpu.Buffer):
         """A buffer that begins with a copy of bytes-like data."""
         barred = Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
         if isinstance(data, GLib.Bytes) or flags & barred:
-            return Gpu.Buffer.new_from_bytes(context, flags, _to_glib_bytes(data))
-        with _Exported(data) as exported:
+            return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data))
+        with Exported(data) as exported:
             buffer = Gpu.Buffer.new(context, flags, exported.size)
             buffer.write_address(None, 0, exported.address, exported.size)
         return buffer
@@ -442,7 +270,7 @@ class Buffer(Gpu.Buffer):
         """Copies bytes-like data into the buffer and waits until they are there."""
         if isinstance(data, GLib.Bytes):
             return self.write_bytes(stream, offset, data, None)
-        with _Exported(data) as exported:
+        with Exported(data) as exported:
             return self.write_address(stream, offset, exported.address, exported.size)
 
     def read(self, offset=0, size=None, stream=None):
@@ -450,17 +278,17 @@ class Buffer(Gpu.Buffer):
         size = _rest(self, offset, size)
         if not 0 < size <= self.get_size():
             return self.read_bytes(stream, offset, size, None).get_data() or b""
-        data = _new_bytes(None, size)
-        self.read_address(stream, offset, _bytes_address(data), size)
+        data = new_bytes(None, size)
+        self.read_address(stream, offset, bytes_address(data), size)
         return data
 
     def read_into(self, target, offset=0, stream=None):
         """Fills a writable bytes-like object from the buffer, without another copy if it is
         contiguous. Returns the number of bytes."""
         try:
-            exported = _Exported(target, writable=True)
+            exported = Exported(target, writable=True)
         except (BufferError, ValueError):
-            numpy = _numpy()
+            numpy = loaded_numpy()
             if numpy is None or not isinstance(target, numpy.ndarray) or not target.flags.writeable:
                 raise
             target[...] = self.to_numpy(target.dtype, target.shape, offset, stream)
@@ -480,7 +308,7 @@ class Buffer(Gpu.Buffer):
             raise ValueError(f"shape {shape} of {dtype} at offset {offset} is larger than the "
                              f"{self.get_size()} bytes of the buffer")
         array = numpy.empty(shape, dtype)
-        _check_array(array)
+        check_array(array)
         if array.nbytes > 0:
             self.read_address(stream, offset, array.ctypes.data, array.nbytes)
         return array
@@ -489,7 +317,7 @@ class Buffer(Gpu.Buffer):
         """Repeats a pattern, a NumPy scalar, a bytes-like object or an int of one byte, over the
         buffer and waits until it is there."""
         return Gpu.Buffer.fill(self, stream, offset, _rest(self, offset, size),
-                               _to_pattern(pattern), None)
+                               to_pattern(pattern), None)
 
     def copy(self, source, offset=0, source_offset=0, size=None, stream=None):
         """Copies another buffer into this one and waits until it is there."""
@@ -502,7 +330,7 @@ class Buffer(Gpu.Buffer):
 
     async def read_async(self, offset=0, size=None, stream=None):
         """read() for asyncio."""
-        data = await _wait_for(
+        data = await wait_for(
             lambda cancellable, callback: self.read_bytes_async(
                 stream, offset, _rest(self, offset, size), cancellable, callback),
             self.read_bytes_finish)
@@ -510,8 +338,8 @@ class Buffer(Gpu.Buffer):
 
     async def write_async(self, data, offset=0, stream=None):
         """write() for asyncio. The data are copied first."""
-        data = _to_glib_bytes(data)
-        return await _wait_for(
+        data = to_glib_bytes(data)
+        return await wait_for(
             lambda cancellable, callback: self.write_bytes_async(
                 stream, offset, data, cancellable, callback),
             self.write_bytes_finish)
@@ -544,7 +372,6 @@ class Mapping(Gpu.Mapping):
 
     def _export(self):
         """The ctypes array that all views of this mapping hold."""
-        import weakref
         if not self.is_mapped():
             raise GLib.Error.new_literal(Gpu.error_quark(), "the mapping is unmapped",
                                          Gpu.Error.RELEASED)
@@ -648,7 +475,7 @@ class Event(Gpu.Event):
         return _last(Gpu.Event.get_profiling_time(self, point))
 
     def __await__(self):
-        return _wait_for(self.wait_async, self.wait_finish).__await__()
+        return wait_for(self.wait_async, self.wait_finish).__await__()
 
 
 Event = override(Event)
@@ -725,7 +552,7 @@ class Stream(Gpu.Stream):
 
     def write(self, destination, data, offset=0):
         """Copies bytes-like data to memory. They are copied before the call returns."""
-        return Gpu.Stream.write(self, destination, offset, _to_glib_bytes(data))
+        return Gpu.Stream.write(self, destination, offset, to_glib_bytes(data))
 
     def read(self, source, offset=0, size=None):
         """A GLib.Bytes that holds the content of memory once the stream got there."""
@@ -734,7 +561,7 @@ class Stream(Gpu.Stream):
     def fill(self, destination, pattern, offset=0, size=None):
         """Repeats a pattern: a NumPy scalar, a bytes-like object or an int of one byte."""
         return Gpu.Stream.fill(self, destination, offset, _rest(destination, offset, size),
-                               _to_pattern(pattern))
+                               to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
         """Copies memory, by default all of the source."""
@@ -750,7 +577,7 @@ class Stream(Gpu.Stream):
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None):
         return Gpu.Stream.write_region(self, destination, _to_layout(destination_layout),
-                                       _to_glib_bytes(data), _to_layout(data_layout),
+                                       to_glib_bytes(data), _to_layout(data_layout),
                                        _to_extent(extent))
 
     def read_region(self, source, extent, source_layout=None):
@@ -759,7 +586,7 @@ class Stream(Gpu.Stream):
 
     def fill_region(self, destination, pattern, extent, layout=None):
         return Gpu.Stream.fill_region(self, destination, _to_layout(layout), _to_extent(extent),
-                                      _to_pattern(pattern))
+                                      to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
         return Gpu.Stream.migrate(self, list(memories), flags)
@@ -781,7 +608,7 @@ class Stream(Gpu.Stream):
         return Gpu.Stream.synchronize(self, cancellable)
 
     def __await__(self):
-        return _wait_for(self.synchronize_async, self.synchronize_finish).__await__()
+        return wait_for(self.synchronize_async, self.synchronize_finish).__await__()
 
     def __enter__(self):
         return self

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the override of Gpu stands on: the memory of Python objects, and waiting under asyncio."""
+
+import ctypes
+import sys
+import threading
+
+from gi.repository import Gio, GLib
+
+
+# --- memory of Python objects --------------------------------------------------------------------
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer of the C API."""
+    _fields_ = [("buf", ctypes.c_void_p),
+                ("obj", ctypes.c_void_p),
+                ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int),
+                ("ndim", ctypes.c_int),
+                ("format", ctypes.c_void_p),
+                ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p),
+                ("suboffsets", ctypes.c_void_p),
+                ("internal", ctypes.c_void_p)]
+
+
+_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer),
+                                ctypes.c_int)(("PyObject_GetBuffer", ctypes.pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(
+    ("PyBuffer_Release", ctypes.pythonapi))
+new_bytes = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+    ("PyBytes_FromStringAndSize", ctypes.pythonapi))
+bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
+    ("PyBytes_AsString", ctypes.pythonapi))
+
+_SIMPLE = 0
+_WRITABLE = 1
+
+
+def loaded_numpy():
+    """NumPy, if the program uses it: no object of NumPy's can come from one that does not."""
+    return sys.modules.get("numpy")
+
+
+def is_int(value):
+    numpy = loaded_numpy()
+    return isinstance(value, int) or numpy is not None and isinstance(value, numpy.integer)
+
+
+def check_array(data):
+    if data.dtype.hasobject:
+        raise TypeError(f"an array of dtype {data.dtype} holds Python objects, not data")
+
+
+def _contiguous(data):
+    """A C-contiguous equivalent of bytes-like data."""
+    if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        import numpy
+        data = numpy.ascontiguousarray(data)
+        check_array(data)
+        return data.reshape(-1).view(numpy.uint8)
+    return memoryview(data).tobytes()
+
+
+class Exported:
+    """The memory of a bytes-like object, which stays where it is until the end of the block."""
+    __slots__ = ("address", "size", "_buffer")
+
+    def __init__(self, data, writable=False):
+        numpy = loaded_numpy()
+        if numpy is not None and isinstance(data, numpy.ndarray):
+            check_array(data)
+        self._buffer = _PyBuffer()
+        try:
+            _get_buffer(data, self._buffer, _WRITABLE if writable else _SIMPLE)
+        except (BufferError, TypeError, ValueError):
+            if writable:
+                raise
+            try:
+                _get_buffer(_contiguous(data), self._buffer, _SIMPLE)
+            except TypeError:
+                raise TypeError("a bytes-like object is required, not "
+                                f"'{type(data).__name__}'") from None
+        self.address = self._buffer.buf or 0
+        self.size = self._buffer.len
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _release_buffer(self._buffer)
+
+
+def to_glib_bytes(data):
+    """A GLib.Bytes with a copy of the data."""
+    if isinstance(data, GLib.Bytes):
+        return data
+    if not isinstance(data, bytes):
+        with Exported(data) as exported:
+            data = ctypes.string_at(exported.address, exported.size)
+    return GLib.Bytes.new(data)
+
+
+def to_pattern(pattern):
+    """The bytes of what memory is filled with: an int is one byte."""
+    if isinstance(pattern, bytes):
+        return pattern
+    if isinstance(pattern, int):
+        return pattern.to_bytes(1, "little")
+    if isinstance(pattern, float):
+        raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
+    with Exported(pattern) as exported:
+        return ctypes.string_at(exported.address, exported.size)
+
+
+# --- await ---------------------------------------------------------------------------------------
+
+_await_lock = threading.Lock()
+_await_context = None
+
+
+def _serve(context):
+    context.push_thread_default()
+    while True:
+        context.iteration(True)
+
+
+def _get_await_context():
+    """The main context of one helper thread: asyncio programs need not run a GLib main loop."""
+    global _await_context
+    with _await_lock:
+        if _await_context is None:
+            _await_context = GLib.MainContext.new()
+            threading.Thread(target=_serve, args=(_await_context,), name="gpumem-await",
+                             daemon=True).start()
+        return _await_context
+
+
+async def wait_for(begin, finish):
+    """Awaits begin (cancellable, callback), whose result is finish (result)."""
+    import asyncio
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    cancellable = Gio.Cancellable()
+
+    def settle(value, error):
+        if future.done():
+            pass
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def settle_later(value, error):
+        try:
+            loop.call_soon_threadsafe(settle, value, error)
+        except RuntimeError:
+            pass                                # the loop is closed: nobody waits any more
+
+    def done(source, result):
+        try:
+            settle_later(finish(result), None)
+        except Exception as error:
+            settle_later(None, error)
+
+    def start(*data):
+        try:
+            begin(cancellable, done)
+        except Exception as error:
+            settle_later(None, error)
+        return GLib.SOURCE_REMOVE
+
+    source = GLib.Idle(priority=GLib.PRIORITY_DEFAULT)
+    source.set_callback(start)
+    source.attach(_get_await_context())
+    try:
+        return await future
+    except asyncio.CancelledError:
+        cancellable.cancel()
+        raise

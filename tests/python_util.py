@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the Python tests share: devices, errors, waiting, and TAP."""
+
+import gc
+import os
+import sys
+import time
+import traceback
+
+import gi
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import GLib, Gpu  # noqa: E402
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+DEADLINE = 30                                   # seconds after which something counts as hung
+
+SOURCE = """
+__kernel void
+scale (__global float *numbers, float factor)
+{
+  numbers[get_global_id (0)] *= factor;
+}
+
+__kernel void
+add (__global uint *numbers, uint summand)
+{
+  numbers[get_global_id (0)] += summand;
+}
+
+__kernel void
+triple (__global uint *numbers)
+{
+  numbers[get_global_id (0)] *= 3;
+}
+
+__kernel void
+kinds (__global double *out, char a, uchar b, short c, ushort d, int e, uint f, long g, ulong h,
+       float i)
+{
+  out[0] = a;
+  out[1] = b;
+  out[2] = c;
+  out[3] = d;
+  out[4] = e;
+  out[5] = f;
+  out[6] = (double) g;
+  out[7] = (double) h;
+  out[8] = i;
+}
+
+__kernel void
+place (__global uint *out)
+{
+  size_t x = get_global_id (0);
+  size_t y = get_global_id (1);
+  size_t z = get_global_id (2);
+  size_t i = (z * get_global_size (1) + y) * get_global_size (0) + x;
+
+  out[i] = (uint) (x + 100 * y + 10000 * z + 1000000 * get_local_size (0));
+}
+
+__kernel void
+reverse (__global uint *numbers, __local uint *shared)
+{
+  size_t i = get_local_id (0);
+
+  shared[i] = numbers[get_global_id (0)];
+  barrier (CLK_LOCAL_MEM_FENCE);
+  numbers[get_global_id (0)] = shared[get_local_size (0) - 1 - i];
+}
+
+__kernel void
+is_null (__global uint *out, __global const uint *pointer)
+{
+  out[0] = pointer == 0;
+}
+"""
+
+
+class Skip(Exception):
+    pass
+
+
+class Fixture:
+    """One device, with a context of the test's own."""
+
+    def __init__(self, device):
+        self.device = device
+        self.context = Gpu.Context.new(device)
+        self.stream = self.context.get_default_stream()
+
+    def buffer(self, size_or_data, flags=Gpu.MemoryFlags.NONE):
+        return Gpu.Buffer(self.context, size_or_data, flags)
+
+    def program(self):
+        return Gpu.Program(self.context, SOURCE)
+
+    def new_stream(self):
+        return Gpu.Stream.new(self.context, Gpu.StreamFlags.NONE)
+
+    def gate(self, stream):
+        """Holds the stream until the event is completed."""
+        gate = Gpu.Event.new_user(self.context)
+        stream.wait_event(gate)
+        return gate
+
+
+class raises:
+    """The block must raise what is given: a type, or a code of Gpu.Error with words of its text."""
+
+    def __init__(self, what, *words):
+        self.what = what
+        self.words = words
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        assert kind is not None, f"no error where {self.what} must be"
+        if isinstance(self.what, type):
+            assert issubclass(kind, self.what), f"{kind}: {error} instead of {self.what}"
+        else:
+            assert issubclass(kind, GLib.Error), f"{kind}: {error} instead of {self.what}"
+            assert error.matches(Gpu.error_quark(), self.what), \
+                f"{error.domain} {error.code}: {error.message} instead of {self.what}"
+        for word in self.words:
+            assert word in str(error), f"'{word}' is not in '{error}'"
+        # The traceback holds the locals of the test, some of which it wants to see gone.
+        error.__traceback__ = None
+        return True
+
+
+def equal(got, expected, what="value"):
+    if got != expected:
+        raise AssertionError(f"{what} is {repr(got)[:200]}, not {repr(expected)[:200]}")
+
+
+def need_numpy():
+    if np is None:
+        raise Skip("NumPy is not installed")
+
+
+def need(fixture, capability):
+    if not fixture.device.capabilities & capability:
+        raise Skip(f"{fixture.device.id} lacks {capability.first_value_nick}")
+
+
+def spin(done, context=None):
+    """Serves the main context until done ()."""
+    context = context or GLib.MainContext.default()
+    deadline = time.monotonic() + DEADLINE
+    tick = GLib.timeout_source_new(10)
+    tick.set_callback(lambda *data: True)
+    tick.attach(context)
+    try:
+        while not done():
+            assert time.monotonic() < deadline, "the main context was not called in time"
+            context.iteration(True)
+    finally:
+        tick.destroy()
+
+
+# --- running -------------------------------------------------------------------------------------
+
+def matches(device, word):
+    """As in test-util.c: an id, a back end, a part of the platform, or one of the name."""
+    if word in (device.id, device.backend):
+        return True
+    if word.startswith(device.backend + ":"):
+        try:
+            if Gpu.Device.find(word) == device:
+                return True
+        except GLib.Error:
+            pass
+        return word.partition(":")[2].lower() in (device.platform or "").lower()
+    return word.lower() in device.name.lower()
+
+
+def choose_devices():
+    choice = os.environ.get("GPUMEM_TEST", "").replace(";", ",")
+    words = [word.strip() for word in choice.split(",") if word.strip()]
+    chosen = []
+    for device in Gpu.devices():
+        if words:
+            if any(matches(device, word) for word in words):
+                chosen.append(device)
+            continue
+        try:
+            device.check()
+            chosen.append(device)
+        except GLib.Error as error:
+            print(f"# {device.id}: {error.message}")
+    if not chosen:
+        sys.exit(f"no device to test: GPUMEM_TEST is '{choice}'")
+    return chosen
+
+
+def check_nothing_lives():
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        gc.collect()
+        while GLib.MainContext.default().iteration(False):
+            pass
+        alive = Gpu.debug_list_live_objects().unpack()
+        if not alive:
+            return
+        assert time.monotonic() < deadline, f"still alive: {alive}"
+        time.sleep(0.001)
+
+
+def run_case(func, device):
+    if device is None:
+        func()
+    else:
+        func(Fixture(device))
+
+
+def main(functions):
+    """Runs plain_NAME once and test_NAME on every device."""
+    cases = [(name[6:], func, None) for name, func in functions.items()
+             if name.startswith("plain_")]
+    for device in choose_devices():
+        cases += [(f"{device.id}/{name[5:]}", func, device) for name, func in functions.items()
+                  if name.startswith("test_")]
+    cases = [case for case in cases if all(word in case[0] for word in sys.argv[1:])]
+    failed = 0
+    print(f"1..{len(cases)}")
+    for number, (name, func, device) in enumerate(cases, 1):
+        text = f"ok {number} - {name}"
+        try:
+            run_case(func, device)
+        except Skip as reason:
+            text += f" # SKIP {reason}"
+        except BaseException:
+            failed += 1
+            text = "not " + text
+            print("# " + traceback.format_exc().replace("\n", "\n# "))
+        try:
+            check_nothing_lives()
+        except AssertionError as error:
+            if not text.startswith("not"):
+                failed += 1
+                text = "not " + text
+            print(f"# {error}")
+        print(text, flush=True)
+    return failed > 0
+

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Kernels, streams, events and lifetimes from Python, over every device that GPUMEM_TEST
+chooses."""
+
+import array
+import asyncio
+import ctypes
+import gc
+import random
+import struct
+import sys
+import threading
+import time
+
+from python_util import DEADLINE, equal, main, need, need_numpy, np, raises, spin
+from gi.repository import Gio, GLib, Gpu
+
+
+# --- programs, kernels, launches -----------------------------------------------------------------
+
+def test_launch(fixture):
+    need_numpy()
+    program = fixture.program()
+    numbers = np.arange(1000, dtype=np.float32)
+    buffer = fixture.buffer(numbers)
+    kernel = program.get_kernel("scale")
+    fixture.stream.launch(kernel, grid=1000, args=(buffer, np.float32(3)))
+    fixture.stream.launch(kernel, (1000,), (10,), (buffer, 0.5))
+    fixture.stream.launch(kernel, Gpu.Extent(500), None, [buffer, 2])
+    kernel(fixture.stream, 1000, None, buffer, 2.0)
+    program.scale(fixture.stream, (1000, 1, 1), None, buffer, struct.pack("=f", 10))
+    expected = numbers * 30
+    expected[:500] *= 2
+    assert np.array_equal(buffer.to_numpy(np.float32), expected)
+
+
+def test_argument_types(fixture):
+    kernel = fixture.program().kinds
+    need(fixture, Gpu.Capabilities.FP64)
+    buffer = fixture.buffer(72)
+    values = (-128, 255, -32768, 65535, -(1 << 31), (1 << 32) - 1, -(1 << 53), 1 << 53, -0.75)
+    fixture.stream.launch(kernel, 1, args=(buffer, *values))
+    equal(struct.unpack("=9d", buffer.read()), values)
+    if np is not None:
+        types = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64,
+                 np.float32)
+        buffer.fill(0)
+        fixture.stream.launch(kernel, 1,
+                              args=(buffer, *(kind(v) for kind, v in zip(types, values))))
+        equal(struct.unpack("=9d", buffer.read()), values)
+    buffer.fill(0)
+    types = (ctypes.c_int8, ctypes.c_uint8, ctypes.c_int16, ctypes.c_uint16, ctypes.c_int32,
+             ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_float)
+    fixture.stream.launch(kernel, 1, args=(buffer, *(kind(v) for kind, v in zip(types, values))))
+    equal(struct.unpack("=9d", buffer.read()), values)
+    fixture.stream.launch(kernel, 1, args=(buffer, True, 2.0, 3, 4, 5, 6, 7, 8, 9))
+    equal(struct.unpack("=9d", buffer.read()), (1, 2, 3, 4, 5, 6, 7, 8, 9))
+
+
+def test_grids(fixture):
+    kernel = fixture.program().place
+    buffer = fixture.buffer(4 * 3 * 2 * 4)
+    fixture.stream.launch(kernel, (4, 3, 2), (2, 1, 1), (buffer,))
+    got = struct.unpack("=24I", buffer.read())
+    equal(got, tuple(x + 100 * y + 10000 * z + 2000000
+                     for z in range(2) for y in range(3) for x in range(4)))
+
+
+def test_local_and_null(fixture):
+    program = fixture.program()
+    buffer = fixture.buffer(array.array("I", range(64)))
+    fixture.stream.launch(program.reverse, 64, 16, (buffer, Gpu.Local(64)))
+    got = struct.unpack("=64I", buffer.read())
+    equal(got, tuple(16 * (i // 16) + 15 - i % 16 for i in range(64)))
+    fixture.stream.launch(program.is_null, 1, args=(buffer, None))
+    equal(buffer.read(0, 4), struct.pack("=I", 1))
+
+
+def test_launch_errors(fixture):
+    program = fixture.program()
+    buffer = fixture.buffer(64)
+    stream = fixture.stream
+    with raises(AttributeError, "no_such_kernel"):
+        program.no_such_kernel
+    assert "scale" in program.kernels
+    equal(program.scale.name, "scale")
+    equal(program.scale.n_arguments, 2)
+    for arguments in ((), (buffer,), (buffer, 1, 2), (1, 1), (buffer, b"123"), (buffer, buffer),
+                      (buffer, 1e300)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "scale"):
+            stream.launch(program.scale, 1, args=arguments)
+    for value in (-1, 1 << 32, 0.5):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "add"):
+            stream.launch(program.add, 1, args=(buffer, value))
+    for value in ("text", [1], object()):
+        with raises(TypeError, "argument 1"):
+            stream.launch(program.scale, 1, args=(buffer, value))
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        stream.launch(program.triple, 0, args=(buffer,))
+    with raises(OverflowError):
+        stream.launch(program.triple, -1, args=(buffer,))
+    with raises(ValueError):
+        stream.launch(program.triple, (1, 2, 3, 4), args=(buffer,))
+
+
+def test_build_failure(fixture):
+    """D2, C8: the error carries the log."""
+    with raises(Gpu.Error.BUILD_FAILED, "no_such_function_anywhere"):
+        Gpu.Program(fixture.context,
+                    "__kernel void f (__global int *x) { x[0] = no_such_function_anywhere (); }")
+
+
+# --- streams and events --------------------------------------------------------------------------
+
+def test_two_streams(fixture):
+    """D21: two streams over one buffer, without a wait."""
+    program = fixture.program()
+    add, triple = program.add, program.triple
+    one, other = fixture.new_stream(), fixture.new_stream()
+    buffer = fixture.buffer(4096)
+    one.fill(buffer, 0)
+    expected = 0
+    for turn in range(200):
+        one.launch(add, 1024, args=(buffer, turn))
+        other.launch(triple, 1024, args=(buffer,))
+        expected = (expected + turn) * 3 % (1 << 32)
+    assert one.n_hazard_waits + other.n_hazard_waits > 0
+    with one, other:
+        pass
+    equal(buffer.read(), struct.pack("=I", expected) * 1024)
+    assert one.n_submitted >= 201
+
+    free = fixture.buffer(64, Gpu.MemoryFlags.UNTRACKED)
+    third, fourth = fixture.new_stream(), fixture.new_stream()
+    for turn in range(10):
+        third.fill(free, turn)
+        fourth.fill(free, turn)
+    third.synchronize()
+    fourth.synchronize()
+    equal((third.n_hazard_waits, fourth.n_hazard_waits), (0, 0))
+
+
+def test_with_stream(fixture):
+    buffer = fixture.buffer(100)
+    with fixture.new_stream() as stream:
+        for value in range(50):
+            stream.fill(buffer, value)
+    assert stream.is_idle()
+    equal(stream.n_completed, stream.n_submitted)
+    with raises(ZeroDivisionError):
+        with stream:
+            1 / 0
+
+
+def test_events(fixture):
+    """D22: query and wait."""
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    buffer = fixture.buffer(64)
+    stream.fill(buffer, 8)
+    event = stream.record()
+    equal(gate.is_user(), True)
+    equal(event.query(), Gpu.EventStatus.PENDING)
+    with raises(Gpu.Error.TIMED_OUT):
+        event.wait_timeout(1000)
+    gate.complete()
+    event.wait()
+    equal(event.query(), Gpu.EventStatus.COMPLETE)
+    Gpu.Event.wait_all([event, gate])
+    equal(buffer.read(), b"\x08" * 64)
+
+
+def test_event_times(fixture):
+    """D22: elapsed and profiling times."""
+    need(fixture, Gpu.Capabilities.PROFILING)
+    stream = Gpu.Stream(fixture.context, Gpu.StreamFlags.PROFILING)
+    buffer = fixture.buffer(1 << 20)
+    first = stream.record(Gpu.EventFlags.TIMING)
+    for value in range(5):
+        stream.fill(buffer, value)
+    last = stream.record(Gpu.EventFlags.TIMING)
+    last.wait()
+    elapsed = last.get_elapsed(first)
+    assert isinstance(elapsed, int) and 0 < elapsed < 30e9, elapsed
+    equal(first.get_elapsed(last), -elapsed)
+    started = last.get_profiling_time(Gpu.ProfilingPoint.STARTED)
+    assert 0 < started <= last.get_profiling_time(Gpu.ProfilingPoint.ENDED)
+
+
+def test_completed_signal(fixture):
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    event = stream.record()
+    calls = []
+    event.connect("completed", lambda *args: calls.append((args[0], threading.get_ident())))
+    while GLib.MainContext.default().iteration(False):
+        pass
+    equal(calls, [])
+    gate.complete()
+    spin(lambda: calls)
+    equal(calls, [(event, threading.get_ident())])
+
+
+def test_wait_async(fixture):
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    event = stream.record()
+    buffer = fixture.buffer(b"0123456789")
+    results = {}
+
+    def take(name):
+        def done(source, result):
+            results[name] = (source, result, threading.get_ident())
+        return done
+
+    event.wait_async(None, take("event"))
+    stream.synchronize_async(None, take("stream"))
+    buffer.read_bytes_async(stream, 2, 4, None, take("read"))
+    buffer.write_bytes_async(stream, 8, GLib.Bytes.new(b"ab"), None, take("write"))
+    buffer.fill_async(stream, 0, 1, b"-", None, take("fill"))
+    buffer.map_async(stream, Gpu.MapFlags.READ, 0, 10, None, take("map"))
+    equal(results, {})
+    gate.complete()
+    spin(lambda: len(results) == 6)
+    assert all(thread == threading.get_ident() for _, _, thread in results.values())
+    assert event.wait_finish(results["event"][1])
+    assert stream.synchronize_finish(results["stream"][1])
+    equal(buffer.read_bytes_finish(results["read"][1]).get_data(), b"2345")
+    assert buffer.write_bytes_finish(results["write"][1])
+    assert buffer.fill_finish(results["fill"][1])
+    with buffer.map_finish(results["map"][1]) as mapping:
+        equal(bytes(mapping), b"-1234567ab")
+
+
+def test_cancel(fixture):
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    event = stream.record()
+    cancellable = Gio.Cancellable()
+    results = []
+    event.wait_async(cancellable, lambda source, result: results.append(result))
+    cancellable.cancel()
+    spin(lambda: results)
+    try:
+        event.wait_finish(results[0])
+        raise AssertionError("the wait was not cancelled")
+    except GLib.Error as error:
+        assert error.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), error.message
+        error.__traceback__ = None
+    gate.complete()
+    event.wait()
+
+
+def test_user_event_fails(fixture):
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream)
+    buffer = fixture.buffer(64)
+    stream.fill(buffer, 1)
+    event = stream.record()
+    gate.fail("the reason why")
+    start = time.monotonic()
+    with raises(GLib.Error):
+        event.wait()
+    with raises(GLib.Error, "the reason why"):
+        gate.wait()
+    assert time.monotonic() - start < 5
+    with raises(GLib.Error):
+        event.query()
+
+
+# --- asyncio -------------------------------------------------------------------------------------
+
+def run_async(main):
+    async def limited():
+        return await asyncio.wait_for(main(), DEADLINE)
+    return asyncio.run(limited())
+
+
+def test_asyncio(fixture):
+    stream = fixture.new_stream()
+    buffer = fixture.buffer(1000)
+    data = random.Random(5).randbytes(1000)
+
+    async def main():
+        gate = fixture.gate(stream)
+        await buffer.write_async(data)
+        stream.fill(buffer, 0, 0, 10)
+        event = stream.record()
+        waiting = [asyncio.ensure_future(wait) for wait in (
+            asyncio.wait_for(event, DEADLINE), asyncio.wait_for(stream, DEADLINE),
+            buffer.read_async(5, 20, stream))]
+        ready = fixture.stream.record()
+        await ready
+        await asyncio.sleep(0.05)
+        assert not any(wait.done() for wait in waiting)
+        gate.complete()
+        _, _, got = await asyncio.gather(*waiting)
+        equal(got, bytes(5) + data[10:25])
+        equal(await buffer.read_async(), bytes(10) + data[10:])
+        with raises(Gpu.Error.INVALID_ARGUMENT, "1000"):
+            await buffer.read_async(0, 1001)
+        with raises(OverflowError):
+            await buffer.read_async(-1, 1)
+
+    run_async(main)
+
+
+def test_asyncio_many(fixture):
+    """Waits for events that complete in the wrong order do not stand in each other's way."""
+    async def main():
+        gates = [Gpu.Event.new_user(fixture.context) for _ in range(50)]
+
+        async def chain(index):
+            await gates[index]
+            if index > 0:
+                gates[index - 1].complete()
+
+        tasks = [asyncio.ensure_future(chain(index)) for index in range(50)]
+        await asyncio.sleep(0)
+        gates[-1].complete()
+        await asyncio.gather(*tasks)
+
+    run_async(main)
+
+
+def test_asyncio_cancel(fixture):
+    async def main():
+        stream = fixture.new_stream()
+        gate = fixture.gate(stream)
+        event = stream.record()
+        with raises(asyncio.TimeoutError):
+            await asyncio.wait_for(event, 0.05)
+        gate.complete()
+        await event
+        failing = Gpu.Event.new_user(fixture.context)
+        failing.fail("no luck")
+        with raises(GLib.Error, "no luck"):
+            await failing
+
+    run_async(main)
+
+
+# --- lifetimes and threads -----------------------------------------------------------------------
+
+def enqueue_much(fixture, result, gated):
+    """1,000 copies and launches whose memory, data, kernels and stream are dropped at once."""
+    stream = fixture.new_stream()
+    gate = fixture.gate(stream) if gated else None
+    program = fixture.program()
+    for turn in range(500):
+        source = fixture.buffer(4)
+        stream.write(source, array.array("I", [turn]))
+        stream.copy(result, source, destination_offset=4 * turn)
+        del source
+        if turn % 10 == 0:
+            stream.launch(program.add, 500, args=(result, 1))
+        else:
+            stream.launch(program.add, 1, args=(fixture.buffer(4), 1))
+        if turn % 50 == 0:
+            gc.collect()
+    return gate
+
+
+def expected_much():
+    numbers = [0] * 500
+    for turn in range(500):
+        numbers[turn] = turn
+        if turn % 10 == 0:
+            numbers = [number + 1 for number in numbers]
+    return struct.pack("=500I", *numbers)
+
+
+def test_drop_references(fixture):
+    for gated in (False, True):
+        if gated:
+            need(fixture, Gpu.Capabilities.USER_EVENTS)
+        result = fixture.buffer(2000)
+        result.fill(0)
+        gate = enqueue_much(fixture, result, gated)
+        gc.collect()
+        if gate is not None:
+            gate.complete()
+        equal(result.read(), expected_much(), "content")
+
+
+def test_drop_everything(fixture):
+    """Nobody is left to see the result: but nothing crashes, and everything is freed."""
+    context = fixture.context
+    fixture.context = Gpu.Context.new(fixture.device)
+    del context
+    result = fixture.buffer(2000)
+    gate = enqueue_much(fixture, result, False)
+    del result, gate
+    fixture.context = fixture.stream = None
+    gc.collect()
+
+
+def test_context_goes_first(fixture):
+    context = Gpu.Context.new(fixture.device)
+    buffer = Gpu.Buffer(context, b"still there")
+    stream = Gpu.Stream(context)
+    del context
+    gc.collect()
+    stream.fill(buffer, b"S", 0, 1)
+    equal(buffer.read(stream=stream), b"Still there")
+
+
+def test_threads(fixture):
+    kernel = fixture.program().add
+    failures = []
+
+    def work(number):
+        try:
+            stream = fixture.new_stream()
+            for turn in range(30):
+                buffer = fixture.buffer(array.array("I", [number] * 256))
+                stream.launch(kernel, 256, args=(buffer, turn))
+                equal(buffer.read(stream=stream), struct.pack("=I", number + turn) * 256)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert not failures, failures
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
