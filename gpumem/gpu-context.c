@@ -167,7 +167,7 @@ gpu_context_finalize (GObject *object)
 }
 
 static void
-install_properties (GObjectClass *object_class)
+install_writable_properties (void)
 {
   /**
    * GpuContext:device:
@@ -179,6 +179,22 @@ install_properties (GObjectClass *object_class)
   props[PROP_DEVICE] =
     g_param_spec_object ("device", NULL, NULL, GPU_TYPE_DEVICE,
                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:build-options:
+   *
+   * Options that come before those of every program built in the context.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BUILD_OPTIONS] =
+    g_param_spec_string ("build-options", NULL, NULL, NULL,
+                         G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_properties (GObjectClass *object_class)
+{
+  install_writable_properties ();
   /**
    * GpuContext:devices: (type GPtrArray(GpuDevice))
    *
@@ -199,16 +215,6 @@ install_properties (GObjectClass *object_class)
   props[PROP_NATIVE_HANDLE] =
     g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
-  /**
-   * GpuContext:build-options:
-   *
-   * Options that come before those of every program built in the context.
-   *
-   * Since: 0.1
-   */
-  props[PROP_BUILD_OPTIONS] =
-    g_param_spec_string ("build-options", NULL, NULL, NULL,
-                         G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
   /**
    * GpuContext:allocated-size:
    *
@@ -408,11 +414,12 @@ _gpu_context_check (GpuContext  *context,
   return FALSE;
 }
 
+/* Its context may go before anybody runs the main context: then there is nobody to be told. */
 typedef struct
 {
-  GpuContext *context;
-  GError     *error;                /* of ::lost */
-  guint64     requested;            /* of ::memory-pressure */
+  GWeakRef  context;
+  GError   *error;                  /* of ::lost */
+  guint64   requested;              /* of ::memory-pressure */
 } Emission;
 
 static void
@@ -420,7 +427,7 @@ emission_free (gpointer data)
 {
   Emission *emission = data;
 
-  g_object_unref (emission->context);
+  g_weak_ref_clear (&emission->context);
   g_clear_error (&emission->error);
   g_free (emission);
 }
@@ -429,21 +436,25 @@ static gboolean
 emit (gpointer data)
 {
   Emission *emission = data;
+  g_autoptr (GpuContext) context = g_weak_ref_get (&emission->context);
+
+  if (context == NULL)
+    return G_SOURCE_REMOVE;
 
   if (emission->error != NULL)
     {
-      g_signal_emit (emission->context, signals[LOST], 0, emission->error);
-      g_object_notify_by_pspec (G_OBJECT (emission->context), props[PROP_LOST]);
+      g_signal_emit (context, signals[LOST], 0, emission->error);
+      g_object_notify_by_pspec (G_OBJECT (context), props[PROP_LOST]);
     }
   else
     {
-      g_signal_emit (emission->context, signals[MEMORY_PRESSURE], 0, emission->requested);
+      g_signal_emit (context, signals[MEMORY_PRESSURE], 0, emission->requested);
     }
 
   return G_SOURCE_REMOVE;
 }
 
-/* Takes @context over. g_main_context_invoke() would run on the calling thread. */
+/* g_main_context_invoke() would run on the calling thread. */
 static void
 post_emission (GpuContext   *context,
                const GError *error,
@@ -452,7 +463,7 @@ post_emission (GpuContext   *context,
   g_autoptr (GSource) source = g_idle_source_new ();
   Emission *emission = g_new0 (Emission, 1);
 
-  emission->context = context;
+  g_weak_ref_init (&emission->context, context);
   emission->error = error != NULL ? g_error_copy (error) : NULL;
   emission->requested = requested;
   g_source_set_priority (source, G_PRIORITY_DEFAULT);
@@ -480,7 +491,7 @@ _gpu_native_context_report (GpuNativeContext *native,
   g_mutex_unlock (&native->lock);
 
   if (context != NULL)
-    post_emission (g_object_ref (context), error, 0);
+    post_emission (context, error, 0);
 }
 
 gboolean
@@ -492,7 +503,7 @@ _gpu_context_signal_pressure (GpuContext *context,
 
   if (context->thread != g_thread_self ())
     {
-      post_emission (g_object_ref (context), NULL, requested);
+      post_emission (context, NULL, requested);
       return FALSE;
     }
 

@@ -136,7 +136,7 @@ gpu_memory_finalize (GObject *object)
 }
 
 static void
-install_properties (GObjectClass *object_class)
+install_construct_properties (void)
 {
   /**
    * GpuMemory:context:
@@ -168,6 +168,12 @@ install_properties (GObjectClass *object_class)
   props[PROP_SIZE] =
     g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXSIZE, 0,
                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_properties (GObjectClass *object_class)
+{
+  install_construct_properties ();
   /**
    * GpuMemory:native-handle:
    *
@@ -460,8 +466,8 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  * @error: return location for an error
  *
  * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
- * `flags`, which are the driver's own where it has any, and all that the driver has to say, such as
- * `map-count` or `reference-count` (OpenCL: clGetMemObjectInfo). Any thread; does not block.
+ * `flags`, and all that the driver has to say, such as `native-flags`, `map-count` or
+ * `reference-count` (OpenCL: clGetMemObjectInfo). Any thread; does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
@@ -483,10 +489,6 @@ gpu_memory_get_attributes (GpuMemory  *memory,
   if (storage == NULL)
     return NULL;
 
-  g_variant_dict_insert (&dict, "size", "t", (guint64) memory->size);
-  g_variant_dict_insert (&dict, "flags", "u", (guint32) memory->flags);
-  g_variant_dict_insert (&dict, "native-handle", "t", memory->handle);
-  g_variant_dict_insert (&dict, "device-address", "t", memory->address);
   success = storage->context->backend->buffer->get_attributes (storage->context, storage->buffer,
                                                                &dict, error);
   _gpu_storage_unuse (storage);
@@ -496,6 +498,11 @@ gpu_memory_get_attributes (GpuMemory  *memory,
       g_prefix_error (error, "gpu_memory_get_attributes: ");
       return NULL;
     }
+
+  g_variant_dict_insert (&dict, "size", "t", (guint64) memory->size);
+  g_variant_dict_insert (&dict, "flags", "u", (guint32) memory->flags);
+  g_variant_dict_insert (&dict, "native-handle", "t", memory->handle);
+  g_variant_dict_insert (&dict, "device-address", "t", memory->address);
 
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }

@@ -436,7 +436,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL || !_gpu_memory_check_range (source, function, "source", offset, size, error))
+  if (timeline == NULL
+      || !_gpu_memory_check_range (source, function, "source", offset, size, error))
     return NULL;
 
   bytes = _gpu_bytes_new (size, function, &data, error);

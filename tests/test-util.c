@@ -10,6 +10,7 @@ typedef struct
 } TestCase;
 
 static GPtrArray *devices;
+static GPtrArray *owned;            /* what the registered tests are given */
 static char *program_name;
 
 /* --- which devices --------------------------------------------------------- */
@@ -65,6 +66,16 @@ choose_devices (GList *all, const char *choice)
     }
 }
 
+/* GTest frees the data of a test only when it runs it. */
+static gpointer
+own (gpointer data)
+{
+  if (owned == NULL)
+    owned = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_add (owned, data);
+  return data;
+}
+
 static void
 say_why_not (gconstpointer data)
 {
@@ -76,7 +87,7 @@ add_skipped (const char *what, const char *why)
 {
   g_autofree char *path = g_strdup_printf ("/%s/%s", program_name, what);
 
-  g_test_add_data_func_full (path, g_strdup (why), (GTestDataFunc) say_why_not, g_free);
+  g_test_add_data_func (path, own (g_strdup (why)), say_why_not);
 }
 
 static void
@@ -128,7 +139,7 @@ test_init (int *argc, char ***argv)
   g_autofree char *base = g_path_get_basename ((*argv)[0]);
   const char *name = g_str_has_prefix (base, "lt-") ? base + 3 : base;
 
-  g_test_init (argc, argv, G_TEST_OPTION_ISOLATE_DIRS, NULL);
+  g_test_init (argc, argv, NULL);
   program_name = g_strdup (g_str_has_prefix (name, "test-") ? name + 5 : name);
 }
 
@@ -198,13 +209,13 @@ test_add (const char *name, TestFunc func)
     find_devices ();
   for (guint i = 0; i < devices->len; i++)
     {
-      TestCase *test = g_new0 (TestCase, 1);
+      TestCase *test = own (g_new0 (TestCase, 1));
       g_autofree char *path = NULL;
 
       test->device = devices->pdata[i];
       test->func = func;
       path = g_strdup_printf ("/%s/%s/%s", program_name, gpu_device_get_id (test->device), name);
-      g_test_add_data_func_full (path, test, (GTestDataFunc) run_case, g_free);
+      g_test_add_data_func (path, test, run_case);
     }
 }
 
@@ -213,8 +224,7 @@ test_add_plain (const char *name, void (*func) (void))
 {
   g_autofree char *path = g_strdup_printf ("/%s/%s", program_name, name);
 
-  g_test_add_data_func_full (path, g_memdup2 (&func, sizeof func),
-                             (GTestDataFunc) run_plain, g_free);
+  g_test_add_data_func (path, own (g_memdup2 (&func, sizeof func)), run_plain);
 }
 
 int
@@ -223,6 +233,7 @@ test_run (void)
   int status = g_test_run ();
 
   g_clear_pointer (&devices, g_ptr_array_unref);
+  g_clear_pointer (&owned, g_ptr_array_unref);
   g_clear_pointer (&program_name, g_free);
   return status;
 }

@@ -3,66 +3,66 @@
 // The calls of every day, shortened: what a program may leave out stands last, whatever its place
 // is in C. No stream stands for the default one.
 namespace Gpu {
-	public sealed class Buffer : Gpu.Memory {
-		// From offset to the end of the buffer
-		[CCode (cname = "_vala_gpu_buffer_read")]
-		public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null,
-		                        GLib.Cancellable? cancellable = null) throws GLib.Error {
-			GLib.Bytes result = this.read_bytes (stream, offset, this.get_size () - offset,
-			                                     cancellable);
-			return result;
-		}
+    public sealed class Buffer : Gpu.Memory {
+        // From offset to the end of the buffer
+        [CCode (cname = "_vala_gpu_buffer_read")]
+        public GLib.Bytes read (size_t offset = 0, Gpu.Stream? stream = null,
+                                GLib.Cancellable? cancellable = null) throws GLib.Error {
+            GLib.Bytes result = this.read_bytes (stream, offset, this.get_size () - offset,
+                                                 cancellable);
+            return result;
+        }
 
-		[CCode (cname = "gpu_buffer_write")]
-		public bool write ([CCode (pos = 0.3, array_length_pos = 0.4,
-		                           array_length_type = "gsize")] uint8[] data,
-		                   [CCode (pos = 0.2)] size_t offset = 0,
-		                   [CCode (pos = 0.1)] Gpu.Stream? stream = null,
-		                   GLib.Cancellable? cancellable = null) throws GLib.Error;
-		[CCode (cname = "gpu_buffer_write_bytes_async",
-		        finish_name = "gpu_buffer_write_bytes_finish")]
-		public async bool write_async ([CCode (pos = 0.3)] GLib.Bytes data,
-		                               GLib.Cancellable? cancellable = null,
-		                               [CCode (pos = 0.2)] size_t offset = 0,
-		                               [CCode (pos = 0.1)] Gpu.Stream? stream = null)
-		                              throws GLib.Error;
+        [CCode (cname = "gpu_buffer_write")]
+        public bool write ([CCode (pos = 0.3, array_length_pos = 0.4,
+                                   array_length_type = "gsize")] uint8[] data,
+                           [CCode (pos = 0.2)] size_t offset = 0,
+                           [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                           GLib.Cancellable? cancellable = null) throws GLib.Error;
+        [CCode (cname = "gpu_buffer_write_bytes_async",
+                finish_name = "gpu_buffer_write_bytes_finish")]
+        public async bool write_async ([CCode (pos = 0.3)] GLib.Bytes data,
+                                       GLib.Cancellable? cancellable = null,
+                                       [CCode (pos = 0.2)] size_t offset = 0,
+                                       [CCode (pos = 0.1)] Gpu.Stream? stream = null)
+                                      throws GLib.Error;
 
-		// Over the whole buffer
-		[CCode (cname = "_vala_gpu_buffer_fill_all")]
-		public bool fill_all (uint8[] pattern, Gpu.Stream? stream = null,
-		                      GLib.Cancellable? cancellable = null) throws GLib.Error {
-			bool result = this.fill (stream, 0, this.get_size (), pattern, cancellable);
-			return result;
-		}
+        // Over the whole buffer
+        [CCode (cname = "_vala_gpu_buffer_fill_all")]
+        public bool fill_all (uint8[] pattern, Gpu.Stream? stream = null,
+                              GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.fill (stream, 0, this.get_size (), pattern, cancellable);
+            return result;
+        }
 
-		// All of source, to offset in this buffer
-		[CCode (cname = "_vala_gpu_buffer_copy_from")]
-		public bool copy_from (Gpu.Buffer source, size_t offset = 0, Gpu.Stream? stream = null,
-		                       GLib.Cancellable? cancellable = null) throws GLib.Error {
-			bool result = this.copy (stream, offset, source, 0, source.get_size (), cancellable);
-			return result;
-		}
+        // All of source, to offset in this buffer
+        [CCode (cname = "_vala_gpu_buffer_copy_from")]
+        public bool copy_from (Gpu.Buffer source, size_t offset = 0, Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.copy (stream, offset, source, 0, source.get_size (), cancellable);
+            return result;
+        }
 
-		// The whole buffer
-		[CCode (cname = "_vala_gpu_buffer_map_all")]
-		public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE,
-		                            Gpu.Stream? stream = null,
-		                            GLib.Cancellable? cancellable = null) throws GLib.Error {
-			Gpu.Mapping result = this.map (stream, flags, 0, this.get_size (), cancellable);
-			return result;
-		}
-	}
+        // The whole buffer
+        [CCode (cname = "_vala_gpu_buffer_map_all")]
+        public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE,
+                                    Gpu.Stream? stream = null,
+                                    GLib.Cancellable? cancellable = null) throws GLib.Error {
+            Gpu.Mapping result = this.map (stream, flags, 0, this.get_size (), cancellable);
+            return result;
+        }
+    }
 
-	public sealed class Mapping : GLib.Object {
-		// Where the range is mapped; null once it is unmapped
-		[CCode (cname = "gpu_mapping_get_data")]
-		public void* get_data ();
-	}
+    public sealed class Mapping : GLib.Object {
+        // Where the range is mapped; null once it is unmapped
+        [CCode (cname = "gpu_mapping_get_data")]
+        public void* get_data ();
+    }
 
-	public sealed class Stream : GLib.Object {
-		// Arguments are memory, numbers, and sizes of local memory: see the C function
-		[CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
-		public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...)
-		                   throws GLib.Error;
-	}
+    public sealed class Stream : GLib.Object {
+        // Arguments are memory, numbers, and sizes of local memory: see the C function
+        [CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
+        public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...)
+                           throws GLib.Error;
+    }
 }

@@ -160,7 +160,7 @@ typedef struct
   /* any thread; nothing of the context is left. Frees the structure itself. */
   void               (*free)            (GpuNativeContext       *context);
   guint64            (*get_handle)      (GpuNativeContext       *context);
-  /* any thread; may be NULL: the front class then counts. */
+  /* any thread; may be NULL or fail with NOT_SUPPORTED: the front class then counts. */
   gboolean           (*get_memory_info) (GpuNativeContext       *context,
                                          guint64                *free_size,
                                          guint64                *total_size,

@@ -109,9 +109,8 @@ host_kernel_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
                          self->entry->has_barrier
                          ? (guint64) __atomic_load_n (&self->context->stack_size, __ATOMIC_RELAXED)
                          : (guint64) 0);
-  g_variant_dict_insert_value (attributes, "compile-work-group-size",
-                               g_variant_new_fixed_array (G_VARIANT_TYPE_UINT64, required, 3,
-                                                          sizeof required[0]));
+  g_variant_dict_insert (attributes, "compile-work-group-size", "(ttt)", required[0], required[1],
+                         required[2]);
 
   return TRUE;
 }

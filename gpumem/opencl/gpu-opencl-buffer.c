@@ -282,7 +282,7 @@ buffer_get_attributes (GpuNativeContext  *context,
   } entries[] =
   {
     { "type", CL_MEM_TYPE, "u", 10 },
-    { "flags", CL_MEM_FLAGS, "t", 10 },
+    { "native-flags", CL_MEM_FLAGS, "t", 10 },
     { "size", CL_MEM_SIZE, "z", 10 },
     { "host-ptr", CL_MEM_HOST_PTR, "z", 10 },
     { "map-count", CL_MEM_MAP_COUNT, "u", 10 },

@@ -374,10 +374,13 @@ read_type (GpuOpenclDevice  *device,
   return TRUE;
 }
 
+/* NULL for a device that can be used. */
 static char *
-find_fault (GpuOpenclDevice *device)
+find_fault (GpuOpenclDevice  *device,
+            GError          **error)
 {
-  const gboolean little = G_BYTE_ORDER == G_LITTLE_ENDIAN;
+  cl_bool available = CL_FALSE;
+  cl_bool little = CL_FALSE;
 
   if (device->level < 12)
     return g_strdup_printf ("its version is \"%s\", and OpenCL 1.2 is needed",
@@ -385,9 +388,13 @@ find_fault (GpuOpenclDevice *device)
   if (device->api < 12)
     return g_strdup_printf ("the version of its platform is \"%s\", and OpenCL 1.2 is needed",
                             device->platform_version);
-  if (!get_bool (device, CL_DEVICE_AVAILABLE))
+  if (!_gpu_opencl_device_get (device->id, CL_DEVICE_AVAILABLE, &available, sizeof available,
+                               error) ||
+      !_gpu_opencl_device_get (device->id, CL_DEVICE_ENDIAN_LITTLE, &little, sizeof little, error))
+    return NULL;
+  if (!available)
     return g_strdup ("its driver says that it is not available");
-  if (get_bool (device, CL_DEVICE_ENDIAN_LITTLE) != little)
+  if (little != (G_BYTE_ORDER == G_LITTLE_ENDIAN))
     return g_strdup ("its byte order is not that of the host");
 
   return NULL;
@@ -399,16 +406,15 @@ read_device (GpuOpenclDevice *device)
 {
   g_autoptr (GError) error = NULL;
 
-  if (!read_texts (device, &error) || !read_type (device, &error) || !read_sizes (device, &error))
-    {
-      device->base.unusable = g_strdup (error->message);
-      return;
-    }
+  if (read_texts (device, &error) && read_type (device, &error) && read_sizes (device, &error))
+    device->base.unusable = find_fault (device, &error);
+  if (error != NULL)
+    device->base.unusable = g_strdup (error->message);
+  if (device->base.unusable != NULL)
+    return;
 
   read_pci_bus_id (device);
-  device->base.unusable = find_fault (device);
-  if (device->base.unusable == NULL)
-    read_capabilities (device);
+  read_capabilities (device);
 }
 
 static GpuOpenclDevice *
@@ -521,7 +527,7 @@ list_platforms (cl_uint  *n_platforms,
     }
   if (code != CL_SUCCESS)
     {
-      _gpu_opencl_set_error (error, "clGetPlatformIDs", code, "%u platforms", *n_platforms);
+      _gpu_opencl_set_error (error, "clGetPlatformIDs", code, "no list of platforms");
       return NULL;
     }
 
