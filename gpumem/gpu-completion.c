@@ -83,22 +83,6 @@ job_begin (GpuTimeline  *timeline,
 }
 
 static void
-job_end (GpuTimeline *timeline,
-         guint64      seq)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-
-  for (guint i = 0; i < timeline->jobs->len; i++)
-    {
-      if (g_array_index (timeline->jobs, guint64, i) == seq)
-        {
-          g_array_remove_index_fast (timeline->jobs, i);
-          return;
-        }
-    }
-}
-
-static void
 job (gpointer data,
      gpointer user_data)
 {
@@ -116,8 +100,8 @@ job (gpointer data,
       else
         backend->stream->finish (timeline->stream, &failure);
 
-      job_end (timeline, seq);
       _gpu_timeline_retire (timeline, seq, failure);
+      _gpu_timeline_job_end (timeline, seq);
       g_clear_pointer (&fence, _gpu_fence_unref);
     }
 }
@@ -165,20 +149,41 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
+/* No fence could be recorded, but who waits may be about to free what the device still uses. */
+static gboolean
+finish (GpuTimeline  *timeline,
+        guint64       seq,
+        GError      **error)
+{
+  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+
+  if (!timeline->context->backend->stream->finish (timeline->stream, error))
+    return FALSE;
+
+  _gpu_timeline_retire (timeline, submitted, NULL);
+
+  return _gpu_timeline_check (timeline, seq, error);
+}
+
 gboolean
 _gpu_timeline_wait (GpuTimeline  *timeline,
                     guint64       seq,
                     GError      **error)
 {
   g_autoptr (GpuFence) fence = NULL;
+  g_autoptr (GError) failure = NULL;
 
-  if (!get_fence (timeline, seq, &fence, error))
-    return FALSE;
+  if (!get_fence (timeline, seq, &fence, &failure))
+    {
+      if (finish (timeline, seq, NULL))
+        return TRUE;
+
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return FALSE;
+    }
 
   if (fence != NULL)
     {
-      g_autoptr (GError) failure = NULL;
-
       timeline->context->backend->event->wait (fence->event, &failure);
       _gpu_timeline_retire (timeline, fence->seq, failure);
     }
@@ -209,7 +214,13 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
       return FALSE;
     }
 
-  return _gpu_latch_wait (latch, deadline, cancellable, error);
+  if (_gpu_latch_wait (latch, deadline, cancellable, error))
+    return TRUE;
+
+  if (_gpu_timeline_remove_waiter (timeline, _gpu_latch_open, latch))
+    _gpu_latch_unref (latch);
+
+  return FALSE;
 }
 
 GpuEventStatus
@@ -253,7 +264,7 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
 
   if (timeline->completed < seq)
     {
-      g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+      g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, &failure);
 
       if (fence != NULL)
         {
@@ -265,7 +276,13 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
 
       g_mutex_unlock (&timeline->lock);
 
-      return fence != NULL;
+      if (failure == NULL)
+        return TRUE;
+
+      _gpu_native_context_report (timeline->context, failure);
+      g_propagate_error (error, g_steal_pointer (&failure));
+
+      return FALSE;
     }
 
   g_mutex_unlock (&timeline->lock);
@@ -284,14 +301,6 @@ _gpu_timeline_reap_locked (GpuTimeline *timeline)
 
   if (!pending && timeline->reap > timeline->completed)
     start_job_locked (timeline);
-}
-
-void
-_gpu_timeline_reap (GpuTimeline *timeline)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-
-  _gpu_timeline_reap_locked (timeline);
 }
 
 void

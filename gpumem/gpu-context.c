@@ -146,7 +146,7 @@ gpu_context_finalize (GObject *object)
 
   if (context->default_timeline != NULL)
     {
-      _gpu_timeline_reap (context->default_timeline);
+      _gpu_timeline_unuse (context->default_timeline);
       _gpu_timeline_unref (context->default_timeline);
     }
 

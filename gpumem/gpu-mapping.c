@@ -87,9 +87,12 @@ range_unmap (MappedRange  *range,
 {
   gpointer data = g_atomic_pointer_get (&range->data);
   const UnmapOperation unmap = { range->storage, data };
-  const GpuSubmission submission = { .function = function, .run = run_unmap,
-                                     .operation = &unmap, .unmapped = range->storage,
-                                     .written = range->write };
+  /* Out of order, it must not overtake the mapping itself. */
+  GpuAccess access = { NULL, range->write || (range->timeline->flags
+                                              & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
+                       range->offset - range->storage->offset, range->size, range->storage };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_unmap, .operation = &unmap };
   gboolean success;
 
   if (data == NULL || !g_atomic_pointer_compare_and_exchange (&range->data, data, NULL))
@@ -112,6 +115,7 @@ range_unref (gpointer data)
   range_unmap (range, "gpu_mapping_unmap", NULL);
   _gpu_storage_unuse (range->storage);
   _gpu_storage_unref (range->storage);
+  _gpu_timeline_unuse (range->timeline);
   _gpu_timeline_unref (range->timeline);
   g_free (range);
 }
@@ -127,6 +131,7 @@ range_new (GpuTimeline *timeline,
 
   g_atomic_ref_count_init (&range->refs);
   range->timeline = _gpu_timeline_ref (timeline);
+  _gpu_timeline_use (timeline);
   range->storage = _gpu_storage_ref (storage);
   range->offset = storage->offset + offset;
   range->size = size;

@@ -35,6 +35,7 @@ struct _GpuStorage
   gsize             allocated;      /* bytes that it counts for in the context */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
+  GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
 
   GMutex            lock;           /* of a root; guards what follows */
   GpuPoint          writer;

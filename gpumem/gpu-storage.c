@@ -96,27 +96,40 @@ _gpu_storage_use (GpuStorage *storage)
   g_atomic_int_inc (&storage->users);
 }
 
-/* (transfer full): a timeline that still has to reach a use of @root, or NULL. */
-static GpuTimeline *
-get_pending_timeline (GpuStorage *root)
+static void
+add_pending (GArray         *points,
+             const GpuPoint *point)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&root->lock);
+  GpuPoint copy = { NULL, 0 };
 
-  if (_gpu_point_is_pending (&root->writer))
-    return _gpu_timeline_ref (root->writer.timeline);
+  if (!_gpu_point_is_pending (point))
+    return;
 
-  if (_gpu_point_is_pending (&root->reader))
-    return _gpu_timeline_ref (root->reader.timeline);
+  _gpu_point_set (&copy, point->timeline, point->seq);
+  g_array_append_val (points, copy);
+}
+
+/* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
+ * asks: it is used no more. */
+static GArray *
+list_pending (GpuStorage *root)
+{
+  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+
+  g_array_set_clear_func (points, readers_clear);
+  g_mutex_lock (&root->lock);
+  add_pending (points, &root->writer);
+  add_pending (points, &root->reader);
 
   for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
-    {
-      GpuPoint *point = &g_array_index (root->readers, GpuPoint, i);
+    add_pending (points, &g_array_index (root->readers, GpuPoint, i));
 
-      if (_gpu_point_is_pending (point))
-        return _gpu_timeline_ref (point->timeline);
-    }
+  g_mutex_unlock (&root->lock);
 
-  return NULL;
+  if (points->len == 0)
+    g_clear_pointer (&points, g_array_unref);
+
+  return points;
 }
 
 static void
@@ -139,20 +152,31 @@ free_buffer (GpuStorage *storage)
     _gpu_storage_unuse (storage->root);
 }
 
-/* Frees the buffer, or has the timeline that still uses it call here again. Takes over a
- * reference on @data. */
+/* Frees the buffer, or has a timeline that still uses it call here again. Takes over a reference
+ * on @data. */
 static void
 retire (gpointer data)
 {
   GpuStorage *storage = data;
-  g_autoptr (GpuTimeline) timeline = get_pending_timeline (storage->root);
 
-  if (timeline != NULL)
+  while (storage->pending != NULL && storage->pending->len > 0)
     {
-      _gpu_timeline_park (timeline, storage, retire);
-      return;
+      guint last = storage->pending->len - 1;
+      GpuPoint *point = &g_array_index (storage->pending, GpuPoint, last);
+
+      if (_gpu_point_is_pending (point))
+        {
+          g_autoptr (GpuTimeline) timeline = _gpu_timeline_ref (point->timeline);
+
+          g_array_set_size (storage->pending, last);
+          _gpu_timeline_park (timeline, storage, retire);
+          return;
+        }
+
+      g_array_set_size (storage->pending, last);
     }
 
+  g_clear_pointer (&storage->pending, g_array_unref);
   free_buffer (storage);
   _gpu_storage_unref (storage);
 }
@@ -160,8 +184,11 @@ retire (gpointer data)
 void
 _gpu_storage_unuse (GpuStorage *storage)
 {
-  if (g_atomic_int_dec_and_test (&storage->users))
-    retire (_gpu_storage_ref (storage));
+  if (!g_atomic_int_dec_and_test (&storage->users))
+    return;
+
+  storage->pending = list_pending (storage->root);
+  retire (_gpu_storage_ref (storage));
 }
 
 static void

@@ -59,6 +59,30 @@ is_native (const Fill *fill)
          && fill->offset % n == 0 && fill->size % n == 0;
 }
 
+/* The flags of the memory may keep the host out: then the bytes go through memory of their own. */
+static gboolean
+write_seed (GpuTimeline  *timeline,
+            const char   *function,
+            const Fill   *fill,
+            GBytes       *seed,
+            GError      **error)
+{
+  const GpuMemoryFlags denied = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  gsize size;
+  gconstpointer data = g_bytes_get_data (seed, &size);
+
+  if ((fill->destination->flags & denied) == 0)
+    return _gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, size,
+                                seed, NULL, error);
+
+  buffer = gpu_buffer_new_from_bytes (fill->destination->context, GPU_MEMORY_NONE, seed, error);
+
+  return buffer != NULL
+         && _gpu_timeline_copy (timeline, function, fill->destination, fill->offset,
+                                GPU_MEMORY (buffer), 0, size, NULL, error);
+}
+
 static gboolean
 compose_fill (GpuTimeline  *timeline,
               const char   *function,
@@ -74,8 +98,7 @@ compose_fill (GpuTimeline  *timeline,
   for (gsize i = 0; i < n_patterns; i++)
     memcpy (data + i * fill->pattern_size, fill->pattern, fill->pattern_size);
 
-  if (!_gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, done, seed,
-                            NULL, error))
+  if (!write_seed (timeline, function, fill, seed, error))
     return FALSE;
 
   while (done < fill->size)

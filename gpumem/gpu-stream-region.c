@@ -97,7 +97,8 @@ regions_overlap (const RegionCopy *copy)
   if (to_offset >= from_end || from_offset >= to_end)
     return FALSE;
 
-  if (to->row_pitch != from->row_pitch || to->slice_pitch != from->slice_pitch)
+  if (to->row_pitch != from->row_pitch
+      || (copy->extent->depth > 1 && to->slice_pitch != from->slice_pitch))
     return TRUE;
 
   distance = MAX (to_offset, from_offset) - MIN (to_offset, from_offset);

@@ -149,7 +149,7 @@ gpu_stream_finalize (GObject *object)
 
   if (stream->timeline != NULL)
     {
-      _gpu_timeline_reap (stream->timeline);
+      _gpu_timeline_unuse (stream->timeline);
       _gpu_timeline_unref (stream->timeline);
     }
 
@@ -355,7 +355,12 @@ gpu_stream_initable_init (GInitable     *initable,
                  context->backend->name);
 
   if (native == NULL)
-    return FALSE;
+    {
+      if (error != NULL)
+        _gpu_native_context_report (context, *error);
+
+      return FALSE;
+    }
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
 
@@ -393,6 +398,7 @@ _gpu_stream_new_for_timeline (GpuContext  *context,
                                     NULL);
 
   stream->timeline = _gpu_timeline_ref (timeline);
+  _gpu_timeline_use (timeline);
 
   return stream;
 }
@@ -453,6 +459,7 @@ gpu_stream_new_full (GpuContext      *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (device == NULL || GPU_IS_DEVICE (device), NULL);
 
+  /* A property would drop them silently. */
   if ((flags & ~known) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -666,6 +673,38 @@ gpu_stream_get_n_hazard_waits (GpuStream *stream)
   return __atomic_load_n (&stream->timeline->n_hazard_waits, __ATOMIC_RELAXED);
 }
 
+/* For calls of the driver that are no operations: the timeline, unless the device is lost. */
+static GpuTimeline *
+begin_call (GpuStream   *stream,
+            const char  *function,
+            GError     **error)
+{
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL || _gpu_native_context_check (timeline->context, error))
+    return timeline;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return NULL;
+}
+
+/* Takes @failure over; TRUE if there is none. */
+static gboolean
+end_call (GpuTimeline  *timeline,
+          const char   *function,
+          GError       *failure,
+          GError      **error)
+{
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+
+  return FALSE;
+}
+
 static gboolean
 fail_foreign (GError **error)
 {
@@ -767,23 +806,20 @@ gpu_stream_barrier (GpuStream  *stream,
                     GError    **error)
 {
   GpuTimeline *timeline;
-  gboolean success;
+  GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_barrier", error);
+  timeline = begin_call (stream, "gpu_stream_barrier", error);
 
   if (timeline == NULL)
     return FALSE;
 
   _gpu_timeline_lock (timeline);
-  success = _gpu_timeline_barrier_locked (timeline, error);
+  _gpu_timeline_barrier_locked (timeline, &failure);
   _gpu_timeline_unlock (timeline);
 
-  if (!success)
-    g_prefix_error (error, "gpu_stream_barrier: ");
-
-  return success;
+  return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
 
 /* With the lock held: the event that times the newest point, if @flags or the stream ask for
@@ -837,12 +873,12 @@ gpu_stream_record (GpuStream      *stream,
                               | GPU_EVENT_FLAGS_INTERPROCESS;
   g_autoptr (GpuNativeEvent) timed = NULL;
   GpuTimeline *timeline;
-  gboolean success;
+  GError *failure = NULL;
   guint64 seq;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
 
-  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_record", error);
+  timeline = begin_call (stream, "gpu_stream_record", error);
 
   if (timeline == NULL)
     return NULL;
@@ -865,15 +901,12 @@ gpu_stream_record (GpuStream      *stream,
     }
 
   _gpu_timeline_lock (timeline);
-  success = get_timed_event_locked (timeline, flags, &timed, error);
+  get_timed_event_locked (timeline, flags, &timed, &failure);
   seq = timeline->submitted;
   _gpu_timeline_unlock (timeline);
 
-  if (!success)
-    {
-      g_prefix_error (error, "gpu_stream_record: ");
-      return NULL;
-    }
+  if (!end_call (timeline, "gpu_stream_record", failure, error))
+    return NULL;
 
   return _gpu_event_new_for_point (stream->context, timeline, seq, timed);
 }
@@ -895,23 +928,20 @@ gpu_stream_flush (GpuStream  *stream,
                   GError    **error)
 {
   GpuTimeline *timeline;
-  gboolean success;
+  GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_flush", error);
+  timeline = begin_call (stream, "gpu_stream_flush", error);
 
   if (timeline == NULL)
     return FALSE;
 
   _gpu_timeline_lock (timeline);
-  success = timeline->context->backend->stream->flush (timeline->stream, error);
+  timeline->context->backend->stream->flush (timeline->stream, &failure);
   _gpu_timeline_unlock (timeline);
 
-  if (!success)
-    g_prefix_error (error, "gpu_stream_flush: ");
-
-  return success;
+  return end_call (timeline, "gpu_stream_flush", failure, error);
 }
 
 /**

@@ -35,8 +35,6 @@ typedef struct
   gpointer          keep;           /* nullable; taken over on success, released at completion */
   GDestroyNotify    release;
   gsize             keep_size;      /* bytes of host memory that it holds */
-  GpuStorage       *unmapped;       /* what @run unmaps, in place of accesses; nullable */
-  gboolean          written;        /* whether it was mapped for writing */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;

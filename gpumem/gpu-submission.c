@@ -53,13 +53,6 @@ check_memories (const GpuSubmission  *submission,
 static void
 lock_roots (Submitter *s)
 {
-  if (s->submission->unmapped != NULL)
-    {
-      s->roots[s->n_roots++] = s->submission->unmapped->root;
-      g_mutex_lock (&s->roots[0]->lock);
-      return;
-    }
-
   if (s->submission->n_accesses == 1)
     {
       s->roots[s->n_roots++] = s->submission->accesses[0].storage->root;
@@ -226,6 +219,17 @@ propagate_cause (Submitter  *s,
   g_propagate_error (error, failure);
 }
 
+/* What is still pending does not come from them. */
+static void
+forget_failed_events (Submitter *s)
+{
+  for (guint i = s->user_events->len; i > 0; i--)
+    {
+      if (_gpu_user_event_query (s->user_events->pdata[i - 1], NULL) == GPU_EVENT_STATUS_FAILED)
+        g_ptr_array_remove_index_fast (s->user_events, i - 1);
+    }
+}
+
 /* With the failure lock held: what has failed by now is over, and must not be waited for. FALSE if
  * it is what the caller asked to wait for. */
 static gboolean
@@ -250,6 +254,8 @@ drop_failed_waits (Submitter  *s,
           return FALSE;
         }
     }
+
+  forget_failed_events (s);
 
   return TRUE;
 }
@@ -373,9 +379,6 @@ commit_locked (Submitter      *s,
       _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
     }
 
-  if (submission->unmapped != NULL)
-    _gpu_storage_set_use_locked (submission->unmapped->root, timeline, seq, submission->written);
-
   if (submission->keep != NULL)
     _gpu_timeline_keep_locked (timeline, submission->keep, submission->release,
                                submission->keep_size);
@@ -433,14 +436,9 @@ add_all_waits_locked (Submitter  *s,
     {
       const GpuAccess *access = &submission->accesses[i];
 
-      if (!add_waits_locked (s, access->memory->storage->root, access->write, error))
+      if (!add_waits_locked (s, access->storage->root, access->write, error))
         return FALSE;
     }
-
-  /* Unmapping stands for what the host wrote. Later uses wait for it alone, so it comes after
-   * those of all the rest of the memory. */
-  if (submission->written && !add_waits_locked (s, submission->unmapped->root, TRUE, error))
-    return FALSE;
 
   return submission->after == NULL || add_wait (s, submission->after, error);
 }

@@ -37,9 +37,10 @@ typedef void (*GpuWaiterFunc) (gpointer      data,
 struct _GpuTimeline
 {
   gint              refs;
+  gint              users;          /* atomic; who may still submit: streams and mappings */
   GpuNativeContext *context;
   GpuNativeDevice  *device;
-  GpuNativeStream  *stream;
+  GpuNativeStream  *stream;         /* NULL once nobody uses it */
   GpuStreamFlags    flags;
   int               priority;
 
@@ -70,6 +71,10 @@ GpuTimeline    *_gpu_timeline_new             (GpuNativeContext  *context,
                                                int                priority);
 GpuTimeline    *_gpu_timeline_ref             (GpuTimeline       *timeline);
 void            _gpu_timeline_unref           (GpuTimeline       *timeline);
+/* A new timeline has one user. Once there is none, and all is complete, the driver's stream goes;
+ * the points of the timeline stay. */
+void            _gpu_timeline_use             (GpuTimeline       *timeline);
+void            _gpu_timeline_unuse           (GpuTimeline       *timeline);
 /* Every living timeline of @context, with a reference each. */
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 
@@ -159,6 +164,11 @@ void            _gpu_timeline_add_waiter_locked (GpuTimeline     *timeline,
                                                GpuWaiterFunc      func,
                                                gpointer           data);
 
+/* Takes back what was given to the timeline, if @func was not called yet. */
+gboolean        _gpu_timeline_remove_waiter   (GpuTimeline       *timeline,
+                                               GpuWaiterFunc      func,
+                                               gpointer           data);
+
 /* Blocks until the point is reached; FALSE if it failed. */
 gboolean        _gpu_timeline_wait            (GpuTimeline       *timeline,
                                                guint64            seq,
@@ -179,8 +189,10 @@ gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
                                                gpointer           data,
                                                GError           **error);
 /* Has a job let go of everything submitted so far as soon as it is complete. */
-void            _gpu_timeline_reap            (GpuTimeline       *timeline);
 void            _gpu_timeline_reap_locked     (GpuTimeline       *timeline);
+/* The job that waited for @seq does so no more. */
+void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
+                                               guint64            seq);
 /* The first point that a waiter or a reaper needs, 0 if nobody needs any. */
 guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
 /* The same, and gives @object to the timeline until then. */

@@ -110,6 +110,7 @@ _gpu_timeline_new (GpuNativeContext *context,
   GpuTimeline *timeline = g_new0 (GpuTimeline, 1);
 
   timeline->refs = 1;
+  timeline->users = 1;
   timeline->context = _gpu_native_context_ref (context);
   timeline->device = device;
   timeline->stream = stream;
@@ -167,19 +168,66 @@ timeline_release_kept (GpuTimeline *timeline)
     }
 }
 
-/* Nobody holds @timeline any more. What was submitted after its stream was gone, such as the end of
- * a mapping, may still be at work, and others may wait for it: a job then holds it until it is
- * over. TRUE, with a reference for the caller, if so. */
-static gboolean
-timeline_linger (GpuTimeline *timeline)
+/* With the lock held: the driver's stream, if it is to be freed now. */
+static GpuNativeStream *
+take_stream_locked (GpuTimeline *timeline)
 {
-  if (timeline->completed == timeline->submitted)
-    return FALSE;
+  if (g_atomic_int_get (&timeline->users) > 0 || timeline->jobs->len > 0
+      || timeline->completed != timeline->submitted)
+    return NULL;
 
-  g_atomic_int_set (&timeline->refs, 1);
-  _gpu_timeline_reap (timeline);
+  return g_steal_pointer (&timeline->stream);
+}
 
-  return TRUE;
+static void
+free_stream (GpuTimeline     *timeline,
+             GpuNativeStream *stream)
+{
+  if (stream != NULL)
+    timeline->context->backend->stream->free (stream);
+}
+
+void
+_gpu_timeline_use (GpuTimeline *timeline)
+{
+  g_atomic_int_inc (&timeline->users);
+}
+
+void
+_gpu_timeline_unuse (GpuTimeline *timeline)
+{
+  GpuNativeStream *stream;
+
+  if (!g_atomic_int_dec_and_test (&timeline->users))
+    return;
+
+  g_mutex_lock (&timeline->lock);
+  _gpu_timeline_reap_locked (timeline);
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
+}
+
+void
+_gpu_timeline_job_end (GpuTimeline *timeline,
+                       guint64      seq)
+{
+  GpuNativeStream *stream;
+
+  g_mutex_lock (&timeline->lock);
+
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) == seq)
+        {
+          g_array_remove_index_fast (timeline->jobs, i);
+          break;
+        }
+    }
+
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
 }
 
 void
@@ -187,12 +235,8 @@ _gpu_timeline_unref (GpuTimeline *timeline)
 {
   GpuNativeContext *context = timeline->context;
 
-  do
-    {
-      if (!g_atomic_int_dec_and_test (&timeline->refs))
-        return;
-    }
-  while (timeline_linger (timeline));
+  if (!g_atomic_int_dec_and_test (&timeline->refs))
+    return;
 
   g_mutex_lock (&context->lock);
   g_ptr_array_remove_fast (context->timelines, timeline);
@@ -205,7 +249,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_array_unref (timeline->jobs);
   g_array_unref (timeline->failures);
   g_ptr_array_unref (timeline->user_waits);
-  context->backend->stream->free (timeline->stream);
+  free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
   g_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
@@ -552,6 +596,28 @@ retire_locked (GpuTimeline  *timeline,
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
 }
 
+gboolean
+_gpu_timeline_remove_waiter (GpuTimeline   *timeline,
+                             GpuWaiterFunc  func,
+                             gpointer       data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  for (GList *l = timeline->waiters.head; l != NULL; l = l->next)
+    {
+      GpuWaiter *waiter = l->data;
+
+      if (waiter->func == func && waiter->data == data)
+        {
+          g_queue_delete_link (&timeline->waiters, l);
+          g_free (waiter);
+          return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
 static void
 retired_finish (GpuRetired  *retired,
                 GpuTimeline *timeline)
@@ -585,6 +651,7 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
                       const GError *failure)
 {
   GpuRetired retired = { 0 };
+  GpuNativeStream *stream;
 
   /* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done. */
   if (failure != NULL)
@@ -595,7 +662,9 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
 
   g_mutex_lock (&timeline->lock);
   retire_locked (timeline, seq, failure, &retired);
+  stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
 
   if (failure != NULL)
     _gpu_native_context_report (timeline->context, failure);

@@ -161,6 +161,27 @@ _gpu_user_event_notify (GpuUserEvent  *event,
   func (data, event->error);
 }
 
+static gboolean
+remove_waiter (GpuUserEvent *event,
+               gpointer      data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&event->lock);
+
+  for (GList *l = event->waiters.head; l != NULL; l = l->next)
+    {
+      GpuUserWaiter *waiter = l->data;
+
+      if (waiter->data == data)
+        {
+          g_queue_delete_link (&event->waiters, l);
+          g_free (waiter);
+          return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
 gboolean
 _gpu_user_event_wait_until (GpuUserEvent  *event,
                             gint64         deadline,
@@ -171,5 +192,11 @@ _gpu_user_event_wait_until (GpuUserEvent  *event,
 
   _gpu_user_event_notify (event, _gpu_latch_open, _gpu_latch_ref (latch));
 
-  return _gpu_latch_wait (latch, deadline, cancellable, error);
+  if (_gpu_latch_wait (latch, deadline, cancellable, error))
+    return TRUE;
+
+  if (remove_waiter (event, latch))
+    _gpu_latch_unref (latch);
+
+  return FALSE;
 }

@@ -20,6 +20,22 @@ _gpu_opencl_event_new (cl_event handle)
   return &event->base;
 }
 
+static void
+clear_event (gpointer data)
+{
+  clReleaseEvent (*(cl_event *) data);
+}
+
+GArray *
+_gpu_opencl_pieces_new (void)
+{
+  GArray *pieces = g_array_new (FALSE, FALSE, sizeof (cl_event));
+
+  g_array_set_clear_func (pieces, clear_event);
+
+  return pieces;
+}
+
 gboolean
 _gpu_opencl_enqueued (cl_int           code,
                       const char      *function,

@@ -163,12 +163,6 @@ enqueue_piece (RegionOp            *op,
   return op->code == CL_SUCCESS;
 }
 
-static void
-clear_event (gpointer data)
-{
-  clReleaseEvent (*(cl_event *) data);
-}
-
 /* Slice by slice, or a slice row by row. */
 static gboolean
 enqueue_split (RegionOp            *op,
@@ -204,8 +198,7 @@ enqueue_pieces (RegionOp            *op,
                 const GpuExtent     *extent,
                 cl_event            *event)
 {
-  op->pieces = g_array_new (FALSE, FALSE, sizeof (cl_event));
-  g_array_set_clear_func (op->pieces, clear_event);
+  op->pieces = _gpu_opencl_pieces_new ();
 
   if (enqueue_split (op, to, from, extent) && event != NULL)
     {

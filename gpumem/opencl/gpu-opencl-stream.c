@@ -251,12 +251,6 @@ stream_record (GpuNativeStream  *native,
   return event;
 }
 
-static void
-clear_event (gpointer data)
-{
-  clReleaseEvent (*(cl_event *) data);
-}
-
 /* PoCL forgets the barrier before one that has a wait list, and with it whatever that one waited
  * for. One without a list waits for all, @first too. */
 static cl_int
@@ -277,8 +271,7 @@ repeat_barrier (cl_command_queue   queue,
       return code;
     }
 
-  pieces = g_array_new (FALSE, FALSE, sizeof (cl_event));
-  g_array_set_clear_func (pieces, clear_event);
+  pieces = _gpu_opencl_pieces_new ();
   g_array_append_val (pieces, first);
   *event = _gpu_opencl_event_new (barrier);
   ((GpuOpenclEvent *) *event)->pieces = pieces;

@@ -130,6 +130,8 @@ gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
 
 /* gpu-opencl-event.c */
 GpuNativeEvent *_gpu_opencl_event_new        (cl_event             event);
+/* An array of cl_event that owns them. */
+GArray         *_gpu_opencl_pieces_new       (void);
 /* Ends every op that enqueues: hands the event out, or sets the error. */
 gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *function,
