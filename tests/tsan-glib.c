@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What orders threads in GLib, told to the thread sanitizer: GLib is not built with it and has
+ * locks of its own, so that the sanitizer sees neither them nor what they protect.
+ *
+ * Linked into the programs of a build with -fsanitize=thread. Each function here stands in front
+ * of the one of the same name in GLib, for the program and for all libraries but GLib's own. A
+ * lock of ours is a mutex to the sanitizer, which reports locks taken in different orders as well.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <gio/gio.h>
+#include <sanitizer/tsan_interface.h>
+
+#undef g_object_unref
+#undef g_once_init_enter
+#undef g_once_init_leave
+
+#define REAL(name) ({ static gpointer real_##name; \
+                      (__typeof__ (&name)) find (&real_##name, #name); })
+
+static gpointer
+find (gpointer   *place,
+      const char *name)
+{
+  gpointer function = __atomic_load_n (place, __ATOMIC_RELAXED);
+
+  if (function == NULL)
+    {
+      function = dlsym (RTLD_NEXT, name);
+      __atomic_store_n (place, function, __ATOMIC_RELAXED);
+    }
+
+  return function;
+}
+
+/* --- locks ------------------------------------------------------------------ */
+
+void
+g_mutex_lock (GMutex *mutex)
+{
+  __tsan_mutex_pre_lock (mutex, 0);
+  REAL (g_mutex_lock) (mutex);
+  __tsan_mutex_post_lock (mutex, 0, 0);
+}
+
+gboolean
+g_mutex_trylock (GMutex *mutex)
+{
+  gboolean locked;
+
+  __tsan_mutex_pre_lock (mutex, __tsan_mutex_try_lock);
+  locked = REAL (g_mutex_trylock) (mutex);
+  __tsan_mutex_post_lock (mutex,
+                          locked ? __tsan_mutex_try_lock : __tsan_mutex_try_lock_failed, 0);
+
+  return locked;
+}
+
+void
+g_mutex_unlock (GMutex *mutex)
+{
+  __tsan_mutex_pre_unlock (mutex, 0);
+  REAL (g_mutex_unlock) (mutex);
+  __tsan_mutex_post_unlock (mutex, 0);
+}
+
+void
+g_mutex_clear (GMutex *mutex)
+{
+  __tsan_mutex_destroy (mutex, 0);
+  REAL (g_mutex_clear) (mutex);
+}
+
+static void
+let_go (GMutex *mutex)
+{
+  __tsan_mutex_pre_unlock (mutex, 0);
+  __tsan_mutex_post_unlock (mutex, 0);
+}
+
+static void
+have_again (GMutex *mutex)
+{
+  __tsan_mutex_pre_lock (mutex, 0);
+  __tsan_mutex_post_lock (mutex, 0, 0);
+}
+
+void
+g_cond_wait (GCond  *cond,
+             GMutex *mutex)
+{
+  let_go (mutex);
+  REAL (g_cond_wait) (cond, mutex);
+  have_again (mutex);
+}
+
+gboolean
+g_cond_wait_until (GCond  *cond,
+                   GMutex *mutex,
+                   gint64  end_time)
+{
+  gboolean in_time;
+
+  let_go (mutex);
+  in_time = REAL (g_cond_wait_until) (cond, mutex, end_time);
+  have_again (mutex);
+
+  return in_time;
+}
+
+/* --- done once: the macros in front of these read the same place atomically -- */
+
+gboolean
+g_once_init_enter (volatile void *location)
+{
+  gboolean is_first = REAL (g_once_init_enter) (location);
+
+  if (!is_first)
+    __tsan_acquire ((gpointer) location);
+
+  return is_first;
+}
+
+void
+g_once_init_leave (volatile void *location,
+                   gsize          result)
+{
+  __tsan_release ((gpointer) location);
+  REAL (g_once_init_leave) (location, result);
+}
+
+/* --- handed to another thread ------------------------------------------------ */
+
+typedef struct
+{
+  GFunc    func;
+  gpointer user_data;
+} PoolFunc;
+
+static void
+run_in_pool (gpointer data,
+             gpointer user_data)
+{
+  PoolFunc *pool_func = user_data;
+
+  __tsan_acquire (data);
+  pool_func->func (data, pool_func->user_data);
+}
+
+GThreadPool *
+g_thread_pool_new (GFunc      func,
+                   gpointer   user_data,
+                   gint       max_threads,
+                   gboolean   exclusive,
+                   GError   **error)
+{
+  PoolFunc *pool_func = g_new (PoolFunc, 1);
+
+  pool_func->func = func;
+  pool_func->user_data = user_data;
+
+  return REAL (g_thread_pool_new) (run_in_pool, pool_func, max_threads, exclusive, error);
+}
+
+gboolean
+g_thread_pool_push (GThreadPool  *pool,
+                    gpointer      data,
+                    GError      **error)
+{
+  __tsan_release (data);
+
+  return REAL (g_thread_pool_push) (pool, data, error);
+}
+
+void
+g_async_queue_push (GAsyncQueue *queue,
+                    gpointer     data)
+{
+  __tsan_release (queue);
+  REAL (g_async_queue_push) (queue, data);
+}
+
+gpointer
+g_async_queue_pop (GAsyncQueue *queue)
+{
+  gpointer data = REAL (g_async_queue_pop) (queue);
+
+  __tsan_acquire (queue);
+
+  return data;
+}
+
+/* --- counts of references ---------------------------------------------------- */
+
+gboolean
+g_atomic_ref_count_dec (gatomicrefcount *refs)
+{
+  gboolean was_last;
+
+  __tsan_release (refs);
+  was_last = REAL (g_atomic_ref_count_dec) (refs);
+
+  if (was_last)
+    __tsan_acquire (refs);
+
+  return was_last;
+}
+
+gboolean
+g_atomic_ref_count_compare (gatomicrefcount *refs,
+                            gint             value)
+{
+  gboolean is_equal = REAL (g_atomic_ref_count_compare) (refs, value);
+
+  if (is_equal)
+    __tsan_acquire (refs);
+
+  return is_equal;
+}
+
+/* FALSE if @object has one reference, or somebody who wants to know when it has. */
+static gboolean
+drop_one_of_many (GObject *object)
+{
+  guint n = __atomic_load_n (&object->ref_count, __ATOMIC_ACQUIRE);
+
+  while (n > 1 && g_datalist_get_flags (&object->qdata) == 0)
+    {
+      if (__atomic_compare_exchange_n (&object->ref_count, &n, n - 1, FALSE,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* The last reference must be known as such before GLib drops it and finalizes. */
+void
+g_object_unref (gpointer object)
+{
+  if (!drop_one_of_many (object))
+    REAL (g_object_unref) (object);
+}
