@@ -112,7 +112,10 @@ gpu_program_new_from_source_async (GpuContext          *context,
   g_task_set_source_tag (task, gpu_program_new_from_source_async);
   g_task_set_task_data (task, program, g_object_unref);
   g_task_set_return_on_cancel (task, TRUE);
-  g_task_run_in_thread (task, build_in_thread);
+
+  /* GLib would start the thread all the same, and leak the error. */
+  if (!g_task_return_error_if_cancelled (task))
+    g_task_run_in_thread (task, build_in_thread);
 }
 
 /**

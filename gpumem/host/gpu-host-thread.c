@@ -93,18 +93,21 @@ set_failure (GpuHostStream  *stream,
 }
 
 /* A stream that was freed with work left in it belongs to a context that is lost, and what the
- * work needs may be gone. */
+ * work needs may be gone. A record needs nothing, and others may wait for its event: it can be
+ * what is left when all work is over. */
 static void
-check_stopped (GpuHostStream *stream,
-               guint64        seq)
+check_stopped (GpuHostStream    *stream,
+               GpuHostOperation *operation)
 {
-  if (!g_atomic_int_get (&stream->stopped) || stream->failure != NULL)
+  if (!g_atomic_int_get (&stream->stopped) || stream->failure != NULL
+      || operation->kind == GPU_HOST_OPERATION_RECORD
+      || operation->kind == GPU_HOST_OPERATION_BARRIER)
     return;
 
   set_failure (stream,
                _gpu_host_failure_new (g_error_new_literal (GPU_ERROR, GPU_ERROR_DEVICE_LOST,
                                                            "host: the stream is no more")),
-               seq);
+               operation->seq);
 }
 
 /* Why @operation must not run, or NULL. */
@@ -118,7 +121,7 @@ get_failure (GpuHostStream    *stream,
       && __atomic_load_n (&failure->reported, __ATOMIC_ACQUIRE) >= stream->failed)
     g_clear_pointer (&stream->failure, _gpu_host_failure_unref);
 
-  check_stopped (stream, operation->seq);
+  check_stopped (stream, operation);
 
   return stream->failure;
 }
