@@ -82,6 +82,38 @@ job_begin (GpuTimeline  *timeline,
   return TRUE;
 }
 
+/* (transfer full) (nullable): the first fence before @seq. */
+static GpuFence *
+get_earlier_fence (GpuTimeline *timeline,
+                   guint64      seq)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  GpuFence *fence = g_queue_peek_head (&timeline->fences);
+
+  return fence != NULL && fence->seq < seq ? _gpu_fence_ref (fence) : NULL;
+}
+
+/* That all up to @seq is over. PoCL fails what waits for a user event at once, and the order of
+ * the queue with it, while work ahead of it still runs. Such work has a fence of its own. */
+static void
+retire (GpuTimeline  *timeline,
+        guint64       seq,
+        const GError *failure)
+{
+  GpuFence *earlier;
+
+  while (failure != NULL && (earlier = get_earlier_fence (timeline, seq)) != NULL)
+    {
+      g_autoptr (GError) earlier_failure = NULL;
+
+      timeline->context->backend->event->wait (earlier->event, &earlier_failure);
+      _gpu_timeline_retire (timeline, earlier->seq, earlier_failure);
+      _gpu_fence_unref (earlier);
+    }
+
+  _gpu_timeline_retire (timeline, seq, failure);
+}
+
 static void
 job (gpointer data,
      gpointer user_data)
@@ -100,7 +132,7 @@ job (gpointer data,
       else
         backend->stream->finish (timeline->stream, &failure);
 
-      _gpu_timeline_retire (timeline, seq, failure);
+      retire (timeline, seq, failure);
       _gpu_timeline_job_end (timeline, seq);
       g_clear_pointer (&fence, _gpu_fence_unref);
     }
@@ -118,7 +150,7 @@ _gpu_pending_wait (GpuPending   *pending,
     return TRUE;
 
   event->backend->event->wait (event, &failure);
-  _gpu_timeline_retire (timeline, pending->covers, failure);
+  retire (timeline, pending->covers, failure);
 
   if (!_gpu_timeline_check (timeline, pending->covers, error))
     return FALSE;
@@ -185,7 +217,7 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
   if (fence != NULL)
     {
       timeline->context->backend->event->wait (fence->event, &failure);
-      _gpu_timeline_retire (timeline, fence->seq, failure);
+      retire (timeline, fence->seq, failure);
     }
 
   return _gpu_timeline_check (timeline, seq, error);
@@ -223,6 +255,35 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   return FALSE;
 }
 
+/* A failure counts once all before it is over, as for retire(). */
+static GpuEventStatus
+query_fence (GpuTimeline  *timeline,
+             GpuFence     *fence,
+             GError      **error)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  GpuEventStatus status = ops->query (fence->event, error);
+  GpuFence *earlier;
+
+  while (status == GPU_EVENT_STATUS_FAILED
+         && (earlier = get_earlier_fence (timeline, fence->seq)) != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+
+      if (ops->query (earlier->event, &failure) == GPU_EVENT_STATUS_PENDING)
+        {
+          g_clear_error (error);
+          status = GPU_EVENT_STATUS_PENDING;
+        }
+      else
+        _gpu_timeline_retire (timeline, earlier->seq, failure);
+
+      _gpu_fence_unref (earlier);
+    }
+
+  return status;
+}
+
 GpuEventStatus
 _gpu_timeline_query (GpuTimeline  *timeline,
                      guint64       seq,
@@ -239,7 +300,7 @@ _gpu_timeline_query (GpuTimeline  *timeline,
       g_autoptr (GError) failure = NULL;
       GpuEventStatus status;
 
-      status = timeline->context->backend->event->query (fence->event, &failure);
+      status = query_fence (timeline, fence, &failure);
 
       if (status == GPU_EVENT_STATUS_PENDING)
         return status;

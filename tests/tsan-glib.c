@@ -220,6 +220,34 @@ g_async_queue_pop (GAsyncQueue *queue)
   return data;
 }
 
+/* --- memory of instances: GLib's caches would pass it on from thread to thread unseen -- */
+
+gpointer
+g_slice_alloc (gsize size)
+{
+  return g_malloc (size);
+}
+
+gpointer
+g_slice_alloc0 (gsize size)
+{
+  return g_malloc0 (size);
+}
+
+gpointer
+g_slice_copy (gsize         size,
+              gconstpointer memory)
+{
+  return g_memdup2 (memory, size);
+}
+
+void
+g_slice_free1 (gsize    size G_GNUC_UNUSED,
+               gpointer memory)
+{
+  g_free (memory);
+}
+
 /* --- counts of references ---------------------------------------------------- */
 
 /* As in every GLib so far. */

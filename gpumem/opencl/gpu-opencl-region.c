@@ -163,6 +163,30 @@ enqueue_piece (RegionOp            *op,
   return op->code == CL_SUCCESS;
 }
 
+static gboolean
+enqueue_split (RegionOp            *op,
+               const GpuRegionSide *to,
+               const GpuRegionSide *from,
+               const GpuExtent     *extent);
+
+/* The driver of NVIDIA counts whole slices, so it refuses regions that end within the last bytes
+ * of a buffer: what was refused is tried in smaller pieces. */
+static gboolean
+enqueue_or_split (RegionOp            *op,
+                  const GpuRegionSide *to,
+                  const GpuRegionSide *from,
+                  const GpuExtent     *extent)
+{
+  const gboolean whole = fits (op, to, from, extent);
+
+  if (whole && enqueue_piece (op, to, from, extent, NULL))
+    return TRUE;
+  if ((extent->height == 1 && extent->depth == 1) || (whole && op->code != CL_INVALID_VALUE))
+    return FALSE;
+
+  return enqueue_split (op, to, from, extent);
+}
+
 /* Slice by slice, or a slice row by row. */
 static gboolean
 enqueue_split (RegionOp            *op,
@@ -178,11 +202,7 @@ enqueue_split (RegionOp            *op,
 
   for (gsize i = 0; i < n; i++)
     {
-      gboolean enqueued = fits (op, &to_piece, &from_piece, &piece) ?
-                          enqueue_piece (op, &to_piece, &from_piece, &piece, NULL) :
-                          enqueue_split (op, &to_piece, &from_piece, &piece);
-
-      if (!enqueued)
+      if (!enqueue_or_split (op, &to_piece, &from_piece, &piece))
         return FALSE;
       to_piece.offset += by_slices ? to->slice_pitch : to->row_pitch;
       from_piece.offset += by_slices ? from->slice_pitch : from->row_pitch;
@@ -225,9 +245,8 @@ enqueue (RegionOp             *op,
   cl_event *wanted = event != NULL ? &native : NULL;
   gboolean enqueued;
 
-  if (fits (op, to, from, extent))
-    enqueue_piece (op, to, from, extent, wanted);
-  else
+  if (!fits (op, to, from, extent) || (!enqueue_piece (op, to, from, extent, wanted)
+                                       && op->code == CL_INVALID_VALUE))
     enqueue_pieces (op, to, from, extent, wanted);
 
 #define SIZE "%" G_GSIZE_FORMAT
