@@ -25,4 +25,9 @@
  *
  * Since: 0.1
  */
-G_DEFINE_QUARK (gpu-error-quark, gpu_error)
+GQuark
+gpu_error_quark (void)
+{
+  /* G_DEFINE_QUARK() would keep it where threads race for it. */
+  return g_quark_from_static_string ("gpu-error-quark");
+}
