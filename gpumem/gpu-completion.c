@@ -82,19 +82,23 @@ job_begin (GpuTimeline  *timeline,
   return TRUE;
 }
 
-/* (transfer full) (nullable): the first fence before @seq. */
+/* PoCL fails what waits for a user event at once, and gives up the order of the queue with it,
+ * while work ahead of it still runs. Such work has a fence of its own: the first before @seq that
+ * has to be waited for, too. (transfer full) (nullable) */
 static GpuFence *
 get_earlier_fence (GpuTimeline *timeline,
-                   guint64      seq)
+                   guint64      seq,
+                   gboolean     failed)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
   GpuFence *fence = g_queue_peek_head (&timeline->fences);
 
-  return fence != NULL && fence->seq < seq ? _gpu_fence_ref (fence) : NULL;
+  if (fence == NULL || fence->seq >= seq || (!failed && timeline->user_waits->len == 0))
+    return NULL;
+
+  return _gpu_fence_ref (fence);
 }
 
-/* That all up to @seq is over. PoCL fails what waits for a user event at once, and the order of
- * the queue with it, while work ahead of it still runs. Such work has a fence of its own. */
 static void
 retire (GpuTimeline  *timeline,
         guint64       seq,
@@ -102,7 +106,7 @@ retire (GpuTimeline  *timeline,
 {
   GpuFence *earlier;
 
-  while (failure != NULL && (earlier = get_earlier_fence (timeline, seq)) != NULL)
+  while ((earlier = get_earlier_fence (timeline, seq, failure != NULL)) != NULL)
     {
       g_autoptr (GError) earlier_failure = NULL;
 
@@ -255,7 +259,7 @@ _gpu_timeline_wait_until (GpuTimeline   *timeline,
   return FALSE;
 }
 
-/* A failure counts once all before it is over, as for retire(). */
+/* Complete or failed only once all before it is, as for retire(). */
 static GpuEventStatus
 query_fence (GpuTimeline  *timeline,
              GpuFence     *fence,
@@ -265,8 +269,9 @@ query_fence (GpuTimeline  *timeline,
   GpuEventStatus status = ops->query (fence->event, error);
   GpuFence *earlier;
 
-  while (status == GPU_EVENT_STATUS_FAILED
-         && (earlier = get_earlier_fence (timeline, fence->seq)) != NULL)
+  while (status != GPU_EVENT_STATUS_PENDING
+         && (earlier = get_earlier_fence (timeline, fence->seq,
+                                          status == GPU_EVENT_STATUS_FAILED)) != NULL)
     {
       g_autoptr (GError) failure = NULL;
 

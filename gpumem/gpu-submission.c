@@ -305,6 +305,29 @@ wait_locked (Submitter              *s,
   return TRUE;
 }
 
+/* After the failure of a user event: has the stream wait for what came before it. */
+static gboolean
+mend_order_locked (GpuTimeline  *timeline,
+                   GError      **error)
+{
+  g_autoptr (GPtrArray) events = g_ptr_array_new ();
+  GpuNativeEvent *event = NULL;
+
+  _gpu_timeline_list_overtaken_locked (timeline, events);
+
+  if (events->len == 0)
+    return TRUE;
+
+  if (!timeline->context->backend->stream->wait (timeline->stream,
+                                                 (GpuNativeEvent *const *) events->pdata,
+                                                 events->len, &event, error))
+    return FALSE;
+
+  _gpu_timeline_keep_event_locked (timeline, event);
+
+  return TRUE;
+}
+
 /* With the timeline's lock held: has the stream wait for what came before elsewhere. */
 static gboolean
 order_locked (Submitter  *s,
@@ -312,6 +335,9 @@ order_locked (Submitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
   g_autofree GpuNativeEvent **events = NULL;
+
+  if (G_UNLIKELY (timeline->user_waits->len > 0) && !mend_order_locked (timeline, error))
+    return FALSE;
 
   if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
       && !_gpu_timeline_barrier_locked (timeline, error))

@@ -142,6 +142,10 @@ void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
 void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GPtrArray         *events);
+/* Adds to @events those of fences that later work must wait for, once after each failure: PoCL
+ * gives up the order of a queue when a user event fails, while work before it still runs. */
+void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+                                               GPtrArray         *events);
 /* Orders all that is submitted later after all that is submitted now. */
 gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,
                                                GError           **error);

@@ -38,6 +38,7 @@ typedef struct
 {
   guint64       seq;
   GpuUserEvent *event;
+  gboolean      mended;             /* later work waits for what is before this itself */
 } GpuUserWait;
 
 /* What a retirement takes out under the lock, to be let go of without it. */
@@ -364,11 +365,39 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
 }
 
 void
+_gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+                                     GPtrArray   *events)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 seq = 0;
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (wait->mended
+          || _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_FAILED)
+        continue;
+
+      wait->mended = TRUE;
+      seq = MAX (seq, wait->seq);
+    }
+
+  for (GList *l = timeline->fences.head; l != NULL && ((GpuFence *) l->data)->seq < seq; l = l->next)
+    {
+      GpuFence *fence = l->data;
+
+      if (ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        g_ptr_array_add (events, fence->event);
+    }
+}
+
+void
 _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
                                 guint64       seq,
                                 GpuUserEvent *event)
 {
-  GpuUserWait *wait = g_new (GpuUserWait, 1);
+  GpuUserWait *wait = g_new0 (GpuUserWait, 1);
 
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);

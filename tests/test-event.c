@@ -176,6 +176,40 @@ event_user_failed (TestFixture *fixture)
   test_assert_content (buffer, four);
 }
 
+/* Work given to the stream right after the failure fails with it or runs; if it runs, it comes
+ * after what ran before it. */
+static void
+event_failure_keeps_order (TestFixture *fixture)
+{
+  const gsize size = 16 * SIZE;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 1; i <= 5; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) from = test_buffer (fixture, size);
+      g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, size, 0xee);
+      g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+      g_autoptr (GpuEvent) gate = NULL;
+      g_autoptr (GBytes) bytes = NULL;
+      const guint8 *data;
+
+      fill (stream, from, (guint8) i);
+      gate = test_gate (fixture, stream);
+      fill (stream, other, 1);
+      test_assert_ok (gpu_event_fail (gate, "in between", &error), error);
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, size,
+                                       &error), error);
+      if (!gpu_stream_synchronize (stream, NULL, &error))
+        test_assert_gpu_error (error, GPU_ERROR_FAILED, "in between");
+      bytes = test_content (to);
+      data = g_bytes_get_data (bytes, NULL);
+      test_assert_value (data, data[0] == 0xee ? 0xee : (guint8) i, size);
+    }
+}
+
 typedef struct
 {
   GpuEvent *event;
@@ -598,6 +632,7 @@ main (int argc, char **argv)
   test_add ("user", event_user);
   test_add ("user-holds", event_user_holds);
   test_add ("user-failed", event_user_failed);
+  test_add ("failure-keeps-order", event_failure_keeps_order);
   test_add ("failure-reaches-all", event_failure_reaches_all);
   test_add ("failure-travels", event_failure_travels);
   test_add ("user-dropped", event_user_dropped);

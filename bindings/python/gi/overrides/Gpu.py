@@ -229,7 +229,8 @@ class Memory(Gpu.Memory, _Attributes):
     def __repr__(self):
         if self.is_released():
             return f"<Gpu.{type(self).__name__} released>"
-        device = self.get_context().get_device().get_id()
+        context = self.get_context()
+        device = context.get_device().get_id() if context is not None else "no device"
         return f"<Gpu.{type(self).__name__} of {self.get_size()} bytes on {device}>"
 
 
@@ -617,8 +618,9 @@ class Stream(Gpu.Stream):
         _synchronize_at_exit(self.synchronize, kind)
 
     def __repr__(self):
-        return (f"<Gpu.Stream on {self.get_device().get_id()}, {self.get_n_completed()} of "
-                f"{self.get_n_submitted()} operations completed>")
+        device = self.get_device()
+        return (f"<Gpu.Stream on {device.get_id() if device is not None else 'no device'}, "
+                f"{self.get_n_completed()} of {self.get_n_submitted()} operations completed>")
 
 
 Stream = override(Stream)

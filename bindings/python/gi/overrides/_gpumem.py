@@ -108,7 +108,7 @@ def to_pattern(pattern):
         return pattern
     if isinstance(pattern, int):
         return pattern.to_bytes(1, "little")
-    if isinstance(pattern, float):
+    if type(pattern) is float:                  # numpy.float64 is one as well, and has a size
         raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
     with Exported(pattern) as exported:
         return ctypes.string_at(exported.address, exported.size)
