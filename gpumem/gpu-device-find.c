@@ -190,6 +190,9 @@ find_on_platform (GPtrArray  *devices,
 
   if (parts[0] == NULL || parts[1] == NULL || *parts[1] == '\0')
     return NULL;
+  /* "opencl:1" is a position that there is not, no platform with a 1 in its version. */
+  if (g_ascii_string_to_unsigned (parts[1], 10, 0, G_MAXUINT, &position, NULL))
+    return NULL;
 
   matches = list_on_platform (devices, parts[1]);
   if (parts[2] == NULL)

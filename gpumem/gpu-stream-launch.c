@@ -60,8 +60,14 @@ check_extents (const GpuNativeDevice  *device,
                const GpuExtent        *block,
                GError                **error)
 {
+  gsize n_items;
+
   if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
     return fail_extent ("the grid has no work-item", grid, block, error);
+
+  if (!g_size_checked_mul (&n_items, grid->width, grid->height)
+      || !g_size_checked_mul (&n_items, n_items, grid->depth))
+    return fail_extent ("the grid has more work-items than can be counted", grid, block, error);
 
   if (block == NULL)
     return TRUE;

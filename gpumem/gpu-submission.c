@@ -8,6 +8,10 @@
 
 #define MAX_ROOTS 16
 
+/* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
+ * operations depend on others must not run away from the device. */
+#define MAX_BEHIND 64
+
 typedef struct
 {
   GpuTimeline         *timeline;
@@ -529,6 +533,23 @@ submitter_clear (Submitter *s)
   g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
 }
 
+/* Nobody but the device must be needed for going on: not the user's event, for one. */
+static gboolean
+must_catch_up (GpuTimeline *timeline)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+
+  if (G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+      || submitted < MAX_BEHIND
+      || _gpu_timeline_is_complete (timeline, submitted - MAX_BEHIND))
+    return FALSE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+
+  return timeline->user_waits->len == 0;
+}
+
 gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -539,6 +560,10 @@ _gpu_submit (GpuTimeline          *timeline,
   g_autofree GpuStorage **many = NULL;
   g_autoptr (GError) failure = NULL;
   Submitter s = { .timeline = timeline, .submission = submission, .roots = few };
+
+  /* How the work ended is told to who waits for it. */
+  if (must_catch_up (timeline))
+    _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);

@@ -383,11 +383,11 @@ _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
       seq = MAX (seq, wait->seq);
     }
 
-  for (GList *l = timeline->fences.head; l != NULL && ((GpuFence *) l->data)->seq < seq; l = l->next)
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
     {
       GpuFence *fence = l->data;
 
-      if (ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+      if (fence->seq < seq && ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
         g_ptr_array_add (events, fence->event);
     }
 }

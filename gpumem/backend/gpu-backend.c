@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/gpu-debug-private.h"
 
@@ -66,6 +69,39 @@ _gpu_backend_list_devices (const GpuBackend  *backend,
     registry_devices[i] = enumerate (backend, error);
 
   return registry_devices[i];
+}
+
+static gint forked;
+
+static void
+on_fork (void)
+{
+  g_atomic_int_set (&forked, TRUE);
+}
+
+void
+_gpu_backend_watch_process (void)
+{
+  static gsize once;
+
+  if (g_once_init_enter (&once))
+    {
+      pthread_atfork (NULL, NULL, on_fork);
+      g_once_init_leave (&once, 1);
+    }
+}
+
+gboolean
+_gpu_backend_check_process (GError **error)
+{
+  if (G_LIKELY (!g_atomic_int_get (&forked)))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
+               "process %d was forked from one that had used a device, and neither drivers nor "
+               "threads survive that: start it anew instead", (int) getpid ());
+
+  return FALSE;
 }
 
 void

@@ -457,6 +457,11 @@ const GpuBackend        *_gpu_backend_lookup       (const char        *name);
 GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
                                                     GError           **error);
 
+/* A process that was forked from one that had used a back end finds drivers without their threads,
+ * and hangs in them: FALSE in such a one, where its parent was watched. */
+void                     _gpu_backend_watch_process (void);
+gboolean                 _gpu_backend_check_process (GError           **error);
+
 /* For the back ends: fill in the common part of a new object. */
 void                     _gpu_native_context_init  (GpuNativeContext        *context,
                                                     const GpuBackend        *backend,

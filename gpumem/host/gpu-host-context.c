@@ -17,6 +17,10 @@ host_context_create (GpuNativeDevice *const  *devices,
       return NULL;
     }
 
+  if (!_gpu_backend_check_process (error))
+    return NULL;
+
+  _gpu_backend_watch_process ();
   context = g_new0 (GpuHostContext, 1);
   context->stack_size = GPU_HOST_STACK_SIZE;
   _gpu_native_context_init (&context->parent, &_gpu_host_backend, devices, n_devices);

@@ -215,6 +215,9 @@ host_event_wait (GpuNativeEvent  *event,
 {
   GpuHostEvent *self = (GpuHostEvent *) event;
 
+  if (!_gpu_backend_check_process (error))
+    return FALSE;
+
   if (g_atomic_int_get (&self->status) == GPU_EVENT_STATUS_PENDING)
     {
       g_mutex_lock (&self->lock);

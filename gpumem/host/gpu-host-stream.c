@@ -112,6 +112,12 @@ submit (GpuHostStream     *stream,
   GpuHostEvent *event = operation->event;
   guint64 queued = event != NULL && event->is_timed ? _gpu_host_get_time () : 0;
 
+  if (!_gpu_backend_check_process (error))
+    {
+      _gpu_host_operation_free (operation);
+      return FALSE;
+    }
+
   g_mutex_lock (&stream->lock);
 
   if (stream->thread == NULL && !start_locked (stream, error))

@@ -54,7 +54,7 @@ check_devices (GpuNativeDevice *const  *devices,
       return FALSE;
     }
 
-  return _gpu_opencl_check_process (error);
+  return _gpu_backend_check_process (error);
 }
 
 static GpuNativeContext *
@@ -141,7 +141,7 @@ context_wrap (GpuNativeDevice  *device,
   cl_context foreign = (cl_context) (guintptr) handle;
   g_autoptr (GPtrArray) devices = NULL;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   devices = list_foreign_devices (device, foreign, error);

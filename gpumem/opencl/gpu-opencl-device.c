@@ -543,8 +543,8 @@ enumerate (GPtrArray  *devices,
   g_autoptr (GError) first = NULL;
   cl_uint n_platforms = 0;
 
-  _gpu_opencl_watch_process ();
-  if (!_gpu_opencl_check_process (error))
+  _gpu_backend_watch_process ();
+  if (!_gpu_backend_check_process (error))
     return FALSE;
 
   platforms = list_platforms (&n_platforms, error);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include <pthread.h>
-#include <unistd.h>
 
 #include "gpumem/opencl/gpu-opencl.h"
 
@@ -108,8 +106,6 @@ const GpuOpenclErrorEntry _gpu_opencl_error_table[] =
   { 0, NULL, GPU_ERROR_FAILED }
 };
 
-static gint forked;
-
 static const GpuOpenclErrorEntry *
 find_entry (cl_int code)
 {
@@ -179,34 +175,4 @@ _gpu_opencl_set_error_as (GError     **error,
   va_start (arguments, format);
   set_error_valist (error, meaning, function, code, format, arguments);
   va_end (arguments);
-}
-
-static void
-on_fork (void)
-{
-  g_atomic_int_set (&forked, TRUE);
-}
-
-void
-_gpu_opencl_watch_process (void)
-{
-  static gsize once;
-
-  if (g_once_init_enter (&once))
-    {
-      pthread_atfork (NULL, NULL, on_fork);
-      g_once_init_leave (&once, 1);
-    }
-}
-
-gboolean
-_gpu_opencl_check_process (GError **error)
-{
-  if (!g_atomic_int_get (&forked))
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
-               "process %d was forked from one that had used OpenCL, and drivers do not survive "
-               "that: start it anew instead", (int) getpid ());
-  return FALSE;
 }

@@ -77,7 +77,7 @@ event_create_user (GpuNativeContext  *context,
                    "device %s hangs when a user event is set", context->devices[0]->id);
       return NULL;
     }
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   handle = clCreateUserEvent (_gpu_opencl_context_handle (context), &code);
@@ -228,7 +228,7 @@ event_wait (GpuNativeEvent  *native,
   cl_int status = CL_COMPLETE;
   cl_int code;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return FALSE;
 
   code = clWaitForEvents (1, &event);

@@ -281,6 +281,38 @@ set_launch_error (GError          **error,
                               grid[1], grid[2], chosen);
 }
 
+/* PoCL ends the process when it has not that much. */
+static gboolean
+check_local_size (GpuOpenclKernel         *kernel,
+                  GpuOpenclDevice         *device,
+                  const GpuArgumentValue  *arguments,
+                  guint                    n_arguments,
+                  GError                 **error)
+{
+  cl_ulong largest = G_MAXUINT64;
+  gsize given = 0;
+
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      if (arguments[i].kind == GPU_ARGUMENT_KIND_LOCAL &&
+          !g_size_checked_add (&given, given, arguments[i].size))
+        given = G_MAXSIZE;
+    }
+
+  if (given == 0 ||
+      clGetDeviceInfo (device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof largest, &largest, NULL) !=
+      CL_SUCCESS)
+    return TRUE;
+
+  if (given <= largest)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
+               "kernel \"%s\" is given " SIZE " bytes of local memory, but a work-group on %s has "
+               "%" G_GUINT64_FORMAT, kernel->name, given, device->base.id, (guint64) largest);
+  return FALSE;
+}
+
 static gboolean
 kernel_launch (GpuNativeStream         *stream,
                GpuNativeKernel         *native,
@@ -314,6 +346,10 @@ kernel_launch (GpuNativeStream         *stream,
   while (n_dimensions > 1 && global[n_dimensions - 1] == 1 &&
          (given == NULL || given[n_dimensions - 1] == 1))
     n_dimensions--;
+
+  if (!check_local_size (kernel, ((GpuOpenclStream *) stream)->device, arguments, n_arguments,
+                         error))
+    return FALSE;
 
   g_mutex_lock (&kernel->lock);
   if (!set_arguments (kernel, arguments, n_arguments, error))

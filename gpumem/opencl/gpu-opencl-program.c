@@ -122,7 +122,7 @@ program_build_source (GpuNativeContext  *context,
   cl_program program;
   cl_int code;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   program = clCreateProgramWithSource (_gpu_opencl_context_handle (context), 1, &source, &length,
@@ -151,7 +151,7 @@ program_load_binary (GpuNativeContext  *context,
   cl_program program;
   cl_int code;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   parts = _gpu_opencl_binary_split (binary, n, error);
@@ -215,7 +215,7 @@ program_load_il (GpuNativeContext  *context,
                    context->devices[0]->id);
       return NULL;
     }
-  if (!_gpu_opencl_check_process (error) || !check_il (il, error))
+  if (!_gpu_backend_check_process (error) || !check_il (il, error))
     return NULL;
 
   program = create (_gpu_opencl_context_handle (context), data, size, &code);

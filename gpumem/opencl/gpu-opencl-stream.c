@@ -71,7 +71,7 @@ stream_create (GpuNativeContext  *context,
   cl_command_queue queue;
   cl_int code;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   /* Queues on the device are never asked for: PoCL ends the process. */
@@ -190,7 +190,7 @@ stream_wrap (GpuNativeContext  *context,
   cl_command_queue queue = (cl_command_queue) (guintptr) handle;
   GpuOpenclDevice *found;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   found = find_device (context, queue, error);
@@ -241,7 +241,7 @@ stream_record (GpuNativeStream  *native,
                    "events of OpenCL stay in their process");
       return NULL;
     }
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return NULL;
 
   code = clEnqueueMarkerWithWaitList (_gpu_opencl_stream_handle (native), 0, NULL, &marker);
@@ -339,7 +339,7 @@ stream_finish (GpuNativeStream  *native,
 {
   cl_int code;
 
-  if (!_gpu_opencl_check_process (error))
+  if (!_gpu_backend_check_process (error))
     return FALSE;
 
   code = clFinish (_gpu_opencl_stream_handle (native));

@@ -96,9 +96,6 @@ void            _gpu_opencl_set_error_as     (GError             **error,
                                               cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (5, 6);
-/* A process that was forked after the driver was started hangs in it: FALSE in such a one. */
-gboolean        _gpu_opencl_check_process    (GError             **error);
-void            _gpu_opencl_watch_process    (void);
 
 /* gpu-opencl-device.c */
 /* The device with the handle @id, if it was enumerated. */

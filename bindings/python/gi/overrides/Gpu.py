@@ -10,6 +10,7 @@ Every stream=None stands for the default stream of the context.
 
 import ctypes
 import operator
+import sys
 import weakref
 
 from gi.repository import GLib
@@ -59,14 +60,35 @@ class Local:
         return f"Gpu.Local({self.size})"
 
 
-def _add_argument(arguments, value, index):
+def _add_number(arguments, value, type_name):
+    """A NumPy number for a parameter whose type is known is a number: it is converted, and refused
+    where it does not fit. For any other parameter it is its bytes."""
+    numpy = loaded_numpy()
+    if not type_name:
+        arguments.add_value(value.tobytes())
+    elif isinstance(value, (numpy.integer, numpy.bool_)):
+        _add_integer(arguments, int(value), type_name)
+    elif isinstance(value, numpy.floating):
+        arguments.add_double(float(value))
+    else:
+        arguments.add_value(value.tobytes())
+
+
+def _add_integer(arguments, value, type_name):
+    if type_name in ("ulong", "unsigned long") and 1 << 63 <= value < 1 << 64:
+        arguments.add_value(value.to_bytes(8, sys.byteorder))
+    else:
+        arguments.add_int(value)
+
+
+def _add_argument(arguments, value, index, type_name):
     numpy = loaded_numpy()
     if value is None or isinstance(value, Gpu.Memory):
         arguments.add_memory(value)
     elif numpy is not None and isinstance(value, numpy.generic):
-        arguments.add_value(value.tobytes())
+        _add_number(arguments, value, type_name)
     elif isinstance(value, int):
-        arguments.add_int(value)
+        _add_integer(arguments, value, type_name)
     elif isinstance(value, float):
         arguments.add_double(value)
     elif isinstance(value, Local):
@@ -82,12 +104,14 @@ def _add_argument(arguments, value, index):
                             "numbers, Gpu.Local, bytes-like objects and None can") from None
 
 
-def _to_arguments(values):
+def _to_arguments(kernel, values):
     if isinstance(values, Gpu.Arguments):
         return values
     arguments = Gpu.Arguments.new()
+    n_known = kernel.get_n_arguments()
     for index, value in enumerate(values):
-        _add_argument(arguments, value, index)
+        type_name = kernel.get_argument_type_name(index) if index < n_known else None
+        _add_argument(arguments, value, index, type_name)
     return arguments
 
 # --- classes -------------------------------------------------------------------------------------
@@ -600,7 +624,7 @@ class Stream(Gpu.Stream):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
         memory, None, Gpu.Local, numbers, and anything bytes-like by its bytes."""
         return self.launch_arguments(kernel, _to_extent(grid), _to_extent(block),
-                                     _to_arguments(args))
+                                     _to_arguments(kernel, args))
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)
