@@ -318,17 +318,95 @@ timeline_driver_calls (TestFixture *fixture)
   g_assert_cmpuint (GPUMEM_LAYER (get_count) (""), ==, before);
 }
 
+/* --- a device that vanishes ---------------------------------------------------------------- */
+
+typedef struct
+{
+  GpuEvent *event;
+  gint64    start;
+} LostWaiter;
+
+static gpointer
+wait_for_lost (gpointer data)
+{
+  LostWaiter *waiter = data;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_event_wait (waiter->event, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_cmpint (g_get_monotonic_time () - waiter->start, <, G_USEC_PER_SEC);
+  return NULL;
+}
+
 static void
-timeline_under_layer (TestFixture *fixture)
+on_lost (GpuContext *context, GError *error, gpointer user_data)
+{
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST);
+  g_assert_true (gpu_context_is_lost (context));
+  g_assert_true (g_main_context_is_owner (g_main_context_default ()));
+  (*(guint *) user_data)++;
+}
+
+/* Everybody who waits is told within a second; then nothing works, and everything can go. */
+static void
+timeline_lost (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GAsyncResult) waited = NULL;
+  g_autoptr (GAsyncResult) synchronized = NULL;
+  GThread *threads[4];
+  LostWaiter waiter;
+  guint n_lost = 0;
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
+    {
+      g_test_skip ("runs as a part of lost, on OpenCL under the layer");
+      return;
+    }
+  g_signal_connect (fixture->context, "lost", G_CALLBACK (on_lost), &n_lost);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer (fixture, SIZE);
+  fill (stream, buffer);
+  waiter.event = test_record (stream);
+  waiter.start = g_get_monotonic_time ();
+  g_assert_true (GPUMEM_LAYER (set_fail) ("lost=1"));
+
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("lost", wait_for_lost, &waiter);
+  gpu_event_wait_async (waiter.event, NULL, test_take_result, &waited);
+  gpu_stream_synchronize_async (stream, NULL, test_take_result, &synchronized);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  g_assert_false (gpu_event_wait_finish (waiter.event, test_await (&waited), &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&synchronized), &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_cmpint (g_get_monotonic_time () - waiter.start, <, G_USEC_PER_SEC);
+
+  g_assert_true (gpu_context_is_lost (fixture->context));
+  g_assert_null (gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  while (g_main_context_iteration (NULL, FALSE))
+    ;
+  g_assert_cmpuint (n_lost, ==, 1);
+  g_object_unref (waiter.event);
+}
+
+static void
+run_under_layer (TestFixture *fixture, const char *name)
 {
   g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
                                              ".libs", "gpumem-opencl-layer.so", NULL);
-  g_autofree char *path = g_strdup_printf ("/timeline/%s/subprocess/driver-calls",
-                                           gpu_device_get_id (fixture->device));
+  g_autofree char *path = g_strdup_printf ("/timeline/%s/subprocess/%s",
+                                           gpu_device_get_id (fixture->device), name);
 
   if (!test_is_opencl (fixture))
     {
-      g_test_skip ("only calls of OpenCL are counted");
+      g_test_skip ("the layer is between the library and OpenCL");
       return;
     }
   if (!g_file_test (layer, G_FILE_TEST_EXISTS))
@@ -344,6 +422,18 @@ timeline_under_layer (TestFixture *fixture)
   g_test_trap_assert_stdout_unmatched ("*SKIP*");
 }
 
+static void
+timeline_run_driver_calls (TestFixture *fixture)
+{
+  run_under_layer (fixture, "driver-calls");
+}
+
+static void
+timeline_run_lost (TestFixture *fixture)
+{
+  run_under_layer (fixture, "lost");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -355,7 +445,9 @@ main (int argc, char **argv)
   test_add ("keeps-bytes", timeline_keeps_bytes);
   test_add ("notifies", timeline_notifies);
   test_add ("user-event", timeline_user_event);
-  test_add ("driver-calls", timeline_under_layer);
+  test_add ("driver-calls", timeline_run_driver_calls);
+  test_add ("lost", timeline_run_lost);
   test_add ("subprocess/driver-calls", timeline_driver_calls);
+  test_add ("subprocess/lost", timeline_lost);
   return test_run ();
 }

@@ -31,9 +31,11 @@ device_matches (GpuDevice *device, const char *word)
   const char *rest = strchr (word, ':');
   g_autoptr (GpuDevice) found = NULL;
 
-  if (g_str_equal (word, gpu_device_get_id (device)) || g_str_equal (word, backend))
+  if (g_ascii_strcasecmp (word, gpu_device_get_id (device)) == 0 ||
+      g_ascii_strcasecmp (word, backend) == 0)
     return TRUE;
-  if (rest != NULL && (gsize) (rest - word) == strlen (backend) && g_str_has_prefix (word, backend))
+  if (rest != NULL && (gsize) (rest - word) == strlen (backend) &&
+      g_ascii_strncasecmp (word, backend, strlen (backend)) == 0)
     {
       found = gpu_device_find (word, NULL);
       return (found != NULL && gpu_device_equal (found, device)) ||

@@ -35,6 +35,13 @@ find (gpointer   *place,
   return function;
 }
 
+/* GLib allocates its lock of error domains, which it keeps to itself, when it is first used. */
+static void __attribute__ ((constructor))
+use_error_domains (void)
+{
+  g_error_free (g_error_new_literal (G_FILE_ERROR, G_FILE_ERROR_FAILED, ""));
+}
+
 /* --- locks ------------------------------------------------------------------ */
 
 void
