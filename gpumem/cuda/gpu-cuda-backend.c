@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+const GpuBackend _gpu_cuda_backend =
+{
+  .name    = "cuda",
+  .device  = &_gpu_cuda_device_ops,
+  .context = &_gpu_cuda_context_ops,
+  .stream  = &_gpu_cuda_stream_ops,
+  .event   = &_gpu_cuda_event_ops,
+  .buffer  = &_gpu_cuda_buffer_ops,
+  .program = &_gpu_cuda_program_ops,
+  .kernel  = &_gpu_cuda_kernel_ops
+};

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+GpuCudaBuffer *
+_gpu_cuda_buffer_new (CUdeviceptr address,
+                      gsize       size,
+                      int         kind)
+{
+  GpuCudaBuffer *buffer = g_new0 (GpuCudaBuffer, 1);
+
+  buffer->base.backend = &_gpu_cuda_backend;
+  buffer->base.size = size;
+  buffer->address = address;
+  buffer->kind = kind;
+
+  return buffer;
+}
+
+void
+_gpu_cuda_fail_alloc (GpuCudaContext  *context,
+                      const char      *function,
+                      CUresult         code,
+                      gsize            size,
+                      GError         **error)
+{
+  size_t free_size = 0;
+  size_t total_size = 0;
+
+  _gpu_cuda.cuMemGetInfo (&free_size, &total_size);
+  _gpu_cuda_set_error (error, function, code,
+                       "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held by the "
+                       "context; device %s has %" G_GSIZE_FORMAT " bytes free of %" G_GSIZE_FORMAT,
+                       size, (gsize) g_atomic_pointer_get (&context->base.allocated),
+                       context->base.devices[0]->id, free_size, total_size);
+}
+
+guint64
+_gpu_cuda_ask_address (CUdeviceptr         address,
+                       CUpointer_attribute attribute,
+                       guint64             fallback)
+{
+  guint64 value = 0;
+
+  return _gpu_cuda.cuPointerGetAttribute (&value, attribute, address) == CUDA_SUCCESS ? value
+                                                                                      : fallback;
+}
+
+/* What the pool keeps for its next allocations may be what this one lacks. */
+static CUresult
+alloc_device (GpuCudaContext *context,
+              gsize           size,
+              CUdeviceptr    *address)
+{
+  CUresult code = _gpu_cuda.cuMemAlloc (address, size);
+
+  if (code != CUDA_ERROR_OUT_OF_MEMORY || context->pool == NULL)
+    return code;
+
+  _gpu_cuda_pool_trim (context);
+
+  return _gpu_cuda.cuMemAlloc (address, size);
+}
+
+static GpuCudaBuffer *
+alloc_host (GpuCudaContext  *context,
+            gsize            size,
+            GError         **error)
+{
+  const unsigned int flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  const char *function = "cuMemHostAlloc";
+  CUdeviceptr address = 0;
+  GpuCudaBuffer *buffer;
+  void *data = NULL;
+  CUresult code = _gpu_cuda.cuMemHostAlloc (&data, size, flags);
+
+  if (code == CUDA_SUCCESS)
+    {
+      function = "cuMemHostGetDevicePointer";
+      code = _gpu_cuda.cuMemHostGetDevicePointer (&address, data, 0);
+    }
+
+  if (code != CUDA_SUCCESS)
+    {
+      if (data != NULL)
+        _gpu_cuda.cuMemFreeHost (data);
+      _gpu_cuda_fail_alloc (context, function, code, size, error);
+      if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+        (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
+      return NULL;
+    }
+
+  buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_HOST);
+  buffer->host = data;
+
+  return buffer;
+}
+
+/* On a stream of our own: that of cuMemcpyHtoD() waits for streams of the user, and other streams
+ * do not wait for it. */
+static gboolean
+upload (GpuCudaContext  *context,
+        GpuCudaBuffer   *buffer,
+        gconstpointer    data,
+        GError         **error)
+{
+  gsize size = buffer->base.size;
+  CUstream stream;
+
+  if (buffer->host != NULL)
+    {
+      memcpy (buffer->host, data, size);
+      return TRUE;
+    }
+
+  return _gpu_cuda_get_internal_stream (context, &stream, error)
+         && _gpu_cuda_check (_gpu_cuda.cuMemcpyHtoDAsync (buffer->address, data, size, stream),
+                             "cuMemcpyHtoDAsync", error)
+         && _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream), "cuStreamSynchronize", error);
+}
+
+/* With the context entered. */
+static GpuCudaBuffer *
+alloc_entered (GpuCudaContext  *context,
+               GpuMemoryFlags   flags,
+               gsize            size,
+               GError         **error)
+{
+  CUdeviceptr address = 0;
+  CUresult code;
+
+  if ((flags & GPU_MEMORY_SHAREABLE) != 0)
+    return _gpu_cuda_virtual_alloc (context, size, error);
+
+  if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
+    return alloc_host (context, size, error);
+
+  code = alloc_device (context, size, &address);
+
+  if (code == CUDA_SUCCESS)
+    return _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_OWN);
+
+  _gpu_cuda_fail_alloc (context, "cuMemAlloc", code, size, error);
+
+  return NULL;
+}
+
+static gboolean
+check_flags (GpuMemoryFlags   flags,
+             GError         **error)
+{
+  if ((~flags & (GPU_MEMORY_SHAREABLE | GPU_MEMORY_ALLOC_HOST)) != 0)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "memory of the host passes to other processes by means of the system");
+
+  return FALSE;
+}
+
+static void
+free_entered (GpuCudaContext *context,
+              GpuCudaBuffer  *buffer)
+{
+  CUstream stream;
+
+  switch (buffer->kind)
+    {
+    case GPU_CUDA_MEMORY_OWN:
+      _gpu_cuda.cuMemFree (buffer->address);
+      break;
+    case GPU_CUDA_MEMORY_STREAM_ORDERED:
+      if (_gpu_cuda_get_internal_stream (context, &stream, NULL))
+        _gpu_cuda.cuMemFreeAsync (buffer->address, stream);
+      break;
+    case GPU_CUDA_MEMORY_VIRTUAL:
+      _gpu_cuda_virtual_unmap (buffer->address, buffer->mapped_size);
+      break;
+    case GPU_CUDA_MEMORY_HOST:
+      _gpu_cuda.cuMemFreeHost (buffer->host);
+      break;
+    case GPU_CUDA_MEMORY_REGISTERED:
+    case GPU_CUDA_MEMORY_IMPORTED:
+    case GPU_CUDA_MEMORY_BORROWED:
+    default:
+      break;
+    }
+}
+
+static void
+buffer_free (GpuNativeContext *native,
+             GpuNativeBuffer  *native_buffer)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
+  gboolean entered;
+
+  if (buffer->kind == GPU_CUDA_MEMORY_REGISTERED)
+    {
+      _gpu_cuda_unregister (buffer->shared);
+    }
+  else if (buffer->kind == GPU_CUDA_MEMORY_IMPORTED)
+    {
+      _gpu_cuda_import_unref (context, buffer->shared);
+    }
+  else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED
+           && _gpu_cuda_enter_again (context, &entered, NULL))
+    {
+      free_entered (context, buffer);
+      _gpu_cuda_leave (entered);
+    }
+
+  g_free (buffer);
+}
+
+static GpuNativeBuffer *
+buffer_alloc (GpuNativeContext  *native,
+              GpuMemoryFlags     flags,
+              gsize              size,
+              gconstpointer      data,
+              GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaBuffer *buffer;
+  gboolean entered;
+
+  if (!check_flags (flags, error) || !_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  buffer = alloc_entered (context, flags, size, error);
+
+  if (buffer != NULL && data != NULL && !upload (context, buffer, data, error))
+    {
+      free_entered (context, buffer);
+      g_clear_pointer (&buffer, g_free);
+    }
+
+  _gpu_cuda_leave (entered);
+
+  return buffer != NULL ? &buffer->base : NULL;
+}
+
+/* The driver only takes these; they tell it how rows are read. */
+static unsigned int
+get_element_size (gsize element_size)
+{
+  if (element_size <= 4)
+    return 4;
+
+  return element_size <= 8 ? 8 : 16;
+}
+
+static GpuNativeBuffer *
+buffer_alloc_pitched (GpuNativeContext  *native,
+                      GpuMemoryFlags     flags,
+                      gsize              row_size,
+                      gsize              n_rows,
+                      gsize              element_size,
+                      gsize             *row_pitch,
+                      GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  gsize alignment = native->devices[0]->base_alignment;
+  CUdeviceptr address = 0;
+  size_t pitch = 0;
+  gboolean entered;
+  CUresult code;
+
+  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+    {
+      *row_pitch = (row_size + alignment - 1) / alignment * alignment;
+      return buffer_alloc (native, flags, *row_pitch * n_rows, NULL, error);
+    }
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows,
+                                    get_element_size (element_size));
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda_fail_alloc (context, "cuMemAllocPitch", code, row_size * n_rows, error);
+
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS)
+    return NULL;
+
+  *row_pitch = pitch;
+
+  return &_gpu_cuda_buffer_new (address, pitch * n_rows, GPU_CUDA_MEMORY_OWN)->base;
+}
+
+/* Memory of the pools of the driver is of no context, but of a device. */
+static gboolean
+check_owner (GpuCudaContext  *context,
+             CUdeviceptr      address,
+             gboolean         is_host,
+             GError         **error)
+{
+  guint64 owner = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_CONTEXT, 0);
+  int ordinal = (int) _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                             (guint64) context->device->ordinal);
+
+  if (is_host || owner == (guintptr) context->context
+      || (owner == 0 && ordinal == context->device->ordinal))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "address 0x%" G_GINT64_MODIFIER "x is of context 0x%" G_GINT64_MODIFIER "x on "
+               "device %d, not of context %p on device %d", (guint64) address, owner, ordinal,
+               (gpointer) context->context, context->device->ordinal);
+
+  return FALSE;
+}
+
+static gboolean
+check_size (CUdeviceptr   address,
+            gsize        *size,
+            GError      **error)
+{
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *size);
+
+  range -= MIN (address - start, range);
+
+  if (*size == 0)
+    *size = range;
+
+  if (*size != 0 && *size <= range)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "there are %" G_GUINT64_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER "x, not %"
+               G_GSIZE_FORMAT, range, (guint64) address, *size);
+
+  return FALSE;
+}
+
+static gboolean
+check_adoption (CUdeviceptr   address,
+                GpuWrapMode   mode,
+                GError      **error)
+{
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+
+  if (mode != GPU_WRAP_MODE_ADOPT || start == address)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "address 0x%" G_GINT64_MODIFIER "x lies within an allocation, which cannot be freed "
+               "through it", (guint64) address);
+
+  return FALSE;
+}
+
+/* With the context entered. */
+static GpuNativeBuffer *
+wrap_entered (GpuCudaContext  *context,
+              CUdeviceptr      address,
+              gsize            size,
+              GpuWrapMode      mode,
+              GError         **error)
+{
+  guint64 type = 0;
+  CUresult code = _gpu_cuda.cuPointerGetAttribute (&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                   address);
+  gboolean is_host = (type & G_MAXUINT32) == CU_MEMORYTYPE_HOST;
+  GpuCudaBuffer *buffer;
+
+  if (code != CUDA_SUCCESS)
+    {
+      _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "address 0x%"
+                           G_GINT64_MODIFIER "x", (guint64) address);
+      return NULL;
+    }
+
+  if (!check_owner (context, address, is_host, error) || !check_size (address, &size, error)
+      || !check_adoption (address, mode, error))
+    return NULL;
+
+  buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED);
+
+  if (is_host)
+    buffer->host = (gpointer) (guintptr) _gpu_cuda_ask_address
+      (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, address);
+  if (mode == GPU_WRAP_MODE_ADOPT)
+    buffer->kind = is_host ? GPU_CUDA_MEMORY_HOST : GPU_CUDA_MEMORY_OWN;
+
+  return &buffer->base;
+}
+
+static GpuNativeBuffer *
+buffer_wrap (GpuNativeContext  *context,
+             guint64            handle,
+             gsize              size,
+             GpuWrapMode        mode,
+             GError           **error)
+{
+  GpuNativeBuffer *buffer;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return NULL;
+
+  buffer = wrap_entered ((GpuCudaContext *) context, handle, size, mode, error);
+  _gpu_cuda_leave (entered);
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
+              GpuNativeBuffer   *native,
+              GpuMemoryFlags     flags G_GNUC_UNUSED,
+              gsize              offset,
+              gsize              size,
+              GError           **error G_GNUC_UNUSED)
+{
+  GpuCudaBuffer *parent = (GpuCudaBuffer *) native;
+  GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (parent->address + offset, size,
+                                                GPU_CUDA_MEMORY_BORROWED);
+
+  if (parent->host != NULL)
+    buffer->host = (guint8 *) parent->host + offset;
+
+  return &buffer->base;
+}
+
+static guint64
+buffer_get_address (GpuNativeBuffer *buffer)
+{
+  return ((GpuCudaBuffer *) buffer)->address;
+}
+
+static gboolean
+buffer_get_attributes (GpuNativeContext  *context,
+                       GpuNativeBuffer   *buffer,
+                       GVariantDict      *attributes,
+                       GError           **error)
+{
+  return _gpu_cuda_get_address_attributes (context, buffer_get_address (buffer), attributes,
+                                           error);
+}
+
+/* Memory of a device stays where it is. */
+static gboolean
+buffer_migrate (GpuNativeStream         *stream,
+                GpuNativeBuffer *const  *buffers G_GNUC_UNUSED,
+                guint                    n_buffers,
+                GpuMigrateFlags          flags G_GNUC_UNUSED,
+                GpuNativeEvent         **event,
+                GError                 **error)
+{
+  GpuCudaCall call;
+
+  return event == NULL
+         || (_gpu_cuda_begin (stream, event, &call, error)
+             && _gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord",
+                               "%u buffers", n_buffers));
+}
+
+const GpuBufferOps _gpu_cuda_buffer_ops =
+{
+  .max_fill_pattern = GPU_CUDA_PATTERN_MAX,
+  .alloc            = buffer_alloc,
+  .alloc_pitched    = buffer_alloc_pitched,
+  .alloc_for_host   = _gpu_cuda_alloc_for_host,
+  .wrap             = buffer_wrap,
+  .slice            = buffer_slice,
+  .free             = buffer_free,
+  .get_handle       = buffer_get_address,
+  .get_address      = buffer_get_address,
+  .get_attributes   = buffer_get_attributes,
+  .export_handle    = _gpu_cuda_export_handle,
+  .import_handle    = _gpu_cuda_import_handle,
+  .export_fd        = _gpu_cuda_export_fd,
+  .import_fd        = _gpu_cuda_import_fd,
+  .alloc_ordered    = _gpu_cuda_alloc_ordered,
+  .free_ordered     = _gpu_cuda_free_ordered,
+  .copy             = _gpu_cuda_copy,
+  .copy_region      = _gpu_cuda_copy_region,
+  .copy_peer        = _gpu_cuda_copy_peer,
+  .write            = _gpu_cuda_write,
+  .write_region     = _gpu_cuda_write_region,
+  .read             = _gpu_cuda_read,
+  .read_region      = _gpu_cuda_read_region,
+  .write_now        = _gpu_cuda_write_now,
+  .read_now         = _gpu_cuda_read_now,
+  .fill             = _gpu_cuda_fill,
+  .fill_region      = _gpu_cuda_fill_region,
+  .migrate          = buffer_migrate,
+  .map              = _gpu_cuda_map,
+  .unmap            = _gpu_cuda_unmap
+};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the library keeps in a context for itself: events to use again, a stream, a pool. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+/* So many events of a kind are kept; more in use at a time are made and destroyed. */
+#define N_SPARE_MAX 1024
+
+gboolean
+_gpu_cuda_enter_again (GpuCudaContext  *context,
+                       gboolean        *entered,
+                       GError         **error)
+{
+  return _gpu_cuda_enter (context, entered, NULL) || _gpu_cuda_enter (context, entered, error);
+}
+
+/* With the context entered. */
+gboolean
+_gpu_cuda_take_event (GpuCudaContext  *context,
+                      gboolean         timing,
+                      CUevent         *event,
+                      GError         **error)
+{
+  const unsigned int flags = timing ? CU_EVENT_BLOCKING_SYNC
+                                    : CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+  GPtrArray *spare;
+
+  *event = NULL;
+  g_mutex_lock (&context->lock);
+  spare = timing ? context->spare_timers : context->spare_events;
+  if (spare != NULL && spare->len > 0)
+    *event = g_ptr_array_steal_index_fast (spare, spare->len - 1);
+  g_mutex_unlock (&context->lock);
+
+  return *event != NULL
+         || _gpu_cuda_check (_gpu_cuda.cuEventCreate (event, flags), "cuEventCreate", error);
+}
+
+/* FALSE if there are enough. */
+static gboolean
+spare (GpuCudaContext *context,
+       gboolean        timing,
+       CUevent         event)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  GPtrArray **list = timing ? &context->spare_timers : &context->spare_events;
+
+  if (*list == NULL)
+    *list = g_ptr_array_new ();
+
+  if ((*list)->len >= N_SPARE_MAX)
+    return FALSE;
+
+  g_ptr_array_add (*list, event);
+
+  return TRUE;
+}
+
+void
+_gpu_cuda_give_event (GpuCudaContext *context,
+                      gboolean        timing,
+                      CUevent         event)
+{
+  gboolean entered;
+
+  if (spare (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
+    return;
+
+  _gpu_cuda.cuEventDestroy (event);
+  _gpu_cuda_leave (entered);
+}
+
+/* With the context entered. */
+gboolean
+_gpu_cuda_get_internal_stream (GpuCudaContext  *context,
+                               CUstream        *stream,
+                               GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  CUresult code = CUDA_SUCCESS;
+
+  if (context->internal == NULL)
+    code = _gpu_cuda.cuStreamCreateWithPriority (&context->internal, CU_STREAM_NON_BLOCKING,
+                                                 context->greatest_priority);
+
+  *stream = context->internal;
+
+  return _gpu_cuda_check (code, "cuStreamCreateWithPriority", error);
+}
+
+static void
+destroy_events (GPtrArray *events)
+{
+  for (guint i = 0; events != NULL && i < events->len; i++)
+    _gpu_cuda.cuEventDestroy (g_ptr_array_index (events, i));
+}
+
+/* With the context entered. */
+static void
+destroy_all (GpuCudaContext *context)
+{
+  destroy_events (context->spare_events);
+  destroy_events (context->spare_timers);
+
+  if (context->fill_module != NULL)
+    _gpu_cuda.cuModuleUnload (context->fill_module);
+  if (context->pool != NULL)
+    _gpu_cuda.cuMemPoolDestroy (context->pool);
+  if (context->internal != NULL)
+    _gpu_cuda.cuStreamDestroy (context->internal);
+}
+
+void
+_gpu_cuda_context_clear (GpuCudaContext *context)
+{
+  gboolean entered = FALSE;
+  gboolean can_free = _gpu_cuda_enter_again (context, &entered, NULL);
+
+  g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
+  _gpu_cuda_staging_clear (context, can_free);
+
+  if (can_free)
+    destroy_all (context);
+
+  _gpu_cuda_leave (entered);
+  g_clear_pointer (&context->spare_events, g_ptr_array_unref);
+  g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
+  g_clear_pointer (&context->imported, g_hash_table_unref);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Linear copies. Memory that host and device both reach has an address of the device as well, but
+ * only the copies that look at addresses take it on either side. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+static inline CUstream
+get_stream (GpuNativeStream *stream)
+{
+  return ((GpuCudaStream *) stream)->stream;
+}
+
+gboolean
+_gpu_cuda_copy (GpuNativeStream  *stream,
+                GpuNativeBuffer  *destination,
+                gsize             destination_offset,
+                GpuNativeBuffer  *source,
+                gsize             source_offset,
+                gsize             size,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
+  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
+  const char *function = "cuMemcpyDtoDAsync";
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  if (to->host == NULL && from->host == NULL)
+    {
+      code = _gpu_cuda.cuMemcpyDtoDAsync (to->address + destination_offset,
+                                          from->address + source_offset, size,
+                                          get_stream (stream));
+    }
+  else
+    {
+      function = "cuMemcpyAsync";
+      code = _gpu_cuda.cuMemcpyAsync (to->address + destination_offset,
+                                      from->address + source_offset, size, get_stream (stream));
+    }
+
+  return _gpu_cuda_end (stream, event, &call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
+                        " bytes", size, source_offset, source->size, destination_offset,
+                        destination->size);
+}
+
+gboolean
+_gpu_cuda_copy_peer (GpuNativeStream   *stream,
+                     GpuNativeContext  *destination_context,
+                     GpuNativeBuffer   *destination,
+                     gsize              destination_offset,
+                     GpuNativeContext  *source_context,
+                     GpuNativeBuffer   *source,
+                     gsize              source_offset,
+                     gsize              size,
+                     GpuNativeEvent   **event,
+                     GError           **error)
+{
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuMemcpyPeerAsync (((GpuCudaBuffer *) destination)->address
+                                      + destination_offset,
+                                      ((GpuCudaContext *) destination_context)->context,
+                                      ((GpuCudaBuffer *) source)->address + source_offset,
+                                      ((GpuCudaContext *) source_context)->context, size,
+                                      get_stream (stream));
+
+  return _gpu_cuda_end (stream, event, &call, code, error, "cuMemcpyPeerAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes on %s to offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes on %s", size, source_offset, source->size,
+                        source_context->devices[0]->id, destination_offset, destination->size,
+                        destination_context->devices[0]->id);
+}
+
+static inline CUresult
+copy_in (GpuCudaBuffer *to,
+         gsize          offset,
+         gconstpointer  data,
+         gsize          size,
+         CUstream       stream)
+{
+  if (to->host == NULL)
+    return _gpu_cuda.cuMemcpyHtoDAsync (to->address + offset, data, size, stream);
+
+  return _gpu_cuda.cuMemcpyAsync (to->address + offset, (guintptr) data, size, stream);
+}
+
+static inline CUresult
+copy_out (gpointer       data,
+          GpuCudaBuffer *from,
+          gsize          offset,
+          gsize          size,
+          CUstream       stream)
+{
+  if (from->host == NULL)
+    return _gpu_cuda.cuMemcpyDtoHAsync (data, from->address + offset, size, stream);
+
+  return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
+}
+
+gboolean
+_gpu_cuda_write (GpuNativeStream  *stream,
+                 GpuNativeBuffer  *destination,
+                 gsize             offset,
+                 gconstpointer     data,
+                 gsize             size,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = copy_in (to, offset, data, size, get_stream (stream));
+
+  return _gpu_cuda_end (stream, event, &call, code, error,
+                        to->host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, destination->size);
+}
+
+/* Into ordinary memory the driver copies before it returns. */
+gboolean
+_gpu_cuda_read (GpuNativeStream  *stream,
+                GpuNativeBuffer  *source,
+                gsize             offset,
+                gpointer          data,
+                gsize             size,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = copy_out (data, from, offset, size, get_stream (stream));
+
+  return _gpu_cuda_end (stream, event, &call, code, error,
+                        from->host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, source->size);
+}
+
+/* Whatever the driver says, nothing may be at work on the caller's memory afterwards. */
+static gboolean
+end_now (GpuNativeStream  *stream,
+         GpuCudaCall      *call,
+         CUresult          code,
+         GError          **error)
+{
+  CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+  const char *function = "cuMemcpyAsync";
+
+  if (code == CUDA_SUCCESS)
+    {
+      function = "cuStreamSynchronize";
+      code = waited;
+    }
+
+  return _gpu_cuda_end (stream, NULL, call, code, error, function, "at once");
+}
+
+gboolean
+_gpu_cuda_write_now (GpuNativeStream  *stream,
+                     GpuNativeBuffer  *destination,
+                     gsize             offset,
+                     gconstpointer     data,
+                     gsize             size,
+                     GError          **error)
+{
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+    return FALSE;
+
+  return end_now (stream, &call, copy_in ((GpuCudaBuffer *) destination, offset, data, size,
+                                          get_stream (stream)), error);
+}
+
+gboolean
+_gpu_cuda_read_now (GpuNativeStream  *stream,
+                    GpuNativeBuffer  *source,
+                    gsize             offset,
+                    gpointer          data,
+                    gsize             size,
+                    GError          **error)
+{
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+    return FALSE;
+
+  return end_now (stream, &call, copy_out (data, (GpuCudaBuffer *) source, offset, size,
+                                           get_stream (stream)), error);
+}

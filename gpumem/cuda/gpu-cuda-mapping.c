@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Mappings. Memory that the host reaches is mapped where it is. In front of other memory stands a
+ * page-locked block: mapping copies into it, unmapping copies back, both in the order of the
+ * stream. Blocks are used again once their last copy is over: having one made takes the driver
+ * long, and may make it wait for the device.
+ */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+/* Blocks are whole multiples of this many bytes. */
+#define GRANULE (64 * 1024)
+
+/* Idle blocks of more bytes than this altogether are given back when a new one is needed. */
+#define IDLE_SIZE_MAX (64 * 1024 * 1024)
+
+typedef struct
+{
+  guint8   *data;
+  gsize     size;
+  CUevent   done;                   /* after the last copy */
+  gboolean  used;                   /* mapped, or about to be */
+  gsize     mapped_size;
+  gsize     offset;                 /* within the buffer that it stands for */
+  gboolean  write;                  /* to be copied back */
+} GpuCudaStaging;
+
+/* With the context entered. */
+static void
+staging_free (GpuCudaStaging *staging)
+{
+  if (staging->done != NULL)
+    _gpu_cuda.cuEventDestroy (staging->done);
+  if (staging->data != NULL)
+    _gpu_cuda.cuMemFreeHost (staging->data);
+  g_free (staging);
+}
+
+void
+_gpu_cuda_staging_clear (GpuCudaContext *context,
+                         gboolean        can_free)
+{
+  for (guint i = 0; context->staging != NULL && i < context->staging->len; i++)
+    {
+      if (can_free)
+        staging_free (g_ptr_array_index (context->staging, i));
+      else
+        g_free (g_ptr_array_index (context->staging, i));
+    }
+
+  g_clear_pointer (&context->staging, g_ptr_array_unref);
+}
+
+static gboolean
+is_idle (const GpuCudaStaging *staging)
+{
+  return !staging->used && _gpu_cuda.cuEventQuery (staging->done) == CUDA_SUCCESS;
+}
+
+/* The smallest one that does, unless that is far too large. */
+static GpuCudaStaging *
+find_idle_locked (GpuCudaContext *context,
+                  gsize           size)
+{
+  GpuCudaStaging *best = NULL;
+
+  for (guint i = 0; i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      if (staging->size >= size && staging->size / 4 <= MAX (size, GRANULE)
+          && (best == NULL || staging->size < best->size) && is_idle (staging))
+        best = staging;
+    }
+
+  return best;
+}
+
+static void
+trim_locked (GpuCudaContext *context)
+{
+  gsize idle_size = 0;
+
+  for (guint i = context->staging->len; i > 0; i--)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i - 1);
+
+      if (!is_idle (staging))
+        continue;
+
+      idle_size += staging->size;
+      if (idle_size > IDLE_SIZE_MAX)
+        {
+          g_ptr_array_remove_index_fast (context->staging, i - 1);
+          staging_free (staging);
+        }
+    }
+}
+
+static GpuCudaStaging *
+staging_new (gsize     size,
+             GError  **error)
+{
+  GpuCudaStaging *staging = g_new0 (GpuCudaStaging, 1);
+  void *data = NULL;
+  CUresult code;
+
+  staging->size = (size + GRANULE - 1) / GRANULE * GRANULE;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuEventCreate (&staging->done, CU_EVENT_DISABLE_TIMING),
+                        "cuEventCreate", error))
+    {
+      staging_free (staging);
+      return NULL;
+    }
+
+  code = _gpu_cuda.cuMemHostAlloc (&data, staging->size, CU_MEMHOSTALLOC_PORTABLE);
+  staging->data = data;
+
+  if (code == CUDA_SUCCESS)
+    return staging;
+
+  _gpu_cuda_set_error (error, "cuMemHostAlloc", code, "%" G_GSIZE_FORMAT " bytes to map memory of "
+                       "the device with", staging->size);
+  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
+  staging_free (staging);
+
+  return NULL;
+}
+
+/* With the context entered. */
+static GpuCudaStaging *
+take (GpuCudaContext  *context,
+      gsize            size,
+      GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  GpuCudaStaging *staging;
+
+  if (context->staging == NULL)
+    context->staging = g_ptr_array_new ();
+
+  staging = find_idle_locked (context, size);
+
+  if (staging == NULL)
+    {
+      trim_locked (context);
+      staging = staging_new (size, error);
+      if (staging != NULL)
+        g_ptr_array_add (context->staging, staging);
+    }
+
+  if (staging != NULL)
+    staging->used = TRUE;
+
+  return staging;
+}
+
+static void
+give (GpuCudaContext *context,
+      GpuCudaStaging *staging)
+{
+  g_mutex_lock (&context->lock);
+  staging->used = FALSE;
+  g_mutex_unlock (&context->lock);
+}
+
+static GpuCudaStaging *
+find_mapped (GpuCudaContext *context,
+             gpointer        data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  for (guint i = 0; context->staging != NULL && i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      if (staging->used && staging->data == data)
+        return staging;
+    }
+
+  return NULL;
+}
+
+/* The context is entered by @call. */
+static gpointer
+map_staged (GpuNativeStream  *stream,
+            GpuCudaBuffer    *buffer,
+            GpuMapFlags       flags,
+            gsize             offset,
+            gsize             size,
+            GpuNativeEvent  **event,
+            GpuCudaCall      *call,
+            GError          **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  GError *failure = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaStaging *staging = take (context, size, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (call);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  staging->mapped_size = size;
+  staging->offset = offset;
+  staging->write = flags != GPU_MAP_FLAGS_READ;
+
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) == 0)
+    code = _gpu_cuda.cuMemcpyDtoHAsync (staging->data, buffer->address + offset, size,
+                                        ((GpuCudaStream *) stream)->stream);
+
+  if (_gpu_cuda_end (stream, event, call, code, error, "cuMemcpyDtoHAsync",
+                     "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                     G_GSIZE_FORMAT " bytes, flags 0x%x", size, offset, buffer->base.size, flags))
+    return staging->data;
+
+  give (context, staging);
+
+  return NULL;
+}
+
+gpointer
+_gpu_cuda_map (GpuNativeStream  *stream,
+               GpuNativeBuffer  *native,
+               GpuMapFlags       flags,
+               gsize             offset,
+               gsize             size,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return NULL;
+
+  if (buffer->host == NULL)
+    return map_staged (stream, buffer, flags, offset, size, event, &call, error);
+
+  if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
+    return NULL;
+
+  return (guint8 *) buffer->host + offset;
+}
+
+/* Whatever fails, the block is no longer the program's. */
+static CUresult
+copy_back (CUstream         stream,
+           GpuCudaBuffer   *buffer,
+           GpuCudaStaging  *staging,
+           const char     **function)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  if (staging->write)
+    {
+      *function = "cuMemcpyHtoDAsync";
+      code = _gpu_cuda.cuMemcpyHtoDAsync (buffer->address + staging->offset, staging->data,
+                                          staging->mapped_size, stream);
+    }
+
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuEventRecord";
+      code = _gpu_cuda.cuEventRecord (staging->done, stream);
+    }
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream);
+
+  return code;
+}
+
+gboolean
+_gpu_cuda_unmap (GpuNativeStream  *stream,
+                 GpuNativeBuffer  *native,
+                 gpointer          data,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  const char *function = "cuEventRecord";
+  GpuCudaStaging *staging = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaCall call;
+  gboolean begun;
+
+  if (buffer->host == NULL)
+    staging = find_mapped (context, data);
+
+  begun = _gpu_cuda_begin (stream, event, &call, error);
+
+  if (begun && staging != NULL)
+    code = copy_back (((GpuCudaStream *) stream)->stream, buffer, staging, &function);
+
+  if (staging != NULL)
+    give (context, staging);
+
+  return begun && _gpu_cuda_end (stream, event, &call, code, error, function,
+                                 "address %p of a buffer of %" G_GSIZE_FORMAT " bytes", data,
+                                 buffer->base.size);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From the options of a program to those of NVRTC: its own go through, those of OpenCL are
+ * translated for programs in the portable dialect, and what the program does not decide is added.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/gpu-cuda-program.h"
+
+/* Those that are not here change nothing that a program in the dialect could notice. */
+static const struct
+{
+  const char *opencl;
+  const char *nvrtc;
+}
+translations[] =
+{
+  { "-cl-mad-enable", "--fmad=true" },
+  { "-cl-unsafe-math-optimizations", "--fmad=true" },
+  { "-cl-fast-relaxed-math", "--use_fast_math" },
+  { "-cl-fast-relaxed-math", "-D__FAST_RELAXED_MATH__=1" },
+  { "-cl-denorms-are-zero", "--ftz=true" },
+  { "-cl-opt-disable", "--ptxas-options=-O0" },
+  { "-g", "--generate-line-info" }
+};
+
+gboolean
+_gpu_cuda_options_have (GPtrArray  *options,
+                        const char *prefix)
+{
+  for (guint i = 0; i < options->len; i++)
+    {
+      if (g_str_has_prefix (options->pdata[i], prefix))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+translate (const char *word,
+           GPtrArray  *options)
+{
+  gboolean is_known = g_str_has_prefix (word, "-cl-");
+
+  for (gsize i = 0; i < G_N_ELEMENTS (translations); i++)
+    {
+      if (g_str_equal (word, translations[i].opencl))
+        {
+          g_ptr_array_add (options, g_strdup (translations[i].nvrtc));
+          is_known = TRUE;
+        }
+    }
+
+  return is_known;
+}
+
+/* NVRTC wants "-Ipath" and "-Dname" in one word, or in two. */
+static void
+parse_words (char            **words,
+             GpuCudaLanguage   language,
+             GPtrArray        *options)
+{
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      gboolean is_pair = g_str_equal (words[i], "-I") || g_str_equal (words[i], "-D") ||
+                         g_str_equal (words[i], "-U");
+
+      if (is_pair && words[i + 1] != NULL)
+        {
+          g_ptr_array_add (options, g_strconcat (words[i], words[i + 1], NULL));
+          i++;
+        }
+      else if (language != GPU_CUDA_LANGUAGE_PORTABLE || !translate (words[i], options))
+        {
+          g_ptr_array_add (options, g_strdup (words[i]));
+        }
+    }
+}
+
+/* Machine code for the device if the compiler knows it, or else the newest code that the driver
+ * can compile for it. */
+static char *
+get_architecture (GpuCudaDevice *device)
+{
+  int best = 0;
+
+  for (int i = 0; i < _gpu_cuda_nvrtc.n_architectures; i++)
+    {
+      int architecture = _gpu_cuda_nvrtc.architectures[i];
+
+      if (architecture == device->compute_capability)
+        return g_strdup_printf ("--gpu-architecture=sm_%d", architecture);
+
+      if (architecture < device->compute_capability)
+        best = MAX (best, architecture);
+    }
+
+  /* An older device than any that the compiler knows: let it say so. */
+  return g_strdup_printf ("--gpu-architecture=%s_%d", best > 0 ? "compute" : "sm",
+                          best > 0 ? best : device->compute_capability);
+}
+
+static void
+add_defaults (GpuCudaDevice   *device,
+              GpuCudaLanguage  language,
+              GPtrArray       *options)
+{
+  if (!_gpu_cuda_options_have (options, "--gpu-architecture") &&
+      !_gpu_cuda_options_have (options, "-arch"))
+    g_ptr_array_add (options, get_architecture (device));
+
+  if (language != GPU_CUDA_LANGUAGE_PORTABLE)
+    return;
+
+  /* Contracting a * b + c would make results differ from those of other devices. */
+  if (!_gpu_cuda_options_have (options, "--fmad") && !_gpu_cuda_options_have (options, "-fmad") &&
+      !_gpu_cuda_options_have (options, "--use_fast_math") &&
+      !_gpu_cuda_options_have (options, "-use_fast_math"))
+    g_ptr_array_add (options, g_strdup ("--fmad=false"));
+
+  g_ptr_array_add (options, g_strdup ("--device-as-default-execution-space"));
+  /* #pragma OPENCL */
+  g_ptr_array_add (options, g_strdup ("--diag-suppress=161"));
+}
+
+GPtrArray *
+_gpu_cuda_options_new (GpuCudaDevice    *device,
+                       GpuCudaLanguage   language,
+                       const char       *text,
+                       GError          **error)
+{
+  g_autoptr (GPtrArray) options = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GError) reason = NULL;
+  g_auto (GStrv) words = NULL;
+
+  if (text != NULL && text[strspn (text, " \t\n")] != '\0')
+    {
+      if (!g_shell_parse_argv (text, NULL, &words, &reason))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "the options '%s': %s", text,
+                       reason->message);
+          return NULL;
+        }
+
+      parse_words (words, language, options);
+    }
+
+  add_defaults (device, language, options);
+
+  return g_steal_pointer (&options);
+}

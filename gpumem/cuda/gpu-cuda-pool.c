@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory in the order of a stream, all of it from one pool of the driver for each context. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+static gboolean
+has_fds (GpuCudaContext *context)
+{
+  int types = 0;
+
+  _gpu_cuda.cuDeviceGetAttribute (&types, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+                                  context->device->device);
+
+  return (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+}
+
+/* With the context entered. It keeps what is freed: the driver would give it all back each time
+ * that a stream is waited for. */
+static CUmemoryPool
+pool_new (GpuCudaContext  *context,
+          GError         **error)
+{
+  CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED };
+  cuuint64_t threshold = G_MAXUINT64;
+  CUmemoryPool pool = NULL;
+
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = context->device->device;
+  properties.handleTypes = has_fds (context) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                             : CU_MEM_HANDLE_TYPE_NONE;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuMemPoolCreate (&pool, &properties), "cuMemPoolCreate", error))
+    return NULL;
+
+  if (_gpu_cuda_check (_gpu_cuda.cuMemPoolSetAttribute
+                         (pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold),
+                       "cuMemPoolSetAttribute", error))
+    return pool;
+
+  _gpu_cuda.cuMemPoolDestroy (pool);
+
+  return NULL;
+}
+
+/* With the context entered. */
+static CUmemoryPool
+get_pool (GpuCudaContext  *context,
+          GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_STREAM_ORDERED, error))
+    return NULL;
+
+  locker = g_mutex_locker_new (&context->lock);
+
+  if (context->pool == NULL)
+    context->pool = pool_new (context, error);
+
+  return context->pool;
+}
+
+void
+_gpu_cuda_pool_trim (GpuCudaContext *context)
+{
+  if (context->pool != NULL)
+    _gpu_cuda.cuMemPoolTrimTo (context->pool, 0);
+}
+
+GpuNativeBuffer *
+_gpu_cuda_alloc_ordered (GpuNativeStream  *native,
+                         GpuMemoryFlags    flags G_GNUC_UNUSED,
+                         gsize             size,
+                         GpuNativeEvent  **event,
+                         GError          **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native->context;
+  CUstream stream = ((GpuCudaStream *) native)->stream;
+  CUdeviceptr address = 0;
+  GError *failure = NULL;
+  CUmemoryPool pool;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (native, event, &call, error))
+    return NULL;
+
+  pool = get_pool (context, &failure);
+
+  if (pool == NULL)
+    {
+      _gpu_cuda_cancel (&call);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
+
+  if (_gpu_cuda_end (native, event, &call, code, error, "cuMemAllocFromPoolAsync",
+                     "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held by the "
+                     "context on device %s", size,
+                     (gsize) g_atomic_pointer_get (&context->base.allocated),
+                     context->base.devices[0]->id))
+    return &_gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_STREAM_ORDERED)->base;
+
+  if (code == CUDA_SUCCESS && _gpu_cuda_enter_again (context, &call.entered, NULL))
+    {
+      _gpu_cuda.cuMemFreeAsync (address, stream);
+      _gpu_cuda_leave (call.entered);
+    }
+
+  return NULL;
+}
+
+gboolean
+_gpu_cuda_free_ordered (GpuNativeStream  *native,
+                        GpuNativeBuffer  *native_buffer,
+                        GError          **error)
+{
+  g_autofree GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
+  CUstream stream = ((GpuCudaStream *) native)->stream;
+  gboolean entered;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (native, NULL, &call, error))
+    {
+      if (_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, NULL))
+        {
+          _gpu_cuda.cuMemFreeAsync (buffer->address, stream);
+          _gpu_cuda_leave (entered);
+        }
+      return FALSE;
+    }
+
+  code = _gpu_cuda.cuMemFreeAsync (buffer->address, stream);
+
+  return _gpu_cuda_end (native, NULL, &call, code, error, "cuMemFreeAsync",
+                        "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x",
+                        buffer->base.size, (guint64) buffer->address);
+}

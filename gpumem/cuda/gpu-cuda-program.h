@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Shared by the files of the CUDA back end that make programs and kernels.
+ */
+#pragma once
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+G_BEGIN_DECLS
+
+/* A module that the driver has loaded; programs and kernels hold it. */
+struct _GpuCudaModule
+{
+  gatomicrefcount  refs;
+  GpuCudaContext  *context;     /* outlives the module */
+  CUmodule         module;
+  GBytes          *image;       /* what it was loaded from: cubin, fatbin or PTX */
+};
+
+typedef struct
+{
+  GpuNativeKernel  base;
+  GpuCudaModule   *module;
+  CUfunction       function;
+  char            *name;
+  int              max_threads;         /* of a block of this kernel */
+  int              static_shared;       /* bytes */
+  gint             dynamic_shared;      /* atomic; bytes that a launch may ask for */
+  guint            required_block[3];   /* zeros if the kernel runs in any */
+  gboolean         is_described;        /* by the compiler: what it is given was checked */
+} GpuCudaKernel;
+
+typedef enum
+{
+  GPU_CUDA_LANGUAGE_CPP,
+  GPU_CUDA_LANGUAGE_PORTABLE            /* OpenCL C, as far as it is C++ too */
+} GpuCudaLanguage;
+
+typedef enum
+{
+  GPU_CUDA_IMAGE_UNKNOWN,
+  GPU_CUDA_IMAGE_ELF,
+  GPU_CUDA_IMAGE_FATBIN,
+  GPU_CUDA_IMAGE_PTX
+} GpuCudaImageKind;
+
+/* gpu-cuda-module.c */
+GpuCudaModule    *_gpu_cuda_module_ref         (GpuCudaModule       *module);
+void              _gpu_cuda_module_unref       (GpuCudaModule       *module);
+/* Loads @image. What the compiler of the driver says is appended to @log. */
+GpuCudaModule    *_gpu_cuda_module_load        (GpuCudaContext      *context,
+                                                GBytes              *image,
+                                                const char          *options,
+                                                GString             *log,
+                                                GError             **error);
+/* The same for several images, linked. */
+GpuCudaModule    *_gpu_cuda_module_link        (GpuCudaContext      *context,
+                                                GBytes *const       *images,
+                                                guint                n_images,
+                                                const char          *options,
+                                                GString             *log,
+                                                GError             **error);
+/* Names as the driver knows them; NULL with @error if nobody tells. */
+char            **_gpu_cuda_module_list        (GpuCudaModule       *module,
+                                                GError             **error);
+/* Copies what a variable of the module holds. FALSE without @error: there is none. */
+gboolean          _gpu_cuda_module_read        (GpuCudaModule       *module,
+                                                const char          *name,
+                                                GBytes             **data,
+                                                GError             **error);
+
+/* gpu-cuda-image.c: images are only read as far as they are whole. */
+GpuCudaImageKind  _gpu_cuda_image_identify     (GBytes              *image);
+/* FALSE: not the whole of an image, or none at all. */
+gboolean          _gpu_cuda_image_check        (GBytes              *image,
+                                                GError             **error);
+/* NULL: the image does not tell. */
+char            **_gpu_cuda_image_list_kernels (GBytes              *image);
+/* Sizes of the arguments, of gsize; NULL: the image does not tell. */
+GArray           *_gpu_cuda_image_get_sizes    (GBytes              *image,
+                                                const char          *kernel);
+
+/* gpu-cuda-name.c */
+/* The name in @names, which end with NULL, that a function of the source goes by; NULL if there
+ * is none, or more than one. */
+const char       *_gpu_cuda_name_find          (const char *const   *names,
+                                                const char          *name);
+/* What a function is called in the source, as far as that can be read from @mangled. */
+char             *_gpu_cuda_name_simplify      (const char          *mangled);
+
+/* gpu-cuda-jit.c: options of the driver's compiler and linker. */
+typedef struct
+{
+  CUjit_option  options[24];
+  void         *values[24];
+  guint         n;
+  char         *info_log;
+  char         *error_log;
+} GpuCudaJit;
+
+gboolean          _gpu_cuda_jit_init           (GpuCudaJit          *jit,
+                                                const char          *options,
+                                                GError             **error);
+void              _gpu_cuda_jit_clear          (GpuCudaJit          *jit);
+/* Both logs, cleaned up. */
+void              _gpu_cuda_jit_append_log     (GpuCudaJit          *jit,
+                                                GString             *log);
+
+/* gpu-cuda-options.c: options of NVRTC, from those that a program was given. */
+GPtrArray        *_gpu_cuda_options_new        (GpuCudaDevice       *device,
+                                                GpuCudaLanguage      language,
+                                                const char          *text,
+                                                GError             **error);
+gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
+                                                const char          *prefix);
+
+/* gpu-cuda-prelude.c, gpu-cuda-rewrite.c */
+void              _gpu_cuda_prelude_append     (GString             *text,
+                                                GpuCudaLanguage      language);
+GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
+/* The whole of what the compiler gets, with those @options. */
+char             *_gpu_cuda_source_prepare     (const char          *source,
+                                                GpuCudaLanguage      language,
+                                                GPtrArray           *options);
+
+/* gpu-cuda-compile.c */
+/* Compiles; @log may be NULL and is set to NULL if nothing was said. @names and @lowered may be
+ * NULL. */
+GBytes           *_gpu_cuda_compile            (GpuCudaContext      *context,
+                                                const char          *source,
+                                                const char          *options,
+                                                gboolean             relocatable,
+                                                const char *const   *names,
+                                                char              ***lowered,
+                                                char               **log,
+                                                GError             **error);
+/* What decides, beside source and options, what comes out. */
+void              _gpu_cuda_compile_identify   (GpuCudaContext      *context,
+                                                GString             *text);
+
+/* gpu-cuda-kernel.c */
+GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
+                                                const char          *name,
+                                                const char          *native_name,
+                                                GError             **error);
+
+/* gpu-cuda-launch.c */
+gboolean          _gpu_cuda_kernel_launch      (GpuNativeStream         *stream,
+                                                GpuNativeKernel         *kernel,
+                                                const GpuArgumentValue  *arguments,
+                                                guint                    n_arguments,
+                                                const GpuExtent         *grid,
+                                                const GpuExtent         *block,
+                                                GpuNativeEvent         **event,
+                                                GError                 **error);
+gboolean          _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
+                                                GpuNativeKernel         *kernel,
+                                                const GpuArgumentValue  *arguments,
+                                                guint                    n_arguments,
+                                                const GpuExtent         *grid,
+                                                const GpuExtent         *block,
+                                                gsize                    shared_size,
+                                                GpuLaunchFlags           flags,
+                                                GpuNativeEvent         **event,
+                                                GError                 **error);
+
+G_END_DECLS

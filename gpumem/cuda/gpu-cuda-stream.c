@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+/* Takes @handle over. */
+static GpuNativeStream *
+new_stream (GpuNativeContext *context,
+            CUstream          handle,
+            GpuWrapMode       mode,
+            GpuStreamFlags    flags)
+{
+  GpuCudaStream *stream = g_new0 (GpuCudaStream, 1);
+
+  stream->base.backend = &_gpu_cuda_backend;
+  stream->base.context = context;
+  stream->stream = handle;
+  stream->mode = mode;
+  stream->profiling = (flags & GPU_STREAM_FLAGS_PROFILING) != 0;
+
+  return &stream->base;
+}
+
+static GpuNativeStream *
+stream_create (GpuNativeContext  *native,
+               GpuNativeDevice   *device,
+               GpuStreamFlags     flags,
+               int                priority,
+               GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  unsigned int cuda_flags = (flags & GPU_STREAM_FLAGS_NON_BLOCKING) != 0 ? CU_STREAM_NON_BLOCKING
+                                                                        : CU_STREAM_DEFAULT;
+  CUstream handle = NULL;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS)
+    {
+      _gpu_cuda_set_error (error, "cuStreamCreateWithPriority", code,
+                           "device %s, flags 0x%x, priority %d", device->id, cuda_flags,
+                           priority);
+      return NULL;
+    }
+
+  return new_stream (native, handle, GPU_WRAP_MODE_ADOPT, flags);
+}
+
+/* With the context entered. */
+static gboolean
+check_foreign (GpuCudaContext  *context,
+               CUstream         handle,
+               GpuStreamFlags  *flags,
+               GError         **error)
+{
+  CUcontext owner = NULL;
+  unsigned int cuda_flags = 0;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuStreamGetCtx (handle, &owner), "cuStreamGetCtx", error)
+      || !_gpu_cuda_check (_gpu_cuda.cuStreamGetFlags (handle, &cuda_flags), "cuStreamGetFlags",
+                           error))
+    return FALSE;
+
+  if (owner != context->context)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "stream %p is of context %p, not of context %p", (gpointer) handle,
+                   (gpointer) owner, (gpointer) context->context);
+      return FALSE;
+    }
+
+  *flags = (cuda_flags & CU_STREAM_NON_BLOCKING) != 0 ? GPU_STREAM_FLAGS_NON_BLOCKING
+                                                      : GPU_STREAM_FLAGS_NONE;
+
+  return TRUE;
+}
+
+/* The handle of the per-thread stream means another stream in every thread; see
+ * _gpu_cuda_begin(). */
+static gboolean
+start_per_thread (GpuCudaStream  *stream,
+                  GError        **error)
+{
+  const unsigned int flags = CU_EVENT_DISABLE_TIMING;
+  CUevent last = NULL;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuEventCreate (&last, flags), "cuEventCreate", error))
+    return FALSE;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuEventRecord (last, stream->stream), "cuEventRecord", error))
+    {
+      _gpu_cuda.cuEventDestroy (last);
+      return FALSE;
+    }
+
+  stream->last = last;
+  stream->thread = _gpu_cuda_get_thread ();
+
+  return TRUE;
+}
+
+/* With the context entered. */
+static GpuNativeStream *
+wrap_entered (GpuNativeContext  *context,
+              CUstream           handle,
+              GpuWrapMode        mode,
+              GpuStreamFlags    *flags,
+              GError           **error)
+{
+  GpuNativeStream *native;
+
+  *flags = GPU_STREAM_FLAGS_NONE;
+
+  if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    mode = GPU_WRAP_MODE_BORROW;
+  else if (!check_foreign ((GpuCudaContext *) context, handle, flags, error))
+    return NULL;
+
+  native = new_stream (context, handle, mode, *flags);
+
+  if (handle == CU_STREAM_PER_THREAD && !start_per_thread ((GpuCudaStream *) native, error))
+    g_clear_pointer (&native, g_free);
+
+  return native;
+}
+
+static GpuNativeStream *
+stream_wrap (GpuNativeContext  *context,
+             guint64            handle,
+             GpuWrapMode        mode,
+             GpuNativeDevice  **device,
+             GpuStreamFlags    *flags,
+             GError           **error)
+{
+  CUstream stream = handle == 0 ? CU_STREAM_LEGACY : (CUstream) (guintptr) handle;
+  GpuNativeStream *native;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return NULL;
+
+  native = wrap_entered (context, stream, mode, flags, error);
+  _gpu_cuda_leave (entered);
+  *device = context->devices[0];
+
+  return native;
+}
+
+static void
+stream_free (GpuNativeStream *native)
+{
+  GpuCudaStream *stream = (GpuCudaStream *) native;
+  gboolean entered;
+
+  if ((stream->mode == GPU_WRAP_MODE_ADOPT || stream->last != NULL)
+      && _gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, NULL))
+    {
+      if (stream->last != NULL)
+        _gpu_cuda.cuEventDestroy (stream->last);
+      if (stream->mode == GPU_WRAP_MODE_ADOPT)
+        _gpu_cuda.cuStreamDestroy (stream->stream);
+      _gpu_cuda_leave (entered);
+    }
+
+  g_free (stream);
+}
+
+static guint64
+stream_get_handle (GpuNativeStream *native)
+{
+  return (guint64) (guintptr) ((GpuCudaStream *) native)->stream;
+}
+
+static GpuNativeEvent *
+stream_record (GpuNativeStream  *native,
+               GpuEventFlags     flags,
+               GError          **error)
+{
+  GpuNativeEvent *event = NULL;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (native, NULL, &call, error))
+    return NULL;
+
+  call.event = _gpu_cuda_event_new ((GpuCudaContext *) native->context, flags, error);
+
+  if (call.event == NULL)
+    _gpu_cuda_leave (call.entered);
+  else
+    _gpu_cuda_end (native, &event, &call, CUDA_SUCCESS, error, "cuEventRecord",
+                   "flags 0x%x", flags);
+
+  return event;
+}
+
+static gboolean
+stream_wait (GpuNativeStream        *native,
+             GpuNativeEvent *const  *events,
+             guint                   n_events,
+             GpuNativeEvent        **event,
+             GError                **error)
+{
+  CUstream stream = ((GpuCudaStream *) native)->stream;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (native, event, &call, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_events && code == CUDA_SUCCESS; i++)
+    code = _gpu_cuda.cuStreamWaitEvent (stream, ((GpuCudaEvent *) events[i])->event, 0);
+
+  return _gpu_cuda_end (native, event, &call, code, error, "cuStreamWaitEvent",
+                        "waiting for %u events", n_events);
+}
+
+/* Streams keep the order by themselves. */
+static gboolean
+stream_barrier (GpuNativeStream  *native,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  GpuCudaCall call;
+
+  if (event == NULL)
+    return TRUE;
+
+  return _gpu_cuda_begin (native, event, &call, error)
+         && _gpu_cuda_end (native, event, &call, CUDA_SUCCESS, error, "cuEventRecord",
+                           "barrier");
+}
+
+/* The driver starts what it is given. */
+static gboolean
+stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
+              GError          **error G_GNUC_UNUSED)
+{
+  return TRUE;
+}
+
+static gboolean
+stream_finish (GpuNativeStream  *native,
+               GError          **error)
+{
+  GpuCudaStream *stream = (GpuCudaStream *) native;
+  gboolean entered;
+  gboolean success;
+
+  if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
+    return FALSE;
+
+  if (stream->last != NULL)
+    success = _gpu_cuda_check (_gpu_cuda.cuEventSynchronize (stream->last), "cuEventSynchronize",
+                               error);
+  else
+    success = _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream->stream),
+                               "cuStreamSynchronize", error);
+
+  _gpu_cuda_leave (entered);
+
+  return success;
+}
+
+const GpuStreamOps _gpu_cuda_stream_ops =
+{
+  .foreign_events = TRUE,
+  .wraps_zero     = TRUE,
+  .times_any      = TRUE,
+  .create         = stream_create,
+  .wrap           = stream_wrap,
+  .free           = stream_free,
+  .get_handle     = stream_get_handle,
+  .record         = stream_record,
+  .wait           = stream_wait,
+  .barrier        = stream_barrier,
+  .flush          = stream_flush,
+  .finish         = stream_finish
+};

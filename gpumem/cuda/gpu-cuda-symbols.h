@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Every function of the CUDA driver that the back end calls. No guard: the list is read once for
+ * the table of pointers, once by the loader, once by the check against cuda.h, once by the stand-in
+ * of the tests.
+ *
+ *   GPU_CUDA_SYMBOL (group, name, version, parameters)
+ *
+ * @version is the one of CUDA in which the function got these parameters: cuGetProcAddress() is
+ * asked for it. Functions of the group CORE must be there; of the others a driver has all of a
+ * group or the group is off.
+ */
+GPU_CUDA_SYMBOL (CORE, cuInit, 2000, (unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuDriverGetVersion, 2020, (int *version))
+GPU_CUDA_SYMBOL (CORE, cuGetErrorName, 6000, (CUresult error, const char **name))
+GPU_CUDA_SYMBOL (CORE, cuGetErrorString, 6000, (CUresult error, const char **text))
+
+/* Devices */
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetCount, 2000, (int *count))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGet, 2000, (CUdevice *device, int ordinal))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetName, 2000, (char *name, int size, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetUuid, 11040, (CUuuid *uuid, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDeviceTotalMem, 3020, (size_t *bytes, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetAttribute, 2000,
+                 (int *value, CUdevice_attribute attribute, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetPCIBusId, 4010, (char *id, int size, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDeviceCanAccessPeer, 4000,
+                 (int *can_access, CUdevice device, CUdevice peer))
+GPU_CUDA_SYMBOL (CORE, cuDeviceGetP2PAttribute, 8000,
+                 (int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer))
+
+/* Contexts */
+GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxRetain, 7000, (CUcontext *context, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxRelease, 11000, (CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxGetState, 7000,
+                 (CUdevice device, unsigned int *flags, int *active))
+GPU_CUDA_SYMBOL (CORE, cuDevicePrimaryCtxSetFlags, 11000, (CUdevice device, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuCtxCreate, 3020,
+                 (CUcontext *context, unsigned int flags, CUdevice device))
+GPU_CUDA_SYMBOL (CORE, cuCtxDestroy, 4000, (CUcontext context))
+GPU_CUDA_SYMBOL (CORE, cuCtxPushCurrent, 4000, (CUcontext context))
+GPU_CUDA_SYMBOL (CORE, cuCtxPopCurrent, 4000, (CUcontext *context))
+GPU_CUDA_SYMBOL (CORE, cuCtxSetCurrent, 4000, (CUcontext context))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetDevice, 2000, (CUdevice *device))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetFlags, 7000, (unsigned int *flags))
+GPU_CUDA_SYMBOL (CORE, cuCtxSynchronize, 2000, (void))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetLimit, 3010, (size_t *value, CUlimit limit))
+GPU_CUDA_SYMBOL (CORE, cuCtxSetLimit, 3010, (CUlimit limit, size_t value))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetCacheConfig, 3020, (CUfunc_cache *config))
+GPU_CUDA_SYMBOL (CORE, cuCtxSetCacheConfig, 3020, (CUfunc_cache config))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetApiVersion, 3020, (CUcontext context, unsigned int *version))
+GPU_CUDA_SYMBOL (CORE, cuCtxGetStreamPriorityRange, 5050, (int *least, int *greatest))
+GPU_CUDA_SYMBOL (CORE, cuCtxEnablePeerAccess, 4000, (CUcontext peer, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuCtxDisablePeerAccess, 4000, (CUcontext peer))
+
+/* Streams */
+GPU_CUDA_SYMBOL (CORE, cuStreamCreateWithPriority, 5050,
+                 (CUstream *stream, unsigned int flags, int priority))
+GPU_CUDA_SYMBOL (CORE, cuStreamDestroy, 4000, (CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuStreamSynchronize, 2000, (CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuStreamQuery, 2000, (CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuStreamWaitEvent, 3020,
+                 (CUstream stream, CUevent event, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuStreamGetPriority, 5050, (CUstream stream, int *priority))
+GPU_CUDA_SYMBOL (CORE, cuStreamGetFlags, 5050, (CUstream stream, unsigned int *flags))
+GPU_CUDA_SYMBOL (CORE, cuStreamGetCtx, 9020, (CUstream stream, CUcontext *context))
+GPU_CUDA_SYMBOL (HOST_FUNCTION, cuLaunchHostFunc, 10000,
+                 (CUstream stream, CUhostFn function, void *data))
+
+/* Events */
+GPU_CUDA_SYMBOL (CORE, cuEventCreate, 2000, (CUevent *event, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuEventDestroy, 4000, (CUevent event))
+GPU_CUDA_SYMBOL (CORE, cuEventRecord, 2000, (CUevent event, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuEventQuery, 2000, (CUevent event))
+GPU_CUDA_SYMBOL (CORE, cuEventSynchronize, 2000, (CUevent event))
+GPU_CUDA_SYMBOL (CORE, cuEventElapsedTime, 2000,
+                 (float *milliseconds, CUevent start, CUevent end))
+
+/* Memory */
+GPU_CUDA_SYMBOL (CORE, cuMemGetInfo, 3020, (size_t *free_size, size_t *total_size))
+GPU_CUDA_SYMBOL (CORE, cuMemAlloc, 3020, (CUdeviceptr *address, size_t size))
+GPU_CUDA_SYMBOL (CORE, cuMemAllocPitch, 3020,
+                 (CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                  unsigned int element_size))
+GPU_CUDA_SYMBOL (CORE, cuMemFree, 3020, (CUdeviceptr address))
+GPU_CUDA_SYMBOL (CORE, cuMemGetAddressRange, 3020,
+                 (CUdeviceptr *base, size_t *size, CUdeviceptr address))
+GPU_CUDA_SYMBOL (CORE, cuMemHostAlloc, 2020, (void **data, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuMemFreeHost, 2000, (void *data))
+GPU_CUDA_SYMBOL (CORE, cuMemHostRegister, 6050, (void *data, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuMemHostUnregister, 4000, (void *data))
+GPU_CUDA_SYMBOL (CORE, cuMemHostGetDevicePointer, 3020,
+                 (CUdeviceptr *address, void *data, unsigned int flags))
+GPU_CUDA_SYMBOL (CORE, cuMemHostGetFlags, 2030, (unsigned int *flags, void *data))
+GPU_CUDA_SYMBOL (CORE, cuPointerGetAttribute, 4000,
+                 (void *value, CUpointer_attribute attribute, CUdeviceptr address))
+GPU_CUDA_SYMBOL (CORE, cuPointerGetAttributes, 7000,
+                 (unsigned int n_attributes, CUpointer_attribute *attributes, void **values,
+                  CUdeviceptr address))
+
+/* Copies and fills */
+GPU_CUDA_SYMBOL (CORE, cuMemcpyHtoDAsync, 3020,
+                 (CUdeviceptr destination, const void *source, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoHAsync, 3020,
+                 (void *destination, CUdeviceptr source, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
+                 (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyAsync, 4000,
+                 (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyPeerAsync, 4000,
+                 (CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+                  CUcontext source_context, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpy2DAsync, 3020, (const CUDA_MEMCPY2D *copy, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpy3DAsync, 3020, (const CUDA_MEMCPY3D *copy, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpy3DPeerAsync, 4000,
+                 (const CUDA_MEMCPY3D_PEER *copy, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyHtoD, 3020,
+                 (CUdeviceptr destination, const void *source, size_t size))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoH, 3020, (void *destination, CUdeviceptr source, size_t size))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD8Async, 3020,
+                 (CUdeviceptr address, unsigned char value, size_t n_elements, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD16Async, 3020,
+                 (CUdeviceptr address, unsigned short value, size_t n_elements, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD32Async, 3020,
+                 (CUdeviceptr address, unsigned int value, size_t n_elements, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD2D8Async, 3020,
+                 (CUdeviceptr address, size_t pitch, unsigned char value, size_t width,
+                  size_t height, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD2D16Async, 3020,
+                 (CUdeviceptr address, size_t pitch, unsigned short value, size_t width,
+                  size_t height, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuMemsetD2D32Async, 3020,
+                 (CUdeviceptr address, size_t pitch, unsigned int value, size_t width,
+                  size_t height, CUstream stream))
+
+/* Programs and kernels */
+GPU_CUDA_SYMBOL (CORE, cuModuleLoadDataEx, 2010,
+                 (CUmodule *module, const void *image, unsigned int n_options,
+                  CUjit_option *options, void **values))
+GPU_CUDA_SYMBOL (CORE, cuModuleUnload, 2000, (CUmodule module))
+GPU_CUDA_SYMBOL (CORE, cuModuleGetFunction, 2000,
+                 (CUfunction *function, CUmodule module, const char *name))
+GPU_CUDA_SYMBOL (CORE, cuModuleGetGlobal, 3020,
+                 (CUdeviceptr *address, size_t *size, CUmodule module, const char *name))
+GPU_CUDA_SYMBOL (CORE, cuFuncGetAttribute, 2020,
+                 (int *value, CUfunction_attribute attribute, CUfunction function))
+GPU_CUDA_SYMBOL (CORE, cuFuncSetAttribute, 9000,
+                 (CUfunction function, CUfunction_attribute attribute, int value))
+GPU_CUDA_SYMBOL (CORE, cuFuncSetCacheConfig, 3000, (CUfunction function, CUfunc_cache config))
+GPU_CUDA_SYMBOL (CORE, cuLaunchKernel, 4000,
+                 (CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                  unsigned int block_z, unsigned int shared_size, CUstream stream,
+                  void **arguments, void **extra))
+GPU_CUDA_SYMBOL (CORE, cuLaunchCooperativeKernel, 9000,
+                 (CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                  unsigned int block_z, unsigned int shared_size, CUstream stream,
+                  void **arguments))
+GPU_CUDA_SYMBOL (CORE, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,
+                 (int *n_blocks, CUfunction function, int block_size, size_t shared_size))
+GPU_CUDA_SYMBOL (CORE, cuLinkCreate, 6050,
+                 (unsigned int n_options, CUjit_option *options, void **values,
+                  CUlinkState *state))
+GPU_CUDA_SYMBOL (CORE, cuLinkAddData, 6050,
+                 (CUlinkState state, CUjitInputType type, void *data, size_t size,
+                  const char *name, unsigned int n_options, CUjit_option *options,
+                  void **values))
+GPU_CUDA_SYMBOL (CORE, cuLinkComplete, 5050, (CUlinkState state, void **cubin, size_t *size))
+GPU_CUDA_SYMBOL (CORE, cuLinkDestroy, 5050, (CUlinkState state))
+/* The list of a program's kernels, and the sizes of a kernel's arguments: since CUDA 12.4 */
+GPU_CUDA_SYMBOL (KERNEL_INFO, cuModuleGetFunctionCount, 12040,
+                 (unsigned int *count, CUmodule module))
+GPU_CUDA_SYMBOL (KERNEL_INFO, cuModuleEnumerateFunctions, 12040,
+                 (CUfunction *functions, unsigned int n_functions, CUmodule module))
+GPU_CUDA_SYMBOL (KERNEL_INFO, cuFuncGetName, 12030, (const char **name, CUfunction function))
+GPU_CUDA_SYMBOL (KERNEL_INFO, cuFuncGetParamInfo, 12040,
+                 (CUfunction function, size_t index, size_t *offset, size_t *size))
+
+/* Profiler */
+GPU_CUDA_SYMBOL (PROFILER, cuProfilerStart, 4000, (void))
+GPU_CUDA_SYMBOL (PROFILER, cuProfilerStop, 4000, (void))
+
+/* Between processes */
+GPU_CUDA_SYMBOL (IPC, cuIpcGetEventHandle, 4010, (CUipcEventHandle *handle, CUevent event))
+GPU_CUDA_SYMBOL (IPC, cuIpcOpenEventHandle, 4010, (CUevent *event, CUipcEventHandle handle))
+GPU_CUDA_SYMBOL (IPC, cuIpcGetMemHandle, 4010, (CUipcMemHandle *handle, CUdeviceptr address))
+GPU_CUDA_SYMBOL (IPC, cuIpcOpenMemHandle, 11000,
+                 (CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags))
+GPU_CUDA_SYMBOL (IPC, cuIpcCloseMemHandle, 4010, (CUdeviceptr address))
+
+/* Memory in the order of a stream */
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemAllocAsync, 11020,
+                 (CUdeviceptr *address, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemFreeAsync, 11020, (CUdeviceptr address, CUstream stream))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemAllocFromPoolAsync, 11020,
+                 (CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuDeviceGetDefaultMemPool, 11020,
+                 (CUmemoryPool *pool, CUdevice device))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolCreate, 11020,
+                 (CUmemoryPool *pool, const CUmemPoolProps *properties))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolDestroy, 11020, (CUmemoryPool pool))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolTrimTo, 11020, (CUmemoryPool pool, size_t keep))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolSetAttribute, 11020,
+                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolGetAttribute, 11020,
+                 (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolSetAccess, 11020,
+                 (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n_access))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolExportToShareableHandle, 11020,
+                 (void *handle, CUmemoryPool pool, CUmemAllocationHandleType type,
+                  unsigned long long flags))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolImportFromShareableHandle, 11020,
+                 (CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type,
+                  unsigned long long flags))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolExportPointer, 11020,
+                 (CUmemPoolPtrExportData *data, CUdeviceptr address))
+GPU_CUDA_SYMBOL (STREAM_ORDERED, cuMemPoolImportPointer, 11020,
+                 (CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data))
+
+/* Virtual memory */
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemGetAllocationGranularity, 10020,
+                 (size_t *granularity, const CUmemAllocationProp *properties,
+                  CUmemAllocationGranularity_flags option))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemCreate, 10020,
+                 (CUmemGenericAllocationHandle *handle, size_t size,
+                  const CUmemAllocationProp *properties, unsigned long long flags))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRelease, 10020, (CUmemGenericAllocationHandle handle))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemAddressReserve, 10020,
+                 (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr fixed,
+                  unsigned long long flags))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemAddressFree, 10020, (CUdeviceptr address, size_t size))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemMap, 10020,
+                 (CUdeviceptr address, size_t size, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemUnmap, 10020, (CUdeviceptr address, size_t size))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemSetAccess, 10020,
+                 (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                  size_t n_access))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemExportToShareableHandle, 10020,
+                 (void *handle, CUmemGenericAllocationHandle allocation,
+                  CUmemAllocationHandleType type, unsigned long long flags))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
+                 (CUmemGenericAllocationHandle *allocation, void *handle,
+                  CUmemAllocationHandleType type))
+GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
+                 (CUmemGenericAllocationHandle *allocation, void *address))

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Shared by the files of the CUDA back end.
+ *
+ * Current contexts: every op brackets its driver calls with _gpu_cuda_enter() and
+ * _gpu_cuda_leave(), which leave the application's own current context as they found it. Functions
+ * that need no current context say so.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/gpu-debug-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  GpuNativeDevice  base;
+  CUdevice         device;
+  int              ordinal;
+  int              compute_capability;  /* 90 for 9.0 */
+  int              warp_size;
+  int              max_threads;         /* of one block */
+  int              max_block[3];
+  int              max_grid[3];
+  gboolean         stream_ordered;      /* the device has memory pools */
+  gboolean         virtual_memory;
+  gboolean         cooperative;
+} GpuCudaDevice;
+
+typedef struct
+{
+  GpuNativeContext  base;
+  CUcontext         context;
+  GpuCudaDevice    *device;
+  enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
+  int               least_priority;     /* numerically the greatest */
+  int               greatest_priority;
+  GMutex            lock;               /* guards what follows */
+  GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
+  GPtrArray        *spare_timers;       /* of CUevent with timing */
+  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
+  struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
+  CUstream          internal;           /* of the library; NULL until first needed */
+  CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
+  CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
+  CUfunction        fill_function;
+  GMutex            import_lock;        /* guards the next, and is held while the driver opens */
+  GHashTable       *imported;           /* of memory from other processes: imported twice is one */
+} GpuCudaContext;
+
+typedef struct
+{
+  GpuNativeStream  base;
+  CUstream         stream;
+  GpuWrapMode      mode;
+  gboolean         profiling;           /* ops that are asked for an event time it */
+  CUevent          last;                /* of the per-thread stream: after the newest operation */
+  guint            thread;              /* of the per-thread stream: whose queue that went to */
+} GpuCudaStream;
+
+/* What an op that enqueues holds between _gpu_cuda_begin() and _gpu_cuda_end(). */
+typedef struct
+{
+  gboolean               entered;
+  struct _GpuCudaEvent  *event;         /* to be recorded after the operation, nullable */
+} GpuCudaCall;
+
+typedef struct _GpuCudaEvent
+{
+  GpuNativeEvent        base;
+  GpuCudaContext       *context;        /* referenced */
+  CUevent               event;
+  CUevent               start;          /* nullable; of a timed operation, before it */
+  struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
+  gboolean              timing;
+  gboolean              interprocess;   /* not one of the context's spare ones */
+} GpuCudaEvent;
+
+typedef struct
+{
+  GpuNativeBuffer  base;
+  CUdeviceptr      address;
+  enum
+  {
+    GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
+    GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
+    GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
+    GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
+    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc(): GPU_MEMORY_ALLOC_HOST */
+    GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
+    GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
+  }                kind;
+  gpointer         host;                /* nullable; what the host sees of the memory */
+  gsize            mapped_size;         /* of virtual memory, whole granules */
+  gpointer         shared;              /* nullable; what several buffers hold: an import, or a
+                                         * registration of host memory */
+} GpuCudaBuffer;
+
+typedef struct _GpuCudaModule GpuCudaModule;
+
+typedef struct
+{
+  GpuNativeProgram  base;
+  GpuCudaModule    *module;             /* kernels of the program hold it too */
+} GpuCudaProgram;
+
+/* gpu-cuda-error.c: the only file that knows what the codes of CUDA mean. */
+typedef struct
+{
+  CUresult    code;
+  const char *name;
+  GpuError    error;
+} GpuCudaErrorEntry;
+
+/* Ends with an entry whose name is NULL. */
+extern const GpuCudaErrorEntry _gpu_cuda_error_table[];
+
+const char *_gpu_cuda_error_name   (CUresult     code);
+GpuError    _gpu_cuda_error_map    (CUresult     code);
+/* Sets "cuFunction: CUDA_ERROR_NAME (1): the driver's text: details". */
+void        _gpu_cuda_set_error    (GError     **error,
+                                    const char  *function,
+                                    CUresult     code,
+                                    const char  *format,
+                                    ...) G_GNUC_PRINTF (4, 5);
+/* TRUE for CUDA_SUCCESS, else FALSE with the error without details. */
+gboolean    _gpu_cuda_check        (CUresult     code,
+                                    const char  *function,
+                                    GError     **error);
+
+/* gpu-cuda-device.c */
+/* The device of the driver's @device, if it was enumerated. */
+GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
+
+/* gpu-cuda-context.c */
+/* Makes @context current on the calling thread; what it has to undo goes to @entered. */
+gboolean    _gpu_cuda_enter        (GpuCudaContext  *context,
+                                    gboolean        *entered,
+                                    GError         **error);
+void        _gpu_cuda_leave        (gboolean         entered);
+CUfunc_cache _gpu_cuda_cache_to_native (GpuCachePreference preference);
+
+/* gpu-cuda-address.c, gpu-cuda-peer.c: ops of contexts and devices. */
+gboolean    _gpu_cuda_get_address_attributes (GpuNativeContext  *context,
+                                              guint64            address,
+                                              GVariantDict      *attributes,
+                                              GError           **error);
+gboolean    _gpu_cuda_can_access_peer        (GpuNativeDevice   *device,
+                                              GpuNativeDevice   *peer,
+                                              gboolean          *can_access,
+                                              GError           **error);
+gboolean    _gpu_cuda_get_peer_attributes    (GpuNativeDevice   *device,
+                                              GpuNativeDevice   *peer,
+                                              GVariantDict      *attributes,
+                                              GError           **error);
+gboolean    _gpu_cuda_enable_peer            (GpuNativeContext  *context,
+                                              GpuNativeContext  *peer,
+                                              GError           **error);
+gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
+                                              GpuNativeContext  *peer,
+                                              GError           **error);
+
+/* gpu-cuda-event.c: what every op that enqueues begins and ends with. They enter and leave the
+ * context of the stream. @event is what the op was given; streams that profile have the time
+ * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
+ * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
+gboolean    _gpu_cuda_begin        (GpuNativeStream *stream,
+                                    GpuNativeEvent **event,
+                                    GpuCudaCall     *call,
+                                    GError         **error);
+gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
+                                    GpuNativeEvent **event,
+                                    GpuCudaCall     *call,
+                                    CUresult         code,
+                                    GError         **error,
+                                    const char      *function,
+                                    const char      *format,
+                                    ...) G_GNUC_PRINTF (7, 8);
+/* In place of an _end(), for an op that could not even ask the driver. */
+void        _gpu_cuda_cancel       (GpuCudaCall     *call);
+/* With the context entered. What _gpu_cuda_begin() does for ops that are asked for an event. */
+GpuCudaEvent *
+            _gpu_cuda_event_new    (GpuCudaContext  *context,
+                                    GpuEventFlags    flags,
+                                    GError         **error);
+/* Takes over an event that is recorded in another process. */
+GpuCudaEvent *
+            _gpu_cuda_event_new_for (GpuCudaContext *context,
+                                    CUevent          event);
+guint       _gpu_cuda_get_thread   (void);
+
+/* gpu-cuda-cache.c. To be called with the context entered, but for the first and _give_event(). */
+/* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
+ * what was not waited for is taken to be over. FALSE where there is nothing to be done: the driver
+ * is gone, or is that of the process before a fork. */
+gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
+                                    gboolean        *entered,
+                                    GError         **error);
+gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
+                                    gboolean         timing,
+                                    CUevent         *event,
+                                    GError         **error);
+void        _gpu_cuda_give_event   (GpuCudaContext  *context,
+                                    gboolean         timing,
+                                    CUevent          event);
+/* The library's own stream, which no work of the user's ever holds up. */
+gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
+                                           CUstream        *stream,
+                                           GError         **error);
+/* By the op that frees a context: frees all that the ops of streams, events and buffers left in
+ * it, whatever the driver says. The context need not be entered. */
+void        _gpu_cuda_context_clear (GpuCudaContext *context);
+
+/* gpu-cuda-clock.c */
+typedef struct _GpuCudaClock GpuCudaClock;
+
+/* With the context entered. */
+GpuCudaClock *
+            _gpu_cuda_clock_get    (GpuCudaContext  *context,
+                                    GError         **error);
+void        _gpu_cuda_clock_unref  (GpuCudaClock    *clock);
+/* When the timing event @moment, which is complete, was reached. */
+gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
+                                    CUevent          moment,
+                                    guint64         *nanoseconds,
+                                    GError         **error);
+
+/* gpu-cuda-buffer.c */
+/* Takes nothing over; the rest of the structure is 0. */
+GpuCudaBuffer *
+            _gpu_cuda_buffer_new   (CUdeviceptr      address,
+                                    gsize            size,
+                                    int              kind);
+/* With the context entered. Says what was asked for and what there is. */
+void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
+                                    const char      *function,
+                                    CUresult         code,
+                                    gsize            size,
+                                    GError         **error);
+/* With the context entered. What the driver says of an address, or @fallback. */
+guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
+                                    CUpointer_attribute attribute,
+                                    guint64          fallback);
+
+/* gpu-cuda-virtual.c: memory that passes to other processes as a file descriptor. The context is
+ * entered. */
+GpuCudaBuffer *
+            _gpu_cuda_virtual_alloc (GpuCudaContext *context,
+                                    gsize            size,
+                                    GError         **error);
+/* Maps the whole of @allocation, which is @size bytes and stays the caller's. */
+gboolean    _gpu_cuda_virtual_map  (GpuCudaContext  *context,
+                                    CUmemGenericAllocationHandle allocation,
+                                    gsize            size,
+                                    CUdeviceptr     *address,
+                                    GError         **error);
+void        _gpu_cuda_virtual_unmap (CUdeviceptr     address,
+                                    gsize            size);
+
+/* gpu-cuda-pool.c: memory in the order of a stream. */
+GpuNativeBuffer *
+            _gpu_cuda_alloc_ordered (GpuNativeStream *stream,
+                                    GpuMemoryFlags    flags,
+                                    gsize             size,
+                                    GpuNativeEvent  **event,
+                                    GError          **error);
+gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
+                                    GpuNativeBuffer  *buffer,
+                                    GError          **error);
+/* With the context entered. Gives what the pool holds for nobody back to the driver. */
+void        _gpu_cuda_pool_trim    (GpuCudaContext   *context);
+
+/* gpu-cuda-register.c: memory of the program that devices reach. */
+GpuNativeBuffer *
+            _gpu_cuda_alloc_for_host (GpuNativeContext *context,
+                                    GpuMemoryFlags     flags,
+                                    gpointer           data,
+                                    gsize              size,
+                                    GError           **error);
+void        _gpu_cuda_unregister   (gpointer           registration);
+
+/* gpu-cuda-copy.c */
+gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               destination_offset,
+                                    GpuNativeBuffer    *source,
+                                    gsize               source_offset,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_copy_peer    (GpuNativeStream    *stream,
+                                    GpuNativeContext   *destination_context,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               destination_offset,
+                                    GpuNativeContext   *source_context,
+                                    GpuNativeBuffer    *source,
+                                    gsize               source_offset,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_write        (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               offset,
+                                    gconstpointer       data,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_read         (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *source,
+                                    gsize               offset,
+                                    gpointer            data,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_write_now    (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               offset,
+                                    gconstpointer       data,
+                                    gsize               size,
+                                    GError            **error);
+gboolean    _gpu_cuda_read_now     (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *source,
+                                    gsize               offset,
+                                    gpointer            data,
+                                    gsize               size,
+                                    GError            **error);
+
+/* gpu-cuda-region.c */
+gboolean    _gpu_cuda_copy_region  (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    const GpuRegionSide  *destination_side,
+                                    GpuNativeBuffer      *source,
+                                    const GpuRegionSide  *source_side,
+                                    const GpuExtent      *extent,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gboolean    _gpu_cuda_write_region (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    const GpuRegionSide  *side,
+                                    gconstpointer         data,
+                                    const GpuRegionSide  *data_side,
+                                    const GpuExtent      *extent,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gboolean    _gpu_cuda_read_region  (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *source,
+                                    const GpuRegionSide  *side,
+                                    gpointer              data,
+                                    const GpuRegionSide  *data_side,
+                                    const GpuExtent      *extent,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+
+/* gpu-cuda-fill.c */
+#define GPU_CUDA_PATTERN_MAX 1024
+
+gboolean    _gpu_cuda_fill         (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gboolean    _gpu_cuda_fill_region  (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    const GpuRegionSide  *side,
+                                    const GpuExtent      *extent,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+
+/* gpu-cuda-mapping.c */
+gpointer    _gpu_cuda_map          (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *buffer,
+                                    GpuMapFlags           flags,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *buffer,
+                                    gpointer              data,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+/* With the context entered, if @can_free: else what the driver has is not freed. */
+void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
+                                    gboolean              can_free);
+
+/* gpu-cuda-ipc.c */
+GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
+                                    GpuNativeBuffer      *buffer,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_import_handle (GpuNativeContext    *context,
+                                    GBytes               *handle,
+                                    gsize                 size,
+                                    GError              **error);
+GBytes *    _gpu_cuda_export_fd    (GpuNativeContext     *context,
+                                    GpuNativeBuffer      *buffer,
+                                    int                  *fd,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_import_fd    (GpuNativeContext     *context,
+                                    GBytes               *handle,
+                                    int                   fd,
+                                    gsize                 size,
+                                    GError              **error);
+void        _gpu_cuda_import_unref (GpuCudaContext       *context,
+                                    gpointer              import);
+GBytes *    _gpu_cuda_event_export (GpuNativeEvent       *event,
+                                    GError              **error);
+GpuNativeEvent *
+            _gpu_cuda_event_import (GpuNativeContext     *context,
+                                    GBytes               *handle,
+                                    GError              **error);
+
+/* gpu-cuda-attributes.c */
+gboolean    _gpu_cuda_get_attributes (GpuNativeDevice  *device,
+                                      GVariantDict     *attributes,
+                                      GError          **error);
+
+extern const GpuDeviceOps  _gpu_cuda_device_ops;
+extern const GpuContextOps _gpu_cuda_context_ops;
+extern const GpuStreamOps  _gpu_cuda_stream_ops;
+extern const GpuEventOps   _gpu_cuda_event_ops;
+extern const GpuBufferOps  _gpu_cuda_buffer_ops;
+extern const GpuProgramOps _gpu_cuda_program_ops;
+extern const GpuKernelOps  _gpu_cuda_kernel_ops;
+
+G_END_DECLS
