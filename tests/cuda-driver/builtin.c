@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Kernels of the library that come as PTX: by their names, in C. */
+#include "config.h"
+
+#include <string.h>
+
+#include "driver.h"
+#include "kernel.h"
+
+#define TABLE_SIZE 3072
+
+/* Units of a table, over and over; as in gpumem/cuda/gpu-cuda-fill.c. */
+static void
+fill (void (*function) (void),
+      void **arguments)
+{
+  guint64 destination = *(guint64 *) arguments[0];
+  guint64 n_units = *(guint64 *) arguments[1];
+  guint unit_size = *(guint *) arguments[2];
+  guint n_table = *(guint *) arguments[3];
+  const guint8 *table = arguments[4];
+
+  /* All that the grid's threads would do, done by the first. */
+  (void) function;
+  for (guint64 i = 0; i < n_units; i++)
+    memcpy (GSIZE_TO_POINTER (destination + i * unit_size), table + i % n_table * unit_size,
+            unit_size);
+}
+
+static const gsize fill_sizes[] = { 8, 8, 4, 4, TABLE_SIZE };
+static const gsize fill_alignments[] = { 8, 8, 4, 4, 16 };
+
+static const KernelEntry builtins[] = {
+  { NULL, fill, "gpu_fill", fill_sizes, fill_alignments, 5, 0 },
+};
+
+gconstpointer
+builtin_find (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (builtins); i++)
+    if (g_str_equal (builtins[i].name, name))
+      return &builtins[i];
+  return NULL;
+}

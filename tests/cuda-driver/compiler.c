@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The compiler of C++ behind the stand-ins, and the files it makes. */
+#include "config.h"
+
+#include <elf.h>
+#include <string.h>
+#include <glib/gstdio.h>
+
+#include "nvrtc.h"
+
+/* ELF files for NVIDIA's devices are of this machine; the flags hold the architecture. */
+#define MACHINE_CUDA 190
+#define PTX_MARK "// object of the stand-in: "
+#define LINE_SIZE 72
+
+gboolean
+compiler_run (const char *const *arguments,
+              char             **log)
+{
+  const char *compiler = g_getenv ("GPUMEM_CUDA_DRIVER_CXX");
+  g_autoptr (GPtrArray) argv = g_ptr_array_new ();
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) environment = g_get_environ ();
+  g_autofree char *out = NULL;
+  g_autofree char *err = NULL;
+  int status;
+
+  g_ptr_array_add (argv, (gpointer) (compiler != NULL ? compiler : "c++"));
+  for (guint i = 0; arguments[i] != NULL; i++)
+    g_ptr_array_add (argv, (gpointer) arguments[i]);
+  g_ptr_array_add (argv, NULL);
+  environment = g_environ_unsetenv (environment, "LD_PRELOAD");
+  environment = g_environ_setenv (environment, "LC_ALL", "C.UTF-8", TRUE);
+
+  if (!g_spawn_sync (NULL, (char **) argv->pdata, environment, G_SPAWN_SEARCH_PATH, NULL, NULL,
+                     &out, &err, &status, &error) ||
+      !g_spawn_check_wait_status (status, &error))
+    {
+      *log = g_strconcat (err != NULL ? err : "", error->message, "\n", NULL);
+      return FALSE;
+    }
+  *log = g_steal_pointer (&err);
+  return TRUE;
+}
+
+/* --- ELF files ------------------------------------------------------------------------- */
+
+static const Elf64_Ehdr *
+get_header (gconstpointer data)
+{
+  const Elf64_Ehdr *header = data;
+
+  return memcmp (header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_machine == MACHINE_CUDA
+         ? header : NULL;
+}
+
+GBytes *
+image_mark (const char *path,
+            int         capability,
+            gboolean    compute_only)
+{
+  char *data;
+  gsize size;
+
+  if (!g_file_get_contents (path, &data, &size, NULL))
+    return NULL;
+  ((Elf64_Ehdr *) data)->e_machine = MACHINE_CUDA;
+  ((Elf64_Ehdr *) data)->e_flags = capability | (compute_only ? 1 << 16 : 0);
+  return g_bytes_new_take (data, size);
+}
+
+/* The table of sections ends the file. */
+gsize
+image_get_size (gconstpointer  data,
+                int           *capability,
+                gboolean      *is_object)
+{
+  const Elf64_Ehdr *header = get_header (data);
+
+  if (header == NULL)
+    return 0;
+  *capability = header->e_flags & 0xffff;
+  *is_object = header->e_type == ET_REL;
+  return header->e_shoff + (gsize) header->e_shnum * header->e_shentsize;
+}
+
+gpointer
+image_unmark (gconstpointer data,
+              gsize         size)
+{
+  Elf64_Ehdr *copy = g_memdup2 (data, size);
+
+  copy->e_machine = EM_X86_64;
+  copy->e_flags = 0;
+#if defined (__aarch64__)
+  copy->e_machine = EM_AARCH64;
+#endif
+  return copy;
+}
+
+static gboolean
+write_objects (GPtrArray  *objects,
+               const char *folder,
+               GPtrArray  *arguments)
+{
+  for (guint i = 0; i < objects->len; i++)
+    {
+      char *path = g_strdup_printf ("%s/%u.o", folder, i);
+      gsize size = g_bytes_get_size (objects->pdata[i]);
+      g_autofree char *data = image_unmark (g_bytes_get_data (objects->pdata[i], NULL), size);
+
+      g_ptr_array_add (arguments, path);
+      if (!g_file_set_contents (path, data, size, NULL))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+GBytes *
+image_link (GPtrArray  *objects,
+            int         capability,
+            char      **log)
+{
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-cuda-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename (folder, "image.so", NULL);
+  const char *const flags[] = { "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-o" };
+  g_autoptr (GPtrArray) arguments = g_ptr_array_new_with_free_func (g_free);
+  GBytes *image = NULL;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)
+    g_ptr_array_add (arguments, g_strdup (flags[i]));
+  g_ptr_array_add (arguments, g_strdup (path));
+  if (write_objects (objects, folder, arguments))
+    {
+      guint n = arguments->len;
+
+      g_ptr_array_add (arguments, g_strdup ("-lm"));
+      g_ptr_array_add (arguments, NULL);
+      if (compiler_run ((const char *const *) arguments->pdata, log))
+        image = image_mark (path, capability, FALSE);
+      for (guint i = n - objects->len; i < n; i++)
+        g_unlink (arguments->pdata[i]);
+    }
+  g_unlink (path);
+  g_rmdir (folder);
+  return image;
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+char *
+image_to_ptx (GBytes     *object,
+              int         capability,
+              const char *entries)
+{
+  g_autofree char *code = g_base64_encode (g_bytes_get_data (object, NULL),
+                                           g_bytes_get_size (object));
+  GString *text = g_string_new (NULL);
+
+  g_string_append_printf (text, "// Made by the stand-in for NVRTC\n.version 9.0\n"
+                          ".target sm_%d\n.address_size 64\n\n%s", capability, entries);
+  for (gsize i = 0, size = strlen (code); i < size; i += LINE_SIZE)
+    g_string_append_printf (text, PTX_MARK "%.*s\n", LINE_SIZE, code + i);
+  return g_string_free (text, FALSE);
+}
+
+GBytes *
+image_from_ptx (const char *text)
+{
+  g_autoptr (GString) code = g_string_new (NULL);
+  gsize size;
+  guint8 *data;
+
+  for (const char *mark = strstr (text, PTX_MARK); mark != NULL; mark = strstr (mark, PTX_MARK))
+    {
+      mark += strlen (PTX_MARK);
+      g_string_append_len (code, mark, strcspn (mark, "\r\n"));
+    }
+  if (code->len == 0)
+    return NULL;
+  data = g_base64_decode (code->str, &size);
+  return g_bytes_new_take (data, size);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * How the stand-in is to behave, in GPUMEM_CUDA_DRIVER, between commas:
+ *
+ *   devices=2            how many there are; 0: CUDA_ERROR_NO_DEVICE
+ *   memory=64M           of each device
+ *   capability=90        9.0
+ *   version=13000        CUDA 13.0; so does GPUMEM_CUDA_DRIVER_VERSION
+ *   delay=300            at most so many microseconds before an operation; 0: none
+ *   peers=no             devices do not reach each other's memory
+ *   strict=no            misuse is an error code, not the end
+ *   protect=no           the application may touch the memory of devices
+ *   leaks=yes            what is left at exit ends the program with 99
+ *   fail=17              the 17th call fails; the syntax is in fault.c
+ *   lost=17              all calls from the 17th on fail
+ *   trap=2               the second launch of a kernel traps
+ *   counts=FILE          calls by name, written at exit
+ *   report=FILE          what was found, written at exit
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+#define MEGA (G_GUINT64_CONSTANT (1) << 20)
+
+Config config =
+{
+  .version = 13000,
+  .n_devices = 2,
+  .memory = 512 * MEGA,
+  .delay = 300,
+  .capability = 90,
+  .strict = TRUE,
+  .protect = TRUE,
+  .peers = TRUE,
+};
+
+static gboolean
+parse_number (const char *text,
+              guint64    *number)
+{
+  char *end;
+
+  *number = g_ascii_strtoull (text, &end, 10);
+  if (end == text)
+    return FALSE;
+  if (g_ascii_strcasecmp (end, "k") == 0)
+    *number <<= 10;
+  else if (g_ascii_strcasecmp (end, "m") == 0)
+    *number <<= 20;
+  else if (g_ascii_strcasecmp (end, "g") == 0)
+    *number <<= 30;
+  else
+    return *end == '\0';
+  return TRUE;
+}
+
+static gboolean
+set_flag (const char *name,
+          const char *value)
+{
+  const struct { const char *name; gboolean *place; } flags[] = {
+    { "strict", &config.strict },
+    { "protect", &config.protect },
+    { "leaks", &config.leaks },
+    { "peers", &config.peers },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)
+    if (g_str_equal (name, flags[i].name))
+      {
+        *flags[i].place = g_str_equal (value, "yes");
+        return *flags[i].place || g_str_equal (value, "no");
+      }
+  return FALSE;
+}
+
+static gboolean
+set_number (const char *name,
+            const char *value)
+{
+  guint64 number;
+
+  if (!parse_number (value, &number))
+    return FALSE;
+  if (g_str_equal (name, "devices"))
+    config.n_devices = number;
+  else if (g_str_equal (name, "memory"))
+    config.memory = number;
+  else if (g_str_equal (name, "capability"))
+    config.capability = number;
+  else if (g_str_equal (name, "version"))
+    config.version = number;
+  else if (g_str_equal (name, "delay"))
+    config.delay = number;
+  else if (g_str_equal (name, "trap"))
+    config.trap = number;
+  else
+    return FALSE;
+  return TRUE;
+}
+
+static gboolean
+set (const char *name,
+     const char *value)
+{
+  if (g_str_equal (name, "counts"))
+    config.counts = g_strdup (value);
+  else if (g_str_equal (name, "report"))
+    config.report = g_strdup (value);
+  else if (g_str_equal (name, "fail"))
+    return fault_set (value);
+  else if (g_str_equal (name, "lost"))
+    {
+      g_autofree char *spec = g_strconcat ("lost:", value, NULL);
+
+      return fault_set (spec);
+    }
+  else
+    return set_flag (name, value) || set_number (name, value);
+  return TRUE;
+}
+
+void
+config_load (void)
+{
+  const char *text = g_getenv ("GPUMEM_CUDA_DRIVER");
+  const char *version = g_getenv ("GPUMEM_CUDA_DRIVER_VERSION");
+  g_auto (GStrv) words = g_strsplit (text != NULL ? text : "", ",", -1);
+
+  if (version != NULL && version[0] != '\0')
+    set_number ("version", version);
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      char *value = strchr (words[i], '=');
+
+      if (value != NULL)
+        *value++ = '\0';
+      if (words[i][0] != '\0' && (value == NULL || !set (words[i], value)))
+        {
+          g_printerr ("gpumem-cuda-driver: GPUMEM_CUDA_DRIVER: '%s' is not understood\n",
+                      words[i]);
+          abort ();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Plausible devices. */
+#include "config.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver.h"
+
+/* The file is sparse; what was freed is punched out of it. */
+#define FILE_SIZE (G_GUINT64_CONSTANT (1) << 42)
+
+Device *devices;
+
+void
+devices_init (void)
+{
+  memory_init ();
+  devices = g_new0 (Device, config.n_devices);
+  for (guint i = 0; i < config.n_devices; i++)
+    {
+      Device *device = &devices[i];
+
+      device->ordinal = i;
+      device->memory_file = memfd_create ("cuda-device", MFD_CLOEXEC);
+      if (device->memory_file < 0 || ftruncate (device->memory_file, FILE_SIZE) != 0)
+        g_error ("gpumem-cuda-driver: no memory for a device");
+    }
+}
+
+Device *
+device_find (CUdevice ordinal)
+{
+  return ordinal >= 0 && (guint) ordinal < config.n_devices ? &devices[ordinal] : NULL;
+}
+
+static const struct
+{
+  CUdevice_attribute attribute;
+  int                value;
+}
+attributes[] = {
+  { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 },
+  { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
+  { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024 },
+  { CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64 },
+  { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647 },
+  { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535 },
+  { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535 },
+  { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152 },
+  { CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536 },
+  { CU_DEVICE_ATTRIBUTE_WARP_SIZE, WARP },
+  { CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647 },
+  { CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536 },
+  { CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000 },
+  { CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512 },
+  { CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1 },
+  { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4 },
+  { CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH, 131072 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, 131072 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, 65536 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH, 16384 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT, 16384 },
+  { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH, 16384 },
+  { CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512 },
+  { CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1 },
+  { CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0 },
+  { CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000000 },
+  { CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 64 },
+  { CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1048576 },
+  { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048 },
+  { CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2 },
+  { CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1 },
+  { CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32 },
+  { CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472 },
+  { CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536 },
+  { CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2 },
+  { CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1 },
+  { CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1 },
+  { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448 },
+  { CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32 },
+  { CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024 },
+  { CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR },
+  { CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1 },
+  { CU_DEVICE_ATTRIBUTE_NUMA_ID, -1 },
+  { CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0 },
+};
+
+/* The last one that a driver of that version knows. */
+static CUdevice_attribute
+last_attribute (void)
+{
+  if (config.version >= 13000)
+    return CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+  if (config.version >= 12000)
+    return CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS;
+  return CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
+}
+
+ENTRY (cuDeviceGetCount, (int *count), (count))
+{
+  *count = config.n_devices;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGet, (CUdevice *device, int ordinal), (device, ordinal))
+{
+  if (device_find (ordinal) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGetName, (char *name, int size, CUdevice device), (name, size, device))
+{
+  if (device_find (device) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (name == NULL || size <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  g_snprintf (name, size, "Stand-in GPU %d", device);
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGetUuid, (CUuuid *uuid, CUdevice device), (uuid, device))
+{
+  if (device_find (device) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  memset (uuid, 0x5a, sizeof *uuid);
+  uuid->bytes[15] = device;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceTotalMem, (size_t *bytes, CUdevice device), (bytes, device))
+{
+  if (device_find (device) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = config.memory;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device),
+       (value, attribute, device))
+{
+  if (device_find (device) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (attribute == 0 || attribute > last_attribute ())
+    return CUDA_ERROR_INVALID_VALUE;
+  *value = 0;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+    *value = device + 1;
+  else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+    *value = config.capability / 10;
+  else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+    *value = config.capability % 10;
+  for (guint i = 0; i < G_N_ELEMENTS (attributes); i++)
+    if (attributes[i].attribute == attribute)
+      *value = attributes[i].value;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGetPCIBusId, (char *id, int size, CUdevice device), (id, size, device))
+{
+  if (device_find (device) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (id == NULL || size < 13)
+    return CUDA_ERROR_INVALID_VALUE;
+  g_snprintf (id, size, "0000:%02X:00.0", device + 1);
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceCanAccessPeer, (int *can_access, CUdevice device, CUdevice peer),
+       (can_access, device, peer))
+{
+  if (device_find (device) == NULL || device_find (peer) == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *can_access = device != peer && config.peers;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuDeviceGetP2PAttribute,
+       (int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer),
+       (value, attribute, device, peer))
+{
+  if (device_find (device) == NULL || device_find (peer) == NULL || device == peer)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+      attribute > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && config.peers;
+  return CUDA_SUCCESS;
+}

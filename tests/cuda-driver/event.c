@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Events: the last place at which each was recorded. */
+#include "config.h"
+
+#include "driver.h"
+
+#define FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+static CUresult
+get_event (CUevent handle)
+{
+  TRY (object_check (handle, OBJECT_EVENT));
+  return handle->object.context->error;
+}
+
+ENTRY (cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
+{
+  Context *context;
+
+  TRY (context_current (&context));
+  if ((flags & ~FLAGS) != 0 ||
+      ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  *event = object_new (sizeof (Event), OBJECT_EVENT, context);
+  (*event)->flags = flags;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0)
+    event_share (*event);
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuEventDestroy, (CUevent event), (event))
+{
+  CUresult error;
+
+  TRY (object_check (event, OBJECT_EVENT));
+  error = event->object.context->error;
+  g_clear_pointer (&event->point, point_unref);
+  event_close (event);
+  object_kill (event);
+  return error;
+}
+
+ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
+{
+  Stream *stream;
+  Op *op;
+
+  TRY (stream_resolve (handle, &stream));
+  TRY (object_check (event, OBJECT_EVENT));
+  if (event->object.context != stream->object.context)
+    return misuse (CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
+  op = op_new (NULL, NULL, NULL);
+  event_record_shared (event, op);
+  g_clear_pointer (&event->point, point_unref);
+  event->point = stream_submit (stream, op);
+  stream_snapshot (stream, event->point);
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuEventQuery, (CUevent event), (event))
+{
+  TRY (get_event (event));
+  return event_is_over (event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+ENTRY (cuEventSynchronize, (CUevent event), (event))
+{
+  Context *context;
+
+  TRY (get_event (event));
+  context = event->object.context;
+  event_wait (event);
+  return context->error;
+}
+
+ENTRY (cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end),
+       (milliseconds, start, end))
+{
+  TRY (get_event (start));
+  TRY (get_event (end));
+  if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->point == NULL ||
+      end->point == NULL || start->object.context != end->object.context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (!start->point->done || !end->point->done)
+    return CUDA_ERROR_NOT_READY;
+  *milliseconds = (end->point->time - start->point->time) / 1e6f;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
+       (handle, event, flags))
+{
+  Stream *stream;
+  Op *op;
+
+  TRY (stream_resolve (handle, &stream));
+  TRY (object_check (event, OBJECT_EVENT));
+  if (flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (event_is_over (event))
+    return CUDA_SUCCESS;
+  op = op_new (NULL, NULL, NULL);
+  op_wait (op, event->point);
+  event_wait_shared (event, op);
+  point_unref (stream_submit (stream, op));
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Handles, alive and dead. */
+#include "config.h"
+
+#include "driver.h"
+
+/* So many dead ones are remembered. */
+#define N_DEAD 20000
+
+const char *const object_kinds[N_OBJECT_KINDS] = {
+  [OBJECT_CONTEXT] = "context",
+  [OBJECT_STREAM] = "stream",
+  [OBJECT_EVENT] = "event",
+  [OBJECT_MODULE] = "module",
+  [OBJECT_FUNCTION] = "function",
+  [OBJECT_LINK] = "link state",
+  [OBJECT_POOL] = "memory pool",
+  [OBJECT_SHARE] = "allocation handle",
+};
+
+static GHashTable *objects;         /* Object: itself */
+static GQueue dead = G_QUEUE_INIT;
+
+gpointer
+object_new (gsize       size,
+            ObjectKind  kind,
+            Context    *context)
+{
+  Object *object = g_malloc0 (size);
+  const Call *call = call_current ();
+
+  if (objects == NULL)
+    objects = g_hash_table_new (NULL, NULL);
+  object->kind = kind;
+  object->context = context;
+  object->function = call->function;
+  object->number = call->number;
+  g_hash_table_add (objects, object);
+  return object;
+}
+
+/* The structure is freed long after, when nobody can be in it any more. */
+void
+object_kill (gpointer pointer)
+{
+  Object *object = pointer;
+
+  object->dead = TRUE;
+  g_queue_push_tail (&dead, object);
+  if (dead.length > N_DEAD)
+    {
+      Object *oldest = g_queue_pop_head (&dead);
+
+      g_hash_table_remove (objects, oldest);
+      g_free (oldest);
+    }
+}
+
+static CUresult
+get_code (ObjectKind kind)
+{
+  return kind == OBJECT_CONTEXT ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult
+object_check (gconstpointer handle,
+              ObjectKind    kind)
+{
+  const Object *object = handle;
+
+  if (handle == NULL || objects == NULL || !g_hash_table_contains (objects, handle) ||
+      object->kind != kind)
+    return get_code (kind);
+  if (object->dead)
+    return misuse (kind == OBJECT_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : get_code (kind),
+                   "%s %p, from call %u (%s), was destroyed", object_kinds[kind], handle,
+                   object->number, call_names[object->function]);
+  if (object->context != NULL && object->context->object.dead)
+    return misuse (CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                   "%s %p, from call %u (%s): its context was destroyed", object_kinds[kind],
+                   handle, object->number, call_names[object->function]);
+  return CUDA_SUCCESS;
+}
+
+GPtrArray *
+object_list (ObjectKind  kind,
+             Context    *context)
+{
+  GPtrArray *list = g_ptr_array_new ();
+  GHashTableIter iter;
+  gpointer key;
+
+  if (objects == NULL)
+    return list;
+  g_hash_table_iter_init (&iter, objects);
+  while (g_hash_table_iter_next (&iter, &key, NULL))
+    {
+      const Object *object = key;
+
+      if (!object->dead && (kind == N_OBJECT_KINDS || object->kind == kind) &&
+          (context == NULL || object->context == context))
+        g_ptr_array_add (list, key);
+    }
+  return list;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Points of streams and the operations between them. */
+#include "config.h"
+
+#include <time.h>
+
+#include "driver.h"
+
+pthread_cond_t point_done = PTHREAD_COND_INITIALIZER;
+
+Point *
+point_ref (Point *point)
+{
+  point->refs++;
+  return point;
+}
+
+void
+point_unref (Point *point)
+{
+  if (--point->refs > 0)
+    return;
+  if (point->before != NULL)
+    g_hash_table_unref (point->before);
+  g_free (point);
+}
+
+void
+point_finish (Point *point)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  point->time = now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
+  point->done = TRUE;
+  pthread_cond_broadcast (&point_done);
+}
+
+/* NULL is over. */
+gboolean
+point_over (Point *point)
+{
+  return point == NULL || point->done;
+}
+
+void
+point_wait (Point *point)
+{
+  if (point == NULL)
+    return;
+  point_ref (point);
+  while (!point->done)
+    pthread_cond_wait (&point_done, &driver_lock);
+  point_unref (point);
+}
+
+Op *
+op_new (OpFunc         run,
+        gpointer       data,
+        GDestroyNotify free_data)
+{
+  Op *op = g_new0 (Op, 1);
+
+  op->run = run;
+  op->data = data;
+  op->free = free_data;
+  op->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) point_unref);
+  op->memories = g_ptr_array_new_with_free_func ((GDestroyNotify) memory_unref);
+  op->point = g_new0 (Point, 1);
+  op->point->refs = 1;
+  op->point->work = run != NULL;
+  return op;
+}
+
+void
+op_free (Op *op)
+{
+  if (op->free != NULL)
+    op->free (op->data);
+  g_ptr_array_unref (op->waits);
+  g_ptr_array_unref (op->memories);
+  point_unref (op->point);
+  g_free (op);
+}
+
+void
+op_wait (Op    *op,
+         Point *point)
+{
+  if (!point_over (point))
+    g_ptr_array_add (op->waits, point_ref (point));
+}
+
+static void
+forget_uses (Memory *memory)
+{
+  for (guint i = memory->uses->len; i > 0; i--)
+    if (((Point *) memory->uses->pdata[i - 1])->done)
+      g_ptr_array_remove_index_fast (memory->uses, i - 1);
+}
+
+/* Takes part in the checks of order and of what may be freed. */
+CUresult
+op_use (Op     *op,
+        Stream *stream,
+        Memory *memory)
+{
+  if (memory->made != NULL && !stream_is_after (stream, memory->made))
+    return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
+                   "x, from call %u (%s): this stream does not wait for its allocation",
+                   memory_kinds[memory->kind], memory->address, memory->number,
+                   call_names[memory->function]);
+  if (memory->uses->len >= 16)
+    forget_uses (memory);
+  g_ptr_array_add (memory->uses, point_ref (op->point));
+  g_ptr_array_add (op->memories, memory_ref (memory));
+  return CUDA_SUCCESS;
+}
+
+gboolean
+memory_is_busy (Memory *memory)
+{
+  forget_uses (memory);
+  return memory->uses->len > 0;
+}

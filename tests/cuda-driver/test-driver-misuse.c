@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What ends a program on the stand-in: each in a process of its own. */
+#include "config.h"
+
+#include "test-driver.h"
+
+typedef struct
+{
+  const char *name;
+  const char *text;
+  void      (*run) (void);
+} Misuse;
+
+static void
+use_after_free (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  OK (cuMemFree, memory);
+  driver.cuMemsetD8Async (memory, 0, 64, NULL);
+}
+
+static void
+double_free (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  OK (cuMemFree, memory);
+  driver.cuMemFree (memory);
+}
+
+static void
+free_inside (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  driver.cuMemFree (memory + 16);
+}
+
+static void
+no_context (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuCtxPopCurrent, NULL);
+  driver.cuMemAlloc (&memory, 64);
+}
+
+static void
+other_context (void)
+{
+  CUcontext other;
+  CUstream stream;
+  CUdeviceptr memory;
+
+  OK (cuStreamCreateWithPriority, &stream, 0, 0);
+  OK (cuMemAlloc, &memory, 64);
+  OK (cuCtxCreate, &other, 0, 0);
+  driver.cuMemsetD8Async (memory, 0, 64, stream);
+}
+
+static void
+sleep_in_stream (void *data)
+{
+  g_usleep (GPOINTER_TO_SIZE (data));
+}
+
+static void
+free_in_use (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  OK (cuLaunchHostFunc, NULL, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  OK (cuMemsetD8Async, memory, 0, 64, NULL);
+  driver.cuMemFree (memory);
+}
+
+static void
+stream_in_use (void)
+{
+  CUstream stream;
+
+  OK (cuStreamCreateWithPriority, &stream, 0, 0);
+  OK (cuLaunchHostFunc, stream, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  driver.cuStreamDestroy (stream);
+}
+
+static void
+dead_stream (void)
+{
+  CUstream stream;
+
+  OK (cuStreamCreateWithPriority, &stream, 0, 0);
+  OK (cuStreamDestroy, stream);
+  driver.cuStreamQuery (stream);
+}
+
+static void
+dead_event (void)
+{
+  CUevent event;
+
+  OK (cuEventCreate, &event, 0);
+  OK (cuEventDestroy, event);
+  driver.cuEventQuery (event);
+}
+
+static void
+call_the_driver (void *data)
+{
+  driver.cuEventQuery (data);
+}
+
+static void
+call_in_host_function (void)
+{
+  CUevent event;
+
+  OK (cuEventCreate, &event, 0);
+  OK (cuLaunchHostFunc, NULL, call_the_driver, event);
+  OK (cuCtxSynchronize);
+}
+
+static void
+out_of_range (void)
+{
+  CUdeviceptr memory;
+  guint8 data[65];
+
+  OK (cuMemAlloc, &memory, 64);
+  driver.cuMemcpyHtoD (memory, data, sizeof data);
+}
+
+static void
+unaligned (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  driver.cuMemsetD32Async (memory + 2, 0, 1, NULL);
+}
+
+static void
+small_pitch (void)
+{
+  CUdeviceptr memory;
+  guint8 data[64];
+  CUDA_MEMCPY2D copy = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = data, .srcPitch = 4,
+                         .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstPitch = 8,
+                         .WidthInBytes = 8, .Height = 2 };
+
+  OK (cuMemAlloc, &memory, 64);
+  copy.dstDevice = memory;
+  driver.cuMemcpy2DAsync (&copy, NULL);
+}
+
+static void
+overlap (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  driver.cuMemcpyDtoDAsync (memory, memory + 8, 16, NULL);
+}
+
+static void
+device_as_host (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  driver.cuMemcpyHtoD (memory, (void *) (gsize) memory, 16);
+}
+
+/* Where processors have no keys for pages the test says so itself. */
+static void
+touch_on_host (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAlloc, &memory, 64);
+  if (!g_file_test ("/proc/cpuinfo", G_FILE_TEST_EXISTS))
+    g_error ("nothing to protect with");
+  *(volatile char *) (gsize) memory = 1;
+  g_error ("nothing to protect with");
+}
+
+static void
+free_out_of_order (void)
+{
+  CUdeviceptr memory;
+  CUstream one, other;
+
+  OK (cuStreamCreateWithPriority, &one, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuLaunchHostFunc, one, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  OK (cuMemAllocAsync, &memory, 64, one);
+  driver.cuMemFreeAsync (memory, other);
+}
+
+static void
+use_out_of_order (void)
+{
+  CUdeviceptr memory;
+  CUstream one, other;
+
+  OK (cuStreamCreateWithPriority, &one, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuLaunchHostFunc, one, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  OK (cuMemAllocAsync, &memory, 64, one);
+  driver.cuMemsetD8Async (memory, 0, 64, other);
+}
+
+static void
+use_after_ordered_free (void)
+{
+  CUdeviceptr memory;
+
+  OK (cuMemAllocAsync, &memory, 64, NULL);
+  OK (cuMemFreeAsync, memory, NULL);
+  driver.cuMemsetD8Async (memory, 0, 64, NULL);
+}
+
+static const Misuse misuses[] = {
+  { "use-after-free", "cuMemsetD8Async*that was freed", use_after_free },
+  { "double-free", "cuMemFree*was freed before", double_free },
+  { "free-inside", "is no start of device memory", free_inside },
+  { "no-context", "cuMemAlloc): no context is current", no_context },
+  { "other-context", "the stream is of context", other_context },
+  { "free-in-use", "cuMemFree): 1 operations at work use", free_in_use },
+  { "stream-in-use", "1 operations of the stream are still at work", stream_in_use },
+  { "dead-stream", "cuStreamQuery): stream*was destroyed", dead_stream },
+  { "dead-event", "cuEventQuery): event*was destroyed", dead_event },
+  { "call-in-host-function", "calls the driver", call_in_host_function },
+  { "out-of-range", "65 bytes, only 64 are left of the 64", out_of_range },
+  { "unaligned", "by 4", unaligned },
+  { "small-pitch", "a pitch of 4 for rows of 8 bytes", small_pitch },
+  { "overlap", "overlap", overlap },
+  { "device-as-host", "is said to be of the host and is device memory", device_as_host },
+  { "touch-on-host", "", touch_on_host },
+  { "free-out-of-order", "does not wait for the allocation", free_out_of_order },
+  { "use-out-of-order", "this stream does not wait for its allocation", use_out_of_order },
+  { "use-after-ordered-free", "pooled memory*that was freed", use_after_ordered_free },
+};
+
+static void
+test_misuse (gconstpointer data)
+{
+  const Misuse *self = data;
+
+  if (!g_test_subprocess ())
+    {
+      assert_aborts (self->text);
+      return;
+    }
+  begin ();
+  self->run ();
+}
+
+void
+add_misuse_tests (void)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (misuses); i++)
+    {
+      g_autofree char *path = g_strconcat ("/cuda-driver/misuse/", misuses[i].name, NULL);
+
+      g_test_add_data_func (path, &misuses[i], test_misuse);
+    }
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Virtual memory: addresses, what stands behind them, and who may touch it. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "driver.h"
+
+#define GRANULARITY (G_GUINT64_CONSTANT (2) << 20)
+
+/* Memory without an address; handles and mappings keep it. */
+typedef struct
+{
+  guint    refs;
+  Device  *device;
+  guint64  size;
+  guint    handle_types;
+  gboolean imported;
+  int      file;
+} Physical;
+
+typedef struct
+{
+  Object    object;
+  guint     refs;
+  Physical *physical;
+} Share;
+
+static Physical *
+physical_ref (Physical *physical)
+{
+  physical->refs++;
+  return physical;
+}
+
+static void
+physical_unref (Physical *physical)
+{
+  if (--physical->refs > 0)
+    return;
+  if (!physical->imported)
+    physical->device->used -= physical->size;
+  close (physical->file);
+  g_free (physical);
+}
+
+/* The mapping is gone. */
+void
+virtual_note_unmapped (Memory *memory)
+{
+  g_clear_pointer ((Physical **) &memory->share, physical_unref);
+}
+
+/* A file of ours, whoever made it. */
+gboolean
+file_is_memory (int file)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", file);
+  char target[64] = "";
+
+  return readlink (path, target, sizeof target - 1) > 0 &&
+         g_str_has_prefix (target, "/memfd:cuda-");
+}
+
+static CUmemGenericAllocationHandle
+share_new (Physical *physical)
+{
+  Share *share = object_new (sizeof (Share), OBJECT_SHARE, NULL);
+
+  share->refs = 1;
+  share->physical = physical;
+  return GPOINTER_TO_SIZE (share);
+}
+
+static CUresult
+find_share (CUmemGenericAllocationHandle   handle,
+            Share                        **share)
+{
+  *share = GSIZE_TO_POINTER (handle);
+  return object_check (*share, OBJECT_SHARE);
+}
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+ENTRY (cuMemGetAllocationGranularity,
+       (size_t *granularity, const CUmemAllocationProp *properties,
+        CUmemAllocationGranularity_flags option),
+       (granularity, properties, option))
+{
+  if (device_find (properties->location.id) == NULL ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *granularity = GRANULARITY;
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuMemCreate,
+       (CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
+        unsigned long long flags),
+       (handle, size, properties, flags))
+{
+  Device *device = device_find (properties->location.id);
+  Physical *physical;
+  int file;
+
+  if (device == NULL || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (size == 0 || size % GRANULARITY != 0 || flags != 0 ||
+      properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (size > config.memory - device->used)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  file = memfd_create ("cuda-share", MFD_CLOEXEC);
+  if (file < 0 || ftruncate (file, size) != 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  physical = g_new0 (Physical, 1);
+  physical->refs = 1;
+  physical->device = device;
+  physical->size = size;
+  physical->handle_types = properties->requestedHandleTypes;
+  physical->file = file;
+  device->used += size;
+  *handle = share_new (physical);
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuMemRelease, (CUmemGenericAllocationHandle handle), (handle))
+{
+  Share *share;
+
+  TRY (find_share (handle, &share));
+  if (--share->refs == 0)
+    {
+      g_clear_pointer (&share->physical, physical_unref);
+      object_kill (share);
+    }
+  return CUDA_SUCCESS;
+}
+
+/* --- addresses ------------------------------------------------------------------------------- */
+
+ENTRY (cuMemAddressReserve,
+       (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr fixed,
+        unsigned long long flags),
+       (address, size, alignment, fixed, flags))
+{
+  Memory *memory;
+  guint8 *map;
+  guint64 map_size;
+  guint64 start;
+
+  (void) fixed;
+  if (size == 0 || size % GRANULARITY != 0 || (alignment & (alignment - 1)) != 0 || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  alignment = MAX (alignment, GRANULARITY);
+  if (size > G_MAXINT64 / 2 - alignment)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  map_size = size + alignment;
+  map = mmap (NULL, map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  start = (GPOINTER_TO_SIZE (map) + alignment - 1) / alignment * alignment;
+  memory = memory_new_at (MEMORY_RESERVED, NULL, NULL, start, size);
+  memory->map = map;
+  memory->map_size = map_size;
+  memory->data = GSIZE_TO_POINTER (start);
+  memory->data_size = size;
+  *address = start;
+  return CUDA_SUCCESS;
+}
+
+static Memory *
+find_mapping (guint64 address,
+              guint64 size)
+{
+  for (guint64 offset = 0; offset < size; offset += GRANULARITY)
+    {
+      Memory *memory = memory_find (address + offset);
+
+      if (memory != NULL && !memory->freed)
+        return memory;
+    }
+  return NULL;
+}
+
+ENTRY (cuMemAddressFree, (CUdeviceptr address, size_t size), (address, size))
+{
+  Memory *memory = memory_find_reserved (address);
+
+  if (memory == NULL || memory->freed || memory->address != address || memory->size != size)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx and %zu bytes were not "
+                   "reserved so", address, size);
+  if (find_mapping (address, size) != NULL)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "memory is mapped there");
+  memory_kill (memory);
+  return CUDA_SUCCESS;
+}
+
+/* --- mappings -------------------------------------------------------------------------------- */
+
+ENTRY (cuMemMap,
+       (CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+        unsigned long long flags),
+       (address, size, offset, handle, flags))
+{
+  Memory *reserved = memory_find_reserved (address);
+  Memory *memory;
+  Share *share;
+
+  TRY (find_share (handle, &share));
+  if (size == 0 || size % GRANULARITY != 0 || offset != 0 || flags != 0 ||
+      address % GRANULARITY != 0 || size != share->physical->size)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (reserved == NULL || reserved->freed || reserved->address + reserved->size - address < size ||
+      find_mapping (address, size) != NULL)
+    return misuse (CUDA_ERROR_INVALID_VALUE,
+                   "0x%llx: the addresses are not reserved, or in use", address);
+  if (!memory_map_file (address, size, share->physical->file, 0, PROT_NONE))
+    return CUDA_ERROR_MAP_FAILED;
+  memory = memory_new_at (MEMORY_MAPPED, NULL, share->physical->device, address, size);
+  memory->data = GSIZE_TO_POINTER (address);
+  memory->data_size = size;
+  memory->share = physical_ref (share->physical);
+  memory->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+/* The mappings that make up a range exactly; NULL if they do not. */
+static GPtrArray *
+find_mappings (guint64 address,
+               guint64 size)
+{
+  g_autoptr (GPtrArray) list = g_ptr_array_new ();
+  guint64 end = address + size;
+
+  while (address < end)
+    {
+      Memory *memory = memory_find (address);
+
+      if (memory == NULL || memory->freed || memory->kind != MEMORY_MAPPED ||
+          memory->address != address || memory->size > end - address)
+        return NULL;
+      g_ptr_array_add (list, memory);
+      address += memory->size;
+    }
+  return g_steal_pointer (&list);
+}
+
+ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
+{
+  g_autoptr (GPtrArray) list = find_mappings (address, size);
+
+  if (list == NULL)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx and %zu bytes were not mapped so", address, size);
+  for (guint i = 0; i < list->len; i++)
+    {
+      Memory *memory = list->pdata[i];
+
+      if (memory_is_busy (memory))
+        {
+          misuse (CUDA_SUCCESS, "%u operations at work use it", memory->uses->len);
+          while (memory_is_busy (memory))
+            point_wait (memory->uses->pdata[0]);
+        }
+      memory_kill (memory);
+    }
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuMemSetAccess,
+       (CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t n_access),
+       (address, size, access, n_access))
+{
+  g_autoptr (GPtrArray) list = find_mappings (address, size);
+  int protection;
+
+  if (list == NULL || n_access == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (gsize i = 0; i < n_access; i++)
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        device_find (access[i].location.id) == NULL)
+      return CUDA_ERROR_INVALID_VALUE;
+  protection = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+               : access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+  for (guint i = 0; i < list->len; i++)
+    {
+      Memory *memory = list->pdata[i];
+      Physical *physical = memory->share;
+
+      if (!memory_map_file (memory->address, memory->size, physical->file, 0, protection))
+        return CUDA_ERROR_MAP_FAILED;
+      memory->access = access[0].flags;
+    }
+  return CUDA_SUCCESS;
+}
+
+ENTRY (cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *address),
+       (handle, address))
+{
+  Memory *memory = memory_find (GPOINTER_TO_SIZE (address));
+
+  if (memory == NULL || memory->freed || memory->kind != MEMORY_MAPPED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *handle = share_new (physical_ref (memory->share));
+  return CUDA_SUCCESS;
+}
+
+/* --- between processes ------------------------------------------------------------------------- */
+
+ENTRY (cuMemExportToShareableHandle,
+       (void *handle, CUmemGenericAllocationHandle allocation, CUmemAllocationHandleType type,
+        unsigned long long flags),
+       (handle, allocation, type, flags))
+{
+  Share *share;
+
+  TRY (find_share (allocation, &share));
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0 ||
+      (share->physical->handle_types & type) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  *(int *) handle = fcntl (share->physical->file, F_DUPFD_CLOEXEC, 0);
+  return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+ENTRY (cuMemImportFromShareableHandle,
+       (CUmemGenericAllocationHandle *allocation, void *handle, CUmemAllocationHandleType type),
+       (allocation, handle, type))
+{
+  int file = GPOINTER_TO_INT (handle);
+  Physical *physical;
+  struct stat info;
+
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !file_is_memory (file) ||
+      fstat (file, &info) != 0 || info.st_size % GRANULARITY != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  physical = g_new0 (Physical, 1);
+  physical->refs = 1;
+  physical->device = &devices[0];
+  physical->size = info.st_size;
+  physical->handle_types = type;
+  physical->imported = TRUE;
+  physical->file = fcntl (file, F_DUPFD_CLOEXEC, 0);
+  *allocation = share_new (physical);
+  return CUDA_SUCCESS;
+}
