@@ -16,6 +16,7 @@ typedef enum
   GPU_ARGUMENT_ITEM_LOCAL,
   GPU_ARGUMENT_ITEM_BYTES,
   GPU_ARGUMENT_ITEM_INT,
+  GPU_ARGUMENT_ITEM_UINT,
   GPU_ARGUMENT_ITEM_DOUBLE
 } GpuArgumentItemType;
 
@@ -32,7 +33,7 @@ typedef struct
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
     struct
     {
-      gint64   integer;
+      gint64   integer;             /* from 2^63 on, the bits of it */
       gdouble  real;
       gfloat   single;
       guint16  half;
@@ -59,6 +60,9 @@ gboolean      _gpu_argument_type_is_float (char               type);
 GpuArguments *_gpu_arguments_new_va       (GpuKernel         *kernel,
                                            va_list            ap,
                                            GError           **error);
+
+/* Another list of the same. */
+GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 
 /* Checks @arguments against @kernel and fills in @values and @memories, each of
  * gpu_arguments_get_length() elements: that is the number the kernel takes, or it fails. The

@@ -170,6 +170,9 @@ set_out_of_range (GpuKernel              *kernel,
 
   if (item->type == GPU_ARGUMENT_ITEM_INT)
     g_snprintf (number, sizeof number, "%" G_GINT64_FORMAT, item->value.number.integer);
+  else if (item->type == GPU_ARGUMENT_ITEM_UINT)
+    g_snprintf (number, sizeof number, "%" G_GUINT64_FORMAT,
+                (guint64) item->value.number.integer);
   else
     format_double (number, sizeof number, item->value.number.real);
 
@@ -177,6 +180,14 @@ set_out_of_range (GpuKernel              *kernel,
                where, article (type_name (info)), type_name (info), number);
 
   return FALSE;
+}
+
+static gboolean
+is_past_int64 (const GpuArgumentItem *item)
+{
+  return item->type == GPU_ARGUMENT_ITEM_UINT ? item->value.number.integer < 0
+                                              : item->type == GPU_ARGUMENT_ITEM_DOUBLE
+                                                && item->value.number.real >= 0x1p63;
 }
 
 /* Whether a number fits into an integer of @size bytes. */
@@ -191,8 +202,7 @@ integer_fits (const GpuArgumentItem *item,
   if (!item->value.number.integral)
     return FALSE;
 
-  /* From 2^63 on only the bits of @value count. */
-  if (item->type == GPU_ARGUMENT_ITEM_DOUBLE && item->value.number.real >= 0x1p63)
+  if (is_past_int64 (item))
     return bits == 64 && !is_signed;
   if (bits == 64)
     return is_signed || value >= 0;
@@ -269,8 +279,10 @@ resolve_bytes (const GpuArgumentItem  *item,
                GpuArgumentValue       *value,
                GError                **error)
 {
+  /* Memory has a size where it is given by the bytes of an address. */
   gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
-                      info->kind == GPU_ARGUMENT_KIND_UNKNOWN;
+                      info->kind == GPU_ARGUMENT_KIND_UNKNOWN ||
+                      (info->kind == GPU_ARGUMENT_KIND_MEMORY && info->size != 0);
 
   if (!is_value || item->size == 0 || (info->size != 0 && info->size != item->size))
     {
@@ -324,6 +336,7 @@ resolve_item (const GpuArgumentItem  *item,
       return resolve_bytes (item, kernel, info, index, value, error);
 
     case GPU_ARGUMENT_ITEM_INT:
+    case GPU_ARGUMENT_ITEM_UINT:
     case GPU_ARGUMENT_ITEM_DOUBLE:
     default:
       return resolve_number (item, kernel, info, index, value, error);

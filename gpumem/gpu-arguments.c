@@ -109,6 +109,27 @@ gpu_arguments_new (void)
   return arguments;
 }
 
+GpuArguments *
+_gpu_arguments_copy (GpuArguments *arguments)
+{
+  GpuArguments *copy = gpu_arguments_new ();
+
+  for (guint i = 0; i < arguments->n_items; i++)
+    {
+      const GpuArgumentItem *item = &arguments->items[i];
+      GpuArgumentItem *other = append (copy, item->type);
+
+      *other = *item;
+
+      if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->value.memory != NULL)
+        g_object_ref (item->value.memory);
+      else if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
+        other->value.allocated = g_memdup2 (item->value.allocated, item->size);
+    }
+
+  return copy;
+}
+
 /**
  * gpu_arguments_ref:
  * @arguments: a #GpuArguments
@@ -270,7 +291,7 @@ gpu_arguments_add_value (GpuArguments *arguments,
  *
  * Adds a whole number, converted to the type of the argument at the launch: to any integer that
  * can hold it (else the launch fails with %GPU_ERROR_INVALID_ARGUMENT) or to a floating point
- * type. Numbers from 2^63 on go through gpu_arguments_add_value().
+ * type. Numbers from 2^63 on go through gpu_arguments_add_uint().
  *
  * Since: 0.1
  */
@@ -284,6 +305,31 @@ gpu_arguments_add_int (GpuArguments *arguments,
 
   item = append (arguments, GPU_ARGUMENT_ITEM_INT);
   item->value.number.integer = value;
+  item->value.number.integral = TRUE;
+  item->value.number.real = (gdouble) value;
+  item->value.number.single = (gfloat) value;
+  item->value.number.half = half_from_double ((gdouble) value);
+}
+
+/**
+ * gpu_arguments_add_uint:
+ * @arguments: a #GpuArguments
+ * @value: a whole number
+ *
+ * Adds a whole number that is not negative, as gpu_arguments_add_int() does, up to 2^64 - 1.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_uint (GpuArguments *arguments,
+                        guint64       value)
+{
+  GpuArgumentItem *item;
+
+  g_return_if_fail (arguments != NULL);
+
+  item = append (arguments, GPU_ARGUMENT_ITEM_UINT);
+  item->value.number.integer = (gint64) value;
   item->value.number.integral = TRUE;
   item->value.number.real = (gdouble) value;
   item->value.number.single = (gfloat) value;

@@ -37,6 +37,9 @@ GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_int    (GpuArguments *arguments,
                                         gint64        value);
 GPU_AVAILABLE_IN_0_1
+void          gpu_arguments_add_uint   (GpuArguments *arguments,
+                                        guint64       value);
+GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_double (GpuArguments *arguments,
                                         gdouble       value);
 

@@ -6,7 +6,23 @@
 #include "gpumem/gpu-event-private.h"
 #include "gpumem/gpu-stream-private.h"
 
-/* The timeline for a method of @buffer, or NULL. */
+/* (transfer none): the timeline for a method of @buffer, or NULL. */
+static GpuTimeline *
+peek_timeline (GpuBuffer     *buffer,
+               GpuStream     *stream,
+               const char    *function,
+               GCancellable  *cancellable,
+               GError       **error)
+{
+  GpuMemory *memory = (GpuMemory *) buffer;
+
+  if (!_gpu_memory_check (memory, function, error)
+      || (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error)))
+    return NULL;
+
+  return _gpu_context_peek_timeline (memory->context, stream, function, error);
+}
+
 static GpuTimeline *
 get_timeline (GpuBuffer     *buffer,
               GpuStream     *stream,
@@ -14,13 +30,9 @@ get_timeline (GpuBuffer     *buffer,
               GCancellable  *cancellable,
               GError       **error)
 {
-  GpuMemory *memory = GPU_MEMORY (buffer);
+  GpuTimeline *timeline = peek_timeline (buffer, stream, function, cancellable, error);
 
-  if (!_gpu_memory_check (memory, function, error)
-      || g_cancellable_set_error_if_cancelled (cancellable, error))
-    return NULL;
-
-  return _gpu_context_get_timeline (memory->context, stream, function, error);
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
 }
 
 static gboolean
@@ -120,7 +132,7 @@ _gpu_bytes_new (gsize        size,
  * @error: return location for an error
  *
  * Reads @buffer into memory of the caller and waits for it (OpenCL: clEnqueueReadBuffer,
- * clWaitForEvents).
+ * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize).
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read(), or of the work before it on
  *   the stream
@@ -137,16 +149,16 @@ gpu_buffer_read (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_read";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuTimeline *timeline;
   GpuPending pending = { NULL, 0 };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = peek_timeline (buffer, stream, function, cancellable, error);
 
   return timeline != NULL
-         && _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, NULL,
+         && _gpu_timeline_read (timeline, function, (GpuMemory *) buffer, offset, data, size, NULL,
                                 &pending, error)
          && wait_for_operation (timeline, &pending, function, error);
 }
@@ -162,7 +174,7 @@ gpu_buffer_read (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Writes memory of the caller to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer,
- * clWaitForEvents).
+ * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize).
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), or of the work before it on
  *   the stream
@@ -179,92 +191,18 @@ gpu_buffer_write (GpuBuffer      *buffer,
                   GError        **error)
 {
   const char *function = "gpu_buffer_write";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuTimeline *timeline;
   GpuPending pending = { NULL, 0 };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = peek_timeline (buffer, stream, function, cancellable, error);
 
   return timeline != NULL
-         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
+         && _gpu_timeline_write (timeline, function, (GpuMemory *) buffer, offset, data, size,
                                  NULL, &pending, error)
          && wait_for_operation (timeline, &pending, function, error);
-}
-
-static gboolean
-check_address (const char  *function,
-               guint64      address,
-               gsize        size,
-               GError     **error)
-{
-  if (size == 0 || (address != 0 && address <= G_MAXSIZE - size))
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: there are no %" G_GSIZE_FORMAT " bytes at address 0x%" G_GINT64_MODIFIER "x",
-               function, size, address);
-
-  return FALSE;
-}
-
-/**
- * gpu_buffer_read_address:
- * @buffer: a #GpuBuffer
- * @stream: (nullable): the stream to read on, %NULL for the default stream
- * @offset: where to read, in bytes
- * @address: address of writable memory of @size bytes, which nobody else touches meanwhile
- * @size: how much, in bytes
- * @error: return location for an error
- *
- * Does what gpu_buffer_read() does, for languages that know the address of their memory as a
- * number.
- *
- * Returns: as gpu_buffer_read(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
- *
- * Since: 0.1
- */
-gboolean
-gpu_buffer_read_address (GpuBuffer  *buffer,
-                         GpuStream  *stream,
-                         gsize       offset,
-                         guint64     address,
-                         gsize       size,
-                         GError    **error)
-{
-  return check_address ("gpu_buffer_read_address", address, size, error)
-         && gpu_buffer_read (buffer, stream, offset, (gpointer) (guintptr) address, size, NULL,
-                             error);
-}
-
-/**
- * gpu_buffer_write_address:
- * @buffer: a #GpuBuffer
- * @stream: (nullable): the stream to write on, %NULL for the default stream
- * @offset: where to write, in bytes
- * @address: address of memory of @size bytes
- * @size: how much, in bytes
- * @error: return location for an error
- *
- * Does what gpu_buffer_write() does, for languages that know the address of their memory as a
- * number.
- *
- * Returns: as gpu_buffer_write(), or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @address is 0
- *
- * Since: 0.1
- */
-gboolean
-gpu_buffer_write_address (GpuBuffer  *buffer,
-                          GpuStream  *stream,
-                          gsize       offset,
-                          guint64     address,
-                          gsize       size,
-                          GError    **error)
-{
-  return check_address ("gpu_buffer_write_address", address, size, error)
-         && gpu_buffer_write (buffer, stream, offset, (gconstpointer) (guintptr) address, size,
-                              NULL, error);
 }
 
 /**
@@ -277,7 +215,8 @@ gpu_buffer_write_address (GpuBuffer  *buffer,
  * @error: return location for an error
  *
  * Reads @buffer into new memory of the host and waits for it (OpenCL: clEnqueueReadBuffer,
- * clWaitForEvents). Cancelling ends the waiting, not the work.
+ * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancelling ends the waiting, not
+ * the work.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_bytes(), of
  *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
@@ -310,7 +249,8 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
   bytes = _gpu_bytes_new (size, function, &data, error);
 
   if (bytes == NULL
-      || !_gpu_timeline_read (timeline, function, memory, offset, data, size, bytes,
+      || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
+                              cancellable == NULL ? NULL : bytes,
                               cancellable == NULL ? &pending : NULL, error)
       || !wait_for_operation (timeline, &pending, function, error)
       || (cancellable != NULL && !wait_for_all (timeline, function, cancellable, error)))
@@ -395,8 +335,9 @@ gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents).
- * Cancelling ends the waiting, not the work, which keeps @bytes.
+ * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents; CUDA:
+ * cuMemcpyHtoDAsync, cuEventSynchronize). Cancelling ends the waiting, not the work, which keeps
+ * @bytes.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), of the work before it on the
  *   stream, or %G_IO_ERROR_CANCELLED

@@ -144,18 +144,30 @@ excludes_others (GpuMemoryFlags flags,
   return (flags & (flags - 1)) == 0;
 }
 
-static gboolean
-check_flags (const char      *function,
-             GpuMemoryFlags   flags,
-             GError         **error)
+gboolean
+_gpu_buffer_check_flags (const char        *function,
+                         GpuNativeContext  *context,
+                         GpuMemoryFlags     flags,
+                         GError           **error)
 {
   const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
   const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
                               | GPU_MEMORY_HOST_NO_ACCESS;
-  const GpuMemoryFlags known = device | host | GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_UNTRACKED;
+  const GpuMemoryFlags place = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE;
+  const GpuMemoryFlags known = device | host | place | GPU_MEMORY_UNTRACKED;
+  const GpuNativeDevice *first = context->devices[0];
 
-  if ((flags & ~known) == 0 && excludes_others (flags, device) && excludes_others (flags, host))
-    return TRUE;
+  if ((flags & ~known) == 0 && excludes_others (flags, device) && excludes_others (flags, host)
+      && excludes_others (flags, place))
+    {
+      if ((flags & GPU_MEMORY_SHAREABLE) == 0
+          || (first->capabilities & GPU_CAPABILITIES_IPC_FDS) != 0)
+        return TRUE;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: %s has no memory with file descriptors", function, first->id);
+      return FALSE;
+    }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory flags 0x%x do not go together", function, flags);
@@ -163,11 +175,11 @@ check_flags (const char      *function,
   return FALSE;
 }
 
-static gboolean
-check_size (const char        *function,
-            GpuNativeContext  *context,
-            gsize              size,
-            GError           **error)
+gboolean
+_gpu_buffer_check_size (const char        *function,
+                        GpuNativeContext  *context,
+                        gsize              size,
+                        GError           **error)
 {
   guint64 largest = context->devices[0]->max_allocation;
   guint64 held = (gsize) g_atomic_pointer_get (&context->allocated);
@@ -235,7 +247,7 @@ allocate (GpuContext  *context,
   g_autoptr (GError) failure = NULL;
   GpuNativeBuffer *buffer;
 
-  if (!check_size (allocation->function, native, allocation->size, error))
+  if (!_gpu_buffer_check_size (allocation->function, native, allocation->size, error))
     return NULL;
 
   buffer = allocate_once (native, allocation, &failure);
@@ -275,7 +287,8 @@ allocate_for (GpuBuffer   *buffer,
     }
 
   if (!_gpu_context_check (memory->context, allocation->function, error)
-      || !check_flags (allocation->function, allocation->flags, error))
+      || !_gpu_buffer_check_flags (allocation->function, _gpu_context_get_native (memory->context),
+                                   allocation->flags, error))
     return FALSE;
 
   native = allocate (memory->context, allocation, error);
@@ -346,9 +359,10 @@ buffer_new (GpuContext  *context,
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates memory of the device (OpenCL: clCreateBuffer). Its content is undefined. A driver may
- * put the allocation off until the first use: gpu_stream_migrate() makes sure of it. When the
- * driver has no room #GpuContext::memory-pressure is emitted. Does not block.
+ * Allocates memory of the device (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
+ * %GPU_MEMORY_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_SHAREABLE). Its content is
+ * undefined. A driver may put the allocation off until the first use: gpu_stream_migrate() makes
+ * sure of it. When the driver has no room #GpuContext::memory-pressure is emitted. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
  *   size beyond gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
@@ -377,7 +391,7 @@ gpu_buffer_new (GpuContext      *context,
  * @error: return location for an error
  *
  * Allocates memory of the device with a copy of @bytes (OpenCL: clCreateBuffer with
- * CL_MEM_COPY_HOST_PTR). Blocks until the copy is made.
+ * CL_MEM_COPY_HOST_PTR; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). Blocks until the copy is made.
  *
  * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
  *
@@ -402,14 +416,15 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
 /**
  * gpu_buffer_new_for_host_bytes:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST
+ * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
  * @bytes: memory of the host, not empty
  * @error: return location for an error
  *
  * Makes a buffer over memory of the host, which is used in place and kept (OpenCL: clCreateBuffer
- * with CL_MEM_USE_HOST_PTR). Work of the device changes what @bytes holds, so @bytes must be
- * writable unless nothing writes the buffer; map the buffer to look at it. The bytes do not count
- * for gpu_context_get_allocated_size(). Does not block.
+ * with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer). Work of the
+ * device changes what @bytes holds, so @bytes must be writable unless nothing writes the buffer;
+ * map the buffer to look at it. The bytes do not count for gpu_context_get_allocated_size(). Does
+ * not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
  *   cannot, or an error as of gpu_buffer_new()
@@ -441,7 +456,7 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
       return NULL;
     }
 
-  if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
+  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: the memory flags 0x%x ask for an allocation", allocation.function, flags);
@@ -463,9 +478,9 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
  * @error: return location for an error
  *
  * Allocates rows so that each begins where the device reaches it fast. gpu_buffer_get_row_pitch()
- * tells the distance of two rows. (OpenCL has no call for it: rows begin at multiples of the
- * alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, whatever @element_size is, and so they do on
- * the host back end.)
+ * tells the distance of two rows. (CUDA: cuMemAllocPitch. OpenCL has no call for it: rows begin at
+ * multiples of the alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, whatever @element_size is,
+ * and so they do on the host back end.)
  *
  * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
  *
@@ -509,16 +524,18 @@ gpu_buffer_new_pitched (GpuContext      *context,
 /**
  * gpu_buffer_new_wrapped:
  * @context: a #GpuContext
- * @handle: the driver's handle: a cl_mem on OpenCL, an address on the host back end
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
+ *   back end
  * @size: size in bytes, 0 to ask the driver where it knows
  * @mode: who owns @handle
  * @error: return location for an error
  *
  * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
- * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW). On the host back end,
- * which counts no references, @handle has to stay valid and is freed with free() if adopted, and
- * @size must be given. If the call fails, @handle stays the caller's whatever @mode is. What others
- * do with the memory is not tracked.
+ * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
+ * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
+ * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
+ * tracked.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
@@ -539,7 +556,8 @@ gpu_buffer_new_wrapped (GpuContext   *context,
 /**
  * gpu_buffer_new_wrapped_full: (skip)
  * @context: a #GpuContext
- * @handle: the driver's handle: a cl_mem on OpenCL, an address on the host back end
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
+ *   back end
  * @size: size in bytes, 0 to ask the driver where it knows
  * @mode: who owns @handle
  * @user_data: for @notify
@@ -614,16 +632,19 @@ check_origin (GpuStorage  *root,
 
 /* A slice has the access of its parent unless it says otherwise, and never more. */
 static gboolean
-inherit_flags (GpuMemoryFlags   parent,
-               GpuMemoryFlags  *flags,
-               GError         **error)
+inherit_flags (GpuNativeContext  *context,
+               GpuMemoryFlags     parent,
+               GpuMemoryFlags    *flags,
+               GError           **error)
 {
   const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
   const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
                               | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags rest = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_UNTRACKED
+                              | GPU_MEMORY_SHAREABLE;
   GpuMemoryFlags given = *flags;
 
-  if (!check_flags ("gpu_buffer_slice", given, error))
+  if (!_gpu_buffer_check_flags ("gpu_buffer_slice", context, given, error))
     return FALSE;
 
   if ((given & device) == 0)
@@ -632,12 +653,12 @@ inherit_flags (GpuMemoryFlags   parent,
   if ((given & host) == 0)
     *flags |= parent & host;
 
-  if ((given & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_UNTRACKED)) == 0
+  if ((given & rest) == 0
       && ((parent & device) == 0 || (*flags & device) == (parent & device))
       && ((parent & host) == 0 || (*flags & host) == (parent & host)
           || (*flags & host) == GPU_MEMORY_HOST_NO_ACCESS))
     {
-      *flags |= parent & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_UNTRACKED);
+      *flags |= parent & rest;
       return TRUE;
     }
 
@@ -659,7 +680,7 @@ slice_storage (GpuMemory       *memory,
   GpuNativeContext *context = root->context;
   GpuNativeBuffer *native;
 
-  if (!inherit_flags (memory->flags, &flags, error) || !check_origin (root, offset, error))
+  if (!inherit_flags (context, memory->flags, &flags, error) || !check_origin (root, offset, error))
     return NULL;
 
   native = context->backend->buffer->slice (context, root->buffer, flags, offset, size, error);
@@ -680,9 +701,9 @@ slice_storage (GpuMemory       *memory,
  * @size: size of the slice in bytes, not 0
  * @error: return location for an error
  *
- * Makes a buffer of a range of @buffer, with its flags (OpenCL: clCreateSubBuffer). It keeps
- * @buffer, and uses of either are ordered with those of the other. On devices that have
- * %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
+ * Makes a buffer of a range of @buffer, with its flags (OpenCL: clCreateSubBuffer; on CUDA an
+ * address). It keeps @buffer, and uses of either are ordered with those of the other. On devices
+ * that have %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
  * gpu_device_get_base_alignment() within the buffer that is no slice. Does not block.
  *
  * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
@@ -709,7 +730,8 @@ gpu_buffer_slice (GpuBuffer  *buffer,
  * @error: return location for an error
  *
  * Does what gpu_buffer_slice() does, with access that is narrower than that of @buffer.
- * %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_UNTRACKED are always as in @buffer, and cannot be given.
+ * %GPU_MEMORY_ALLOC_HOST, %GPU_MEMORY_SHAREABLE and %GPU_MEMORY_UNTRACKED are always as in @buffer,
+ * and cannot be given.
  *
  * Returns: (transfer full): the slice, or %NULL with an error as of gpu_buffer_slice(), or with
  *   %GPU_ERROR_INVALID_ARGUMENT if @flags do not go together or allow more than those of @buffer

@@ -51,6 +51,27 @@ GpuBuffer  *gpu_buffer_new_wrapped_full   (GpuContext           *context,
                                            GDestroyNotify        notify,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_on_stream      (GpuStream            *stream,
+                                           GpuMemoryFlags        flags,
+                                           gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_from_handle    (GpuContext           *context,
+                                           GBytes               *handle,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_from_fds       (GpuContext           *context,
+                                           GBytes               *handle,
+                                           GUnixFDList          *fds,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GBytes     *gpu_buffer_export_handle      (GpuBuffer            *buffer,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GBytes     *gpu_buffer_export_fds         (GpuBuffer            *buffer,
+                                           GUnixFDList          *fds,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuBuffer  *gpu_buffer_slice              (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            gsize                 size,
@@ -97,6 +118,27 @@ gboolean    gpu_buffer_write_address      (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            guint64               address,
                                            gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_buffer_try_read_address   (GpuBuffer            *buffer,
+                                           GpuStream            *stream,
+                                           gsize                 offset,
+                                           guint64               address,
+                                           gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_buffer_try_write_address  (GpuBuffer            *buffer,
+                                           GpuStream            *stream,
+                                           gsize                 offset,
+                                           guint64               address,
+                                           gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GBytes     *gpu_bytes_new_for_address     (guint64               address,
+                                           gsize                 size,
+                                           GMainContext         *context,
+                                           GSourceOnceFunc       released,
+                                           gpointer              user_data,
                                            GError              **error);
 
 GPU_AVAILABLE_IN_0_1

@@ -93,7 +93,7 @@ get_earlier_fence (GpuTimeline *timeline,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
   GpuFence *fence = g_queue_peek_head (&timeline->fences);
 
-  if (fence == NULL || fence->seq >= seq || (!failed && timeline->user_waits->len == 0))
+  if (fence == NULL || fence->seq >= seq || (!failed && timeline->n_user_waits == 0))
     return NULL;
 
   return _gpu_fence_ref (fence);
@@ -176,7 +176,8 @@ get_fence (GpuTimeline  *timeline,
 {
   GError *failure = NULL;
 
-  if (_gpu_timeline_get_fence (timeline, seq, fence, &failure))
+  if ((_gpu_timeline_is_complete (timeline, seq) || _gpu_backend_check_process (&failure))
+      && _gpu_timeline_get_fence (timeline, seq, fence, &failure))
     return TRUE;
 
   _gpu_native_context_report (timeline->context, failure);
@@ -317,6 +318,36 @@ _gpu_timeline_query (GpuTimeline  *timeline,
                                                     : GPU_EVENT_STATUS_FAILED;
 }
 
+/* Sets @over, and adds nothing, if the point is reached already. */
+static gboolean
+add_waiter (GpuTimeline    *timeline,
+            guint64         seq,
+            GpuWaiterFunc   func,
+            gpointer        data,
+            gboolean       *over,
+            GError        **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  g_autoptr (GpuFence) fence = NULL;
+
+  *over = timeline->completed >= seq;
+
+  if (*over)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  if (fence == NULL)
+    return FALSE;
+
+  _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
+
+  if (!job_waits_for_locked (timeline, fence->seq))
+    start_job_locked (timeline);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_timeline_notify (GpuTimeline    *timeline,
                       guint64         seq,
@@ -325,35 +356,22 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
                       GError        **error)
 {
   g_autoptr (GError) failure = NULL;
+  gboolean over = _gpu_timeline_is_complete (timeline, seq);
 
-  g_mutex_lock (&timeline->lock);
-
-  if (timeline->completed < seq)
+  if (!over && (!_gpu_backend_check_process (&failure)
+                || !add_waiter (timeline, seq, func, data, &over, &failure)))
     {
-      g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, &failure);
-
-      if (fence != NULL)
-        {
-          _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
-
-          if (!job_waits_for_locked (timeline, fence->seq))
-            start_job_locked (timeline);
-        }
-
-      g_mutex_unlock (&timeline->lock);
-
-      if (failure == NULL)
-        return TRUE;
-
       _gpu_native_context_report (timeline->context, failure);
       g_propagate_error (error, g_steal_pointer (&failure));
 
       return FALSE;
     }
 
-  g_mutex_unlock (&timeline->lock);
-  _gpu_timeline_check (timeline, seq, &failure);
-  func (data, failure);
+  if (over)
+    {
+      _gpu_timeline_check (timeline, seq, &failure);
+      func (data, failure);
+    }
 
   return TRUE;
 }

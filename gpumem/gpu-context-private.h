@@ -11,14 +11,42 @@ GpuNativeContext *_gpu_context_get_native           (GpuContext        *context)
 gboolean          _gpu_context_check                (GpuContext        *context,
                                                      const char        *function,
                                                      GError           **error);
-gboolean          _gpu_native_context_check         (GpuNativeContext  *context,
+/* Sets the error of a context that is lost, or was another process's. */
+gboolean          _gpu_native_context_fail          (GpuNativeContext  *context,
                                                      GError           **error);
+
+static inline gboolean
+_gpu_native_context_check (GpuNativeContext  *context,
+                           GError           **error)
+{
+  return G_LIKELY (!g_atomic_int_get (&context->lost) && !g_atomic_int_get (&_gpu_backend_forked))
+         || _gpu_native_context_fail (context, error);
+}
+
 /* Every error of a driver passes here: a lost device is lost for good, and the context says so
  * once, in its own main context. */
 void              _gpu_native_context_report        (GpuNativeContext  *context,
                                                      const GError      *error);
+gboolean          _gpu_cache_preference_check       (GpuCachePreference  preference,
+                                                     const char        *function,
+                                                     GError           **error);
+/* Ends a call of the driver: TRUE if there is no @failure, else takes it over. */
+gboolean          _gpu_native_context_end           (GpuNativeContext  *context,
+                                                     const char        *function,
+                                                     GError            *failure,
+                                                     GError           **error);
+/* FALSE, and GPU_ERROR_NOT_SUPPORTED: the entry of @backend for @what is NULL. */
+gboolean          _gpu_backend_fail                 (const GpuBackend  *backend,
+                                                     const char        *function,
+                                                     const char        *what,
+                                                     GError           **error);
 /* (transfer full): @stream's timeline, or the default one of @context if @stream is NULL. */
 GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
+                                                     GpuStream         *stream,
+                                                     const char        *function,
+                                                     GError           **error);
+/* (transfer none): the same; whoever has @stream, or @context, has it. */
+GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);

@@ -30,6 +30,7 @@ struct _GpuContext
   GObject           parent_instance;
 
   GPtrArray        *devices;          /* of GpuDevice, construct only */
+  GpuContextFlags   flags;            /* asked for, construct only */
   guint64           handle;           /* of a foreign context, construct only */
   GpuWrapMode       mode;
   GpuNativeContext *native;           /* NULL until initialised */
@@ -37,7 +38,7 @@ struct _GpuContext
   GThread          *thread;           /* that made the context */
 
   GMutex            lock;             /* guards what follows */
-  GpuTimeline      *default_timeline;
+  GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
   char             *build_options;
 };
@@ -47,6 +48,7 @@ enum
   PROP_0,
   PROP_DEVICE,
   PROP_DEVICES,
+  PROP_FLAGS,
   PROP_NATIVE_HANDLE,
   PROP_BUILD_OPTIONS,
   PROP_ALLOCATED_SIZE,
@@ -85,6 +87,9 @@ gpu_context_get_property (GObject    *object,
     case PROP_DEVICES:
       g_value_set_boxed (value, context->devices);
       break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, gpu_context_get_flags (context));
+      break;
     case PROP_NATIVE_HANDLE:
       g_value_set_uint64 (value, gpu_context_get_native_handle (context));
       break;
@@ -117,6 +122,9 @@ gpu_context_set_property (GObject      *object,
     case PROP_DEVICE:
       if (g_value_get_object (value) != NULL)
         g_ptr_array_add (context->devices, g_value_dup_object (value));
+      break;
+    case PROP_FLAGS:
+      context->flags = g_value_get_flags (value);
       break;
     case PROP_BUILD_OPTIONS:
       gpu_context_set_build_options (context, g_value_get_string (value));
@@ -179,6 +187,16 @@ install_writable_properties (void)
   props[PROP_DEVICE] =
     g_param_spec_object ("device", NULL, NULL, GPU_TYPE_DEVICE,
                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:flags:
+   *
+   * How the context behaves.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] =
+    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_CONTEXT_FLAGS, GPU_CONTEXT_FLAGS_NONE,
+                        G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   /**
    * GpuContext:build-options:
    *
@@ -329,6 +347,28 @@ get_native_devices (GpuContext  *context,
 }
 
 static gboolean
+check_flags (GpuContext           *context,
+             const GpuContextOps  *ops,
+             GError              **error)
+{
+  const GpuContextFlags sched = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
+                                | GPU_CONTEXT_FLAGS_SCHED_BLOCKING;
+  GpuContextFlags chosen = context->flags & sched;
+
+  if ((chosen & (chosen - 1)) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_context_new: the context flags 0x%x do not go together", context->flags);
+  else if ((context->flags & ~ops->flags) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_context_new: %s has no contexts with the flags 0x%x",
+                 gpu_device_get_id (context->devices->pdata[0]), context->flags & ~ops->flags);
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+static gboolean
 gpu_context_initable_init (GInitable     *initable,
                            GCancellable  *cancellable,
                            GError       **error)
@@ -348,8 +388,11 @@ gpu_context_initable_init (GInitable     *initable,
 
   ops = natives[0]->backend->context;
 
+  if (!check_flags (context, ops, error))
+    return FALSE;
+
   if (context->handle == 0)
-    context->native = ops->create (natives, context->devices->len, error);
+    context->native = ops->create (natives, context->devices->len, context->flags, error);
   else if (ops->wrap != NULL)
     context->native = ops->wrap (natives[0], context->handle, context->mode, error);
   else
@@ -382,14 +425,39 @@ _gpu_context_get_native (GpuContext *context)
 }
 
 gboolean
-_gpu_native_context_check (GpuNativeContext  *context,
-                           GError           **error)
+_gpu_native_context_fail (GpuNativeContext  *context,
+                          GError           **error)
 {
-  if (G_LIKELY (!g_atomic_int_get (&context->lost)))
+  if (_gpu_backend_check_process (error))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the device %s was lost",
+                 context->devices[0]->id);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_native_context_end (GpuNativeContext  *context,
+                         const char        *function,
+                         GError            *failure,
+                         GError           **error)
+{
+  if (failure == NULL)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the device %s was lost",
-               context->devices[0]->id);
+  _gpu_native_context_report (context, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_backend_fail (const GpuBackend  *backend,
+                   const char        *function,
+                   const char        *what,
+                   GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s has no %s",
+               function, backend->name, what);
 
   return FALSE;
 }
@@ -518,6 +586,7 @@ get_default_timeline_locked (GpuContext  *context,
 {
   GpuNativeContext *native = context->native;
   GpuNativeStream *stream;
+  GpuTimeline *timeline;
 
   if (context->default_timeline != NULL)
     return context->default_timeline;
@@ -525,11 +594,42 @@ get_default_timeline_locked (GpuContext  *context,
   stream = native->backend->stream->create (native, native->devices[0], GPU_STREAM_FLAGS_NONE, 0,
                                             error);
 
-  if (stream != NULL)
-    context->default_timeline = _gpu_timeline_new (native, native->devices[0], stream,
-                                                   GPU_STREAM_FLAGS_NONE, 0);
+  if (stream == NULL)
+    return NULL;
 
-  return context->default_timeline;
+  timeline = _gpu_timeline_new (native, native->devices[0], stream, GPU_STREAM_FLAGS_NONE, 0);
+  g_atomic_pointer_set (&context->default_timeline, timeline);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_context_peek_timeline (GpuContext  *context,
+                            GpuStream   *stream,
+                            const char  *function,
+                            GError     **error)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+  GpuTimeline *timeline;
+
+  if (stream != NULL)
+    return _gpu_stream_get_timeline (stream, function, error);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  timeline = g_atomic_pointer_get (&context->default_timeline);
+
+  if (timeline != NULL)
+    return timeline;
+
+  locker = g_mutex_locker_new (&context->lock);
+  timeline = get_default_timeline_locked (context, error);
+
+  if (timeline == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return timeline;
 }
 
 GpuTimeline *
@@ -538,28 +638,9 @@ _gpu_context_get_timeline (GpuContext  *context,
                            const char  *function,
                            GError     **error)
 {
-  g_autoptr (GMutexLocker) locker = NULL;
-  GpuTimeline *timeline;
+  GpuTimeline *timeline = _gpu_context_peek_timeline (context, stream, function, error);
 
-  if (stream != NULL)
-    {
-      timeline = _gpu_stream_get_timeline (stream, function, error);
-      return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
-    }
-
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
-
-  locker = g_mutex_locker_new (&context->lock);
-  timeline = get_default_timeline_locked (context, error);
-
-  if (timeline == NULL)
-    {
-      g_prefix_error (error, "%s: ", function);
-      return NULL;
-    }
-
-  return _gpu_timeline_ref (timeline);
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
 }
 
 /**
@@ -567,12 +648,13 @@ _gpu_context_get_timeline (GpuContext  *context,
  * @device: a #GpuDevice
  * @error: return location for an error
  *
- * Makes a context on @device (OpenCL: clCreateContext). The driver may take some milliseconds for
- * it; no work of the device is waited for.
+ * Makes a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain, the context
+ * that other libraries of the process use as well). The driver may take some milliseconds for it;
+ * no work of the device is waited for.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
- *   be used, %GPU_ERROR_DEVICE_LOST in a process that was forked from one that had used OpenCL, or
- *   the driver's error
+ *   be used, %GPU_ERROR_DEVICE_LOST in a process that was forked from one that had used the
+ *   driver, or the driver's error
  *
  * Since: 0.1
  */
@@ -583,6 +665,47 @@ gpu_context_new (GpuDevice  *device,
   g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
 
   return g_initable_new (GPU_TYPE_CONTEXT, NULL, error, "device", device, NULL);
+}
+
+/**
+ * gpu_context_new_full:
+ * @device: a #GpuDevice
+ * @flags: how the context behaves
+ * @error: return location for an error
+ *
+ * Does what gpu_context_new() does, with flags. CUDA has one context for each device that all
+ * libraries of a process share, with one set of flags: those that it has already cannot be changed
+ * while anybody uses it. %GPU_CONTEXT_FLAGS_OWN makes another (CUDA: cuCtxCreate), whose memory
+ * other libraries cannot use. On OpenCL and the host every context is one of its own, waiting
+ * threads always sleep and kernels reach the memory of the host where they can at all.
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags that
+ *   exclude each other, %GPU_ERROR_NOT_SUPPORTED for those that the back end does not have,
+ *   %GPU_ERROR_BUSY if the shared context is in use with others, or an error as of
+ *   gpu_context_new()
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new_full (GpuDevice        *device,
+                      GpuContextFlags   flags,
+                      GError          **error)
+{
+  const GpuContextFlags known = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
+                                | GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST
+                                | GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE | GPU_CONTEXT_FLAGS_OWN;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  /* A property would drop them silently. */
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_context_new_full: there are no context flags 0x%x", flags & ~known);
+      return NULL;
+    }
+
+  return g_initable_new (GPU_TYPE_CONTEXT, NULL, error, "device", device, "flags", flags, NULL);
 }
 
 /**
@@ -648,13 +771,14 @@ gpu_context_new_default (GError **error)
 /**
  * gpu_context_new_wrapped:
  * @device: the device of the foreign context
- * @handle: the driver's handle: a cl_context on OpenCL
+ * @handle: the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA
  * @mode: who owns @handle
  * @error: return location for an error
  *
  * Makes a context around one that was made elsewhere, so that both sides use the same memory
- * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW). If it fails,
- * @handle stays the caller's whatever @mode is.
+ * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuCtxGetDevice, and a borrowed context must outlive this one). If it fails, @handle stays the
+ * caller's whatever @mode is.
  *
  * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
  *   end has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not
@@ -775,8 +899,8 @@ gpu_context_get_default_stream (GpuContext *context)
  * gpu_context_get_native_handle:
  * @context: a #GpuContext
  *
- * Gets the driver's own handle: a cl_context on OpenCL; on the host back end a number that means
- * nothing to others. It stays with @context: do not release it.
+ * Gets the driver's own handle: a cl_context on OpenCL, a CUcontext on CUDA; on the host back end
+ * a number that means nothing to others. It stays with @context: do not release it.
  *
  * Returns: the handle, 0 if @context was never initialised
  *
@@ -849,9 +973,10 @@ gpu_context_set_build_options (GpuContext *context,
  * @source: (out): where the figure of the free memory comes from
  * @error: return location for an error
  *
- * Asks how much memory of the device is free. OpenCL has no call for it: where no extension
- * tells (CL_DEVICE_GLOBAL_FREE_MEMORY_AMD does), the figure is the total less what this context
- * holds, and @source says so. On the host back end the operating system tells. Does not block.
+ * Asks how much memory of the device is free (CUDA: cuMemGetInfo). OpenCL has no call for it:
+ * where no extension tells (CL_DEVICE_GLOBAL_FREE_MEMORY_AMD does), the figure is the total less
+ * what this context holds, and @source says so. On the host back end the operating system tells.
+ * Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -920,16 +1045,39 @@ gpu_context_get_allocated_size (GpuContext *context)
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
 }
 
+/* A limit by its nick; one that does not exist, by its number. */
+static char *
+name_limit (GpuLimit limit)
+{
+  g_autoptr (GEnumClass) klass = g_type_class_ref (GPU_TYPE_LIMIT);
+  const GEnumValue *value = g_enum_get_value (klass, limit);
+
+  return value != NULL ? g_strdup (value->value_nick) : g_strdup_printf ("%d", limit);
+}
+
 static gboolean
 fail_limit (const char  *function,
+            const char  *what,
             GpuContext  *context,
             GpuLimit     limit,
             GError     **error)
 {
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s has no limit %d",
-               function, context->native->backend->name, limit);
+  g_autofree char *name = name_limit (limit);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s cannot %s limit %s",
+               function, context->native->backend->name, what, name);
 
   return FALSE;
+}
+
+static void
+prefix_limit (const char  *function,
+              GpuLimit     limit,
+              GError     **error)
+{
+  g_autofree char *name = name_limit (limit);
+
+  g_prefix_error (error, "%s: limit %s: ", function, name);
 }
 
 /**
@@ -939,7 +1087,7 @@ fail_limit (const char  *function,
  * @value: (out): the value in bytes
  * @error: return location for an error
  *
- * Gets a limit of @context (OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
+ * Gets a limit of @context (CUDA: cuCtxGetLimit; OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
  * %GPU_LIMIT_PRINTF_FIFO_SIZE, and no other). The host back end has %GPU_LIMIT_STACK_SIZE alone,
  * which counts for kernels with barriers.
  *
@@ -964,12 +1112,12 @@ gpu_context_get_limit (GpuContext  *context,
   ops = context->native->backend->context;
 
   if (ops->get_limit == NULL)
-    return fail_limit ("gpu_context_get_limit", context, limit, error);
+    return fail_limit ("gpu_context_get_limit", "tell", context, limit, error);
 
   if (ops->get_limit (context->native, limit, value, error))
     return TRUE;
 
-  g_prefix_error (error, "gpu_context_get_limit: ");
+  prefix_limit ("gpu_context_get_limit", limit, error);
 
   return FALSE;
 }
@@ -981,8 +1129,8 @@ gpu_context_get_limit (GpuContext  *context,
  * @value: the value in bytes
  * @error: return location for an error
  *
- * Sets a limit of @context, for launches from now on. No OpenCL driver lets a program set one; on
- * the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
+ * Sets a limit of @context, for launches from now on (CUDA: cuCtxSetLimit). No OpenCL driver lets
+ * a program set one; on the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set, or with
  *   %GPU_ERROR_INVALID_ARGUMENT for a value that it cannot have
@@ -1005,12 +1153,12 @@ gpu_context_set_limit (GpuContext  *context,
   ops = context->native->backend->context;
 
   if (ops->set_limit == NULL)
-    return fail_limit ("gpu_context_set_limit", context, limit, error);
+    return fail_limit ("gpu_context_set_limit", "set", context, limit, error);
 
   if (ops->set_limit (context->native, limit, value, error))
     return TRUE;
 
-  g_prefix_error (error, "gpu_context_set_limit: ");
+  prefix_limit ("gpu_context_set_limit", limit, error);
 
   return FALSE;
 }
@@ -1021,7 +1169,7 @@ gpu_context_set_limit (GpuContext  *context,
  * @error: return location for an error
  *
  * Blocks until everything submitted before on every stream of @context is complete (OpenCL:
- * clEnqueueMarkerWithWaitList, clWaitForEvents for each).
+ * clEnqueueMarkerWithWaitList, clWaitForEvents for each; CUDA: cuEventRecord, cuEventSynchronize).
  *
  * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
  *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST

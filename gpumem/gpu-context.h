@@ -18,6 +18,10 @@ GPU_AVAILABLE_IN_0_1
 GpuContext *gpu_context_new                (GpuDevice            *device,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuContext *gpu_context_new_full           (GpuDevice            *device,
+                                            GpuContextFlags       flags,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuContext *gpu_context_new_for_devices    (GpuDevice           **devices,
                                             gsize                 n_devices,
                                             GError              **error);
@@ -65,5 +69,50 @@ gboolean    gpu_context_synchronize        (GpuContext           *context,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_is_lost            (GpuContext           *context);
+
+GPU_AVAILABLE_IN_0_1
+GpuContextFlags
+            gpu_context_get_flags          (GpuContext           *context);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_get_api_version    (GpuContext           *context,
+                                            guint                *version,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_get_cache_preference (GpuContext         *context,
+                                            GpuCachePreference   *preference,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_set_cache_preference (GpuContext         *context,
+                                            GpuCachePreference    preference,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_get_priority_range (GpuContext           *context,
+                                            int                  *least,
+                                            int                  *greatest,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_push_current       (GpuContext           *context,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_pop_current        (GpuContext           *context,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+GVariant   *gpu_context_get_address_attributes (GpuContext       *context,
+                                            guint64               address,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_enable_peer_access (GpuContext           *context,
+                                            GpuContext           *peer,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_disable_peer_access (GpuContext          *context,
+                                            GpuContext           *peer,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_start_profiler     (GpuContext           *context,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_stop_profiler      (GpuContext           *context,
+                                            GError              **error);
 
 G_END_DECLS

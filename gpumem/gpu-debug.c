@@ -45,7 +45,8 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_NATIVE_CONTEXT] = "native-context",
   [GPU_LIVE_PROGRAM_CODE]   = "program-code",
   [GPU_LIVE_KERNEL_CODE]    = "kernel-code",
-  [GPU_LIVE_ARGUMENTS]      = "arguments"
+  [GPU_LIVE_ARGUMENTS]      = "arguments",
+  [GPU_LIVE_LAUNCH]         = "launch"
 };
 
 static int live_counts[GPU_LIVE_N];

@@ -16,6 +16,7 @@ typedef struct
   GpuNativeDevice *device;
   GVariant        *attributes;
   gboolean         is_processor;    /* the host's own, where local memory is ordinary memory */
+  gboolean         is_cuda;
   gboolean         is_nvidia;
   gboolean         is_amd;
   gboolean         is_intel;
@@ -49,6 +50,7 @@ traits_init (Traits          *traits,
   traits->attributes = attributes;
   traits->is_processor = device->type == GPU_DEVICE_TYPE_CPU ||
                          device->type == GPU_DEVICE_TYPE_HOST;
+  traits->is_cuda = g_str_equal (device->backend->name, "cuda");
   traits->is_nvidia = mentions (device->vendor, "nvidia");
   traits->is_amd = mentions (device->vendor, "advanced micro devices") ||
                    mentions (device->vendor, "amd");
@@ -192,10 +194,11 @@ has_struct_argument_bug (const Traits *traits)
   return minor < 14;
 }
 
+/* CUDA's driver keeps what it makes of PTX, but the compiler of source keeps nothing. */
 static gboolean
 has_source_cache (const Traits *traits)
 {
-  return traits->is_nvidia || traits->is_pocl ||
+  return (traits->is_nvidia && !traits->is_cuda) || traits->is_pocl ||
          mentions (traits->device->platform, "rusticl") ||
          (traits->is_intel && !traits->is_processor);
 }
@@ -209,13 +212,14 @@ insert_build_options (const Traits *traits,
     "-cl-mad-enable", "-cl-no-signed-zeros", "-cl-fast-relaxed-math", "-cl-denorms-are-zero",
     NULL
   };
+  static const char *const cuda[] = { "--use_fast_math", NULL };
   static const char *const none[] = { NULL };
-  static const char *const backends[] = { "opencl", "host", NULL };
-  gboolean is_opencl_c = g_strv_contains (backends, traits->device->backend->name) &&
-                         (traits->device->capabilities & GPU_CAPABILITIES_SOURCE) != 0;
+  const char *const *options = traits->is_cuda ? cuda : opencl_c;
 
-  g_variant_dict_insert (dict, "fast-inaccurate-build-options", "^as",
-                         is_opencl_c ? opencl_c : none);
+  if ((traits->device->capabilities & GPU_CAPABILITIES_SOURCE) == 0)
+    options = none;
+
+  g_variant_dict_insert (dict, "fast-inaccurate-build-options", "^as", options);
 }
 
 static void

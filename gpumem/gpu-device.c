@@ -348,7 +348,7 @@ gpu_device_get_id (GpuDevice *device)
  * gpu_device_get_name:
  * @device: a #GpuDevice
  *
- * Tells the name that the driver gives the device (`CL_DEVICE_NAME`).
+ * Tells the name that the driver gives the device (`CL_DEVICE_NAME`, `cuDeviceGetName()`).
  *
  * Returns: (transfer none): the name
  *
@@ -439,7 +439,7 @@ gpu_device_get_version (GpuDevice *device)
  * gpu_device_get_driver_version:
  * @device: a #GpuDevice
  *
- * Tells the version of the driver (`CL_DRIVER_VERSION`).
+ * Tells the version of the driver (`CL_DRIVER_VERSION`, `cuDriverGetVersion()`).
  *
  * Returns: (transfer none): the version
  *
@@ -514,8 +514,8 @@ gpu_device_get_capabilities (GpuDevice *device)
  * gpu_device_get_memory_size:
  * @device: a #GpuDevice
  *
- * Tells how much memory the device has (`CL_DEVICE_GLOBAL_MEM_SIZE`). How much of it is free is
- * for gpu_context_get_memory_info() to tell.
+ * Tells how much memory the device has (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`). How
+ * much of it is free is for gpu_context_get_memory_info() to tell.
  *
  * Returns: the size in bytes
  *
@@ -572,8 +572,8 @@ gpu_device_get_base_alignment (GpuDevice *device)
  * gpu_device_get_native_handle:
  * @device: a #GpuDevice
  *
- * Tells the driver's own handle of the device, a `cl_device_id` on OpenCL. It belongs to the
- * device.
+ * Tells the driver's own handle of the device, a `cl_device_id` on OpenCL, a `CUdevice` on CUDA.
+ * It belongs to the device.
  *
  * Returns: the handle, 0 where there is none, as on the host back end
  *

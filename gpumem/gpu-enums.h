@@ -60,6 +60,12 @@ typedef enum
  * @GPU_CAPABILITIES_SVM_ATOMICS: atomic operations reach across host and device
  * @GPU_CAPABILITIES_NON_UNIFORM_GROUPS: a grid need not be a multiple of its block
  * @GPU_CAPABILITIES_HOST_MEMORY: the device computes in the memory of the host
+ * @GPU_CAPABILITIES_STREAM_ORDERED: memory can be had in the order of a stream
+ * @GPU_CAPABILITIES_IPC_HANDLES: memory and events pass to other processes as bytes
+ * @GPU_CAPABILITIES_IPC_FDS: memory passes to other processes as file descriptors
+ * @GPU_CAPABILITIES_COOPERATIVE: all work-groups of a launch can wait for one another
+ * @GPU_CAPABILITIES_LINKING: programs can be linked from parts compiled before
+ * @GPU_CAPABILITIES_GLOBALS: the variables of programs can be reached
  *
  * What a device, through its driver, can do.
  *
@@ -87,8 +93,74 @@ typedef enum
   GPU_CAPABILITIES_SVM_SYSTEM         = 1 << 16,
   GPU_CAPABILITIES_SVM_ATOMICS        = 1 << 17,
   GPU_CAPABILITIES_NON_UNIFORM_GROUPS = 1 << 18,
-  GPU_CAPABILITIES_HOST_MEMORY        = 1 << 19
+  GPU_CAPABILITIES_HOST_MEMORY        = 1 << 19,
+  GPU_CAPABILITIES_STREAM_ORDERED     = 1 << 20,
+  GPU_CAPABILITIES_IPC_HANDLES        = 1 << 21,
+  GPU_CAPABILITIES_IPC_FDS            = 1 << 22,
+  GPU_CAPABILITIES_COOPERATIVE        = 1 << 23,
+  GPU_CAPABILITIES_LINKING            = 1 << 24,
+  GPU_CAPABILITIES_GLOBALS            = 1 << 25
 } GpuCapabilities;
+
+/**
+ * GpuContextFlags:
+ * @GPU_CONTEXT_FLAGS_NONE: as the driver does by itself
+ * @GPU_CONTEXT_FLAGS_SCHED_SPIN: threads that wait for the device spin
+ * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device spin and let others run
+ * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep
+ * @GPU_CONTEXT_FLAGS_MAP_HOST: kernels can reach page-locked memory of the host
+ * @GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE: private memory that a launch made grow does not shrink
+ * @GPU_CONTEXT_FLAGS_OWN: a context of its own, not the one of the device that all libraries
+ *   of a process share
+ *
+ * How a context behaves. The flags of scheduling exclude each other.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_CONTEXT_FLAGS_NONE                = 0,
+  GPU_CONTEXT_FLAGS_SCHED_SPIN          = 1 << 0,
+  GPU_CONTEXT_FLAGS_SCHED_YIELD         = 1 << 1,
+  GPU_CONTEXT_FLAGS_SCHED_BLOCKING      = 1 << 2,
+  GPU_CONTEXT_FLAGS_MAP_HOST            = 1 << 3,
+  GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE = 1 << 4,
+  GPU_CONTEXT_FLAGS_OWN                 = 1 << 5
+} GpuContextFlags;
+
+/**
+ * GpuCachePreference:
+ * @GPU_CACHE_PREFERENCE_NONE: none
+ * @GPU_CACHE_PREFERENCE_SHARED: more local memory, less cache
+ * @GPU_CACHE_PREFERENCE_L1: more cache, less local memory
+ * @GPU_CACHE_PREFERENCE_EQUAL: the same of both
+ *
+ * How kernels prefer that memory on the chip is divided, where cache and local memory share it.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_CACHE_PREFERENCE_NONE,
+  GPU_CACHE_PREFERENCE_SHARED,
+  GPU_CACHE_PREFERENCE_L1,
+  GPU_CACHE_PREFERENCE_EQUAL
+} GpuCachePreference;
+
+/**
+ * GpuLaunchFlags:
+ * @GPU_LAUNCH_FLAGS_NONE: work-groups run in any order, a few at a time
+ * @GPU_LAUNCH_FLAGS_COOPERATIVE: all work-groups run at the same time and can wait for one another
+ *
+ * How a kernel is launched.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_LAUNCH_FLAGS_NONE        = 0,
+  GPU_LAUNCH_FLAGS_COOPERATIVE = 1 << 0
+} GpuLaunchFlags;
 
 /**
  * GpuMemoryFlags:
@@ -100,6 +172,7 @@ typedef enum
  * @GPU_MEMORY_HOST_NO_ACCESS: the host neither reads nor writes
  * @GPU_MEMORY_ALLOC_HOST: placed where host and device both reach it fast
  * @GPU_MEMORY_UNTRACKED: the program orders uses on several streams itself
+ * @GPU_MEMORY_SHAREABLE: can be handed to another process as a file descriptor
  *
  * How memory will be used. The flags of kernels exclude each other, and so do the flags of the
  * host.
@@ -115,7 +188,8 @@ typedef enum
   GPU_MEMORY_HOST_WRITE_ONLY = 1 << 3,
   GPU_MEMORY_HOST_NO_ACCESS  = 1 << 4,
   GPU_MEMORY_ALLOC_HOST      = 1 << 5,
-  GPU_MEMORY_UNTRACKED       = 1 << 6
+  GPU_MEMORY_UNTRACKED       = 1 << 6,
+  GPU_MEMORY_SHAREABLE       = 1 << 7
 } GpuMemoryFlags;
 
 /**
@@ -158,7 +232,7 @@ typedef enum
  * @GPU_EVENT_FLAGS_NONE: the driver is asked for nothing until somebody waits
  * @GPU_EVENT_FLAGS_TIMING: the time of the point is taken
  * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep, they never spin
- * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process
+ * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process, and tells no times
  *
  * What an event is for.
  *
@@ -269,6 +343,8 @@ typedef enum
  * @GPU_LIMIT_STACK_SIZE: bytes of stack of one work-item
  * @GPU_LIMIT_PRINTF_FIFO_SIZE: bytes of the buffer behind printf in kernels
  * @GPU_LIMIT_MALLOC_HEAP_SIZE: bytes of the heap behind malloc in kernels
+ * @GPU_LIMIT_L2_FETCH_GRANULARITY: bytes that a miss of the second-level cache fetches at most
+ * @GPU_LIMIT_PERSISTING_L2_SIZE: bytes of the second-level cache kept for data that stays
  *
  * A limit of a context.
  *
@@ -278,7 +354,9 @@ typedef enum
 {
   GPU_LIMIT_STACK_SIZE,
   GPU_LIMIT_PRINTF_FIFO_SIZE,
-  GPU_LIMIT_MALLOC_HEAP_SIZE
+  GPU_LIMIT_MALLOC_HEAP_SIZE,
+  GPU_LIMIT_L2_FETCH_GRANULARITY,
+  GPU_LIMIT_PERSISTING_L2_SIZE
 } GpuLimit;
 
 /**

@@ -10,6 +10,14 @@ GpuEvent       *_gpu_event_new_for_point (GpuContext      *context,
                                           GpuTimeline     *timeline,
                                           guint64          seq,
                                           GpuNativeEvent  *timed);
+/* What gpu_event_export_handle() exports, and when the operation of @event began; nullable. */
+void            _gpu_event_set_shared    (GpuEvent        *event,
+                                          GpuNativeEvent  *shared);
+void            _gpu_event_set_start     (GpuEvent        *event,
+                                          GpuNativeEvent  *start);
+/* (transfer none) (nullable) */
+GpuNativeEvent *_gpu_event_get_shared    (GpuEvent        *event);
+GpuNativeEvent *_gpu_event_get_timed     (GpuEvent        *event);
 /* FALSE if @event was never initialised. */
 gboolean        _gpu_event_check         (GpuEvent        *event,
                                           const char      *function,

@@ -32,7 +32,10 @@ struct _GpuEvent
   GMainContext   *main_context;     /* where ::completed is emitted */
   GpuUserEvent   *user;             /* NULL for an event of a stream */
   GpuPoint        point;            /* of a stream; no timeline for a user event */
+  GpuWatch        watch;            /* of the point */
   GpuNativeEvent *timed;            /* tells times, nullable */
+  GpuNativeEvent *start;            /* the time before, if timed does not tell it; nullable */
+  GpuNativeEvent *shared;           /* for other processes, nullable */
   gint            watched;          /* atomic */
 };
 
@@ -133,6 +136,12 @@ gpu_event_finalize (GObject *object)
     }
 
   g_clear_pointer (&event->timed, _gpu_native_event_unref);
+  g_clear_pointer (&event->start, _gpu_native_event_unref);
+  g_clear_pointer (&event->shared, _gpu_native_event_unref);
+
+  if (event->point.timeline != NULL)
+    _gpu_timeline_unwatch (event->point.timeline, &event->watch);
+
   _gpu_point_clear (&event->point);
   g_main_context_unref (event->main_context);
   _gpu_live_add (GPU_LIVE_EVENT, -1);
@@ -245,9 +254,36 @@ _gpu_event_new_for_point (GpuContext     *context,
   GpuEvent *event = g_object_new (GPU_TYPE_EVENT, "context", context, NULL);
 
   _gpu_point_set (&event->point, timeline, seq);
+  _gpu_timeline_watch (timeline, &event->watch, seq);
   event->timed = timed != NULL ? _gpu_native_event_ref (timed) : NULL;
 
   return event;
+}
+
+void
+_gpu_event_set_shared (GpuEvent       *event,
+                       GpuNativeEvent *shared)
+{
+  event->shared = shared != NULL ? _gpu_native_event_ref (shared) : NULL;
+}
+
+void
+_gpu_event_set_start (GpuEvent       *event,
+                      GpuNativeEvent *start)
+{
+  event->start = start != NULL ? _gpu_native_event_ref (start) : NULL;
+}
+
+GpuNativeEvent *
+_gpu_event_get_shared (GpuEvent *event)
+{
+  return event->shared;
+}
+
+GpuNativeEvent *
+_gpu_event_get_timed (GpuEvent *event)
+{
+  return event->timed;
 }
 
 gboolean
@@ -281,9 +317,9 @@ _gpu_event_get_point (GpuEvent *event)
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Makes an event that the program completes itself, with gpu_event_complete() or
- * gpu_event_fail(); streams wait for it by gpu_stream_wait_event() (OpenCL:
- * clCreateUserEvent, when the first stream waits). An event that is dropped before fails.
+ * Makes an event that the program completes itself, with gpu_event_complete() or gpu_event_fail();
+ * streams wait for it by gpu_stream_wait_event() (OpenCL: clCreateUserEvent, when the first stream
+ * waits; CUDA has none). An event that is dropped before fails.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
  *   has none, or %GPU_ERROR_DEVICE_LOST
@@ -417,8 +453,8 @@ gpu_event_get_context (GpuEvent *event)
  * @error: return location for an error
  *
  * Asks where @event stands (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to ask,
- * clGetEventInfo). Does not block. The answer may lag a little behind: work submitted after @event
- * may have to complete too.
+ * clGetEventInfo; CUDA: cuEventRecord for the first to ask, cuEventQuery). Does not block. The
+ * answer may lag a little behind: work submitted after @event may have to complete too.
  *
  * Returns: the status; with %GPU_EVENT_STATUS_FAILED @error says why, with
  *   %GPU_EVENT_STATUS_PENDING @error is set only if the driver could not tell
@@ -471,14 +507,23 @@ wait_until (GpuEvent      *event,
   return success;
 }
 
+static gint64
+get_deadline (gint64 timeout_usec)
+{
+  gint64 now = g_get_monotonic_time ();
+
+  return timeout_usec >= 0 && timeout_usec < G_MAXINT64 - now ? now + timeout_usec : -1;
+}
+
 /**
  * gpu_event_wait:
  * @event: a #GpuEvent
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to
- * wait, clWaitForEvents). Cancelling ends the waiting, not the work.
+ * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first
+ * to wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). Cancelling ends the waiting,
+ * not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *
@@ -515,19 +560,61 @@ gpu_event_wait_timeout (GpuEvent      *event,
                         GCancellable  *cancellable,
                         GError       **error)
 {
-  gint64 deadline = -1;
-
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
 
-  if (timeout_usec >= 0)
-    {
-      gint64 now = g_get_monotonic_time ();
+  return wait_until (event, "gpu_event_wait_timeout", get_deadline (timeout_usec), cancellable,
+                     error);
+}
 
-      deadline = timeout_usec < G_MAXINT64 - now ? now + timeout_usec : -1;
+/**
+ * gpu_event_poll:
+ * @event: a #GpuEvent
+ * @timeout_usec: how long to wait at most, in microseconds; negative for no limit
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Waits as gpu_event_wait_timeout() does, to whom it is no error that the time is over: for those
+ * who have something else to look after between two waits.
+ *
+ * Returns: the status when the wait ended; with %GPU_EVENT_STATUS_FAILED @error says why, with
+ *   %GPU_EVENT_STATUS_PENDING @error is set only if the wait was cancelled or the driver could not
+ *   tell
+ *
+ * Since: 0.1
+ */
+GpuEventStatus
+gpu_event_poll (GpuEvent      *event,
+                gint64         timeout_usec,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  g_autoptr (GError) failure = NULL;
+  GpuEventStatus status;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable),
+                        GPU_EVENT_STATUS_PENDING);
+
+  status = gpu_event_query (event, &failure);
+
+  if (status == GPU_EVENT_STATUS_PENDING && failure == NULL)
+    {
+      if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
+        return GPU_EVENT_STATUS_COMPLETE;
+
+      /* Work that failed may say that its time was over, too. */
+      status = gpu_event_query (event, NULL);
+
+      if (status != GPU_EVENT_STATUS_FAILED
+          && g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT))
+        return status;
     }
 
-  return wait_until (event, "gpu_event_wait_timeout", deadline, cancellable, error);
+  if (failure != NULL)
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return status;
 }
 
 /**
@@ -728,7 +815,7 @@ gpu_event_watch (GpuEvent  *event,
   return FALSE;
 }
 
-/* The native event that tells the times of @event, once it is complete. */
+/* The native event that tells the times of @event, once it is complete, or NULL. */
 static GpuNativeEvent *
 get_timed (GpuEvent    *event,
            const char  *function,
@@ -741,7 +828,7 @@ get_timed (GpuEvent    *event,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "%s: the event tells no times; record it on a stream that is "
-                   "GPU_STREAM_FLAGS_PROFILING", function);
+                   "GPU_STREAM_FLAGS_PROFILING, or with GPU_EVENT_FLAGS_TIMING", function);
       return NULL;
     }
 
@@ -781,20 +868,71 @@ get_time (GpuEvent           *event,
   return FALSE;
 }
 
+/* From the end of @since to that of @event. */
+static gboolean
+measure (GpuNativeEvent  *event,
+         GpuNativeEvent  *since,
+         gint64          *nanoseconds,
+         GError         **error)
+{
+  const GpuEventOps *ops = event->backend->event;
+  guint64 from;
+  guint64 to;
+
+  if (ops->get_elapsed != NULL)
+    return ops->get_elapsed (event, since, nanoseconds, error);
+
+  if (!ops->get_profiling_time (since, GPU_PROFILING_POINT_ENDED, &from, error)
+      || !ops->get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &to, error))
+    return FALSE;
+
+  *nanoseconds = (gint64) (to - from);
+
+  return TRUE;
+}
+
+static gboolean
+measure_operation (GpuNativeEvent  *event,
+                   gint64          *nanoseconds,
+                   GError         **error)
+{
+  const GpuEventOps *ops = event->backend->event;
+  guint64 from;
+  guint64 to;
+
+  if (ops->get_duration != NULL)
+    {
+      if (!ops->get_duration (event, &to, error))
+        return FALSE;
+
+      *nanoseconds = (gint64) to;
+      return TRUE;
+    }
+
+  if (!ops->get_profiling_time (event, GPU_PROFILING_POINT_STARTED, &from, error)
+      || !ops->get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &to, error))
+    return FALSE;
+
+  *nanoseconds = (gint64) (to - from);
+
+  return TRUE;
+}
+
 /**
  * gpu_event_get_elapsed:
- * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream, complete
- * @since: an earlier event of such a stream, complete
+ * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream or with %GPU_EVENT_FLAGS_TIMING,
+ *   complete
+ * @since: an earlier event of such a kind, complete
  * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
  *   negative if @since came later
  * @error: return location for an error
  *
  * Tells how much time passed on the device between two events of one device (OpenCL:
- * clGetEventProfilingInfo). Does not block.
+ * clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
- *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, the error of one that failed, or the driver's
- *   error
+ *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, %GPU_ERROR_INVALID_ARGUMENT for events of two
+ *   back ends, the error of one that failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -804,20 +942,80 @@ gpu_event_get_elapsed (GpuEvent  *event,
                        gint64    *nanoseconds,
                        GError   **error)
 {
-  guint64 from;
-  guint64 to;
+  const char *function = "gpu_event_get_elapsed";
+  GpuNativeEvent *from;
+  GpuNativeEvent *to;
 
   g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
   g_return_val_if_fail (GPU_IS_EVENT (since), FALSE);
   g_return_val_if_fail (nanoseconds != NULL, FALSE);
 
-  if (!get_time (since, "gpu_event_get_elapsed", GPU_PROFILING_POINT_ENDED, &from, error)
-      || !get_time (event, "gpu_event_get_elapsed", GPU_PROFILING_POINT_ENDED, &to, error))
+  from = get_timed (since, function, error);
+  to = from != NULL ? get_timed (event, function, error) : NULL;
+
+  if (to == NULL)
     return FALSE;
 
-  *nanoseconds = (gint64) (to - from);
+  if (to->backend != from->backend)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the events are of different back ends, %s and %s", function,
+                   to->backend->name, from->backend->name);
+      return FALSE;
+    }
 
-  return TRUE;
+  if (measure (to, from, nanoseconds, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/**
+ * gpu_event_get_duration:
+ * @event: a #GpuEvent, complete, of gpu_stream_launch_timed() or of a
+ *   %GPU_STREAM_FLAGS_PROFILING stream
+ * @nanoseconds: (out): the time in nanoseconds
+ * @error: return location for an error
+ *
+ * Tells how long the operation took on the device that was submitted right before @event was
+ * recorded (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_get_duration (GpuEvent  *event,
+                        guint64   *nanoseconds,
+                        GError   **error)
+{
+  const char *function = "gpu_event_get_duration";
+  GpuNativeEvent *timed;
+  gint64 elapsed = 0;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (nanoseconds != NULL, FALSE);
+
+  timed = get_timed (event, function, error);
+
+  if (timed == NULL)
+    return FALSE;
+
+  if (event->start != NULL)
+    success = measure (timed, event->start, &elapsed, error);
+  else
+    success = measure_operation (timed, &elapsed, error);
+
+  *nanoseconds = MAX (elapsed, 0);
+
+  if (!success)
+    g_prefix_error (error, "%s: ", function);
+
+  return success;
 }
 
 /**
@@ -828,7 +1026,7 @@ gpu_event_get_elapsed (GpuEvent  *event,
  * @error: return location for an error
  *
  * Tells when the operation submitted right before @event was recorded was queued, submitted,
- * started or ended (OpenCL: clGetEventProfilingInfo). Does not block.
+ * started or ended (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed,

@@ -18,6 +18,13 @@ GPU_AVAILABLE_IN_0_1
 GpuEvent       *gpu_event_new_user           (GpuContext           *context,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuEvent       *gpu_event_new_from_handle    (GpuContext           *context,
+                                              GBytes               *handle,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
+GBytes         *gpu_event_export_handle      (GpuEvent             *event,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_event_complete           (GpuEvent             *event,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
@@ -37,6 +44,11 @@ gboolean        gpu_event_wait               (GpuEvent             *event,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_event_wait_timeout       (GpuEvent             *event,
+                                              gint64                timeout_usec,
+                                              GCancellable         *cancellable,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuEventStatus  gpu_event_poll               (GpuEvent             *event,
                                               gint64                timeout_usec,
                                               GCancellable         *cancellable,
                                               GError              **error);
@@ -61,6 +73,10 @@ GPU_AVAILABLE_IN_0_1
 gboolean        gpu_event_get_elapsed        (GpuEvent             *event,
                                               GpuEvent             *since,
                                               gint64               *nanoseconds,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_event_get_duration       (GpuEvent             *event,
+                                              guint64              *nanoseconds,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_event_get_profiling_time (GpuEvent             *event,

@@ -31,7 +31,8 @@ _gpu_kernel_code_new (GpuProgramCode  *program,
                       GError         **error)
 {
   const GpuProgramOps *ops = program->context->backend->program;
-  GpuNativeKernel *native = ops->create_kernel (program->context, program->native, name, error);
+  GpuNativeKernel *native = ops->create_kernel (program->context, program->native,
+                                                 _gpu_program_code_lower (program, name), error);
   GpuKernelCode *code;
 
   if (native == NULL)

@@ -197,13 +197,14 @@ static void
 take_descriptions (GpuKernel *kernel)
 {
   GpuNativeKernel *native = kernel->code->kernel;
-  GVariant *descriptions = kernel->code->program->descriptions;
+  GpuProgramCode *program = kernel->code->program;
   GpuArgumentInfo *arguments = g_new0 (GpuArgumentInfo, native->n_arguments + 1);
 
   if (native->arguments != NULL)
     memcpy (arguments, native->arguments, native->n_arguments * sizeof *arguments);
-  if (descriptions != NULL)
-    _gpu_kernel_complete (descriptions, kernel->name, arguments, native->n_arguments);
+  if (program->descriptions != NULL)
+    _gpu_kernel_complete (program->descriptions, _gpu_program_code_lower (program, kernel->name),
+                          arguments, native->n_arguments);
 
   set_arguments (kernel, arguments);
 }
@@ -330,7 +331,7 @@ gpu_kernel_get_name (GpuKernel *kernel)
  * gpu_kernel_get_n_arguments:
  * @kernel: a #GpuKernel
  *
- * Tells how many arguments the kernel takes (`CL_KERNEL_NUM_ARGS`).
+ * Tells how many arguments the kernel takes (`CL_KERNEL_NUM_ARGS`; `cuFuncGetParamInfo()`).
  *
  * Returns: the number of arguments, 0 for an empty object
  *
@@ -639,7 +640,7 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
  *
  * Tells what is known of the kernel, by nick: `name`, `n-arguments`, and all that the driver has
  * to say, such as limits of its work-groups, local and private memory
- * (`CL_KERNEL_WORK_GROUP_SIZE`, `CL_KERNEL_LOCAL_MEM_SIZE`, ...).
+ * (`CL_KERNEL_WORK_GROUP_SIZE`, `CL_KERNEL_LOCAL_MEM_SIZE`, ...; `cuFuncGetAttribute()`).
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
  *   error
@@ -681,8 +682,8 @@ gpu_kernel_get_attributes (GpuKernel  *kernel,
  * gpu_kernel_get_native_handle:
  * @kernel: a #GpuKernel
  *
- * Tells the driver's own handle of the kernel, a `cl_kernel` on OpenCL; on the host back end a
- * number that means nothing to others. It belongs to the kernel.
+ * Tells the driver's own handle of the kernel, a `cl_kernel` on OpenCL, a `CUfunction` on CUDA; on
+ * the host back end a number that means nothing to others. It belongs to the kernel.
  *
  * Returns: the handle, 0 where there is none
  *

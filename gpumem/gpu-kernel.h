@@ -37,6 +37,25 @@ GPU_AVAILABLE_IN_0_1
 GVariant        *gpu_kernel_get_attributes         (GpuKernel  *kernel,
                                                     GError    **error);
 GPU_AVAILABLE_IN_0_1
+GVariant        *gpu_kernel_get_attribute          (GpuKernel  *kernel,
+                                                    const char *nick,
+                                                    GError    **error);
+GPU_AVAILABLE_IN_0_1
+gboolean         gpu_kernel_set_attribute          (GpuKernel  *kernel,
+                                                    const char *nick,
+                                                    gint64      value,
+                                                    GError    **error);
+GPU_AVAILABLE_IN_0_1
+gboolean         gpu_kernel_set_cache_preference   (GpuKernel  *kernel,
+                                                    GpuCachePreference preference,
+                                                    GError    **error);
+GPU_AVAILABLE_IN_0_1
+gboolean         gpu_kernel_get_max_active_blocks  (GpuKernel  *kernel,
+                                                    gsize       block_size,
+                                                    gsize       shared_size,
+                                                    guint      *n_blocks,
+                                                    GError    **error);
+GPU_AVAILABLE_IN_0_1
 guint64          gpu_kernel_get_native_handle      (GpuKernel  *kernel);
 
 G_END_DECLS

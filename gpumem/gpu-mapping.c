@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-stream-private.h"
@@ -359,10 +361,10 @@ _gpu_timeline_map (GpuTimeline  *timeline,
  * @size: size of the range in bytes, not 0
  * @error: return location for an error
  *
- * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer). Does
- * not block: the range may be touched once the point of this operation is reached, so wait with
- * gpu_stream_synchronize() or an event before; gpu_buffer_map() waits itself.
- * %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other flag.
+ * Maps a range of memory into the address space of the host (OpenCL: clEnqueueMapBuffer; CUDA:
+ * page-locked memory, cuMemcpyDtoHAsync). Does not block: the range may be touched once the point
+ * of this operation is reached, so wait with gpu_stream_synchronize() or an event before;
+ * gpu_buffer_map() waits itself. %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other flag.
  *
  * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the range
  *   reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes with another
@@ -545,14 +547,136 @@ gpu_mapping_get_bytes (GpuMapping *mapping)
   return g_bytes_new_with_free_func (data, mapping->range->size, range_unref, mapping->range);
 }
 
+/* A reference to the range of @mapping, which keeps it mapped, if @size bytes at @offset are in it;
+ * NULL with an error else. */
+static MappedRange *
+ref_range (GpuMapping  *mapping,
+           const char  *function,
+           gsize        offset,
+           gsize        size,
+           GError     **error)
+{
+  MappedRange *range = mapping->range;
+
+  if (gpu_mapping_get_data (mapping) == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED, "%s: the mapping is unmapped", function);
+      return NULL;
+    }
+
+  if (offset > range->size || size > range->size - offset)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
+                   G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->size);
+      return NULL;
+    }
+
+  g_atomic_ref_count_inc (&range->refs);
+
+  return range;
+}
+
+/**
+ * gpu_mapping_read_bytes:
+ * @mapping: a #GpuMapping
+ * @offset: where to begin within the range, in bytes
+ * @size: how much, in bytes
+ * @error: return location for an error
+ *
+ * Copies a part of the mapped range, for languages that have no pointers. Unlike those of
+ * gpu_mapping_get_bytes() the bytes are nobody else's, and do not keep the range mapped.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if they reach past
+ *   the end, %GPU_ERROR_RELEASED once the range is unmapped, or %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_mapping_read_bytes (GpuMapping  *mapping,
+                        gsize        offset,
+                        gsize        size,
+                        GError     **error)
+{
+  const char *function = "gpu_mapping_read_bytes";
+  MappedRange *range;
+  GBytes *bytes;
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
+
+  range = ref_range (mapping, function, offset, size, error);
+
+  if (range == NULL)
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes != NULL)
+    memcpy (data, (const guint8 *) range->data + offset, size);
+
+  range_unref (range);
+
+  return bytes;
+}
+
+/**
+ * gpu_mapping_write_bytes:
+ * @mapping: a #GpuMapping
+ * @offset: where to begin within the range, in bytes
+ * @bytes: what to write
+ * @error: return location for an error
+ *
+ * Copies @bytes into a part of the mapped range, for languages that have no pointers.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes reach past the end or the
+ *   range is not mapped for writing, or %GPU_ERROR_RELEASED once it is unmapped
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_mapping_write_bytes (GpuMapping  *mapping,
+                         gsize        offset,
+                         GBytes      *bytes,
+                         GError     **error)
+{
+  const char *function = "gpu_mapping_write_bytes";
+  MappedRange *range;
+  gconstpointer data;
+  gboolean writable;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  data = g_bytes_get_data (bytes, &size);
+  range = ref_range (mapping, function, offset, size, error);
+
+  if (range == NULL)
+    return FALSE;
+
+  writable = range->write;
+
+  if (!writable)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading", function,
+                 range->size);
+  else if (size > 0)
+    memcpy ((guint8 *) range->data + offset, data, size);
+
+  range_unref (range);
+
+  return writable;
+}
+
 /**
  * gpu_mapping_unmap:
  * @mapping: a #GpuMapping
  * @error: return location for an error
  *
- * Ends the mapping (OpenCL: clEnqueueUnmapMemObject), on the stream that mapped it: work that is
- * submitted later, on any stream, sees what the host wrote. Does not block. Unmapping again does
- * nothing.
+ * Ends the mapping (OpenCL: clEnqueueUnmapMemObject; CUDA: cuMemcpyHtoDAsync), on the stream that
+ * mapped it: work that is submitted later, on any stream, sees what the host wrote. Does not
+ * block. Unmapping again does nothing.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive,
  *   or with the driver's error, after which @mapping counts as unmapped all the same

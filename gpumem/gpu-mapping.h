@@ -31,6 +31,16 @@ gsize        gpu_mapping_get_slice_pitch (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
 GBytes      *gpu_mapping_get_bytes       (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
+GBytes      *gpu_mapping_read_bytes      (GpuMapping  *mapping,
+                                          gsize        offset,
+                                          gsize        size,
+                                          GError     **error);
+GPU_AVAILABLE_IN_0_1
+gboolean     gpu_mapping_write_bytes     (GpuMapping  *mapping,
+                                          gsize        offset,
+                                          GBytes      *bytes,
+                                          GError     **error);
+GPU_AVAILABLE_IN_0_1
 gboolean     gpu_mapping_unmap           (GpuMapping  *mapping,
                                           GError     **error);
 GPU_AVAILABLE_IN_0_1

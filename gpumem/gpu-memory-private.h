@@ -12,32 +12,77 @@ struct _GpuMemory
   GpuContext     *context;
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
   GpuMemoryFlags  flags;
+  gint            released;         /* atomic */
   gsize           size;             /* bytes */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
   GBytes         *host_bytes;       /* what the memory was made over, nullable */
-  gint            released;         /* atomic */
 };
+
+/* GPU_IS_MEMORY(), faster for what memory mostly is. */
+static inline gboolean
+_gpu_is_memory (gpointer object)
+{
+  return GPU_IS_BUFFER (object) || GPU_IS_MEMORY (object);
+}
 
 /* Gives @storage and its first user to @memory. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
-/* FALSE if @memory was never initialised or was released. */
-gboolean _gpu_memory_check       (GpuMemory       *memory,
+/* Sets the error of memory that was never initialised or was released. */
+gboolean _gpu_memory_fail        (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
+
+/* FALSE if @memory was never initialised or was released. */
+static inline gboolean
+_gpu_memory_check (GpuMemory   *memory,
+                   const char  *function,
+                   GError     **error)
+{
+  return G_LIKELY (memory->storage != NULL && g_atomic_int_get (&memory->released) == 0)
+         || _gpu_memory_fail (memory, function, error);
+}
+
 /* The storage with a user more, for the caller to take back with _gpu_storage_unuse(). */
 GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* FALSE if offset + size reaches past the end; @what is named: "destination". */
-gboolean _gpu_memory_check_range (GpuMemory       *memory,
+/* Sets the error of a range that reaches past the end. */
+gboolean _gpu_memory_fail_range  (GpuMemory       *memory,
                                   const char      *function,
                                   const char      *what,
                                   gsize            offset,
                                   gsize            size,
                                   GError         **error);
+
+/* FALSE if offset + size reaches past the end; @what is named: "destination". */
+static inline gboolean
+_gpu_memory_check_range (GpuMemory   *memory,
+                         const char  *function,
+                         const char  *what,
+                         gsize        offset,
+                         gsize        size,
+                         GError     **error)
+{
+  if (!_gpu_memory_check (memory, function, error))
+    return FALSE;
+
+  return G_LIKELY (offset <= memory->size && size <= memory->size - offset)
+         || _gpu_memory_fail_range (memory, function, what, offset, size, error);
+}
+
+/* FALSE if flags do not go together, or the device lacks what they ask for. */
+gboolean _gpu_buffer_check_flags (const char        *function,
+                                  GpuNativeContext  *context,
+                                  GpuMemoryFlags     flags,
+                                  GError           **error);
+/* FALSE for no bytes, or more than the device gives in one piece. */
+gboolean _gpu_buffer_check_size  (const char        *function,
+                                  GpuNativeContext  *context,
+                                  gsize              size,
+                                  GError           **error);
 /* FALSE if the flags forbid the host to read, or to write if @write. */
 gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,

@@ -262,26 +262,19 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 }
 
 gboolean
-_gpu_memory_check (GpuMemory   *memory,
-                   const char  *function,
-                   GError     **error)
+_gpu_memory_fail (GpuMemory   *memory,
+                  const char  *function,
+                  GError     **error)
 {
-  if (G_UNLIKELY (memory->storage == NULL))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory %p was never initialised", function, (void *) memory);
-      return FALSE;
-    }
+  if (memory->storage == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the memory %p was never initialised", function, (void *) memory);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
+                 (void *) memory, memory->size);
 
-  if (G_UNLIKELY (g_atomic_int_get (&memory->released)))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
-                   "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
-                   (void *) memory, memory->size);
-      return FALSE;
-    }
-
-  return TRUE;
+  return FALSE;
 }
 
 GpuStorage *
@@ -297,31 +290,25 @@ _gpu_memory_acquire (GpuMemory   *memory,
       return NULL;
     }
 
-  g_mutex_lock (&memory->storage->root->lock);
+  _gpu_storage_lock (memory->storage->root);
   usable = _gpu_memory_check (memory, function, error);
 
   if (usable)
     _gpu_storage_use (memory->storage);
 
-  g_mutex_unlock (&memory->storage->root->lock);
+  _gpu_storage_unlock (memory->storage->root);
 
   return usable ? memory->storage : NULL;
 }
 
 gboolean
-_gpu_memory_check_range (GpuMemory   *memory,
-                         const char  *function,
-                         const char  *what,
-                         gsize        offset,
-                         gsize        size,
-                         GError     **error)
+_gpu_memory_fail_range (GpuMemory   *memory,
+                        const char  *function,
+                        const char  *what,
+                        gsize        offset,
+                        gsize        size,
+                        GError     **error)
 {
-  if (!_gpu_memory_check (memory, function, error))
-    return FALSE;
-
-  if (G_LIKELY (offset <= memory->size && size <= memory->size - offset))
-    return TRUE;
-
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
                G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
@@ -407,8 +394,9 @@ gpu_memory_get_flags (GpuMemory *memory)
  * gpu_memory_get_native_handle:
  * @memory: a #GpuMemory
  *
- * Gets the driver's own handle: a cl_mem on OpenCL, the address on the host back end. It stays
- * with @memory: do not free it, and do not use it once @memory is gone or released. Any thread.
+ * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end. It
+ * stays with @memory: do not free it, and do not use it once @memory is gone or released. Any
+ * thread.
  *
  * Returns: the handle, 0 once @memory is released
  *
@@ -467,7 +455,8 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  *
  * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
  * `flags`, and all that the driver has to say, such as `native-flags`, `map-count` or
- * `reference-count` (OpenCL: clGetMemObjectInfo). Any thread; does not block.
+ * `reference-count` (OpenCL: clGetMemObjectInfo; CUDA: cuPointerGetAttributes). Any thread; does
+ * not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
@@ -528,9 +517,9 @@ gpu_memory_release (GpuMemory *memory)
   if (memory->storage == NULL)
     return;
 
-  g_mutex_lock (&memory->storage->root->lock);
+  _gpu_storage_lock (memory->storage->root);
   first = g_atomic_int_compare_and_exchange (&memory->released, FALSE, TRUE);
-  g_mutex_unlock (&memory->storage->root->lock);
+  _gpu_storage_unlock (memory->storage->root);
 
   if (!first)
     return;

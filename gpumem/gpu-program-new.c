@@ -143,13 +143,17 @@ gpu_program_new_from_source_finish (GAsyncResult  *result,
 /**
  * gpu_program_new_from_binary:
  * @context: a #GpuContext
- * @binary: what gpu_program_get_binary() gave, on such a device and driver
- * @options: (nullable): options of the linker, mostly none
+ * @binary: what gpu_program_get_binary() gave, on such a device and driver; on CUDA also any cubin,
+ *   fatbin or PTX
+ * @options: (nullable): options of the linker, mostly none; on CUDA those of the compiler in the
+ *   driver, see [CUDA C++][portable-kernels-cuda]
  * @error: return location for a #GError
  *
- * Loads a program (`clCreateProgramWithBinary()`, `clBuildProgram()`). Most drivers do not
+ * Loads a program (`clCreateProgramWithBinary()`, `clBuildProgram()`; CUDA:
+ * `cuModuleLoadDataEx()`). Most drivers do not
  * describe the arguments of kernels of a binary: see gpu_kernel_declare_arguments(). A binary is
- * code: load none that you would not run. Blocks until it is loaded.
+ * code: load none that you would not run. Nor one that may be damaged: some drivers, PoCL among
+ * them, end the process over it. Blocks until it is loaded.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set:
  *   %GPU_ERROR_INVALID_ARGUMENT or %GPU_ERROR_BUILD_FAILED if it is no binary for the device and

@@ -12,6 +12,7 @@ typedef struct
   GpuNativeContext *context;
   GpuNativeProgram *native;
   GVariant         *descriptions;   /* of the kernels of a program from the cache, nullable */
+  GHashTable       *lowered;        /* names as written to those in the binary, nullable */
 } GpuProgramCode;
 
 GpuProgramCode *_gpu_program_code_ref   (GpuProgramCode    *code);
@@ -19,17 +20,39 @@ void            _gpu_program_code_unref (GpuProgramCode    *code);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuProgramCode, _gpu_program_code_unref)
 
-/* Builds or loads; the one of @source, @binary and @il that is not NULL. */
-GpuProgramCode *_gpu_program_code_build (GpuNativeContext  *context,
-                                         const char        *source,
-                                         GBytes            *binary,
-                                         GBytes            *il,
-                                         const char        *options,
-                                         GpuProgramFlags    flags,
-                                         gboolean          *from_cache,
-                                         GError           **error);
+/* What a program is made of: one of source, binary, il and images. */
+typedef struct
+{
+  const char      *source;
+  char           **names;           /* of the source, nullable */
+  GBytes          *binary;
+  GBytes          *il;
+  GPtrArray       *images;          /* of GBytes, to link */
+  const char      *options;
+  GpuProgramFlags  flags;
+} GpuProgramInputs;
+
+/* Builds or loads. */
+GpuProgramCode *_gpu_program_code_build (GpuNativeContext        *context,
+                                         const GpuProgramInputs  *inputs,
+                                         gboolean                *from_cache,
+                                         GError                 **error);
+/* What is called @name in the binary: itself, mostly. */
+const char     *_gpu_program_code_lower (GpuProgramCode    *code,
+                                         const char        *name);
 
 /* (transfer none); NULL for a program that was never initialised. */
 GpuProgramCode *_gpu_program_get_code   (GpuProgram        *program);
+/* FALSE if @program was never initialised or its context is lost. */
+gboolean        _gpu_program_check_built (GpuProgram       *program,
+                                         const char        *function,
+                                         GError           **error);
+/* Before @program is initialised: has it linked. */
+void            _gpu_program_set_images (GpuProgram        *program,
+                                         GBytes           **images,
+                                         gsize              n_images);
+/* The options of @context, then @options. */
+char           *_gpu_program_join_options (GpuContext      *context,
+                                         const char        *options);
 
 G_END_DECLS

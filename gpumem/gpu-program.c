@@ -11,10 +11,12 @@
  * @short_description: code for a device
  * @see_also: #GpuKernel
  *
- * A program is built from source, which is OpenCL C, on the host back end as far as that is C; or
- * loaded from a binary that gpu_program_get_binary() gave, or from SPIR-V. It is built when it is
- * made: what exists is ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with the log of
- * the compiler in its text. gpu_program_get_kernel() then gives the functions in it.
+ * A program is built from source, which is OpenCL C, on the host back end as far as that is C, and
+ * on CUDA either CUDA C++ or OpenCL C as far as that is C++: a source can be written so that it
+ * serves all of them, see [the portable dialect][portable-kernels]. Or it is loaded from a binary
+ * that gpu_program_get_binary() gave, from a cubin, a fatbin or PTX, or from SPIR-V. It is built
+ * when it is made: what exists is ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with
+ * the log of the compiler in its text. gpu_program_get_kernel() then gives the functions in it.
  *
  * # The cache # {#gpu-program-cache}
  *
@@ -51,6 +53,8 @@ struct _GpuProgram
   char            *options;         /* once built: those of the context, then the given ones */
   GBytes          *binary;          /* given to build from; let go of once built */
   GBytes          *il;
+  GPtrArray       *images;          /* of GBytes, likewise */
+  char           **names;           /* of the source, nullable */
   GpuProgramFlags  flags;
   GpuProgramCode  *code;            /* NULL until built */
   gboolean         from_cache;
@@ -71,6 +75,7 @@ enum
   PROP_BINARY,
   PROP_IL,
   PROP_FLAGS,
+  PROP_NAMES,
   PROP_BUILD_LOG,
   PROP_FROM_CACHE,
   N_PROPS
@@ -106,6 +111,9 @@ gpu_program_set_property (GObject      *object,
     case PROP_FLAGS:
       program->flags = g_value_get_flags (value);
       break;
+    case PROP_NAMES:
+      program->names = g_value_dup_boxed (value);
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -133,6 +141,9 @@ gpu_program_get_property (GObject    *object,
     case PROP_FLAGS:
       g_value_set_flags (value, program->flags);
       break;
+    case PROP_NAMES:
+      g_value_set_boxed (value, program->names);
+      break;
     case PROP_BUILD_LOG:
       g_value_set_string (value, gpu_program_get_build_log (program));
       break;
@@ -152,6 +163,8 @@ gpu_program_finalize (GObject *object)
   g_clear_pointer (&program->code, _gpu_program_code_unref);
   g_clear_pointer (&program->binary, g_bytes_unref);
   g_clear_pointer (&program->il, g_bytes_unref);
+  g_clear_pointer (&program->images, g_ptr_array_unref);
+  g_strfreev (program->names);
   g_free (program->source);
   g_free (program->options);
   g_clear_object (&program->context);
@@ -231,6 +244,16 @@ gpu_program_class_init (GpuProgramClass *klass)
 
   install_inputs ();
   /**
+   * GpuProgram:names:
+   *
+   * Names as one writes them in the source, see gpu_program_new_from_source_names().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NAMES] = g_param_spec_boxed ("names", NULL, NULL, G_TYPE_STRV,
+                                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY |
+                                          G_PARAM_STATIC_STRINGS);
+  /**
    * GpuProgram:build-log:
    *
    * What the compiler said, warnings for example.
@@ -257,11 +280,11 @@ gpu_program_init (GpuProgram *program G_GNUC_UNUSED)
   _gpu_live_add (GPU_LIVE_PROGRAM, 1);
 }
 
-static char *
-join_options (GpuProgram *program)
+char *
+_gpu_program_join_options (GpuContext *context,
+                           const char *own)
 {
-  const char *common = gpu_context_get_build_options (program->context);
-  const char *own = program->options;
+  const char *common = gpu_context_get_build_options (context);
 
   if (common == NULL || *common == '\0')
     return g_strdup (own != NULL ? own : "");
@@ -278,6 +301,8 @@ function_of (GpuProgram *program)
     return "gpu_program_new_from_binary";
   if (program->il != NULL)
     return "gpu_program_new_from_il";
+  if (program->images != NULL)
+    return "gpu_program_new_linked";
 
   return "gpu_program_new_from_source";
 }
@@ -286,7 +311,8 @@ static gboolean
 check_inputs (GpuProgram  *program,
               GError     **error)
 {
-  guint n_inputs = (program->source != NULL) + (program->binary != NULL) + (program->il != NULL);
+  guint n_inputs = (program->source != NULL) + (program->binary != NULL) + (program->il != NULL) +
+                   (program->images != NULL);
   GBytes *bytes = program->binary != NULL ? program->binary : program->il;
 
   if (program->context == NULL)
@@ -296,6 +322,9 @@ check_inputs (GpuProgram  *program,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: a program is made from one of source, binary and SPIR-V; %u were given",
                  function_of (program), n_inputs);
+  else if (program->names != NULL && (program->source == NULL || program->names[0] == NULL))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: names are those of a source, at least one", function_of (program));
   else if (bytes != NULL && g_bytes_get_size (bytes) == 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: 0 bytes were given",
                  function_of (program));
@@ -311,6 +340,9 @@ gpu_program_initable_init (GInitable     *initable,
                            GError       **error)
 {
   GpuProgram *program = GPU_PROGRAM (initable);
+  GpuProgramInputs inputs = { .source = program->source, .names = program->names,
+                              .binary = program->binary, .il = program->il,
+                              .images = program->images, .flags = program->flags };
   GpuNativeContext *native;
   g_autofree char *options = NULL;
   g_autoptr (GError) local_error = NULL;
@@ -321,11 +353,10 @@ gpu_program_initable_init (GInitable     *initable,
       g_cancellable_set_error_if_cancelled (cancellable, error))
     return FALSE;
 
-  options = join_options (program);
+  options = _gpu_program_join_options (program->context, program->options);
+  inputs.options = options;
   native = _gpu_context_get_native (program->context);
-  program->code = _gpu_program_code_build (native, program->source, program->binary, program->il,
-                                           options, program->flags, &program->from_cache,
-                                           &local_error);
+  program->code = _gpu_program_code_build (native, &inputs, &program->from_cache, &local_error);
   if (program->code == NULL)
     {
       _gpu_native_context_report (native, local_error);
@@ -340,6 +371,7 @@ gpu_program_initable_init (GInitable     *initable,
   program->options = g_steal_pointer (&options);
   g_clear_pointer (&program->binary, g_bytes_unref);
   g_clear_pointer (&program->il, g_bytes_unref);
+  g_clear_pointer (&program->images, g_ptr_array_unref);
 
   return TRUE;
 }
@@ -356,10 +388,21 @@ _gpu_program_get_code (GpuProgram *program)
   return program->code;
 }
 
-static gboolean
-check_built (GpuProgram  *program,
-             const char  *function,
-             GError     **error)
+void
+_gpu_program_set_images (GpuProgram  *program,
+                         GBytes     **images,
+                         gsize        n_images)
+{
+  program->images = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+
+  for (gsize i = 0; i < n_images; i++)
+    g_ptr_array_add (program->images, g_bytes_ref (images[i]));
+}
+
+gboolean
+_gpu_program_check_built (GpuProgram  *program,
+                          const char  *function,
+                          GError     **error)
 {
   if (program->code == NULL)
     {
@@ -470,8 +513,8 @@ gpu_program_is_from_cache (GpuProgram *program)
  * @error: return location for a #GError
  *
  * Asks the driver for the built program in a form that gpu_program_new_from_binary() takes
- * (`CL_PROGRAM_BINARIES`), on the same kind of device, with the same driver. In a context of
- * several devices it has a part for each.
+ * (`CL_PROGRAM_BINARIES`; on CUDA the cubin or PTX), on the same kind of device, with the same
+ * driver. In a context of several devices it has a part for each.
  *
  * Returns: (transfer full): the binary, or %NULL with @error set: %GPU_ERROR_NOT_SUPPORTED if the
  *   driver has none, or its error
@@ -489,7 +532,7 @@ gpu_program_get_binary (GpuProgram  *program,
   g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  if (!check_built (program, "gpu_program_get_binary", error))
+  if (!_gpu_program_check_built (program, "gpu_program_get_binary", error))
     return NULL;
 
   ops = program->code->context->backend->program;
@@ -516,7 +559,7 @@ gpu_program_get_binary (GpuProgram  *program,
  * @program: a #GpuProgram
  * @error: return location for a #GError
  *
- * Lists the kernels of the program (`CL_PROGRAM_KERNEL_NAMES`).
+ * Lists the kernels of the program (`CL_PROGRAM_KERNEL_NAMES`, `cuModuleEnumerateFunctions()`).
  *
  * Returns: (array zero-terminated=1) (transfer full): their names, or %NULL with @error set to the
  *   driver's error
@@ -534,7 +577,7 @@ gpu_program_list_kernels (GpuProgram  *program,
   g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
 
-  if (!check_built (program, "gpu_program_list_kernels", error))
+  if (!_gpu_program_check_built (program, "gpu_program_list_kernels", error))
     return NULL;
 
   context = program->code->context;
@@ -562,8 +605,8 @@ gpu_program_list_kernels (GpuProgram  *program,
  * @name: the name of a kernel
  * @error: return location for a #GError
  *
- * Makes an object for a kernel of the program (`clCreateKernel()`); each call makes one of its
- * own.
+ * Makes an object for a kernel of the program (`clCreateKernel()`, `cuModuleGetFunction()`); each
+ * call makes one of its own.
  *
  * Returns: (transfer full): a new #GpuKernel, or %NULL with @error set:
  *   %GPU_ERROR_INVALID_ARGUMENT, with the names there are, if the program has no such kernel, or

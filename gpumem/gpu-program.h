@@ -51,6 +51,24 @@ GpuProgram  *gpu_program_new_from_file          (GpuContext           *context,
                                                  const char           *options,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuProgram  *gpu_program_new_from_source_names  (GpuContext           *context,
+                                                 const char           *source,
+                                                 const char           *options,
+                                                 GpuProgramFlags       flags,
+                                                 const char *const    *names,
+                                                 GError              **error);
+GPU_AVAILABLE_IN_0_1
+GBytes      *gpu_program_compile                (GpuContext           *context,
+                                                 const char           *source,
+                                                 const char           *options,
+                                                 GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuProgram  *gpu_program_new_linked             (GpuContext           *context,
+                                                 GBytes              **images,
+                                                 gsize                 n_images,
+                                                 const char           *options,
+                                                 GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuContext  *gpu_program_get_context            (GpuProgram           *program);
 GPU_AVAILABLE_IN_0_1
 const char  *gpu_program_get_source             (GpuProgram           *program);
@@ -68,6 +86,13 @@ char       **gpu_program_list_kernels           (GpuProgram           *program,
                                                  GError              **error);
 GPU_AVAILABLE_IN_0_1
 GpuKernel   *gpu_program_get_kernel             (GpuProgram           *program,
+                                                 const char           *name,
+                                                 GError              **error);
+GPU_AVAILABLE_IN_0_1
+const char  *gpu_program_get_lowered_name       (GpuProgram           *program,
+                                                 const char           *name);
+GPU_AVAILABLE_IN_0_1
+GpuBuffer   *gpu_program_get_global             (GpuProgram           *program,
                                                  const char           *name,
                                                  GError              **error);
 

@@ -22,26 +22,32 @@ typedef struct
   gboolean write;
 } GpuMappedRange;
 
+/* What every submission needs comes first, and close together. */
 struct _GpuStorage
 {
-  gatomicrefcount   refs;
-  gint              users;          /* atomic; unreleased memory objects, slices and mappings */
   GpuNativeContext *context;
   GpuStorage       *root;           /* itself, or for a slice what it was cut from */
-  gsize             offset;         /* within the root */
-  gsize             size;
-  GpuMemoryFlags    flags;
   GpuNativeBuffer  *buffer;
-  gsize             allocated;      /* bytes that it counts for in the context */
-  gpointer          owner;          /* outlives the buffer, goes with owner_notify */
-  GDestroyNotify    owner_notify;
-  GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
 
-  GMutex            lock;           /* of a root; guards what follows */
+  /* Of a root, and guarded as _gpu_storage_lock() says. */
+  GpuTimeline      *holder;         /* atomic; the only one with uses that may pend, or NULL */
+  GArray           *mapped;         /* of GpuMappedRange; NULL if there never were */
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
-  GArray           *mapped;         /* of GpuMappedRange; NULL if there never were */
+  guint             n_holders;      /* so many there were */
+
+  GpuMemoryFlags    flags;
+  GMutex            lock;
+  gatomicrefcount   refs;
+  gint              users;          /* atomic; unreleased memory objects, slices and mappings */
+  gsize             offset;         /* within the root */
+  gsize             size;
+  gsize             allocated;      /* bytes that it counts for in the context */
+  gpointer          owner;          /* outlives the buffer, goes with owner_notify */
+  GDestroyNotify    owner_notify;
+  GpuTimeline      *home;           /* that the buffer was allocated in the order of, or NULL */
+  GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
 };
 
 GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
@@ -54,17 +60,55 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *root,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
+/* Tells of the newest submission of @timeline that it has allocated the buffer. */
+void        _gpu_storage_set_home       (GpuStorage        *storage,
+                                         GpuTimeline       *timeline);
 GpuStorage *_gpu_storage_ref            (GpuStorage        *storage);
 void        _gpu_storage_unref          (GpuStorage        *storage);
 /* A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
 
-/* With the lock of the root held. */
-void        _gpu_storage_set_use_locked (GpuStorage        *root,
+/* While a root has a holder, the lock of that timeline guards it: who has it needs no other. All
+ * others take the root's first, and then the holder's, which this does. */
+void        _gpu_storage_lock           (GpuStorage        *root);
+void        _gpu_storage_unlock         (GpuStorage        *root);
+/* The lock of the root alone, which has no holder from now on. */
+void        _gpu_storage_lock_shared    (GpuStorage        *root);
+/* Between the two, with the lock of @timeline: makes it the holder if no other may be at work. */
+void        _gpu_storage_hold_locked     (GpuStorage        *root,
+                                         GpuTimeline       *timeline);
+void        _gpu_storage_unlock_shared  (GpuStorage        *root);
+
+static inline gboolean
+_gpu_storage_is_held_by (GpuStorage  *root,
+                          GpuTimeline *timeline)
+{
+  return __atomic_load_n (&root->holder, __ATOMIC_RELAXED) == timeline;
+}
+
+/* Locked in any of these ways. */
+void        _gpu_storage_add_use_locked (GpuStorage        *root,
                                          GpuTimeline       *timeline,
                                          guint64            seq,
                                          gboolean           write);
+
+static inline void
+_gpu_storage_set_use_locked (GpuStorage  *root,
+                             GpuTimeline *timeline,
+                             guint64      seq,
+                             gboolean     write)
+{
+  GpuPoint *point = write ? &root->writer : &root->reader;
+
+  if (point->timeline == timeline
+      && (!write || (root->reader.timeline == NULL && root->readers == NULL
+                     && (root->flags & GPU_MEMORY_UNTRACKED) == 0)))
+    point->seq = seq;
+  else
+    _gpu_storage_add_use_locked (root, timeline, seq, write);
+}
+
 void        _gpu_storage_map_locked     (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-storage-private.h"
+
+/* So often the holder of a root changes before it is taken for one that streams share. */
+#define MAX_HOLDERS 4
 
 static void
 readers_clear (gpointer data)
@@ -67,6 +71,16 @@ _gpu_storage_new_slice (GpuStorage      *root,
   return storage;
 }
 
+void
+_gpu_storage_set_home (GpuStorage  *storage,
+                       GpuTimeline *timeline)
+{
+  storage->home = _gpu_timeline_ref (timeline);
+  _gpu_storage_lock (storage);
+  _gpu_point_set (&storage->writer, timeline, _gpu_timeline_get_submitted (timeline));
+  _gpu_storage_unlock (storage);
+}
+
 GpuStorage *
 _gpu_storage_ref (GpuStorage *storage)
 {
@@ -88,6 +102,73 @@ _gpu_storage_unref (GpuStorage *storage)
   g_mutex_clear (&storage->lock);
   g_free (storage);
   _gpu_live_add (GPU_LIVE_STORAGE, -1);
+}
+
+void
+_gpu_storage_lock (GpuStorage *root)
+{
+  g_mutex_lock (&root->lock);
+
+  /* It changes under both locks only. */
+  if (root->holder != NULL)
+    _gpu_timeline_lock (root->holder);
+}
+
+void
+_gpu_storage_unlock (GpuStorage *root)
+{
+  if (root->holder != NULL)
+    _gpu_timeline_unlock (root->holder);
+
+  g_mutex_unlock (&root->lock);
+}
+
+void
+_gpu_storage_lock_shared (GpuStorage *root)
+{
+  g_autoptr (GpuTimeline) holder = NULL;
+
+  g_mutex_lock (&root->lock);
+  holder = root->holder;
+
+  if (holder == NULL)
+    return;
+
+  _gpu_timeline_lock (holder);
+  __atomic_store_n (&root->holder, NULL, __ATOMIC_RELAXED);
+  _gpu_timeline_unlock (holder);
+}
+
+void
+_gpu_storage_unlock_shared (GpuStorage *root)
+{
+  g_mutex_unlock (&root->lock);
+}
+
+static inline gboolean
+is_pending_elsewhere (const GpuPoint *point,
+                      GpuTimeline    *timeline)
+{
+  return point->timeline != timeline && _gpu_point_is_pending (point);
+}
+
+void
+_gpu_storage_hold_locked (GpuStorage  *root,
+                         GpuTimeline *timeline)
+{
+  if (root->n_holders == MAX_HOLDERS
+      || is_pending_elsewhere (&root->writer, timeline)
+      || is_pending_elsewhere (&root->reader, timeline))
+    return;
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    {
+      if (is_pending_elsewhere (&g_array_index (root->readers, GpuPoint, i), timeline))
+        return;
+    }
+
+  root->n_holders++;
+  __atomic_store_n (&root->holder, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
 }
 
 void
@@ -117,14 +198,14 @@ list_pending (GpuStorage *root)
   GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
 
   g_array_set_clear_func (points, readers_clear);
-  g_mutex_lock (&root->lock);
+  _gpu_storage_lock (root);
   add_pending (points, &root->writer);
   add_pending (points, &root->reader);
 
   for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
     add_pending (points, &g_array_index (root->readers, GpuPoint, i));
 
-  g_mutex_unlock (&root->lock);
+  _gpu_storage_unlock (root);
 
   if (points->len == 0)
     g_clear_pointer (&points, g_array_unref);
@@ -137,12 +218,18 @@ free_buffer (GpuStorage *storage)
 {
   GpuNativeContext *context = storage->context;
 
-  context->backend->buffer->free (context, g_steal_pointer (&storage->buffer));
+  if (storage->buffer != NULL)
+    context->backend->buffer->free (context, g_steal_pointer (&storage->buffer));
+
+  g_clear_pointer (&storage->home, _gpu_timeline_unref);
   g_atomic_pointer_add (&context->allocated, -(gssize) storage->allocated);
 
   if (storage->owner_notify != NULL)
     storage->owner_notify (storage->owner);
 
+  /* Who finds the memory released may still look for the holder. */
+  _gpu_storage_lock_shared (storage);
+  _gpu_storage_unlock_shared (storage);
   _gpu_point_clear (&storage->writer);
   _gpu_point_clear (&storage->reader);
   g_clear_pointer (&storage->readers, g_array_unref);
@@ -150,6 +237,37 @@ free_buffer (GpuStorage *storage)
 
   if (storage->root != storage)
     _gpu_storage_unuse (storage->root);
+}
+
+/* In the order of the stream that the buffer came from, if no other uses it any more. */
+static void
+free_in_order (GpuStorage *storage)
+{
+  const GpuBufferOps *ops = storage->context->backend->buffer;
+  GpuTimeline *home = storage->home;
+  g_autoptr (GError) error = NULL;
+
+  if (home == NULL || ops->free_ordered == NULL || g_atomic_int_get (&storage->context->lost))
+    return;
+
+  for (guint i = 0; storage->pending != NULL && i < storage->pending->len; i++)
+    {
+      if (is_pending_elsewhere (&g_array_index (storage->pending, GpuPoint, i), home))
+        return;
+    }
+
+  _gpu_timeline_lock (home);
+
+  if (home->stream != NULL)
+    {
+      ops->free_ordered (home->stream, g_steal_pointer (&storage->buffer), &error);
+      g_clear_pointer (&storage->pending, g_array_unref);
+    }
+
+  _gpu_timeline_unlock (home);
+
+  if (error != NULL)
+    _gpu_native_context_report (storage->context, error);
 }
 
 /* Frees the buffer, or has a timeline that still uses it call here again. Takes over a reference
@@ -188,6 +306,7 @@ _gpu_storage_unuse (GpuStorage *storage)
     return;
 
   storage->pending = list_pending (storage->root);
+  free_in_order (storage);
   retire (_gpu_storage_ref (storage));
 }
 
@@ -226,7 +345,7 @@ add_reader_locked (GpuStorage  *root,
 }
 
 void
-_gpu_storage_set_use_locked (GpuStorage  *root,
+_gpu_storage_add_use_locked (GpuStorage  *root,
                              GpuTimeline *timeline,
                              guint64      seq,
                              gboolean     write)
@@ -267,7 +386,7 @@ _gpu_storage_unmap (GpuStorage *root,
                     gsize       size,
                     gboolean    write)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&root->lock);
+  _gpu_storage_lock (root);
 
   for (guint i = 0; i < root->mapped->len; i++)
     {
@@ -276,9 +395,11 @@ _gpu_storage_unmap (GpuStorage *root,
       if (range->offset == offset && range->size == size && range->write == write)
         {
           g_array_remove_index_fast (root->mapped, i);
-          return;
+          break;
         }
     }
+
+  _gpu_storage_unlock (root);
 }
 
 const GpuMappedRange *

@@ -2,7 +2,11 @@
 /* The linear verbs of a stream: copy, write, read, migrate. */
 #include "config.h"
 
+#include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-stream-private.h"
+
+/* Of so many bytes the driver makes little more than of none. */
+#define NOW_SIZE_MAX (16 * 1024)
 
 typedef struct
 {
@@ -28,6 +32,21 @@ run_copy (gconstpointer     operation,
 }
 
 static gboolean
+run_copy_peer (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  const Copy *copy = operation;
+  GpuStorage *to = copy->destination->storage;
+  GpuStorage *from = copy->source->storage;
+
+  return stream->backend->buffer->copy_peer (stream, to->context, to->buffer,
+                                             copy->destination_offset, from->context, from->buffer,
+                                             copy->source_offset, copy->size, event, error);
+}
+
+static gboolean
 run_write (gconstpointer     operation,
            GpuNativeStream  *stream,
            GpuNativeEvent  **event,
@@ -50,6 +69,42 @@ run_read (gconstpointer     operation,
 
   return stream->backend->buffer->read (stream, copy->source->storage->buffer, copy->source_offset,
                                         copy->data, copy->size, event, error);
+}
+
+static gboolean
+run_write_now (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event G_GNUC_UNUSED,
+               GError          **error)
+{
+  const Copy *copy = operation;
+
+  return stream->backend->buffer->write_now (stream, copy->destination->storage->buffer,
+                                             copy->destination_offset, copy->data, copy->size,
+                                             error);
+}
+
+static gboolean
+run_read_now (gconstpointer     operation,
+              GpuNativeStream  *stream,
+              GpuNativeEvent  **event G_GNUC_UNUSED,
+              GError          **error)
+{
+  const Copy *copy = operation;
+
+  return stream->backend->buffer->read_now (stream, copy->source->storage->buffer,
+                                            copy->source_offset, copy->data, copy->size, error);
+}
+
+/* If somebody waits for it right away, and nothing has to be kept until then. */
+static inline GpuOperationFunc
+get_run_now (const GpuPending *pending,
+             GBytes           *bytes,
+             gsize             size,
+             gboolean          has_op,
+             GpuOperationFunc  run_now)
+{
+  return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
 }
 
 static gboolean
@@ -81,6 +136,41 @@ check_overlap (GpuMemory   *destination,
   return FALSE;
 }
 
+/* Memory of another context: sets how to copy it. */
+static gboolean
+check_peers (GpuTimeline    *timeline,
+             GpuMemory      *destination,
+             GpuMemory      *source,
+             GpuSubmission  *submission,
+             GError        **error)
+{
+  GpuNativeContext *to = destination->storage->context;
+  GpuNativeContext *from = source->storage->context;
+  const GpuBackend *backend = timeline->context->backend;
+
+  if (G_LIKELY (to == timeline->context && from == timeline->context))
+    return TRUE;
+
+  /* Any other combination is refused like memory of a foreign context in any operation. */
+  if ((to != timeline->context && from != timeline->context) || to->backend != backend
+      || from->backend != backend)
+    return TRUE;
+
+  if (backend->buffer->copy_peer == NULL)
+    return _gpu_backend_fail (backend, submission->function, "copies between contexts", error);
+
+  if (!_gpu_native_context_check (to == timeline->context ? from : to, error))
+    {
+      g_prefix_error (error, "%s: ", submission->function);
+      return FALSE;
+    }
+
+  submission->run = run_copy_peer;
+  submission->peers = TRUE;
+
+  return TRUE;
+}
+
 gboolean
 _gpu_timeline_copy (GpuTimeline  *timeline,
                     const char   *function,
@@ -95,9 +185,9 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
   GpuAccess accesses[] = { { source, FALSE, source_offset, size },
                            { destination, TRUE, destination_offset, size } };
   const Copy copy = { destination, source, destination_offset, source_offset, size, NULL };
-  const GpuSubmission submission = { .function = function, .accesses = accesses,
-                                     .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
-                                     .operation = &copy };
+  GpuSubmission submission = { .function = function, .accesses = accesses,
+                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
+                               .operation = &copy };
 
   if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
                                 error)
@@ -108,7 +198,8 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
     return TRUE;
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
-                      error))
+                      error)
+      || !check_peers (timeline, destination, source, &submission, error))
     return FALSE;
 
   return _gpu_submit (timeline, &submission, pending, error);
@@ -125,10 +216,15 @@ _gpu_timeline_write (GpuTimeline   *timeline,
                      GpuPending    *pending,
                      GError       **error)
 {
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_write, .operation = &copy, .keep = bytes,
+                                     .run = run_write,
+                                     .run_now = get_run_now (pending, bytes, size,
+                                                             ops->write_now != NULL,
+                                                             run_write_now),
+                                     .operation = &copy, .keep = bytes,
                                      .release = (GDestroyNotify) g_bytes_unref,
                                      .keep_size = size };
 
@@ -161,10 +257,15 @@ _gpu_timeline_read (GpuTimeline  *timeline,
                     GpuPending   *pending,
                     GError      **error)
 {
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   const Copy copy = { NULL, source, 0, offset, size, data };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_read, .operation = &copy, .keep = bytes,
+                                     .run = run_read,
+                                     .run_now = get_run_now (pending, bytes, size,
+                                                             ops->read_now != NULL,
+                                                             run_read_now),
+                                     .operation = &copy, .keep = bytes,
                                      .release = (GDestroyNotify) g_bytes_unref,
                                      .keep_size = size };
 
@@ -218,10 +319,10 @@ run_migrate (gconstpointer     operation,
  * @error: return location for an error
  *
  * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
- * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects).
- * With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the
- * memory. Does not block; the memory is kept until it is done. On the host back end there is
- * nothing to do.
+ * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects;
+ * nothing on CUDA, where memory stays where it is). With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the
+ * content is lost. It counts as a write of the memory. Does not block; the memory is kept until it
+ * is done. On the host back end there is nothing to do.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, a flag that
  *   does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if some is mapped,
@@ -277,19 +378,21 @@ gpu_stream_migrate (GpuStream        *stream,
 /**
  * gpu_stream_copy:
  * @stream: a #GpuStream
- * @destination: memory of the stream's context
+ * @destination: memory of the stream's context, or of another one of the back end
  * @destination_offset: where to write, in bytes
- * @source: memory of the stream's context
+ * @source: memory of the stream's context, or of another one if @destination is not
  * @source_offset: where to read, in bytes
  * @size: how much, in bytes; 0 does nothing
  * @error: return location for an error
  *
- * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer). The two ranges must
+ * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
+ * cuMemcpyDtoDAsync), or from a device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
  * not overlap. Does not block; both memories are kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
- *   ranges overlap or a context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is
- *   mapped, or the driver's error
+ *   ranges overlap or neither memory is of the stream's context, %GPU_ERROR_NOT_SUPPORTED for one
+ *   of another context where the back end cannot, as OpenCL, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY
+ *   if a range is mapped, or the driver's error
  *
  * Since: 0.1
  */
@@ -305,8 +408,8 @@ gpu_stream_copy (GpuStream  *stream,
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
@@ -325,8 +428,8 @@ gpu_stream_copy (GpuStream  *stream,
  * @bytes: what to write
  * @error: return location for an error
  *
- * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer). Does not block; @bytes and
- * @destination are kept until the copy is done.
+ * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
+ * block; @bytes and @destination are kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -346,7 +449,7 @@ gpu_stream_write (GpuStream  *stream,
   gsize size;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_write", error);
@@ -370,8 +473,8 @@ gpu_stream_write (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
- * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer). Does not block.
- * gpu_stream_read_bytes() needs no such care.
+ * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). Does not block. gpu_stream_read_bytes() needs no such care.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -390,7 +493,7 @@ gpu_stream_read (GpuStream  *stream,
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read", error);
@@ -410,9 +513,9 @@ gpu_stream_read (GpuStream  *stream,
  * @size: how much, in bytes
  * @error: return location for an error
  *
- * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer). Does not
- * block: what the bytes hold is right once the point of this operation is reached, so wait with
- * gpu_stream_synchronize() or an event before looking at them.
+ * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). Does not block: what the bytes hold is right once the point of this
+ * operation is reached, so wait with gpu_stream_synchronize() or an event before looking at them.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -447,4 +550,47 @@ gpu_stream_read_bytes (GpuStream  *stream,
     return NULL;
 
   return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_stream_read_into:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @bytes: memory that may be written, for as much as is read
+ * @error: return location for an error
+ *
+ * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
+ * g_bytes_new_with_free_func(), that nobody else looks at. Does not block; @bytes and @source are
+ * kept until the copy is done, and what they hold is right then.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read_into (GpuStream  *stream,
+                      GpuMemory  *source,
+                      gsize       offset,
+                      GBytes     *bytes,
+                      GError    **error)
+{
+  GpuTimeline *timeline;
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read_into", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  data = g_bytes_get_data (bytes, &size);
+
+  return _gpu_timeline_read (timeline, "gpu_stream_read_into", source, offset, (gpointer) data,
+                             size, bytes, NULL, error);
 }

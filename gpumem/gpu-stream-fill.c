@@ -50,13 +50,14 @@ submit_fill (GpuTimeline  *timeline,
   return _gpu_submit (timeline, &submission, NULL, error);
 }
 
-static gboolean
+/* Without a division: it would cost as much as a lock. */
+static inline gboolean
 is_native (const Fill *fill)
 {
   gsize n = fill->pattern_size;
 
-  return n <= MAX_NATIVE_PATTERN && (n & (n - 1)) == 0
-         && fill->offset % n == 0 && fill->size % n == 0;
+  return n <= MAX_NATIVE_PATTERN && n != 0 && (n & (n - 1)) == 0
+         && ((fill->offset | fill->size) & (n - 1)) == 0;
 }
 
 /* The flags of the memory may keep the host out: then the bytes go through memory of their own. */
@@ -144,14 +145,19 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
 {
   const Fill fill = { destination, offset, size, pattern, pattern_size };
 
-  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
-      || !check_pattern (function, size, pattern, pattern_size, error))
+  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error))
+    return FALSE;
+
+  if (G_LIKELY (size != 0 && pattern != NULL && is_native (&fill)))
+    return submit_fill (timeline, function, &fill, error);
+
+  if (!check_pattern (function, size, pattern, pattern_size, error))
     return FALSE;
 
   if (size == 0)
     return TRUE;
 
-  if (is_native (&fill))
+  if (pattern_size <= timeline->context->backend->buffer->max_fill_pattern)
     return submit_fill (timeline, function, &fill, error);
 
   return compose_fill (timeline, function, &fill, error);
@@ -169,8 +175,10 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  *
  * Fills memory on the device with a pattern (OpenCL: clEnqueueFillBuffer for patterns of 1, 2, 4
  * to 128 bytes at offsets that are multiples of it, otherwise clEnqueueWriteBuffer and
- * clEnqueueCopyBuffer, which the flags of memory can bar the host from). Does not block;
- * @destination is kept until the fill is done.
+ * clEnqueueCopyBuffer, which the flags of memory can bar the host from; CUDA: cuMemsetD8Async,
+ * cuMemsetD16Async or cuMemsetD32Async where the pattern repeats so few bytes, and a kernel of the
+ * library's own for patterns up to 1024 bytes). Does not block; @destination is kept until the fill
+ * is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or
  *   is no multiple of the pattern, there is no pattern, or the context is foreign,
@@ -191,7 +199,7 @@ gpu_stream_fill (GpuStream     *stream,
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
 
@@ -202,10 +210,61 @@ gpu_stream_fill (GpuStream     *stream,
                              pattern_size, error);
 }
 
+typedef struct
+{
+  GpuMemory           *destination;
+  const GpuRegionSide *side;
+  const GpuExtent     *extent;
+  const guint8        *pattern;
+  gsize                pattern_size;
+} RegionFill;
+
+static gboolean
+run_fill_region (gconstpointer     operation,
+                 GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  const RegionFill *fill = operation;
+
+  return stream->backend->buffer->fill_region (stream, fill->destination->storage->buffer,
+                                               fill->side, fill->extent, fill->pattern,
+                                               fill->pattern_size, event, error);
+}
+
+/* TRUE if the driver filled the region in one operation; FALSE without error if it cannot. */
+static gboolean
+fill_region_at_once (GpuTimeline       *timeline,
+                     const RegionFill  *fill,
+                     gsize              size,
+                     GError           **error)
+{
+  const GpuRegionSide *side = fill->side;
+  gsize n = fill->pattern_size;
+  GpuAccess access = { fill->destination, TRUE, side->offset, size };
+  const GpuSubmission submission = { .function = "gpu_stream_fill_region", .accesses = &access,
+                                     .n_accesses = 1, .run = run_fill_region,
+                                     .operation = fill };
+  g_autoptr (GError) failure = NULL;
+
+  if (timeline->context->backend->buffer->fill_region == NULL || n > MAX_NATIVE_PATTERN
+      || (n & (n - 1)) != 0
+      || ((side->offset | side->row_pitch | side->slice_pitch | fill->extent->width)
+          & (n - 1)) != 0)
+    return FALSE;
+
+  if (_gpu_submit (timeline, &submission, NULL, &failure))
+    return TRUE;
+
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
 /* The first row is filled; then its copies, and the first slice's, double what is there. */
 static gboolean
-fill_region (GpuStream            *stream,
-             GpuTimeline          *timeline,
+fill_region (GpuTimeline          *timeline,
              GpuMemory            *destination,
              const GpuRegionSide  *side,
              const GpuExtent      *extent,
@@ -213,8 +272,10 @@ fill_region (GpuStream            *stream,
              gsize                 pattern_size,
              GError              **error)
 {
-  if (!_gpu_timeline_fill (timeline, "gpu_stream_fill_region", destination, side->offset,
-                           extent->width, pattern, pattern_size, error))
+  const char *function = "gpu_stream_fill_region";
+
+  if (!_gpu_timeline_fill (timeline, function, destination, side->offset, extent->width, pattern,
+                           pattern_size, error))
     return FALSE;
 
   for (gsize rows = 1; rows < extent->height; rows *= 2)
@@ -223,7 +284,8 @@ fill_region (GpuStream            *stream,
       GpuLayout from = { side->offset, 0, 0, side->row_pitch, 0 };
       GpuLayout to = { side->offset + rows * side->row_pitch, 0, 0, side->row_pitch, 0 };
 
-      if (!gpu_stream_copy_region (stream, destination, &to, destination, &from, &part, error))
+      if (!_gpu_timeline_copy_region (timeline, function, destination, &to, destination, &from,
+                                      &part, error))
         return FALSE;
     }
 
@@ -234,7 +296,8 @@ fill_region (GpuStream            *stream,
       GpuLayout to = { side->offset + slices * side->slice_pitch, 0, 0, side->row_pitch,
                        side->slice_pitch };
 
-      if (!gpu_stream_copy_region (stream, destination, &to, destination, &from, &part, error))
+      if (!_gpu_timeline_copy_region (timeline, function, destination, &to, destination, &from,
+                                      &part, error))
         return FALSE;
     }
 
@@ -253,7 +316,8 @@ fill_region (GpuStream            *stream,
  *
  * Fills a region of rows and slices on the device with a pattern that begins anew in each row.
  * Does not block; @destination is kept until the fill is done. An empty region does nothing.
- * (OpenCL has no call for it: a fill and copies of regions.)
+ * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no call for it: a
+ * fill and copies of regions.)
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill() and gpu_stream_copy_region()
  *
@@ -269,8 +333,10 @@ gpu_stream_fill_region (GpuStream        *stream,
                         GError          **error)
 {
   const char *function = "gpu_stream_fill_region";
-  GpuTimeline *timeline;
   GpuRegionSide side;
+  const RegionFill fill = { destination, &side, extent, pattern, pattern_size };
+  g_autoptr (GError) failure = NULL;
+  GpuTimeline *timeline;
   gsize end;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
@@ -291,5 +357,13 @@ gpu_stream_fill_region (GpuStream        *stream,
   if (_gpu_region_is_empty (extent))
     return TRUE;
 
-  return fill_region (stream, timeline, destination, &side, extent, pattern, pattern_size, error);
+  if (fill_region_at_once (timeline, &fill, end - side.offset, &failure))
+    return TRUE;
+
+  if (failure == NULL)
+    return fill_region (timeline, destination, &side, extent, pattern, pattern_size, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
 }

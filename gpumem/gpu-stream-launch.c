@@ -3,21 +3,13 @@
 #include "config.h"
 
 #include "gpumem/gpu-arguments-private.h"
-#include "gpumem/gpu-kernel-private.h"
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-launch-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
-
-typedef struct
-{
-  GpuKernelCode     *code;
-  GpuArgumentValue  *values;
-  GpuMemory        **memories;
-  guint              n_arguments;
-  const GpuExtent   *grid;
-  const GpuExtent   *block;
-} Launch;
 
 static gboolean
 run_launch (gconstpointer     operation,
@@ -25,100 +17,52 @@ run_launch (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const Launch *launch = operation;
+  const GpuLaunch *launch = operation;
+  const GpuKernelOps *ops = stream->backend->kernel;
+  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
       if (launch->memories[i] != NULL)
         launch->values[i].buffer = launch->memories[i]->storage->buffer;
     }
 
-  return stream->backend->kernel->launch (stream, launch->code->kernel, launch->values,
-                                          launch->n_arguments, launch->grid, launch->block, event,
-                                          error);
+  if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))
+    return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
+                        &launch->grid, block, event, error);
+
+  return ops->launch_full (stream, launch->code->kernel, launch->values, launch->n_arguments,
+                           &launch->grid, block, launch->shared_size, launch->flags, event, error);
 }
 
+/* @accesses are those of @launch, for this submission alone. */
 static gboolean
-fail_extent (const char       *what,
-             const GpuExtent  *grid,
-             const GpuExtent  *block,
-             GError          **error)
+submit_launch (GpuTimeline      *timeline,
+               const GpuLaunch  *launch,
+               GpuAccess        *accesses,
+               GpuPending       *pending,
+               GError          **error)
 {
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
-               G_GSIZE_FORMAT ", block %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
-               G_GSIZE_FORMAT ": %s", grid->width, grid->height, grid->depth,
-               block != NULL ? block->width : 0, block != NULL ? block->height : 0,
-               block != NULL ? block->depth : 0, what);
+  const GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
+                                     .n_accesses = launch->n_accesses, .run = run_launch,
+                                     .operation = launch, .keep = launch->code,
+                                     .release = (GDestroyNotify) _gpu_kernel_code_unref };
+
+  _gpu_kernel_code_ref (launch->code);
+
+  if (_gpu_submit (timeline, &submission, pending, error))
+    return TRUE;
+
+  _gpu_kernel_code_unref (launch->code);
 
   return FALSE;
 }
 
 static gboolean
-check_extents (const GpuNativeDevice  *device,
-               const GpuExtent        *grid,
-               const GpuExtent        *block,
-               GError                **error)
-{
-  gsize n_items;
-
-  if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
-    return fail_extent ("the grid has no work-item", grid, block, error);
-
-  if (!g_size_checked_mul (&n_items, grid->width, grid->height)
-      || !g_size_checked_mul (&n_items, n_items, grid->depth))
-    return fail_extent ("the grid has more work-items than can be counted", grid, block, error);
-
-  if (block == NULL)
-    return TRUE;
-
-  if (block->width == 0 || block->height == 0 || block->depth == 0)
-    return fail_extent ("the block has no work-item", grid, block, error);
-
-  if ((device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0
-      && (grid->width % block->width != 0 || grid->height % block->height != 0
-          || grid->depth % block->depth != 0))
-    return fail_extent ("the grid is no multiple of the block, as the device wants it", grid,
-                        block, error);
-
-  return TRUE;
-}
-
-/* What the kernel can do to each memory; a memory that is given twice is accessed twice. */
-static guint
-collect_accesses (GpuKernel   *kernel,
-                  GpuMemory  **memories,
-                  guint        n_arguments,
-                  GpuAccess   *accesses)
-{
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, NULL);
-  guint n = 0;
-
-  for (guint i = 0; i < n_arguments; i++)
-    {
-      GpuMemory *memory = memories[i];
-
-      if (memory == NULL)
-        continue;
-
-      accesses[n].memory = memory;
-      accesses[n].write = (infos == NULL || !infos[i].read_only)
-                          && (memory->flags & GPU_MEMORY_READ_ONLY) == 0;
-      accesses[n].offset = 0;
-      accesses[n].size = memory->size;
-      n++;
-    }
-
-  return n;
-}
-
-static gboolean
-launch (GpuTimeline      *timeline,
-        GpuKernel        *kernel,
-        const GpuExtent  *grid,
-        const GpuExtent  *block,
-        GpuArguments     *arguments,
-        GError          **error)
+launch_once (GpuTimeline   *timeline,
+             GpuLaunch     *launch,
+             GpuArguments  *arguments,
+             GError       **error)
 {
   guint n = gpu_arguments_get_length (arguments);
   GpuArgumentValue few_values[FEW_ARGUMENTS];
@@ -127,57 +71,76 @@ launch (GpuTimeline      *timeline,
   g_autofree GpuArgumentValue *values = n > FEW_ARGUMENTS ? g_new (GpuArgumentValue, n) : NULL;
   g_autofree GpuMemory **memories = n > FEW_ARGUMENTS ? g_new (GpuMemory *, n) : NULL;
   g_autofree GpuAccess *accesses = n > FEW_ARGUMENTS ? g_new (GpuAccess, n) : NULL;
-  GpuKernelCode *code = _gpu_kernel_get_code (kernel);
-  Launch operation = { code, values != NULL ? values : few_values,
-                       memories != NULL ? memories : few_memories, n, grid, block };
-  GpuSubmission submission = { .function = "gpu_stream_launch", .run = run_launch,
-                               .operation = &operation, .keep = code,
-                               .release = (GDestroyNotify) _gpu_kernel_code_unref };
 
-  if (!_gpu_arguments_resolve (arguments, kernel, operation.values, operation.memories, error))
-    return FALSE;
+  launch->n_arguments = n;
+  launch->values = values != NULL ? values : few_values;
+  launch->memories = memories != NULL ? memories : few_memories;
+  launch->accesses = accesses != NULL ? accesses : few_accesses;
 
-  submission.accesses = accesses != NULL ? accesses : few_accesses;
-  submission.n_accesses = collect_accesses (kernel, operation.memories, n, submission.accesses);
-  _gpu_kernel_code_ref (code);
+  return _gpu_launch_resolve (launch, arguments, error)
+         && submit_launch (timeline, launch, launch->accesses, NULL, error);
+}
 
-  if (_gpu_submit (timeline, &submission, NULL, error))
-    return TRUE;
+/* The accesses are copied: submitting writes to them. */
+static gboolean
+launch_prepared (GpuTimeline      *timeline,
+                 const GpuLaunch  *launch,
+                 GpuPending       *pending,
+                 GError          **error)
+{
+  GpuAccess few_accesses[FEW_ARGUMENTS];
+  g_autofree GpuAccess *many = NULL;
+  GpuAccess *accesses = few_accesses;
 
-  _gpu_kernel_code_unref (code);
+  if (launch->n_accesses > FEW_ARGUMENTS)
+    accesses = many = g_new (GpuAccess, launch->n_accesses);
 
-  return FALSE;
+  memcpy (accesses, launch->accesses, launch->n_accesses * sizeof *accesses);
+
+  return submit_launch (timeline, launch, accesses, pending, error);
 }
 
 static GpuTimeline *
 check_launch (GpuStream        *stream,
-              GpuKernel        *kernel,
-              const GpuExtent  *grid,
-              const GpuExtent  *block,
+              const GpuLaunch  *launch,
               GError          **error)
 {
   GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
-  GpuKernelCode *code = _gpu_kernel_get_code (kernel);
 
   if (timeline == NULL)
     return NULL;
 
-  if (code == NULL)
+  if (launch->code == NULL)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                            "gpu_stream_launch: the kernel was never initialised");
       return NULL;
     }
 
-  if (code->context != timeline->context)
+  if (launch->code->context != timeline->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "gpu_stream_launch: the kernel %s and the stream belong to different contexts",
-                   gpu_kernel_get_name (kernel));
+                   gpu_kernel_get_name (launch->kernel));
       return NULL;
     }
 
-  return check_extents (timeline->device, grid, block, error) ? timeline : NULL;
+  return _gpu_launch_check_extents (launch, timeline->device, error) ? timeline : NULL;
+}
+
+static void
+launch_init (GpuLaunch        *launch,
+             GpuKernel        *kernel,
+             const GpuExtent  *grid,
+             const GpuExtent  *block)
+{
+  *launch = (GpuLaunch) { .kernel = kernel, .code = _gpu_kernel_get_code (kernel), .grid = *grid };
+
+  if (block == NULL)
+    return;
+
+  launch->block = *block;
+  launch->has_block = TRUE;
 }
 
 /**
@@ -189,10 +152,10 @@ check_launch (GpuStream        *stream,
  * @error: return location for an error
  * @...: the arguments of the kernel, as many as gpu_kernel_get_n_arguments()
  *
- * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel). @grid counts work-items, not
- * blocks. Does not block; the kernel and the memories are kept until it has run, values are copied
- * at once. The kernel counts as a writer of every memory but those with %GPU_MEMORY_READ_ONLY, and
- * those behind arguments of which the driver tells that they are const.
+ * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
+ * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
+ * run, values are copied at once. The kernel counts as a writer of every memory but those with
+ * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
  *
  * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
  * where it says nothing: a #GpuMemory for memory, a #gsize of bytes for local memory, an int or
@@ -215,13 +178,15 @@ gpu_stream_launch (GpuStream        *stream,
 {
   g_autoptr (GpuArguments) arguments = NULL;
   GpuTimeline *timeline;
+  GpuLaunch launch;
   va_list ap;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
 
-  timeline = check_launch (stream, kernel, grid, block, error);
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
 
   if (timeline == NULL)
     return FALSE;
@@ -230,7 +195,7 @@ gpu_stream_launch (GpuStream        *stream,
   arguments = _gpu_arguments_new_va (kernel, ap, error);
   va_end (ap);
 
-  return arguments != NULL && launch (timeline, kernel, grid, block, arguments, error);
+  return arguments != NULL && launch_once (timeline, &launch, arguments, error);
 }
 
 /**
@@ -242,9 +207,9 @@ gpu_stream_launch (GpuStream        *stream,
  * @arguments: the arguments of the kernel; they can be used again, for other launches too
  * @error: return location for an error
  *
- * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel). @grid counts work-items, not
- * blocks. Does not block; the kernel and the memories are kept until it has run, values are
- * copied at once. The kernel counts as a writer of every memory but those with
+ * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
+ * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
+ * run, values are copied at once. The kernel counts as a writer of every memory but those with
  * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number, a kind, a size or a
@@ -264,13 +229,169 @@ gpu_stream_launch_arguments (GpuStream        *stream,
                              GError          **error)
 {
   GpuTimeline *timeline;
+  GpuLaunch launch;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
   g_return_val_if_fail (arguments != NULL, FALSE);
 
-  timeline = check_launch (stream, kernel, grid, block, error);
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
 
-  return timeline != NULL && launch (timeline, kernel, grid, block, arguments, error);
+  return timeline != NULL && launch_once (timeline, &launch, arguments, error);
+}
+
+/**
+ * gpu_stream_launch_full:
+ * @stream: a #GpuStream
+ * @kernel: a kernel of the stream's context
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @shared_size: bytes of shared memory of a work-group that no argument stands for, 0 for none:
+ *   what a kernel in CUDA C++ declares as `extern __shared__`
+ * @flags: how it is launched
+ * @arguments: the arguments of the kernel
+ * @error: return location for an error
+ *
+ * Does what gpu_stream_launch_arguments() does, with options (CUDA: cuLaunchKernel,
+ * cuLaunchCooperativeKernel). With %GPU_LAUNCH_FLAGS_COOPERATIVE all work-groups have to fit on the
+ * device at the same time: see gpu_kernel_get_max_active_blocks().
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for options that the back end or the
+ *   device does not have, as OpenCL and the host have none, %GPU_ERROR_INVALID_ARGUMENT for flags
+ *   that do not exist, or an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_launch_full (GpuStream        *stream,
+                        GpuKernel        *kernel,
+                        const GpuExtent  *grid,
+                        const GpuExtent  *block,
+                        gsize             shared_size,
+                        GpuLaunchFlags    flags,
+                        GpuArguments     *arguments,
+                        GError          **error)
+{
+  GpuTimeline *timeline;
+  GpuLaunch launch;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
+  g_return_val_if_fail (grid != NULL, FALSE);
+  g_return_val_if_fail (arguments != NULL, FALSE);
+
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
+
+  if (timeline == NULL || !_gpu_launch_check_options (kernel, shared_size, flags, error))
+    return FALSE;
+
+  launch.shared_size = shared_size;
+  launch.flags = flags;
+
+  return launch_once (timeline, &launch, arguments, error);
+}
+
+/**
+ * gpu_stream_launch_prepared:
+ * @stream: a #GpuStream
+ * @launch: a launch of the stream's context
+ * @error: return location for an error
+ *
+ * Runs a kernel that was prepared with gpu_launch_new(). Does not block; kernel and memory are kept
+ * until it has run, whatever becomes of @launch.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_launch_prepared (GpuStream  *stream,
+                            GpuLaunch  *launch,
+                            GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (launch != NULL, FALSE);
+
+  timeline = check_launch (stream, launch, error);
+
+  return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
+}
+
+/* On a profiling stream: the event of the launch itself tells its times. */
+static GpuEvent *
+launch_profiled (GpuStream    *stream,
+                 GpuTimeline  *timeline,
+                 GpuLaunch    *launch,
+                 GError      **error)
+{
+  g_autoptr (GpuNativeEvent) timed = NULL;
+  GpuPending pending = { NULL };
+  guint64 seq;
+
+  if (!launch_prepared (timeline, launch, &pending, error))
+    return NULL;
+
+  timed = g_steal_pointer (&pending.event);
+  _gpu_timeline_lock (timeline);
+  _gpu_timeline_keep_locked (timeline, _gpu_native_event_ref (timed),
+                             (GDestroyNotify) _gpu_native_event_unref, 0);
+  seq = pending.covers != 0 ? pending.covers : timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  return _gpu_event_new_for_point (gpu_stream_get_context (stream), timeline, seq, timed);
+}
+
+/**
+ * gpu_stream_launch_timed:
+ * @stream: a #GpuStream
+ * @launch: a launch of the stream's context
+ * @error: return location for an error
+ *
+ * Does what gpu_stream_launch_prepared() does, and takes the time: gpu_event_get_duration() tells
+ * it once the event is complete. On a %GPU_STREAM_FLAGS_PROFILING stream that is the time of the
+ * kernel alone (OpenCL: clGetEventProfilingInfo). On another one it is that between a moment
+ * before and a moment after it (CUDA: cuEventRecord, twice), and what other threads submit in
+ * between counts. Does not block.
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
+ *   %GPU_STREAM_FLAGS_PROFILING, or with an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+GpuEvent *
+gpu_stream_launch_timed (GpuStream  *stream,
+                         GpuLaunch  *launch,
+                         GError    **error)
+{
+  g_autoptr (GpuEvent) start = NULL;
+  GpuTimeline *timeline;
+  GpuEvent *event;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (launch != NULL, NULL);
+
+  timeline = check_launch (stream, launch, error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    return launch_profiled (stream, timeline, launch, error);
+
+  start = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+
+  if (start == NULL || !launch_prepared (timeline, launch, NULL, error))
+    return NULL;
+
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+
+  if (event != NULL)
+    _gpu_event_set_start (event, _gpu_event_get_timed (start));
+
+  return event;
 }

@@ -50,6 +50,14 @@ gboolean     _gpu_timeline_fill           (GpuTimeline  *timeline,
                                            const guint8 *pattern,
                                            gsize         pattern_size,
                                            GError      **error);
+gboolean     _gpu_timeline_copy_region    (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuMemory        *destination,
+                                           const GpuLayout  *destination_layout,
+                                           GpuMemory        *source,
+                                           const GpuLayout  *source_layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
 /* Memory of the host to be filled in by a read; NULL if there is none. */
 GBytes      *_gpu_bytes_new               (gsize         size,
                                            const char   *function,

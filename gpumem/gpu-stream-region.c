@@ -188,6 +188,29 @@ submit_region (GpuTimeline  *timeline,
   return FALSE;
 }
 
+gboolean
+_gpu_timeline_copy_region (GpuTimeline      *timeline,
+                           const char       *function,
+                           GpuMemory        *destination,
+                           const GpuLayout  *destination_layout,
+                           GpuMemory        *source,
+                           const GpuLayout  *source_layout,
+                           const GpuExtent  *extent,
+                           GError          **error)
+{
+  RegionCopy copy = { .function = function, .destination = destination, .source = source,
+                      .extent = extent };
+
+  if (!resolve (&copy, destination_layout, source_layout, error)
+      || !check_memory (&copy, destination, "destination", &copy.destination_side,
+                        copy.destination_end, error)
+      || !check_memory (&copy, source, "source", &copy.source_side, copy.source_end, error)
+      || !check_region_overlap (&copy, error))
+    return FALSE;
+
+  return submit_region (timeline, &copy, NULL, error);
+}
+
 /**
  * gpu_stream_copy_region:
  * @stream: a #GpuStream
@@ -199,9 +222,9 @@ submit_region (GpuTimeline  *timeline,
  * @error: return location for an error
  *
  * Copies a region of rows and slices on the device (OpenCL: clEnqueueCopyBufferRect; several of
- * them, or clEnqueueCopyBuffer, where it does not take the pitches). The two regions must not
- * overlap. Does not block; both memories are kept until the copy is done. An empty region does
- * nothing.
+ * them, or clEnqueueCopyBuffer, where it does not take the pitches; CUDA: cuMemcpy2DAsync,
+ * cuMemcpy3DAsync). The two regions must not overlap. Does not block; both memories are kept until
+ * the copy is done. An empty region does nothing.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
  *   the pitches are too small, the regions overlap or a context is foreign, %GPU_ERROR_RELEASED,
@@ -218,8 +241,7 @@ gpu_stream_copy_region (GpuStream        *stream,
                         const GpuExtent  *extent,
                         GError          **error)
 {
-  RegionCopy copy = { .function = "gpu_stream_copy_region", .destination = destination,
-                      .source = source, .extent = extent };
+  const char *function = "gpu_stream_copy_region";
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
@@ -227,17 +249,11 @@ gpu_stream_copy_region (GpuStream        *stream,
   g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
   g_return_val_if_fail (extent != NULL, FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, copy.function, error);
+  timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL
-      || !resolve (&copy, destination_layout, source_layout, error)
-      || !check_memory (&copy, destination, "destination", &copy.destination_side,
-                        copy.destination_end, error)
-      || !check_memory (&copy, source, "source", &copy.source_side, copy.source_end, error)
-      || !check_region_overlap (&copy, error))
-    return FALSE;
-
-  return submit_region (timeline, &copy, NULL, error);
+  return timeline != NULL
+         && _gpu_timeline_copy_region (timeline, function, destination, destination_layout, source,
+                                       source_layout, extent, error);
 }
 
 /**
@@ -251,9 +267,9 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL:
- * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches).
- * Does not block; @bytes and @destination are kept until the copy is done. An empty region does
- * nothing.
+ * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches;
+ * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Does not block; @bytes and @destination are kept until
+ * the copy is done. An empty region does nothing.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
  *   host from writing
@@ -302,8 +318,9 @@ gpu_stream_write_region (GpuStream        *stream,
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into new memory of the host, where the rows
- * follow each other tightly (OpenCL: clEnqueueReadBufferRect). Does not block: what the bytes
- * hold is right once the point of this operation is reached. An empty region gives no bytes.
+ * follow each other tightly (OpenCL: clEnqueueReadBufferRect; CUDA: cuMemcpy2DAsync,
+ * cuMemcpy3DAsync). Does not block: what the bytes hold is right once the point of this operation
+ * is reached. An empty region gives no bytes.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
  *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY

@@ -41,7 +41,8 @@ struct _GpuStream
   GpuDevice      *device;
   GpuStreamFlags  flags;
   int             priority;
-  guint64         handle;           /* of a foreign stream */
+  gboolean        is_foreign;       /* made elsewhere, with the handle and mode that follow */
+  guint64         handle;
   GpuWrapMode     mode;
   GpuTimeline    *timeline;         /* NULL until initialised */
 };
@@ -346,7 +347,7 @@ gpu_stream_initable_init (GInitable     *initable,
 
   context = _gpu_context_get_native (stream->context);
 
-  if (stream->handle == 0)
+  if (!stream->is_foreign)
     native = create_native (stream, context, &device, error);
   else if (context->backend->stream->wrap != NULL)
     native = context->backend->stream->wrap (context, stream->handle, stream->mode, &device,
@@ -412,8 +413,8 @@ _gpu_stream_new_for_timeline (GpuContext  *context,
  * @error: return location for an error
  *
  * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties,
- * clCreateCommandQueue before 2.0). %GPU_STREAM_FLAGS_NON_BLOCKING changes nothing on the back ends
- * of this version.
+ * clCreateCommandQueue before 2.0; CUDA: cuStreamCreateWithPriority).
+ * %GPU_STREAM_FLAGS_NON_BLOCKING changes nothing but on CUDA.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
  *   lacks what @flags ask for, %GPU_ERROR_INVALID_ARGUMENT if there are no such flags,
@@ -439,8 +440,9 @@ gpu_stream_new (GpuContext      *context,
  * @priority: lower numbers go first, 0 is ordinary
  * @error: return location for an error
  *
- * Makes a stream (OpenCL: clCreateCommandQueueWithProperties). OpenCL knows three priorities: that
- * of negative numbers, of 0, and of positive ones.
+ * Makes a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
+ * OpenCL knows three priorities: that of negative numbers, of 0, and of positive ones;
+ * gpu_context_get_priority_range() tells those of CUDA.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
  *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
@@ -476,12 +478,14 @@ gpu_stream_new_full (GpuContext      *context,
 /**
  * gpu_stream_new_wrapped:
  * @context: a #GpuContext
- * @handle: the driver's handle: a cl_command_queue on OpenCL
+ * @handle: the driver's handle: a cl_command_queue on OpenCL, a CUstream on CUDA or one of
+ *   %GPU_STREAM_HANDLE_DEFAULT, %GPU_STREAM_HANDLE_LEGACY and %GPU_STREAM_HANDLE_PER_THREAD
  * @mode: who owns @handle
  * @error: return location for an error
  *
  * Makes a stream around one that was made elsewhere, with its device and flags (OpenCL:
- * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW). What others
+ * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuStreamGetFlags, cuStreamGetPriority; a borrowed stream must outlive this one). What others
  * submit to it directly is not tracked, but is ordered with what is submitted here as the driver
  * orders one queue. If the call fails, @handle stays the caller's whatever @mode is.
  *
@@ -501,7 +505,10 @@ gpu_stream_new_wrapped (GpuContext   *context,
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
-  if (handle == 0)
+  if (!_gpu_context_check (context, "gpu_stream_new_wrapped", error))
+    return NULL;
+
+  if (handle == 0 && !_gpu_context_get_native (context)->backend->stream->wraps_zero)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                            "gpu_stream_new_wrapped: the handle is 0");
@@ -509,6 +516,7 @@ gpu_stream_new_wrapped (GpuContext   *context,
     }
 
   stream = g_object_new (GPU_TYPE_STREAM, "context", context, NULL);
+  stream->is_foreign = TRUE;
   stream->handle = handle;
   stream->mode = mode;
 
@@ -594,8 +602,8 @@ gpu_stream_get_priority (GpuStream *stream)
  * gpu_stream_get_native_handle:
  * @stream: a #GpuStream
  *
- * Gets the driver's own handle: a cl_command_queue on OpenCL; on the host back end a number that
- * means nothing to others. It stays with @stream: do not release it.
+ * Gets the driver's own handle: a cl_command_queue on OpenCL, a CUstream on CUDA; on the host back
+ * end a number that means nothing to others. It stays with @stream: do not release it.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -737,8 +745,10 @@ wait_point (GpuTimeline     *timeline,
             GError         **error)
 {
   const GpuSubmission submission = { .function = "gpu_stream_wait_event", .after = point };
+  const GpuBackend *backend = timeline->context->backend;
 
-  if (point->timeline->context != timeline->context)
+  if (point->timeline->context != timeline->context
+      && (point->timeline->context->backend != backend || !backend->stream->foreign_events))
     return fail_foreign (error);
 
   if (_gpu_timeline_is_complete (point->timeline, point->seq)
@@ -754,16 +764,17 @@ wait_point (GpuTimeline     *timeline,
 /**
  * gpu_stream_wait_event:
  * @stream: a #GpuStream
- * @event: a #GpuEvent of the same context
+ * @event: a #GpuEvent of the same context, on CUDA and the host of any of the back end
  * @error: return location for an error
  *
  * Has everything submitted to @stream from now on wait for @event (OpenCL:
- * clEnqueueBarrierWithWaitList). Does not block. If @event fails later, the work that waits for
- * it does not run, and its points fail.
+ * clEnqueueBarrierWithWaitList; CUDA: cuStreamWaitEvent). Does not block. If @event fails later,
+ * the work that waits for it does not run, and its points fail. An event of another process is
+ * waited for like any other.
  *
  * Returns: %TRUE, or %FALSE with the error of @event if it failed already, with
- *   %GPU_ERROR_INVALID_ARGUMENT for an event of another context, with %GPU_ERROR_NOT_SUPPORTED for
- *   a user event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ *   %GPU_ERROR_INVALID_ARGUMENT for an event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED
+ *   for a user event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */
@@ -848,6 +859,55 @@ get_timed_event_locked (GpuTimeline     *timeline,
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
 
+static gboolean
+check_record_flags (GpuTimeline    *timeline,
+                    GpuEventFlags   flags,
+                    GError        **error)
+{
+  const GpuEventFlags known = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_BLOCKING_SYNC
+                              | GPU_EVENT_FLAGS_INTERPROCESS;
+  const GpuEventFlags either = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_INTERPROCESS;
+  const GpuBackend *backend = timeline->context->backend;
+  gboolean can_time = (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0
+                      || backend->stream->times_any;
+  gboolean can_share = backend->event->export_handle != NULL
+                       && (timeline->device->capabilities & GPU_CAPABILITIES_IPC_HANDLES) != 0;
+
+  if ((flags & ~known) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
+  else if ((flags & either) == either)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_record: the event flags 0x%x do not go together", flags);
+  else if (((flags & GPU_EVENT_FLAGS_TIMING) != 0 && !can_time)
+           || ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0 && !can_share))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_record: the stream on %s cannot record events with flags 0x%x",
+                 timeline->device->id, flags);
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+/* With the lock held: an event for other processes, which is an operation of its own. */
+static GpuNativeEvent *
+record_shared_locked (GpuTimeline    *timeline,
+                      GpuEventFlags   flags,
+                      GError        **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuNativeEvent *event = ops->record (timeline->stream, flags, error);
+
+  if (event == NULL)
+    return NULL;
+
+  _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (event));
+  ops->flush (timeline->stream, error);
+
+  return event;
+}
+
 /**
  * gpu_stream_record:
  * @stream: a #GpuStream
@@ -857,12 +917,15 @@ get_timed_event_locked (GpuTimeline     *timeline,
  * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
  * the driver is asked for nothing until somebody waits. On a %GPU_STREAM_FLAGS_PROFILING stream
  * the event tells the times of the operation submitted last, and %GPU_EVENT_FLAGS_TIMING has the
- * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList). Does not block.
+ * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList; CUDA:
+ * cuEventRecord, on any stream). An event that is %GPU_EVENT_FLAGS_INTERPROCESS can be handed over
+ * with gpu_event_export_handle() (CUDA: cuEventCreate, cuEventRecord). Does not block.
  *
  * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the stream
- *   cannot do what @flags ask for: %GPU_EVENT_FLAGS_INTERPROCESS at all in this version,
- *   %GPU_EVENT_FLAGS_TIMING without %GPU_STREAM_FLAGS_PROFILING; with
- *   %GPU_ERROR_INVALID_ARGUMENT if there are no such flags; or with the driver's error
+ *   cannot do what @flags ask for: %GPU_EVENT_FLAGS_INTERPROCESS without
+ *   %GPU_CAPABILITIES_IPC_HANDLES, %GPU_EVENT_FLAGS_TIMING on OpenCL without
+ *   %GPU_STREAM_FLAGS_PROFILING; with %GPU_ERROR_INVALID_ARGUMENT if there are no such flags, or
+ *   for those two together; or with the driver's error
  *
  * Since: 0.1
  */
@@ -871,10 +934,10 @@ gpu_stream_record (GpuStream      *stream,
                    GpuEventFlags   flags,
                    GError        **error)
 {
-  const GpuEventFlags known = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_BLOCKING_SYNC
-                              | GPU_EVENT_FLAGS_INTERPROCESS;
   g_autoptr (GpuNativeEvent) timed = NULL;
+  g_autoptr (GpuNativeEvent) shared = NULL;
   GpuTimeline *timeline;
+  GpuEvent *event;
   GError *failure = NULL;
   guint64 seq;
 
@@ -882,35 +945,26 @@ gpu_stream_record (GpuStream      *stream,
 
   timeline = begin_call (stream, "gpu_stream_record", error);
 
-  if (timeline == NULL)
+  if (timeline == NULL || !check_record_flags (timeline, flags, error))
     return NULL;
 
-  if ((flags & ~known) != 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
-      return NULL;
-    }
-
-  if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0
-      || ((flags & GPU_EVENT_FLAGS_TIMING) != 0
-          && (timeline->flags & GPU_STREAM_FLAGS_PROFILING) == 0))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "gpu_stream_record: the stream on %s cannot record events with flags 0x%x",
-                   timeline->device->id, flags);
-      return NULL;
-    }
-
   _gpu_timeline_lock (timeline);
-  get_timed_event_locked (timeline, flags, &timed, &failure);
+
+  if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0)
+    shared = record_shared_locked (timeline, flags, &failure);
+  else
+    get_timed_event_locked (timeline, flags, &timed, &failure);
+
   seq = timeline->submitted;
   _gpu_timeline_unlock (timeline);
 
   if (!end_call (timeline, "gpu_stream_record", failure, error))
     return NULL;
 
-  return _gpu_event_new_for_point (stream->context, timeline, seq, timed);
+  event = _gpu_event_new_for_point (stream->context, timeline, seq, timed);
+  _gpu_event_set_shared (event, shared);
+
+  return event;
 }
 
 /**
@@ -919,7 +973,7 @@ gpu_stream_record (GpuStream      *stream,
  * @error: return location for an error
  *
  * Makes sure that everything submitted to @stream starts although nobody waits for it (OpenCL:
- * clFlush). Does not block.
+ * clFlush; CUDA starts work by itself). Does not block.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -951,8 +1005,9 @@ gpu_stream_flush (GpuStream  *stream,
  * @stream: a #GpuStream
  * @error: return location for an error
  *
- * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList and
- * clFlush for the first to ask, clGetEventInfo). Does not block.
+ * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList
+ * and clFlush for the first to ask, clGetEventInfo; CUDA: cuEventRecord for the first to ask,
+ * cuEventQuery). Does not block.
  *
  * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
  *   it failed or the driver could not tell
@@ -985,8 +1040,8 @@ gpu_stream_is_idle (GpuStream  *stream,
  * @error: return location for an error
  *
  * Blocks until everything submitted to @stream before is complete (OpenCL:
- * clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; nothing if it is known to be). Cancelling
- * ends the waiting, not the work.
+ * clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize;
+ * nothing if it is known to be). Cancelling ends the waiting, not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *

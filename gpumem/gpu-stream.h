@@ -11,6 +11,35 @@ G_BEGIN_DECLS
 
 #define GPU_TYPE_STREAM (gpu_stream_get_type ())
 
+/**
+ * GPU_STREAM_HANDLE_DEFAULT:
+ *
+ * What CUDA takes for its default stream: the legacy one. A handle for gpu_stream_new_wrapped().
+ *
+ * Since: 0.1
+ */
+#define GPU_STREAM_HANDLE_DEFAULT 0
+
+/**
+ * GPU_STREAM_HANDLE_LEGACY:
+ *
+ * The legacy default stream of CUDA, which waits for all streams that are not
+ * %GPU_STREAM_FLAGS_NON_BLOCKING, and they for it. A handle for gpu_stream_new_wrapped().
+ *
+ * Since: 0.1
+ */
+#define GPU_STREAM_HANDLE_LEGACY 1
+
+/**
+ * GPU_STREAM_HANDLE_PER_THREAD:
+ *
+ * The default stream that CUDA has for each thread: whichever thread submits to it. A handle for
+ * gpu_stream_new_wrapped().
+ *
+ * Since: 0.1
+ */
+#define GPU_STREAM_HANDLE_PER_THREAD 2
+
 GPU_AVAILABLE_IN_0_1
 G_DECLARE_FINAL_TYPE (GpuStream, gpu_stream, GPU, STREAM, GObject)
 
@@ -90,6 +119,12 @@ GBytes         *gpu_stream_read_bytes            (GpuStream            *stream,
                                                   gsize                 size,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_read_into             (GpuStream            *stream,
+                                                  GpuMemory            *source,
+                                                  gsize                 offset,
+                                                  GBytes               *bytes,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 GBytes         *gpu_stream_read_region           (GpuStream            *stream,
                                                   GpuMemory            *source,
                                                   const GpuLayout      *source_layout,
@@ -137,6 +172,23 @@ gboolean        gpu_stream_launch_arguments      (GpuStream            *stream,
                                                   const GpuExtent      *grid,
                                                   const GpuExtent      *block,
                                                   GpuArguments         *arguments,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_launch_full           (GpuStream            *stream,
+                                                  GpuKernel            *kernel,
+                                                  const GpuExtent      *grid,
+                                                  const GpuExtent      *block,
+                                                  gsize                 shared_size,
+                                                  GpuLaunchFlags        flags,
+                                                  GpuArguments         *arguments,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_launch_prepared       (GpuStream            *stream,
+                                                  GpuLaunch            *launch,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuEvent       *gpu_stream_launch_timed          (GpuStream            *stream,
+                                                  GpuLaunch            *launch,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_wait_event            (GpuStream            *stream,

@@ -31,12 +31,14 @@ typedef struct
   GpuAccess        *accesses;
   guint             n_accesses;
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
+  GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;
   gpointer          keep;           /* nullable; taken over on success, released at completion */
   GDestroyNotify    release;
   gsize             keep_size;      /* bytes of host memory that it holds */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
   const GpuPoint   *after;          /* likewise */
+  gboolean          peers;          /* memory may be of other contexts of the back end */
 } GpuSubmission;
 
 /* What to wait for after an operation: nothing if there is no event. */
@@ -44,6 +46,8 @@ typedef struct
 {
   GpuNativeEvent *event;
   guint64         covers;           /* the point that is reached with the event, 0 for none */
+  gboolean        if_idle;          /* set by the caller: submit only what waits for nothing */
+  gboolean        busy;             /* with if_idle: nothing was submitted */
 } GpuPending;
 
 /* @pending, if not NULL, is set to what to wait for, with _gpu_pending_wait(). */

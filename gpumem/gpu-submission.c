@@ -2,8 +2,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-debug-private.h"
-#include "gpumem/gpu-submission-private.h"
+#include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
 #define MAX_ROOTS 16
@@ -12,42 +11,45 @@
  * operations depend on others must not run away from the device. */
 #define MAX_BEHIND 64
 
-typedef struct
+G_GNUC_NO_INLINE static gboolean
+fail_memory (const GpuSubmission  *submission,
+             GpuMemory            *memory,
+             GError              **error)
 {
-  GpuTimeline         *timeline;
-  const GpuSubmission *submission;
-  GpuStorage         **roots;       /* each once, by address, locked */
-  guint                n_roots;
-  GPtrArray           *waits;       /* of GpuFence on other timelines; NULL while there is none */
-  GPtrArray           *user_events; /* that may fail the waits; NULL likewise */
-  GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
-  guint64              own;         /* the last point of this timeline that must come before */
-} Submitter;
+  if (memory->storage == NULL)
+    return _gpu_memory_fail (memory, submission->function, error);
 
-static gboolean
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p and the stream belong to different contexts",
+               submission->function, (void *) memory);
+
+  return FALSE;
+}
+
+/* @held becomes whether the lock of the timeline, once it is taken, may be all that it takes. */
+static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
+                gboolean             *held,
                 GError              **error)
 {
+  *held = submission->user_event == NULL && submission->after == NULL;
+
   for (guint i = 0; i < submission->n_accesses; i++)
     {
-      GpuMemory *memory = submission->accesses[i].memory;
+      GpuAccess *access = &submission->accesses[i];
 
-      if (memory == NULL)
-        continue;
-
-      if (G_UNLIKELY (memory->storage == NULL))
-        return _gpu_memory_check (memory, submission->function, error);
-
-      submission->accesses[i].storage = memory->storage;
-
-      if (G_UNLIKELY (memory->storage->context != timeline->context))
+      if (access->memory != NULL)
         {
-          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "%s: the memory %p and the stream belong to different contexts",
-                       submission->function, (void *) memory);
-          return FALSE;
+          access->storage = access->memory->storage;
+
+          if (G_UNLIKELY (access->storage == NULL
+                          || (access->storage->context != timeline->context
+                              && !submission->peers)))
+            return fail_memory (submission, access->memory, error);
         }
+
+      *held = *held && _gpu_storage_is_held_by (access->storage->root, timeline);
     }
 
   return TRUE;
@@ -55,12 +57,12 @@ check_memories (const GpuSubmission  *submission,
 
 /* Locks are taken by address, so that two submissions never wait for each other. */
 static void
-lock_roots (Submitter *s)
+lock_roots (GpuSubmitter *s)
 {
   if (s->submission->n_accesses == 1)
     {
       s->roots[s->n_roots++] = s->submission->accesses[0].storage->root;
-      g_mutex_lock (&s->roots[0]->lock);
+      _gpu_storage_lock_shared (s->roots[0]);
       return;
     }
 
@@ -81,19 +83,19 @@ lock_roots (Submitter *s)
     }
 
   for (guint i = 0; i < s->n_roots; i++)
-    g_mutex_lock (&s->roots[i]->lock);
+    _gpu_storage_lock_shared (s->roots[i]);
 }
 
 static void
-unlock_roots (Submitter *s)
+unlock_roots (GpuSubmitter *s)
 {
   for (guint i = s->n_roots; i > 0; i--)
-    g_mutex_unlock (&s->roots[i - 1]->lock);
+    _gpu_storage_unlock_shared (s->roots[i - 1]);
 }
 
 /* With the locks held: what another thread may change. */
-static gboolean
-check_access_locked (const Submitter  *s,
+G_GNUC_NO_INLINE static gboolean
+check_access_locked (const char       *function,
                      const GpuAccess  *access,
                      GError          **error)
 {
@@ -103,7 +105,7 @@ check_access_locked (const Submitter  *s,
   if (access->memory == NULL)
     return TRUE;
 
-  if (!_gpu_memory_check (access->memory, s->submission->function, error))
+  if (!_gpu_memory_check (access->memory, function, error))
     return FALSE;
 
   if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
@@ -118,7 +120,7 @@ check_access_locked (const Submitter  *s,
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
                G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s; unmap them first",
-               s->submission->function, storage->offset + access->offset,
+               function, storage->offset + access->offset,
                storage->offset + access->offset + access->size,
                access->write ? "written" : "read", clash->offset, clash->offset + clash->size,
                clash->write ? "writing" : "reading");
@@ -126,256 +128,31 @@ check_access_locked (const Submitter  *s,
   return FALSE;
 }
 
-/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
- * that it must not be waited for. */
-static gboolean
-add_fence (Submitter       *s,
-           const GpuPoint  *point,
-           GError         **error)
-{
-  GpuTimeline *timeline = point->timeline;
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-  g_autoptr (GpuFence) fence = NULL;
-
-  if (timeline->completed >= point->seq)
-    return TRUE;
-
-  fence = _gpu_timeline_get_fence_locked (timeline, point->seq, error);
-
-  if (fence == NULL)
-    return FALSE;
-
-  if (s->waits == NULL)
-    {
-      s->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_fence_unref);
-      s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
-    }
-
-  if (!g_ptr_array_find (s->waits, fence, NULL))
-    {
-      _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
-      g_ptr_array_add (s->waits, g_steal_pointer (&fence));
-    }
-
-  return TRUE;
-}
-
-/* A use on the same stream costs a compare. */
 static inline gboolean
-add_wait (Submitter       *s,
-          const GpuPoint  *point,
-          GError         **error)
+check_accesses_locked (const GpuSubmission  *submission,
+                       GError              **error)
 {
-  if (point->timeline == s->timeline)
+  for (guint i = 0; i < submission->n_accesses; i++)
     {
-      s->own = MAX (s->own, point->seq);
-      return TRUE;
-    }
+      const GpuAccess *access = &submission->accesses[i];
 
-  return !_gpu_point_is_pending (point) || add_fence (s, point, error);
-}
-
-static gboolean
-add_waits_locked (Submitter   *s,
-                  GpuStorage  *root,
-                  gboolean     write,
-                  GError     **error)
-{
-  if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
-    return TRUE;
-
-  if (!add_wait (s, &root->writer, error))
-    return FALSE;
-
-  if (!write)
-    return TRUE;
-
-  if (!add_wait (s, &root->reader, error))
-    return FALSE;
-
-  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
-    {
-      if (!add_wait (s, &g_array_index (root->readers, GpuPoint, i), error))
+      /* In this order: nothing guards the rest of what was released. */
+      if (G_UNLIKELY (access->memory == NULL
+                      || g_atomic_int_get (&access->memory->released) != 0
+                      || access->storage->root->mapped != NULL)
+          && !check_access_locked (submission->function, access, error))
         return FALSE;
     }
 
   return TRUE;
 }
 
-/* The user event that failed says more of the reason than the driver. Takes @failure over. */
-static void
-propagate_cause (Submitter  *s,
-                 GError     *failure,
-                 GError    **error)
-{
-  for (guint i = 0; i < s->user_events->len; i++)
-    {
-      g_autoptr (GError) cause = NULL;
-
-      if (_gpu_user_event_query (s->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
-        {
-          g_error_free (failure);
-          failure = g_steal_pointer (&cause);
-          break;
-        }
-    }
-
-  g_propagate_error (error, failure);
-}
-
-/* What is still pending does not come from them. */
-static void
-forget_failed_events (Submitter *s)
-{
-  for (guint i = s->user_events->len; i > 0; i--)
-    {
-      if (_gpu_user_event_query (s->user_events->pdata[i - 1], NULL) == GPU_EVENT_STATUS_FAILED)
-        g_ptr_array_remove_index_fast (s->user_events, i - 1);
-    }
-}
-
-/* With the failure lock held: what has failed by now is over, and must not be waited for. FALSE if
- * it is what the caller asked to wait for. */
-static gboolean
-drop_failed_waits (Submitter  *s,
-                   GError    **error)
-{
-  const GpuEventOps *ops = s->timeline->context->backend->event;
-
-  for (guint i = s->waits->len; i > 0; i--)
-    {
-      g_autoptr (GError) failure = NULL;
-      GpuFence *fence = g_ptr_array_index (s->waits, i - 1);
-
-      if (ops->query (fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
-        continue;
-
-      g_ptr_array_remove_index_fast (s->waits, i - 1);
-
-      if (s->submission->after != NULL)
-        {
-          propagate_cause (s, g_steal_pointer (&failure), error);
-          return FALSE;
-        }
-    }
-
-  forget_failed_events (s);
-
-  return TRUE;
-}
-
-/* Who waits for work submitted before must not wait for a user's event as well. */
-static gboolean
-fence_off_locked (GpuTimeline  *timeline,
-                  GError      **error)
-{
-  g_autoptr (GpuFence) fence = NULL;
-
-  if (timeline->completed == timeline->submitted)
-    return TRUE;
-
-  fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
-
-  return fence != NULL;
-}
-
-static gboolean
-wait_locked (Submitter              *s,
-             GpuNativeEvent *const  *events,
-             guint                   n_events,
-             GError                **error)
-{
-  GpuTimeline *timeline = s->timeline;
-  gboolean is_users = s->user_wait != NULL || s->user_events->len > 0;
-  gboolean may_fail = is_users || _gpu_timeline_may_fail_locked (timeline);
-  GpuNativeEvent *event = NULL;
-
-  if (is_users && !fence_off_locked (timeline, error))
-    return FALSE;
-
-  if (!timeline->context->backend->stream->wait (timeline->stream, events, n_events,
-                                                 may_fail ? &event : NULL, error))
-    return FALSE;
-
-  if (event != NULL)
-    _gpu_timeline_keep_event_locked (timeline, event);
-
-  if (s->user_wait != NULL)
-    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event);
-
-  for (guint i = 0; s->user_events != NULL && i < s->user_events->len; i++)
-    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->user_events->pdata[i]);
-
-  return TRUE;
-}
-
-/* After the failure of a user event: has the stream wait for what came before it. */
-static gboolean
-mend_order_locked (GpuTimeline  *timeline,
-                   GError      **error)
-{
-  g_autoptr (GPtrArray) events = g_ptr_array_new ();
-  GpuNativeEvent *event = NULL;
-
-  _gpu_timeline_list_overtaken_locked (timeline, events);
-
-  if (events->len == 0)
-    return TRUE;
-
-  if (!timeline->context->backend->stream->wait (timeline->stream,
-                                                 (GpuNativeEvent *const *) events->pdata,
-                                                 events->len, &event, error))
-    return FALSE;
-
-  _gpu_timeline_keep_event_locked (timeline, event);
-
-  return TRUE;
-}
-
-/* With the timeline's lock held: has the stream wait for what came before elsewhere. */
-static gboolean
-order_locked (Submitter  *s,
-              GError    **error)
-{
-  GpuTimeline *timeline = s->timeline;
-  g_autofree GpuNativeEvent **events = NULL;
-
-  if (G_UNLIKELY (timeline->user_waits->len > 0) && !mend_order_locked (timeline, error))
-    return FALSE;
-
-  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
-      && !_gpu_timeline_barrier_locked (timeline, error))
-    return FALSE;
-
-  if (s->user_wait != NULL)
-    return wait_locked (s, &s->user_wait, 1, error);
-
-  if (s->waits == NULL || s->waits->len == 0)
-    return TRUE;
-
-  events = g_new (GpuNativeEvent *, s->waits->len);
-
-  for (guint i = 0; i < s->waits->len; i++)
-    events[i] = ((GpuFence *) s->waits->pdata[i])->event;
-
-  if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
-    _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
-                      s->submission->function, (void *) timeline, s->waits->len);
-
-  if (s->submission->after == NULL)
-    __atomic_add_fetch (&timeline->n_hazard_waits, s->waits->len, __ATOMIC_RELAXED);
-
-  return wait_locked (s, events, s->waits->len, error);
-}
-
-static void
-commit_event_locked (Submitter       *s,
+G_GNUC_NO_INLINE static void
+commit_event_locked (GpuTimeline     *timeline,
                      guint64          seq,
                      GpuNativeEvent  *event,
                      GpuPending      *pending)
 {
-  GpuTimeline *timeline = s->timeline;
-
   if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
     {
       g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
@@ -393,144 +170,242 @@ commit_event_locked (Submitter       *s,
   pending->covers = (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 ? 0 : seq;
 }
 
-static void
-commit_locked (Submitter      *s,
-               GpuNativeEvent *event,
-               GpuPending     *pending)
+static inline void
+set_uses_locked (GpuTimeline         *timeline,
+                 const GpuSubmission *submission,
+                 guint64              seq)
 {
-  const GpuSubmission *submission = s->submission;
-  GpuTimeline *timeline = s->timeline;
-  guint64 seq = _gpu_timeline_submit_locked (timeline);
-
   for (guint i = 0; i < submission->n_accesses; i++)
     {
       const GpuAccess *access = &submission->accesses[i];
 
       _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
     }
-
-  if (submission->keep != NULL)
-    _gpu_timeline_keep_locked (timeline, submission->keep, submission->release,
-                               submission->keep_size);
-
-  if (event != NULL)
-    commit_event_locked (s, seq, event, pending);
 }
 
-static gboolean
-run_locked (Submitter   *s,
-            GpuPending  *pending,
-            GError     **error)
+/* Calls the driver, and enters what it took. */
+static inline gboolean
+run_locked (GpuTimeline          *timeline,
+            const GpuSubmission  *submission,
+            gboolean              may_fail,
+            GpuPending           *pending,
+            GError              **error)
 {
-  const GpuSubmission *submission = s->submission;
-  GpuTimeline *timeline = s->timeline;
+  gboolean with_event = pending != NULL || may_fail
+                        || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
   GpuNativeEvent *event = NULL;
-  gboolean with_event;
-
-  if (!order_locked (s, error))
-    return FALSE;
-
-  with_event = pending != NULL || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0
-               || _gpu_timeline_may_fail_locked (timeline);
+  guint64 seq;
 
   if (submission->run != NULL
       && !submission->run (submission->operation, timeline->stream, with_event ? &event : NULL,
                            error))
     return FALSE;
 
-  commit_locked (s, event, pending);
+  seq = _gpu_timeline_submit_locked (timeline);
+  set_uses_locked (timeline, submission, seq);
+
+  if (submission->keep != NULL)
+    _gpu_timeline_keep_locked (timeline, submission->keep, submission->release,
+                               submission->keep_size);
+
+  if (event != NULL)
+    commit_event_locked (timeline, seq, event, pending);
 
   return TRUE;
 }
 
-static gboolean
-check_accesses_locked (Submitter  *s,
-                       GError    **error)
+/* Whether to wait with the locks held, if there is nothing to wait for elsewhere: when that takes
+ * no longer than to submit. */
+static inline gboolean
+can_run_now_locked (GpuTimeline         *timeline,
+                    const GpuSubmission *submission)
 {
-  for (guint i = 0; i < s->submission->n_accesses; i++)
-    {
-      if (!check_access_locked (s, &s->submission->accesses[i], error))
-        return FALSE;
-    }
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
+
+  return submission->run_now != NULL && (timeline->flags & flags) == 0
+         && _gpu_timeline_is_alone_locked (timeline);
+}
+
+static gboolean
+run_now_locked (GpuTimeline          *timeline,
+                const GpuSubmission  *submission,
+                GError              **error)
+{
+  if (!submission->run_now (submission->operation, timeline->stream, NULL, error))
+    return FALSE;
+
+  set_uses_locked (timeline, submission, _gpu_timeline_pass_locked (timeline));
 
   return TRUE;
 }
 
-static gboolean
-add_all_waits_locked (Submitter  *s,
-                      GError    **error)
+static inline gboolean
+is_held_locked (GpuTimeline         *timeline,
+                const GpuSubmission *submission)
 {
-  const GpuSubmission *submission = s->submission;
-
   for (guint i = 0; i < submission->n_accesses; i++)
     {
-      const GpuAccess *access = &submission->accesses[i];
-
-      if (!add_waits_locked (s, access->storage->root, access->write, error))
+      if (!_gpu_storage_is_held_by (submission->accesses[i].storage->root, timeline))
         return FALSE;
     }
 
-  return submission->after == NULL || add_wait (s, submission->after, error);
+  return timeline->n_user_waits == 0;
+}
+
+/* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
+static inline gboolean
+run_held_locked (GpuTimeline          *timeline,
+                 const GpuSubmission  *submission,
+                 GpuPending           *pending,
+                 GError              **error)
+{
+  if (pending != NULL && can_run_now_locked (timeline, submission))
+    return run_now_locked (timeline, submission, error);
+
+  if (pending != NULL && pending->if_idle && timeline->completed != timeline->submitted)
+    {
+      pending->busy = TRUE;
+      return TRUE;
+    }
+
+  return run_locked (timeline, submission, FALSE, pending, error);
+}
+
+/* FALSE, and nothing done, if the timeline holds the memory no more. */
+static inline gboolean
+submit_held (GpuTimeline          *timeline,
+             const GpuSubmission  *submission,
+             GpuPending           *pending,
+             GError              **error)
+{
+  gboolean held;
+
+  _gpu_timeline_lock (timeline);
+  held = is_held_locked (timeline, submission);
+
+  if (held && check_accesses_locked (submission, error)
+      && !run_held_locked (timeline, submission, pending, error))
+    g_prefix_error (error, "%s: ", submission->function);
+
+  _gpu_timeline_unlock (timeline);
+
+  return held;
 }
 
 static gboolean
-run_with_waits (Submitter   *s,
-                GpuPending  *pending,
-                GError     **error)
+is_idle_locked (const GpuSubmitter *s)
 {
+  return s->timeline->completed == s->timeline->submitted && s->user_wait == NULL
+         && (s->waits == NULL || s->waits->len == 0);
+}
+
+static gboolean
+order_and_run_locked (GpuSubmitter  *s,
+                      GpuPending    *pending,
+                      GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  if (s->waits == NULL && s->user_wait == NULL && can_run_now_locked (timeline, s->submission))
+    return run_now_locked (timeline, s->submission, error);
+
+  if (pending != NULL && pending->if_idle && !is_idle_locked (s))
+    {
+      pending->busy = TRUE;
+      return TRUE;
+    }
+
+  return _gpu_submitter_order_locked (s, error)
+         && run_locked (timeline, s->submission, _gpu_timeline_may_fail_locked (timeline), pending,
+                        error);
+}
+
+/* With the failure lock, which comes first, if the order of the timeline has to be mended. */
+static void
+lock_timeline (GpuSubmitter *s)
+{
+  _gpu_timeline_lock (s->timeline);
+
+  if (G_LIKELY (s->has_failure_lock || !_gpu_timeline_is_overtaken_locked (s->timeline)))
+    return;
+
+  _gpu_timeline_unlock (s->timeline);
+  g_mutex_lock (&s->timeline->context->failure_lock);
+  s->has_failure_lock = TRUE;
+  _gpu_timeline_lock (s->timeline);
+}
+
+static gboolean
+run_shared (GpuSubmitter  *s,
+            GpuPending    *pending,
+            GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
   GpuUserEvent *user_event = s->submission->user_event;
   gboolean success;
 
   if (user_event != NULL && !_gpu_user_event_get_native (user_event, &s->user_wait, error))
     return FALSE;
 
-  _gpu_timeline_lock (s->timeline);
-  success = run_locked (s, pending, error);
-  _gpu_timeline_unlock (s->timeline);
+  lock_timeline (s);
+  success = order_and_run_locked (s, pending, error);
+
+  /* Out of order there is something to wait for even so. */
+  if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+    {
+      for (guint i = 0; i < s->n_roots; i++)
+        _gpu_storage_hold_locked (s->roots[i], timeline);
+    }
+
+  _gpu_timeline_unlock (timeline);
 
   return success;
 }
 
 /* With the locks of the roots held. */
 static gboolean
-submit_locked (Submitter   *s,
-               GpuPending  *pending,
-               GError     **error)
+submit_shared_locked (GpuSubmitter  *s,
+                      GpuPending    *pending,
+                      GError       **error)
 {
-  gboolean may_fail;
-  gboolean success;
-
-  if (!check_accesses_locked (s, error))
+  if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
 
-  success = add_all_waits_locked (s, error);
-  may_fail = s->submission->user_event != NULL || (s->waits != NULL && s->user_events->len > 0);
-
-  if (success && may_fail)
+  if (s->submission->user_event != NULL || (s->waits != NULL && s->user_events->len > 0))
     {
       g_mutex_lock (&s->timeline->context->failure_lock);
+      s->has_failure_lock = TRUE;
 
-      success = (s->waits == NULL || drop_failed_waits (s, error))
-                && run_with_waits (s, pending, error);
-      g_mutex_unlock (&s->timeline->context->failure_lock);
-    }
-  else if (success)
-    {
-      success = run_with_waits (s, pending, error);
+      if (s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
+        return FALSE;
     }
 
-  if (!success)
-    g_prefix_error (error, "%s: ", s->submission->function);
-
-  return success;
+  return run_shared (s, pending, error);
 }
 
 static void
-submitter_clear (Submitter *s)
+submit_shared (GpuTimeline          *timeline,
+               const GpuSubmission  *submission,
+               GpuPending           *pending,
+               GError              **error)
 {
-  g_clear_pointer (&s->waits, g_ptr_array_unref);
-  g_clear_pointer (&s->user_events, g_ptr_array_unref);
-  g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
+  GpuStorage *few[MAX_ROOTS];
+  g_autofree GpuStorage **many = NULL;
+  GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+
+  if (submission->n_accesses > MAX_ROOTS)
+    s.roots = many = g_new (GpuStorage *, submission->n_accesses);
+
+  lock_roots (&s);
+
+  if (check_accesses_locked (submission, error) && !submit_shared_locked (&s, pending, error))
+    g_prefix_error (error, "%s: ", submission->function);
+
+  if (s.has_failure_lock)
+    g_mutex_unlock (&timeline->context->failure_lock);
+
+  unlock_roots (&s);
+  _gpu_submitter_clear (&s);
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
@@ -540,14 +415,24 @@ must_catch_up (GpuTimeline *timeline)
   g_autoptr (GMutexLocker) locker = NULL;
   guint64 submitted = _gpu_timeline_get_submitted (timeline);
 
-  if (G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
-      || submitted < MAX_BEHIND
+  if (submitted < MAX_BEHIND
       || _gpu_timeline_is_complete (timeline, submitted - MAX_BEHIND))
     return FALSE;
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  return timeline->user_waits->len == 0;
+  return timeline->n_user_waits == 0;
+}
+
+G_GNUC_NO_INLINE static gboolean
+fail (GpuTimeline  *timeline,
+      GError       *failure,
+      GError      **error)
+{
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
 }
 
 gboolean
@@ -556,33 +441,19 @@ _gpu_submit (GpuTimeline          *timeline,
              GpuPending           *pending,
              GError              **error)
 {
-  GpuStorage *few[MAX_ROOTS];
-  g_autofree GpuStorage **many = NULL;
-  g_autoptr (GError) failure = NULL;
-  Submitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GError *failure = NULL;
+  gboolean held;
 
   /* How the work ended is told to who waits for it. */
-  if (must_catch_up (timeline))
+  if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
+      && must_catch_up (timeline))
     _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (check_memories (submission, timeline, &failure))
-    {
-      if (submission->n_accesses > MAX_ROOTS)
-        s.roots = many = g_new (GpuStorage *, submission->n_accesses);
+  else if (check_memories (submission, timeline, &held, &failure)
+           && (!held || !submit_held (timeline, submission, pending, &failure)))
+    submit_shared (timeline, submission, pending, &failure);
 
-      lock_roots (&s);
-      submit_locked (&s, pending, &failure);
-      unlock_roots (&s);
-      submitter_clear (&s);
-    }
-
-  if (G_LIKELY (failure == NULL))
-    return TRUE;
-
-  _gpu_native_context_report (timeline->context, failure);
-  g_propagate_error (error, g_steal_pointer (&failure));
-
-  return FALSE;
+  return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

@@ -12,7 +12,8 @@ typedef struct
   GSource         *cancel_source;   /* nullable */
   gpointer         result;          /* what the task returns, NULL for TRUE */
   GDestroyNotify   result_free;
-  gint             returned;        /* atomic */
+  gint             returned;        /* atomic; the rest is whose who set it */
+  GError          *error;           /* nullable */
 } TaskWait;
 
 static TaskWait *
@@ -34,6 +35,7 @@ task_wait_unref (gpointer data)
   if (wait->result != NULL)
     wait->result_free (wait->result);
 
+  g_clear_error (&wait->error);
   g_clear_pointer (&wait->cancel_source, g_source_unref);
   g_object_unref (wait->task);
   g_free (wait);
@@ -76,16 +78,31 @@ task_wait_new (GTask          *task,
   return wait;
 }
 
-static void
-return_result (TaskWait     *wait,
-               const GError *error)
+static gboolean
+return_result (gpointer data)
 {
-  if (error != NULL)
-    g_task_return_error (wait->task, g_error_copy (error));
+  TaskWait *wait = data;
+
+  if (wait->error != NULL)
+    g_task_return_error (wait->task, g_steal_pointer (&wait->error));
   else if (wait->result == NULL)
     g_task_return_boolean (wait->task, TRUE);
   else
     g_task_return_pointer (wait->task, g_steal_pointer (&wait->result), wait->result_free);
+
+  return G_SOURCE_REMOVE;
+}
+
+/* A task may call back within the call that returns it, and that may be within a call of the
+ * program: a query can be what reaches the point. */
+static void
+return_later (TaskWait *wait)
+{
+  g_autoptr (GSource) source = g_idle_source_new ();
+
+  g_source_set_priority (source, g_task_get_priority (wait->task));
+  g_source_set_callback (source, return_result, task_wait_ref (wait), task_wait_unref);
+  g_source_attach (source, g_task_get_context (wait->task));
 }
 
 static void
@@ -95,7 +112,10 @@ point_reached (gpointer      data,
   TaskWait *wait = data;
 
   if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
-    return_result (wait, error);
+    {
+      wait->error = error != NULL ? g_error_copy (error) : NULL;
+      return_later (wait);
+    }
 
   if (wait->cancel_source != NULL)
     g_source_destroy (wait->cancel_source);

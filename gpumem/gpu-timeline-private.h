@@ -34,22 +34,32 @@ typedef struct
 typedef void (*GpuWaiterFunc) (gpointer      data,
                                const GError *error);
 
+/* Somebody who may ask how a point ended: its failure is not forgotten. */
+typedef struct
+{
+  GList   link;
+  guint64 seq;
+} GpuWatch;
+
+/* What every submission needs comes first, and close together. */
 struct _GpuTimeline
 {
   gint              refs;
   gint              users;          /* atomic; who may still submit: streams and mappings */
   GpuNativeContext *context;
-  GpuNativeDevice  *device;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
-  GpuStreamFlags    flags;
-  int               priority;
-
   guint64           submitted;      /* atomic; written under lock */
   guint64           completed;      /* atomic; written under lock */
+  GpuStreamFlags    flags;
+  guint             n_user_waits;   /* length of user_waits; under lock */
+  GMutex            lock;
+
+  GpuNativeDevice  *device;
+  int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
 
-  GMutex            lock;           /* guards what follows */
+  /* The lock guards what follows. */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */
   GQueue            fences;         /* of GpuFence, by seq */
   GQueue            waiters;        /* of GpuWaiter, by seq */
@@ -61,6 +71,8 @@ struct _GpuTimeline
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq */
+  guint             n_failures_max; /* so many before those that nobody asks for are forgotten */
+  GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
 };
 
@@ -69,6 +81,10 @@ GpuTimeline    *_gpu_timeline_new             (GpuNativeContext  *context,
                                                GpuNativeStream   *stream,
                                                GpuStreamFlags     flags,
                                                int                priority);
+/* One without a stream, whose point 1 is reached with @event, which it takes over. It is none of
+ * the context's that others look for. */
+GpuTimeline    *_gpu_timeline_new_for_event   (GpuNativeContext  *context,
+                                               GpuNativeEvent    *event);
 GpuTimeline    *_gpu_timeline_ref             (GpuTimeline       *timeline);
 void            _gpu_timeline_unref           (GpuTimeline       *timeline);
 /* A new timeline has one user. Once there is none, and all is complete, the driver's stream goes;
@@ -87,10 +103,34 @@ _gpu_timeline_is_complete (GpuTimeline *timeline,
   return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
 }
 
+/* gpu-timeline-failure.c, for a new timeline and for what retires: the points after @from up to @to
+ * failed with @error, which is taken over. */
+void            _gpu_timeline_init_failures   (GpuTimeline       *timeline);
+void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,
+                                               guint64            from,
+                                               guint64            to,
+                                               GError            *error);
+/* Two reasons that are better than what the driver told of the points after @from. The first also
+ * moves the waits up to @seq to @retired, for _gpu_user_wait_free(). */
+void            _gpu_timeline_retire_user_waits_locked (GpuTimeline *timeline,
+                                               guint64            seq,
+                                               GQueue            *retired,
+                                               guint64           *from,
+                                               GError           **failure);
+void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
+                                               guint64            from,
+                                               GError           **failure);
+void            _gpu_user_wait_free           (gpointer           wait);
 /* Why the point @seq, which is complete, failed: TRUE if it did not. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
+
+void            _gpu_timeline_watch           (GpuTimeline       *timeline,
+                                               GpuWatch          *watch,
+                                               guint64            seq);
+void            _gpu_timeline_unwatch         (GpuTimeline       *timeline,
+                                               GpuWatch          *watch);
 
 /* Between _lock() and _unlock(), by whoever submits. */
 static inline void
@@ -111,9 +151,32 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 {
   guint64 seq = timeline->submitted + 1;
 
+  if (timeline->completed == timeline->submitted)
+    g_atomic_int_inc (&timeline->context->n_active);
+
   __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
 
   return seq;
+}
+
+/* Counts a submission to an idle timeline that is over already; its number. */
+static inline guint64
+_gpu_timeline_pass_locked (GpuTimeline *timeline)
+{
+  guint64 seq = timeline->submitted + 1;
+
+  __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
+  __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
+
+  return seq;
+}
+
+/* Whether all work of the context, of this timeline before all, is known to be over. */
+static inline gboolean
+_gpu_timeline_is_alone_locked (GpuTimeline *timeline)
+{
+  return timeline->completed == timeline->submitted
+         && g_atomic_int_get (&timeline->context->n_active) == 0;
 }
 
 /* Keeps @object until all that is submitted now is complete. */
@@ -131,7 +194,7 @@ gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
 static inline gboolean
 _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
 {
-  return G_UNLIKELY (timeline->user_waits->len > 0)
+  return G_UNLIKELY (timeline->n_user_waits > 0)
          && _gpu_timeline_search_failing_locked (timeline);
 }
 
@@ -142,10 +205,22 @@ void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
 void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GPtrArray         *events);
-/* Adds to @events those of fences that later work must wait for, once after each failure: PoCL
- * gives up the order of a queue when a user event fails, while work before it still runs. */
+/* Whether a user event has failed, and what comes later was not put behind what came before: */
+gboolean        _gpu_timeline_search_overtaken_locked (GpuTimeline *timeline);
+
+static inline gboolean
+_gpu_timeline_is_overtaken_locked (GpuTimeline *timeline)
+{
+  return G_UNLIKELY (timeline->n_user_waits > 0)
+         && _gpu_timeline_search_overtaken_locked (timeline);
+}
+
+/* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
+ * order of a queue when a user event fails, while work before it still runs. */
 void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
                                                GPtrArray         *events);
+/* Later work waits for them now. */
+void            _gpu_timeline_set_mended_locked (GpuTimeline     *timeline);
 /* Orders all that is submitted later after all that is submitted now. */
 gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,
                                                GError           **error);

@@ -26,21 +26,6 @@ typedef struct
   gpointer       data;
 } GpuWaiter;
 
-/* The points in (from, to] failed. */
-typedef struct
-{
-  guint64  from;
-  guint64  to;
-  GError  *error;
-} GpuFailure;
-
-typedef struct
-{
-  guint64       seq;
-  GpuUserEvent *event;
-  gboolean      mended;             /* later work waits for what is before this itself */
-} GpuUserWait;
-
 /* What a retirement takes out under the lock, to be let go of without it. */
 typedef struct
 {
@@ -50,23 +35,6 @@ typedef struct
   GQueue   waiters;
   GQueue   user_waits;
 } GpuRetired;
-
-static void
-failure_clear (gpointer data)
-{
-  GpuFailure *failure = data;
-
-  g_error_free (failure->error);
-}
-
-static void
-user_wait_free (gpointer data)
-{
-  GpuUserWait *wait = data;
-
-  _gpu_user_event_unref (wait->event);
-  g_free (wait);
-}
 
 static GpuFence *
 fence_new (guint64         seq,
@@ -101,12 +69,12 @@ _gpu_fence_unref (GpuFence *fence)
   _gpu_live_add (GPU_LIVE_FENCE, -1);
 }
 
-GpuTimeline *
-_gpu_timeline_new (GpuNativeContext *context,
-                   GpuNativeDevice  *device,
-                   GpuNativeStream  *stream,
-                   GpuStreamFlags    flags,
-                   int               priority)
+static GpuTimeline *
+timeline_new (GpuNativeContext *context,
+              GpuNativeDevice  *device,
+              GpuNativeStream  *stream,
+              GpuStreamFlags    flags,
+              int               priority)
 {
   GpuTimeline *timeline = g_new0 (GpuTimeline, 1);
 
@@ -119,16 +87,39 @@ _gpu_timeline_new (GpuNativeContext *context,
   timeline->priority = priority;
   timeline->kept = g_array_new (FALSE, FALSE, sizeof (GpuKept));
   timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
-  timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
-  timeline->user_waits = g_ptr_array_new_with_free_func (user_wait_free);
-  g_array_set_clear_func (timeline->failures, failure_clear);
+  _gpu_timeline_init_failures (timeline);
   g_mutex_init (&timeline->lock);
+  _gpu_live_add (GPU_LIVE_TIMELINE, 1);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_new (GpuNativeContext *context,
+                   GpuNativeDevice  *device,
+                   GpuNativeStream  *stream,
+                   GpuStreamFlags    flags,
+                   int               priority)
+{
+  GpuTimeline *timeline = timeline_new (context, device, stream, flags, priority);
 
   g_mutex_lock (&context->lock);
   g_ptr_array_add (context->timelines, timeline);
   g_mutex_unlock (&context->lock);
 
-  _gpu_live_add (GPU_LIVE_TIMELINE, 1);
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_new_for_event (GpuNativeContext *context,
+                             GpuNativeEvent   *event)
+{
+  GpuTimeline *timeline = timeline_new (context, context->devices[0], NULL,
+                                        GPU_STREAM_FLAGS_NONE, 0);
+
+  timeline->users = 0;
+  g_queue_push_tail (&timeline->fences,
+                     fence_new (_gpu_timeline_submit_locked (timeline), event));
 
   return timeline;
 }
@@ -243,6 +234,9 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_ptr_array_remove_fast (context->timelines, timeline);
   g_mutex_unlock (&context->lock);
 
+  if (timeline->completed != timeline->submitted)
+    g_atomic_int_add (&context->n_active, -1);
+
   timeline_release_kept (timeline);
   g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
   g_queue_clear_full (&timeline->fences, (GDestroyNotify) _gpu_fence_unref);
@@ -283,42 +277,6 @@ _gpu_timeline_get_submitted (GpuTimeline *timeline)
   return __atomic_load_n (&timeline->submitted, __ATOMIC_ACQUIRE);
 }
 
-static const GError *
-find_failure_locked (GpuTimeline *timeline,
-                     guint64      seq)
-{
-  for (guint i = 0; i < timeline->failures->len; i++)
-    {
-      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i);
-
-      if (failure->from < seq && seq <= failure->to)
-        return failure->error;
-    }
-
-  return NULL;
-}
-
-gboolean
-_gpu_timeline_check (GpuTimeline  *timeline,
-                     guint64       seq,
-                     GError      **error)
-{
-  const GError *failure;
-
-  if (G_LIKELY (!g_atomic_int_get (&timeline->failed)))
-    return TRUE;
-
-  g_mutex_lock (&timeline->lock);
-  failure = find_failure_locked (timeline, seq);
-
-  if (failure != NULL && error != NULL)
-    *error = g_error_copy (failure);
-
-  g_mutex_unlock (&timeline->lock);
-
-  return failure == NULL;
-}
-
 void
 _gpu_timeline_keep_locked (GpuTimeline    *timeline,
                            gpointer        object,
@@ -333,75 +291,6 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
   if (timeline->kept->len - timeline->kept_first >= KEPT_MAX
       || timeline->kept_size >= KEPT_SIZE_MAX)
     _gpu_timeline_reap_locked (timeline);
-}
-
-gboolean
-_gpu_timeline_search_failing_locked (GpuTimeline *timeline)
-{
-  for (guint i = 0; i < timeline->user_waits->len; i++)
-    {
-      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
-
-      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
-void
-_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
-                                       guint64      seq,
-                                       GPtrArray   *events)
-{
-  for (guint i = 0; i < timeline->user_waits->len; i++)
-    {
-      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
-
-      if (wait->seq <= seq
-          && _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
-        g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
-    }
-}
-
-void
-_gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
-                                     GPtrArray   *events)
-{
-  const GpuEventOps *ops = timeline->context->backend->event;
-  guint64 seq = 0;
-
-  for (guint i = 0; i < timeline->user_waits->len; i++)
-    {
-      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
-
-      if (wait->mended
-          || _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_FAILED)
-        continue;
-
-      wait->mended = TRUE;
-      seq = MAX (seq, wait->seq);
-    }
-
-  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
-    {
-      GpuFence *fence = l->data;
-
-      if (fence->seq < seq && ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
-        g_ptr_array_add (events, fence->event);
-    }
-}
-
-void
-_gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
-                                guint64       seq,
-                                GpuUserEvent *event)
-{
-  GpuUserWait *wait = g_new0 (GpuUserWait, 1);
-
-  wait->seq = seq;
-  wait->event = _gpu_user_event_ref (event);
-  g_ptr_array_add (timeline->user_waits, wait);
 }
 
 GpuFence *
@@ -468,9 +357,14 @@ _gpu_timeline_get_fence (GpuTimeline  *timeline,
                          GpuFence    **fence,
                          GError      **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  g_autoptr (GMutexLocker) locker = NULL;
 
   *fence = NULL;
+
+  if (_gpu_timeline_is_complete (timeline, seq))
+    return TRUE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
 
   if (timeline->completed >= seq)
     return TRUE;
@@ -534,56 +428,6 @@ retire_kept_locked (GpuTimeline *timeline,
     }
 }
 
-/* A driver says of work behind a failed user event that it failed, if it says anything; what we
- * know of the user event says why. */
-static void
-retire_user_waits_locked (GpuTimeline  *timeline,
-                          guint64       seq,
-                          GpuRetired   *retired,
-                          guint64      *from,
-                          GError      **failure)
-{
-  GPtrArray *waits = timeline->user_waits;
-  gboolean failed = FALSE;
-
-  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= seq)
-    {
-      GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
-      g_autoptr (GError) cause = NULL;
-
-      if (_gpu_user_event_query (wait->event, &cause) == GPU_EVENT_STATUS_FAILED)
-        {
-          g_clear_error (failure);
-          *failure = g_steal_pointer (&cause);
-
-          /* What was submitted before the first such wait ran. */
-          if (!failed)
-            *from = MAX (*from, wait->seq - 1);
-
-          failed = TRUE;
-        }
-
-      g_queue_push_tail (&retired->user_waits, wait);
-    }
-}
-
-/* Of work behind work that failed the driver says no more than that it failed, too. */
-static void
-inherit_cause_locked (GpuTimeline  *timeline,
-                      guint64       from,
-                      GError      **failure)
-{
-  guint n = timeline->failures->len;
-  const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
-
-  if (last == NULL || last->to != from
-      || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
-    return;
-
-  g_clear_error (failure);
-  *failure = g_error_copy (last->error);
-}
-
 static void
 retire_locked (GpuTimeline  *timeline,
                guint64       seq,
@@ -599,13 +443,13 @@ retire_locked (GpuTimeline  *timeline,
     return;
 
   if (failure != NULL)
-    inherit_cause_locked (timeline, from, &failure);
+    _gpu_timeline_inherit_cause_locked (timeline, from, &failure);
 
   if (timeline->kept->len > 0)
     retire_kept_locked (timeline, seq, retired);
 
-  if (timeline->user_waits->len > 0)
-    retire_user_waits_locked (timeline, seq, retired, &from, &failure);
+  if (timeline->n_user_waits > 0)
+    _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from, &failure);
 
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
@@ -614,15 +458,13 @@ retire_locked (GpuTimeline  *timeline,
     g_queue_push_tail (&retired->waiters, g_queue_pop_head (waiters));
 
   if (failure != NULL)
-    {
-      GpuFailure range = { from, seq, g_steal_pointer (&failure) };
-
-      g_array_append_val (timeline->failures, range);
-      g_atomic_int_set (&timeline->failed, TRUE);
-    }
+    _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
 
   /* Last: who sees without the lock that the point is reached must see that it failed, too. */
   __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
+
+  if (seq == timeline->submitted)
+    g_atomic_int_add (&timeline->context->n_active, -1);
 }
 
 gboolean
@@ -662,7 +504,7 @@ retired_finish (GpuRetired  *retired,
     g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
 
   if (retired->user_waits.length > 0)
-    g_queue_clear_full (&retired->user_waits, user_wait_free);
+    g_queue_clear_full (&retired->user_waits, _gpu_user_wait_free);
 
   while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
     {

@@ -22,6 +22,7 @@ typedef struct _GpuMapping   GpuMapping;
 typedef struct _GpuProgram   GpuProgram;
 typedef struct _GpuKernel    GpuKernel;
 typedef struct _GpuArguments GpuArguments;
+typedef struct _GpuLaunch    GpuLaunch;
 typedef struct _GpuExtent    GpuExtent;
 typedef struct _GpuLayout    GpuLayout;
 

@@ -188,8 +188,12 @@ _gpu_user_event_wait_until (GpuUserEvent  *event,
                             GCancellable  *cancellable,
                             GError       **error)
 {
-  g_autoptr (GpuLatch) latch = _gpu_latch_new ();
+  g_autoptr (GpuLatch) latch = NULL;
 
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return FALSE;
+
+  latch = _gpu_latch_new ();
   _gpu_user_event_notify (event, _gpu_latch_open, _gpu_latch_ref (latch));
 
   if (_gpu_latch_wait (latch, deadline, cancellable, error))

@@ -20,6 +20,7 @@
 #include <gpumem/gpu-arguments.h>
 #include <gpumem/gpu-program.h>
 #include <gpumem/gpu-kernel.h>
+#include <gpumem/gpu-launch.h>
 #include <gpumem/gpu-stream.h>
 
 #undef __GPUMEM_INSIDE__

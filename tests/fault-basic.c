@@ -2,6 +2,8 @@
 /* Under failing calls of the driver: devices, contexts, buffers of every kind, blocking verbs. */
 #include "config.h"
 
+#include <gio/gunixfdlist.h>
+
 #include "fault-util.h"
 
 #define SIZE 8192
@@ -135,10 +137,110 @@ other_kinds (GpuContext *context, GError **error)
 }
 
 static gboolean
+has (GpuContext *context, GpuCapabilities capability)
+{
+  return (gpu_device_get_capabilities (gpu_context_get_device (context)) & capability) != 0;
+}
+
+static gboolean
+check_fill (GpuBuffer *buffer, GpuStream *stream, GError **error)
+{
+  static const guint8 pattern[5] = { 1, 2, 3, 4, 5 };
+  g_autoptr (GBytes) back = NULL;
+  const guint8 *data;
+
+  if (!gpu_stream_fill (stream, GPU_MEMORY (buffer), 3, SIZE / 2 / 5 * 5, pattern, 5, error))
+    return FALSE;
+  back = gpu_buffer_read_bytes (buffer, stream, 0, SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  data = g_bytes_get_data (back, NULL);
+  for (gsize i = 0; i < SIZE / 2 / 5 * 5; i++)
+    fault_check (data + 3 + i, pattern[i % 5], 1, "pattern");
+  return TRUE;
+}
+
+static gboolean
+ordered (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, SIZE, error);
+  return buffer != NULL && check_fill (buffer, stream, error);
+}
+
+static gboolean
+near_host (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_ALLOC_HOST, SIZE, error);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (buffer == NULL || stream == NULL || !check_fill (buffer, stream, error))
+    return FALSE;
+  mapping = gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_NONE, 0, SIZE, NULL, error);
+  return mapping != NULL;
+}
+
+static gboolean
+pass_fd (GpuContext *context, GError **error)
+{
+  const guint8 value = 4;
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, SIZE, error);
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GpuBuffer) other = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) back = NULL;
+
+  if (buffer == NULL || !gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, error))
+    return FALSE;
+  handle = gpu_buffer_export_fds (buffer, fds, error);
+  if (handle == NULL)
+    return FALSE;
+  g_clear_object (&buffer);
+  other = gpu_buffer_new_from_fds (context, handle, fds, error);
+  if (other == NULL)
+    return FALSE;
+  back = gpu_buffer_read_bytes (other, NULL, 0, SIZE, NULL, error);
+  if (back == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), 4, SIZE, "file descriptor");
+  return TRUE;
+}
+
+static gboolean
+pass_handles (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) memory_handle = NULL;
+  g_autoptr (GBytes) event_handle = NULL;
+
+  if (buffer == NULL || stream == NULL)
+    return FALSE;
+  memory_handle = gpu_buffer_export_handle (buffer, error);
+  if (memory_handle == NULL)
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_INTERPROCESS, error);
+  if (event == NULL)
+    return FALSE;
+  event_handle = gpu_event_export_handle (event, error);
+  return event_handle != NULL;
+}
+
+static gboolean
 basic (GpuContext *context, GError **error)
 {
   return tell (context, error) && read_and_write (context, error) &&
-         slice_and_map (context, error) && other_kinds (context, error);
+         slice_and_map (context, error) && other_kinds (context, error) &&
+         near_host (context, error) &&
+         (!has (context, GPU_CAPABILITIES_STREAM_ORDERED) || ordered (context, error)) &&
+         (!has (context, GPU_CAPABILITIES_IPC_FDS) || pass_fd (context, error)) &&
+         (!has (context, GPU_CAPABILITIES_IPC_HANDLES) || pass_handles (context, error));
 }
 
 int

@@ -17,6 +17,40 @@ static const char source[] =
   "  x[get_global_id (0)] = scratch[l];\n"
   "}\n";
 
+static const char part[] = "int next (int i) { return i + 1; }\n";
+
+static const char main_part[] =
+  "int next (int i);\n"
+  "__kernel void set (__global uchar *x, const uchar value, __local uchar *scratch)\n"
+  "{\n"
+  "  x[get_global_id (0)] = next (value - 1);\n"
+  "}\n";
+
+/* Prepared, and timed where a stream can time it. */
+static gboolean
+launch_prepared (GpuContext *context, GpuKernel *kernel, GpuBuffer *buffer, GError **error)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  const GpuExtent block = { 8, 1, 1 };
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_PROFILING, error);
+  g_autoptr (GpuLaunch) prepared = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  guint64 nanoseconds;
+
+  if (stream == NULL)
+    return FALSE;
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  gpu_arguments_add_int (arguments, 77);
+  gpu_arguments_add_local (arguments, 8);
+  prepared = gpu_launch_new (kernel, &grid, &block, arguments, error);
+  if (prepared == NULL || !gpu_stream_launch_prepared (stream, prepared, error))
+    return FALSE;
+  event = gpu_stream_launch_timed (stream, prepared, error);
+  return event != NULL && gpu_event_wait (event, NULL, error) &&
+         gpu_event_get_duration (event, &nanoseconds, error);
+}
+
 static gboolean
 launch (GpuContext *context, GpuProgram *program, guint8 value, GError **error)
 {
@@ -37,7 +71,7 @@ launch (GpuContext *context, GpuProgram *program, guint8 value, GError **error)
   if (stream == NULL)
     return FALSE;
   buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, N_ITEMS, error);
-  if (buffer == NULL)
+  if (buffer == NULL || !launch_prepared (context, kernel, buffer, error))
     return FALSE;
   for (guint i = 0; i < 3; i++)
     if (!gpu_stream_launch (stream, kernel, &grid, &block, error, buffer, (int) (value + i),
@@ -73,6 +107,27 @@ build_and_launch (GpuContext *context, GpuProgramFlags flags, GError **error)
 }
 
 static gboolean
+link_and_launch (GpuContext *context, GError **error)
+{
+  GpuDevice *device = gpu_context_get_device (context);
+  g_autoptr (GBytes) first = NULL;
+  g_autoptr (GBytes) second = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  GBytes *parts[2];
+
+  if ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_LINKING) == 0)
+    return TRUE;
+  parts[0] = first = gpu_program_compile (context, main_part, NULL, error);
+  if (first == NULL)
+    return FALSE;
+  parts[1] = second = gpu_program_compile (context, part, NULL, error);
+  if (second == NULL)
+    return FALSE;
+  program = gpu_program_new_linked (context, parts, 2, NULL, error);
+  return program != NULL && launch (context, program, 5, error);
+}
+
+static gboolean
 broken (GpuContext *context, GError **error)
 {
   g_autoptr (GError) failure = NULL;
@@ -89,7 +144,8 @@ program (GpuContext *context, GError **error)
 {
   return build_and_launch (context, GPU_PROGRAM_FLAGS_NO_CACHE, error) &&
          build_and_launch (context, GPU_PROGRAM_FLAGS_NONE, error) &&
-         build_and_launch (context, GPU_PROGRAM_FLAGS_NONE, error) && broken (context, error);
+         build_and_launch (context, GPU_PROGRAM_FLAGS_NONE, error) &&
+         link_and_launch (context, error) && broken (context, error);
 }
 
 int

@@ -118,6 +118,31 @@ regions (GpuContext *context, GError **error)
 }
 
 static gboolean
+has (GpuContext *context, GpuCapabilities capability)
+{
+  return (gpu_device_get_capabilities (gpu_context_get_device (context)) & capability) != 0;
+}
+
+static gboolean
+times (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_PROFILING, error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  guint64 time;
+
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (buffer == NULL || !fill (stream, buffer, 1, error))
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+  return event != NULL && gpu_event_wait (event, NULL, error) &&
+         gpu_event_get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &time, error) &&
+         gpu_event_get_duration (event, &time, error);
+}
+
+static gboolean
 events (GpuContext *context, GError **error)
 {
   g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_PROFILING, error);
@@ -152,6 +177,39 @@ events (GpuContext *context, GError **error)
     return FALSE;
   if (gpu_event_wait (behind, NULL, &failure))
     g_error ("work behind a failed event went well");
+  return TRUE;
+}
+
+static gboolean
+addresses (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) back = g_bytes_new_take (g_malloc0 (SIZE), SIZE);
+  guint8 data[SIZE];
+  const guint64 address = (guint64) (gsize) data;
+
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  if (buffer == NULL)
+    return FALSE;
+  memset (data, 8, SIZE);
+  if (!gpu_buffer_try_write_address (buffer, stream, 0, address, SIZE, error) &&
+      (*error != NULL || !gpu_buffer_write_address (buffer, stream, 0, address, SIZE, error)))
+    return FALSE;
+  if (!gpu_stream_read_into (stream, GPU_MEMORY (buffer), 0, back, error))
+    return FALSE;
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, error);
+  if (event == NULL || gpu_event_poll (event, -1, NULL, error) != GPU_EVENT_STATUS_COMPLETE)
+    return FALSE;
+  fault_check (g_bytes_get_data (back, NULL), 8, SIZE, "read into");
+  memset (data, 0, SIZE);
+  if (!gpu_buffer_try_read_address (buffer, stream, 0, address, SIZE, error) &&
+      (*error != NULL || !gpu_buffer_read_address (buffer, stream, 0, address, SIZE, error)))
+    return FALSE;
+  fault_check (data, 8, SIZE, "try");
   return TRUE;
 }
 
@@ -195,8 +253,12 @@ static gboolean
 stream (GpuContext *context, GError **error)
 {
   return two_streams (context, GPU_STREAM_FLAGS_NONE, error) &&
-         two_streams (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, error) && drop (context, error) &&
-         regions (context, error) && events (context, error) && asynchronous (context, error);
+         (!has (context, GPU_CAPABILITIES_OUT_OF_ORDER) ||
+          two_streams (context, GPU_STREAM_FLAGS_OUT_OF_ORDER, error)) &&
+         drop (context, error) && regions (context, error) &&
+         (!has (context, GPU_CAPABILITIES_PROFILING) || times (context, error)) &&
+         (!has (context, GPU_CAPABILITIES_USER_EVENTS) || events (context, error)) &&
+         addresses (context, error) && asynchronous (context, error);
 }
 
 int

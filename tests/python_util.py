@@ -10,7 +10,7 @@ import traceback
 import gi
 
 gi.require_version("Gpu", "1.0")
-from gi.repository import GLib, Gpu  # noqa: E402
+from gi.repository import Gio, GLib, Gpu  # noqa: E402
 
 try:
     import numpy as np
@@ -98,16 +98,32 @@ class Fixture:
         return Gpu.Buffer(self.context, size_or_data, flags)
 
     def program(self):
+        need(self, Gpu.Capabilities.SOURCE)
         return Gpu.Program(self.context, SOURCE)
 
     def new_stream(self):
         return Gpu.Stream.new(self.context, Gpu.StreamFlags.NONE)
 
-    def gate(self, stream):
-        """Holds the stream until the event is completed."""
-        gate = Gpu.Event.new_user(self.context)
+    def user_event(self):
+        need(self, Gpu.Capabilities.USER_EVENTS)
+        return Gpu.Event.new_user(self.context)
+
+    def gate(self, stream, must_hold=True):
+        """Holds the stream until the event is completed. Where the device has no such event, and
+        it need not hold, it does nothing."""
+        if not must_hold and not self.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+            return NoGate()
+        gate = self.user_event()
         stream.wait_event(gate)
+        gate.holds = True
         return gate
+
+
+class NoGate:
+    holds = False
+
+    def complete(self):
+        pass
 
 
 class raises:

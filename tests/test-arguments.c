@@ -93,6 +93,28 @@ arguments_whole (void)
     }
 }
 
+static void
+arguments_unsigned (void)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  const GpuArgumentItem *item;
+
+  gpu_arguments_add_uint (arguments, 3);
+  gpu_arguments_add_uint (arguments, G_MAXUINT64);
+
+  item = &arguments->items[0];
+  g_assert_true (item->value.number.integral);
+  g_assert_cmpint (item->value.number.integer, ==, 3);
+  g_assert_cmphex (item->value.number.half, ==, to_half (3));
+
+  item = &arguments->items[1];
+  g_assert_true (item->value.number.integral);
+  g_assert_cmphex ((guint64) item->value.number.integer, ==, G_MAXUINT64);
+  g_assert_true (item->value.number.real == 0x1p64);
+  g_assert_true (item->value.number.single == 0x1p64f);
+  g_assert_cmphex (item->value.number.half, ==, 0x7c00);
+}
+
 /* More than fit into the structure itself, and bytes of every length. */
 static void
 arguments_many (void)
@@ -143,6 +165,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add_plain ("half", arguments_half);
   test_add_plain ("whole", arguments_whole);
+  test_add_plain ("unsigned", arguments_unsigned);
   test_add_plain ("many", arguments_many);
   test_add_plain ("boxed", arguments_boxed);
   return test_run ();

@@ -440,6 +440,97 @@ buffer_read_write (TestFixture *fixture)
     }
 }
 
+/* Moves at once what nothing stands in the way of, and nothing else. */
+static void
+buffer_try (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  guint8 data[SIZE] = { 0 };
+  const guint64 address = (guint64) (gsize) data;
+  const guint8 two = 2;
+
+  test_assert_ok (gpu_buffer_try_read_address (buffer, stream, 0, address, SIZE, &error), error);
+  test_assert_value (data, 1, SIZE);
+  memset (data, 5, SIZE);
+  test_assert_ok (gpu_buffer_try_write_address (buffer, stream, 0, address, SIZE, &error), error);
+  g_assert_false (gpu_buffer_try_read_address (buffer, NULL, 0, 0, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x0");
+  g_assert_false (gpu_buffer_try_write_address (buffer, NULL, 1, address, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_try_write_address");
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  gate = test_gate (fixture, stream);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &two, 1, &error), error);
+  memset (data, 0, SIZE);
+  g_assert_false (gpu_buffer_try_read_address (buffer, stream, 0, address, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_try_read_address (buffer, other, 0, address, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_try_write_address (buffer, other, 0, address, SIZE, &error));
+  g_assert_no_error (error);
+  test_assert_value (data, 0, SIZE);
+  test_open (gate);
+  test_synchronize (stream);
+  test_assert_ok (gpu_buffer_try_read_address (buffer, other, 0, address, SIZE, &error), error);
+  test_assert_value (data, 2, SIZE);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_false (gpu_buffer_try_read_address (buffer, NULL, 0, address, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+}
+
+static void
+set_done (gpointer user_data)
+{
+  *(gboolean *) user_data = TRUE;
+}
+
+/* Bytes over memory of the program are written and read into in place, and let go of by the main
+ * context once the device is done with them. */
+static void
+buffer_address_bytes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) seven = test_value_bytes (SIZE, 7);
+  guint8 data[SIZE];
+  gboolean written = FALSE;
+  gboolean read = FALSE;
+  GBytes *bytes;
+
+  memset (data, 7, SIZE);
+  bytes = gpu_bytes_new_for_address ((guint64) (gsize) data, SIZE, NULL, set_done, &written,
+                                     &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_get_data (bytes, NULL) == data);
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  g_bytes_unref (bytes);
+  test_synchronize (stream);
+  test_wait_until (&written);
+  test_assert_content (buffer, seven);
+
+  memset (data, 0, SIZE);
+  bytes = gpu_bytes_new_for_address ((guint64) (gsize) data, SIZE, NULL, set_done, &read, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_read_into (stream, GPU_MEMORY (buffer), 1, bytes, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_read_into");
+  test_assert_ok (gpu_stream_read_into (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  g_bytes_unref (bytes);
+  test_synchronize (stream);
+  test_wait_until (&read);
+  test_assert_value (data, 7, SIZE);
+
+  g_assert_null (gpu_bytes_new_for_address (0, 1, NULL, set_done, &read, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x0");
+  g_assert_null (gpu_bytes_new_for_address (G_MAXUINT64, 2, NULL, set_done, &read, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0xffffffffffffffff");
+}
+
 static void
 buffer_read_part (TestFixture *fixture)
 {
@@ -533,7 +624,9 @@ buffer_async_errors (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuBuffer) closed = NULL;
   g_autoptr (GAsyncResult) too_far = NULL;
+  g_autoptr (GAsyncResult) refused = NULL;
   g_autoptr (GAsyncResult) cancelled = NULL;
   g_autoptr (GAsyncResult) cancelled_fill = NULL;
 
@@ -541,6 +634,13 @@ buffer_async_errors (TestFixture *fixture)
   g_assert_null (too_far);
   g_assert_null (gpu_buffer_read_bytes_finish (buffer, test_await (&too_far), &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "4096");
+
+  /* The bytes were made by then */
+  closed = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, SIZE, &error);
+  g_assert_no_error (error);
+  gpu_buffer_read_bytes_async (closed, NULL, 0, SIZE, NULL, test_take_result, &refused);
+  g_assert_null (gpu_buffer_read_bytes_finish (closed, test_await (&refused), &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_read_bytes");
 
   g_cancellable_cancel (cancellable);
   gpu_buffer_read_bytes_async (buffer, NULL, 0, 1, cancellable, test_take_result, &cancelled);
@@ -589,6 +689,8 @@ main (int argc, char **argv)
   test_add ("release", buffer_release);
   test_add ("release-parent", buffer_release_parent);
   test_add ("read-write", buffer_read_write);
+  test_add ("try", buffer_try);
+  test_add ("address-bytes", buffer_address_bytes);
   test_add ("read-part", buffer_read_part);
   test_add ("fill-copy", buffer_fill_copy);
   test_add ("async", buffer_async);

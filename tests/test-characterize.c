@@ -34,7 +34,8 @@ get_attributes (GpuNativeDevice *native, GVariantDict *dict, GError **error G_GN
 }
 
 static const GpuDeviceOps device_ops = { .get_attributes = get_attributes };
-static const GpuBackend backend = { .name = (char *) "opencl", .device = &device_ops };
+static const GpuBackend opencl = { .name = "opencl", .device = &device_ops };
+static const GpuBackend cuda = { .name = "cuda", .device = &device_ops };
 
 static const Attribute nvidia_attributes[] =
 {
@@ -51,6 +52,15 @@ static const Attribute old_nvidia_attributes[] =
   { "compute-capability-major-nv", 1 },
   { "compute-capability-minor-nv", 3 },
   { "local-mem-size", 16384 },
+  { NULL, 0 }
+};
+
+static const Attribute cuda_attributes[] =
+{
+  { "warp-size", 32 },
+  { "compute-capability-major", 9 },
+  { "compute-capability-minor", 0 },
+  { "max-shared-memory-per-block", 49152 },
   { NULL, 0 }
 };
 
@@ -88,13 +98,18 @@ static MadeUpDevice devices[] =
   { { .id = (char *) "opencl:10:0", .name = (char *) "e",
       .vendor = (char *) "GenuineIntel", .driver_version = (char *) "0.13",
       .platform = (char *) "Portable Computing Language",
-      .type = GPU_DEVICE_TYPE_CPU }, other_attributes }
+      .type = GPU_DEVICE_TYPE_CPU }, other_attributes },
+  { { .id = (char *) "cuda:7", .name = (char *) "f", .backend = &cuda,
+      .vendor = (char *) "NVIDIA Corporation", .platform = (char *) "CUDA",
+      .type = GPU_DEVICE_TYPE_GPU,
+      .capabilities = GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_FP64 }, cuda_attributes }
 };
 
 static GpuDevice *
 device_new (guint i)
 {
-  devices[i].native.backend = &backend;
+  if (devices[i].native.backend == NULL)
+    devices[i].native.backend = &opencl;
   return _gpu_device_new_for_native (&devices[i].native);
 }
 
@@ -134,7 +149,8 @@ characterize_traits (void)
     { 32, 32, 16128, 16, 16, FALSE, TRUE },
     { 64, 64, 65536, 32, 32, FALSE, FALSE },
     { 16, 16, 32768, 0, 0, FALSE, FALSE },
-    { 1, 16, 32768, 0, 1, TRUE, TRUE }
+    { 1, 16, 32768, 0, 1, TRUE, TRUE },
+    { 32, 32, 49152, 32, 32, FALSE, FALSE }
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (devices); i++)
@@ -154,7 +170,7 @@ characterize_traits (void)
                         expected[i].items);
       g_assert_cmpint (is_true (traits, "has-struct-argument-count-bug"), ==, expected[i].bug);
       g_assert_cmpint (is_true (traits, "has-source-build-cache"), ==, expected[i].cache);
-      g_assert_cmpint (is_true (traits, "fp64"), ==, i == 0);
+      g_assert_cmpint (is_true (traits, "fp64"), ==, i == 0 || i == 5);
       g_assert_false (is_true (traits, "svm-fine"));
     }
 }
@@ -173,6 +189,22 @@ characterize_versions (void)
   g_assert_cmpuint (minor, ==, 0);
   g_assert_true (g_variant_lookup (traits, "fast-inaccurate-build-options", "^as", &options));
   g_assert_true (g_strv_contains ((const char *const *) options, "-cl-fast-relaxed-math"));
+}
+
+static void
+characterize_cuda (void)
+{
+  g_autoptr (GpuDevice) device = device_new (5);
+  g_autoptr (GVariant) traits = gpu_device_characterize (device, NULL);
+  g_auto (GStrv) options = NULL;
+  guint32 major = 0;
+  guint32 minor = 7;
+
+  g_assert_true (g_variant_lookup (traits, "nv-compute-capability", "(uu)", &major, &minor));
+  g_assert_cmpuint (major, ==, 9);
+  g_assert_cmpuint (minor, ==, 0);
+  g_assert_true (g_variant_lookup (traits, "fast-inaccurate-build-options", "^as", &options));
+  g_assert_true (g_strv_contains ((const char *const *) options, "--use_fast_math"));
 }
 
 static void
@@ -253,6 +285,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add_plain ("traits", characterize_traits);
   test_add_plain ("versions", characterize_versions);
+  test_add_plain ("cuda", characterize_cuda);
   test_add_plain ("conflicts", characterize_conflicts);
   test_add_plain ("refused", characterize_refused);
   return test_run ();

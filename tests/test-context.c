@@ -2,6 +2,9 @@
 /* Contexts: their devices, default stream, memory figures, limits and foreign handles. */
 #include "config.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "test-util.h"
 
 #define SIZE 65536
@@ -92,6 +95,7 @@ static void
 context_limits (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
+  g_autoptr (GEnumClass) limits = g_type_class_ref (GPU_TYPE_LIMIT);
   guint64 value = 0;
 
   for (guint limit = GPU_LIMIT_STACK_SIZE; limit <= GPU_LIMIT_MALLOC_HEAP_SIZE; limit++)
@@ -101,7 +105,8 @@ context_limits (TestFixture *fixture)
       else
         g_assert_cmpuint (value, >, 0);
       if (!gpu_context_set_limit (fixture->context, limit, MAX (value, 1024), &error))
-        test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+        test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED,
+                               g_enum_get_value (limits, limit)->value_nick);
     }
   g_assert_false (gpu_context_get_limit (fixture->context, 99, &value, &error));
   g_assert_nonnull (error);
@@ -235,6 +240,59 @@ context_without_init (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
+static int
+is_lost (GError **error)
+{
+  gboolean is = g_error_matches (*error, GPU_ERROR, GPU_ERROR_DEVICE_LOST);
+
+  g_clear_error (error);
+  return is;
+}
+
+/* What a child finds that uses what its parent made: the number of the first step that went wrong,
+ * 0 if there is none. */
+static int
+use_after_fork (TestFixture *fixture, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  const guint8 two = 2;
+
+  if (gpu_context_new (fixture->device, &error) != NULL || !is_lost (&error))
+    return 1;
+  if (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, &two, 1, &error)
+      || !is_lost (&error))
+    return 2;
+  if (gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error) != NULL || !is_lost (&error))
+    return 3;
+  if (gpu_stream_new (fixture->context, GPU_STREAM_FLAGS_NONE, &error) != NULL
+      || !is_lost (&error))
+    return 4;
+  return 0;
+}
+
+/* Neither drivers nor threads survive a fork: the child gets errors, and the parent goes on. */
+static void
+context_forked (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 1);
+  int status = 0;
+  pid_t child;
+
+  test_synchronize (fixture->stream);
+  child = fork ();
+  g_assert_cmpint (child, >=, 0);
+  if (child == 0)
+    {
+      alarm (TEST_DEADLINE);
+      _exit (use_after_fork (fixture, buffer));
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_false (WIFSIGNALED (status));
+  g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+  test_assert_content (buffer, expected);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -247,6 +305,7 @@ main (int argc, char **argv)
   test_add ("synchronize", context_synchronize);
   test_add ("wrapped", context_wrapped);
   test_add ("for-devices", context_for_devices);
+  test_add ("forked", context_forked);
   test_add_plain ("pairs", context_pairs);
   test_add_plain ("without-init", context_without_init);
   return test_run ();

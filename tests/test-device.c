@@ -2,6 +2,8 @@
 /* Devices: the list, finding by name, the choice of a default, and what each tells of itself. */
 #include "config.h"
 
+#include <stdio.h>
+
 #include "test-util.h"
 
 static void
@@ -41,7 +43,8 @@ device_backends (void)
 static void
 device_not_found (void)
 {
-  static const char *const wrong[] = { "no such device", "host:77", "opencl:99:0", "0000:ff:1f.7" };
+  static const char *const wrong[] = { "no such device", "host:77", "opencl:99", "opencl:99:0",
+                                       "opencl:0:99", "0000:ff:1f.7" };
   g_autoptr (GError) error = NULL;
 
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
@@ -56,6 +59,33 @@ device_not_found (void)
   g_assert_null (gpu_device_find ("\xff\xfe", &error));
   g_assert_nonnull (error);
   g_assert_true (g_utf8_validate (error->message, -1, NULL));
+}
+
+/* A number after the back end is a position, never a part of a platform's name or version. */
+static void
+device_no_position (void)
+{
+  g_autoptr (GError) error = NULL;
+  guint n_platforms = 0;
+
+  for (guint i = 0; i < test_devices ()->len; i++)
+    {
+      guint platform;
+
+      if (sscanf (gpu_device_get_id (test_devices ()->pdata[i]), "opencl:%u:", &platform) == 1)
+        n_platforms = MAX (n_platforms, platform + 1);
+    }
+
+  for (guint i = n_platforms; i < n_platforms + 10; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("opencl:%u", i);
+      g_autoptr (GpuDevice) device = gpu_device_find (name, &error);
+
+      if (device == NULL)
+        test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, name);
+      else                          /* of a platform that was not chosen */
+        g_assert_true (g_str_has_prefix (gpu_device_get_id (device), name));
+    }
 }
 
 static void
@@ -234,6 +264,7 @@ main (int argc, char **argv)
   test_add_plain ("list", device_list);
   test_add_plain ("backends", device_backends);
   test_add_plain ("not-found", device_not_found);
+  test_add_plain ("no-position", device_no_position);
   test_add_plain ("default", device_default);
   return test_run ();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The table that turns codes of OpenCL into errors, walked row by row, and against the codes that
- * the specification numbers. */
+/* The tables that turn codes of drivers into errors, walked row by row, and against the codes that
+ * the specification of OpenCL numbers; those of CUDA are held against cuda.h at build time. */
 #include "config.h"
 
 #include "test-util.h"
@@ -79,12 +79,93 @@ error_table_meanings (void)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "-123456");
 }
 
-#else
+#endif
+
+#ifdef HAVE_CUDA
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+static void
+error_table_cuda_rows (void)
+{
+  g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
+  const GpuCudaErrorEntry *previous = NULL;
+  guint n = 0;
+
+  for (const GpuCudaErrorEntry *entry = _gpu_cuda_error_table; entry->name != NULL; entry++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *number = g_strdup_printf ("(%u)", entry->code);
+
+      g_assert_true (previous == NULL || entry->code > previous->code);
+      g_assert_true (g_hash_table_add (names, (gpointer) entry->name));
+      g_assert_true (g_str_has_prefix (entry->name, "CUDA_"));
+      g_assert_cmpint (entry->error, <=, GPU_ERROR_IPC);
+      g_assert_cmpstr (_gpu_cuda_error_name (entry->code), ==, entry->name);
+      g_assert_cmpint (_gpu_cuda_error_map (entry->code), ==, entry->error);
+
+      _gpu_cuda_set_error (&error, "cuDoSomething", entry->code, "%d pears", 7);
+      test_assert_gpu_error (error, entry->error, "cuDoSomething", entry->name, number, "7 pears");
+
+      g_assert_cmpint (_gpu_cuda_check (entry->code, "cuDoSomething", &error), ==,
+                       entry->code == CUDA_SUCCESS);
+      if (entry->code != CUDA_SUCCESS)
+        test_assert_gpu_error (error, entry->error, "cuDoSomething", entry->name, number);
+      g_assert_no_error (error);
+      previous = entry;
+      n++;
+    }
+  g_assert_cmpuint (n, >=, 90);
+}
+
+static void
+error_table_cuda_meanings (void)
+{
+  static const struct
+  {
+    CUresult code;
+    GpuError error;
+  } rows[] = {
+    { CUDA_ERROR_OUT_OF_MEMORY, GPU_ERROR_OUT_OF_DEVICE_MEMORY },
+    { CUDA_ERROR_INVALID_VALUE, GPU_ERROR_INVALID_ARGUMENT },
+    { CUDA_ERROR_NO_DEVICE, GPU_ERROR_NO_DEVICE },
+    { CUDA_ERROR_STUB_LIBRARY, GPU_ERROR_NO_DEVICE },
+    { CUDA_ERROR_INVALID_PTX, GPU_ERROR_BUILD_FAILED },
+    { CUDA_ERROR_NO_BINARY_FOR_GPU, GPU_ERROR_BUILD_FAILED },
+    { CUDA_ERROR_NOT_SUPPORTED, GPU_ERROR_NOT_SUPPORTED },
+    { CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, GPU_ERROR_BUSY },
+    { CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, GPU_ERROR_INVALID_ARGUMENT },
+    { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, GPU_ERROR_LAUNCH_FAILED },
+    /* After these the driver answers every call in the context with the same error. */
+    { CUDA_ERROR_ECC_UNCORRECTABLE, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_ILLEGAL_ADDRESS, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_LAUNCH_TIMEOUT, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_CONTEXT_IS_DESTROYED, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_ASSERT, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_HARDWARE_STACK_ERROR, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_ILLEGAL_INSTRUCTION, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_MISALIGNED_ADDRESS, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_INVALID_ADDRESS_SPACE, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_INVALID_PC, GPU_ERROR_DEVICE_LOST },
+    { CUDA_ERROR_LAUNCH_FAILED, GPU_ERROR_DEVICE_LOST },
+    { 123456, GPU_ERROR_FAILED },
+  };
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    g_assert_cmpint (_gpu_cuda_error_map (rows[i].code), ==, rows[i].error);
+  _gpu_cuda_set_error (&error, "cuDoSomething", 123456, "what");
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "123456");
+}
+
+#endif
+
+#if !defined (HAVE_OPENCL) && !defined (HAVE_CUDA)
 
 static void
 error_table_skip (void)
 {
-  g_test_skip ("built without OpenCL");
+  g_test_skip ("built without a driver");
 }
 
 #endif
@@ -97,7 +178,12 @@ main (int argc, char **argv)
   test_add_plain ("rows", error_table_rows);
   test_add_plain ("complete", error_table_complete);
   test_add_plain ("meanings", error_table_meanings);
-#else
+#endif
+#ifdef HAVE_CUDA
+  test_add_plain ("cuda/rows", error_table_cuda_rows);
+  test_add_plain ("cuda/meanings", error_table_cuda_meanings);
+#endif
+#if !defined (HAVE_OPENCL) && !defined (HAVE_CUDA)
   test_add_plain ("skip", error_table_skip);
 #endif
   return test_run ();

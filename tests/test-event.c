@@ -355,6 +355,50 @@ event_timeout (TestFixture *fixture)
 }
 
 static void
+event_poll (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  GThread *thread;
+  gint64 start;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  behind = test_record (stream);
+  start = g_get_monotonic_time ();
+  g_assert_cmpint (gpu_event_poll (behind, 20000, NULL, &error), ==, GPU_EVENT_STATUS_PENDING);
+  g_assert_no_error (error);
+  g_assert_cmpint (gpu_event_poll (gate, 20000, cancellable, &error), ==,
+                   GPU_EVENT_STATUS_PENDING);
+  g_assert_no_error (error);
+  g_assert_cmpint (g_get_monotonic_time () - start, >=, 40000);
+  thread = g_thread_new ("cancel", cancel_later, cancellable);
+  g_assert_cmpint (gpu_event_poll (behind, -1, cancellable, &error), ==,
+                   GPU_EVENT_STATUS_PENDING);
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_thread_join (thread);
+  thread = g_thread_new ("complete", complete_later, gate);
+  g_assert_cmpint (gpu_event_poll (behind, -1, NULL, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_cmpint (gpu_event_poll (behind, 0, NULL, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_no_error (error);
+  g_thread_join (thread);
+
+  g_clear_object (&gate);
+  g_clear_object (&behind);
+  gate = test_gate (fixture, stream);
+  behind = test_record (stream);
+  test_assert_ok (gpu_event_fail (gate, "no more", &error), error);
+  g_assert_cmpint (gpu_event_poll (behind, -1, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "no more");
+  g_assert_cmpint (gpu_event_poll (gate, 0, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "no more");
+}
+
+static void
 event_cancel (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -362,6 +406,7 @@ event_cancel (TestFixture *fixture)
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuEvent) gate = NULL;
   g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GpuEvent) done = NULL;
   g_autoptr (GAsyncResult) result = NULL;
   g_autoptr (GAsyncResult) synchronized = NULL;
   GThread *thread;
@@ -370,6 +415,9 @@ event_cancel (TestFixture *fixture)
     return;
   gate = test_gate (fixture, stream);
   behind = test_record (stream);
+  done = gpu_event_new_user (fixture->context, &error);
+  g_assert_no_error (error);
+  test_open (done);
   gpu_event_wait_async (behind, cancellable, test_take_result, &result);
   gpu_stream_synchronize_async (stream, cancellable, test_take_result, &synchronized);
   thread = g_thread_new ("cancel", cancel_later, cancellable);
@@ -382,11 +430,94 @@ event_cancel (TestFixture *fixture)
   g_thread_join (thread);
   g_assert_false (gpu_event_wait (gate, cancellable, &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_assert_false (gpu_event_wait (done, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
 
   /* Giving up the wait takes nothing from the event */
   assert_status (behind, GPU_EVENT_STATUS_PENDING);
   test_open (gate);
   test_assert_ok (gpu_event_wait (behind, NULL, &error), error);
+}
+
+/* --- where a task calls back -------------------------------------------------------------- */
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuEvent  *user;                  /* nullable */
+  GpuEvent  *point;
+  guint      n_awaited;
+  gboolean   inside;                /* a call of the library */
+  gboolean   done;
+} Delivery;
+
+static void
+delivered (GObject *source, GAsyncResult *result, gpointer data)
+{
+  Delivery *delivery = data;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (delivery->inside);
+  test_assert_ok (gpu_event_wait_finish (GPU_EVENT (source), result, &error), error);
+  delivery->done = --delivery->n_awaited == 0;
+}
+
+static gboolean
+ask_for_delivery (gpointer data)
+{
+  Delivery *delivery = data;
+
+  if (delivery->user != NULL)
+    gpu_event_wait_async (delivery->user, NULL, delivered, delivery);
+  gpu_event_wait_async (delivery->point, NULL, delivered, delivery);
+  return G_SOURCE_REMOVE;
+}
+
+/* In another turn of the main loop than the tasks were made in */
+static gboolean
+reach (gpointer data)
+{
+  Delivery *delivery = data;
+  g_autoptr (GError) error = NULL;
+
+  delivery->inside = TRUE;
+  if (delivery->user != NULL)
+    test_assert_ok (gpu_event_complete (delivery->user, &error), error);
+  while (gpu_event_query (delivery->point, &error) == GPU_EVENT_STATUS_PENDING)
+    ;
+  g_assert_no_error (error);
+  test_synchronize (delivery->stream);
+  delivery->inside = FALSE;
+  return G_SOURCE_REMOVE;
+}
+
+/* Never within the call that finds out that the point is reached */
+static void
+event_delivery (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 1 << 20);
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      Delivery delivery = { .stream = stream, .n_awaited = 1 };
+
+      if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_USER_EVENTS) != 0)
+        {
+          delivery.user = gpu_event_new_user (fixture->context, &error);
+          g_assert_no_error (error);
+          delivery.n_awaited++;
+        }
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 1 << 20,
+                                       (const guint8 *) "x", 1, &error), error);
+      delivery.point = test_record (stream);
+      g_idle_add_full (G_PRIORITY_HIGH, ask_for_delivery, &delivery, NULL);
+      g_idle_add_full (G_PRIORITY_DEFAULT, reach, &delivery, NULL);
+      test_wait_until (&delivery.done);
+      g_clear_object (&delivery.user);
+      g_clear_object (&delivery.point);
+    }
 }
 
 static void
@@ -637,7 +768,9 @@ main (int argc, char **argv)
   test_add ("failure-travels", event_failure_travels);
   test_add ("user-dropped", event_user_dropped);
   test_add ("timeout", event_timeout);
+  test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
+  test_add ("delivery", event_delivery);
   test_add ("wait-all", event_wait_all);
   test_add ("contexts", event_contexts);
   test_add ("watch", event_watch);

@@ -296,6 +296,9 @@ static void
 kernel_bad_grids (TestFixture *fixture)
 {
   static const GpuExtent bad[] = { { 0, 1, 1 }, { 4, 0, 1 }, { 4, 1, 0 } };
+  static const GpuExtent endless[] = { { G_MAXSIZE, 2, 1 }, { (gsize) 1 << 32, (gsize) 1 << 32, 1 },
+                                       { 1, G_MAXSIZE, G_MAXSIZE },
+                                       { (gsize) 1 << 22, (gsize) 1 << 22, (gsize) 1 << 22 } };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) out = NULL;
@@ -313,6 +316,13 @@ kernel_bad_grids (TestFixture *fixture)
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
       g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, &bad[i], &error, out));
       test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (endless); i++)
+    {
+      g_autofree char *height = g_strdup_printf ("%" G_GSIZE_FORMAT, endless[i].height);
+
+      g_assert_false (gpu_stream_launch (fixture->stream, kernel, &endless[i], NULL, &error, out));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch", height);
     }
   g_assert_false (gpu_stream_launch (fixture->stream, kernel, &huge_grid, &huge, &error, out));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "1073741824");
@@ -373,6 +383,54 @@ kernel_reduction (TestFixture *fixture)
         sum += values[i * group + j];
       g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, sum);
     }
+}
+
+/* More local memory than there is: an error, not the end of the process. */
+static void
+kernel_local_limit (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void touch (__global uint *out, __local uint *one, __local uint *other)\n"
+    "{\n"
+    "  one[0] = 1;\n"
+    "  other[0] = 2;\n"
+    "  out[0] = one[0] + other[0];\n"
+    "}\n";
+  const gsize too_large[][2] = { { G_MAXSIZE / 2, 4 }, { G_MAXSIZE, G_MAXSIZE },
+                                 { 4, (gsize) 1 << 46 } };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) out = NULL;
+  g_autoptr (GBytes) expected = g_bytes_new_static ("\3\0\0", 4);
+  g_autoptr (GVariant) limit = NULL;
+  GpuExtent grid = { 1, 1, 1 };
+
+  if (!describes_arguments (fixture))
+    return;
+  kernel = test_kernel (fixture, source, "touch");
+  out = test_buffer_filled (fixture, 4, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (too_large); i++)
+    {
+      g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, out,
+                                         too_large[i][0], too_large[i][1])
+                      && gpu_stream_synchronize (fixture->stream, NULL, &error));
+      g_assert_nonnull (error);
+      g_assert_true (error->domain == GPU_ERROR);
+      g_clear_error (&error);
+    }
+  limit = gpu_device_get_attribute (fixture->device, "local-mem-size", NULL);
+  if (limit != NULL)
+    {
+      g_autofree char *size = g_strdup_printf ("%" G_GUINT64_FORMAT,
+                                               g_variant_get_uint64 (limit));
+
+      g_assert_false (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, out,
+                                         (gsize) g_variant_get_uint64 (limit), (gsize) 64));
+      test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "touch", size);
+    }
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, out, (gsize) 64,
+                                     (gsize) 64), error);
+  test_assert_content (out, expected);
 }
 
 /* --- what is refused ------------------------------------------------------------------------ */
@@ -658,6 +716,7 @@ main (int argc, char **argv)
   test_add ("grids", kernel_grids);
   test_add ("bad-grids", kernel_bad_grids);
   test_add ("reduction", kernel_reduction);
+  test_add ("local-limit", kernel_local_limit);
   test_add ("refuses", kernel_refuses);
   test_add ("ranges", kernel_ranges);
   test_add ("memory-refused", kernel_memory_refused);

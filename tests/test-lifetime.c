@@ -247,6 +247,49 @@ lifetime_mapping (TestFixture *fixture)
   test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE / 2);
 }
 
+static guint
+count_storages (void)
+{
+  g_autoptr (GVariant) alive = gpu_debug_list_live_objects ();
+  guint32 n = 0;
+
+  g_variant_lookup (alive, "storage", "u", &n);
+  return n;
+}
+
+/* A slice goes when its own uses are over, whatever others do with the memory it was cut from. */
+static void
+lifetime_busy_root (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  guint before = count_storages ();
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 100; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 0, SIZE / 2, &error);
+
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (slice), 0, SIZE / 2,
+                                       (const guint8 *) "s", 1, &error), error);
+    }
+  gate = test_gate (fixture, other);
+  fill (other, buffer, 1);
+  test_synchronize (stream);
+  while (count_storages () > before)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_usleep (500);
+    }
+  test_open (gate);
+}
+
 typedef struct
 {
   GAsyncQueue *queue;
@@ -333,6 +376,7 @@ main (int argc, char **argv)
   test_add ("release-in-flight", lifetime_release_in_flight);
   test_add ("orders", lifetime_orders);
   test_add ("mapping", lifetime_mapping);
+  test_add ("busy-root", lifetime_busy_root);
   test_add ("other-thread", lifetime_other_thread);
   test_add ("async", lifetime_async);
   return test_run ();

@@ -8,25 +8,42 @@
 
 #include "test-util.h"
 
-/* The files that the loader of OpenCL would load: what the .icd files name. */
+static void
+add_driver_of (GPtrArray *drivers, const char *icd)
+{
+  g_autofree char *text = NULL;
+
+  if (g_str_has_suffix (icd, ".icd") && g_file_get_contents (icd, &text, NULL, NULL))
+    g_ptr_array_add (drivers, g_path_get_basename (g_strstrip (text)));
+}
+
+/* The driver of CUDA, and the files that a loader of OpenCL would load: what .icd files name, those
+ * of a folder or a single one, and what a variable names directly. */
 static GPtrArray *
 list_drivers (void)
 {
-  const char *folder = g_getenv ("OCL_ICD_VENDORS");
+  const char *vendors = g_getenv ("OCL_ICD_VENDORS");
+  const char *direct = g_getenv ("OCL_ICD_FILENAMES");
+  g_auto (GStrv) files = g_strsplit (direct != NULL ? direct : "", ":", -1);
   g_autoptr (GDir) dir = NULL;
   GPtrArray *drivers = g_ptr_array_new_with_free_func (g_free);
   const char *name;
 
-  if (folder == NULL || !g_file_test (folder, G_FILE_TEST_IS_DIR))
-    folder = "/etc/OpenCL/vendors";
-  dir = g_dir_open (folder, 0, NULL);
+  g_ptr_array_add (drivers, g_strdup ("libcuda.so.1"));
+  for (guint i = 0; files[i] != NULL; i++)
+    if (files[i][0] != '\0')
+      g_ptr_array_add (drivers, g_path_get_basename (files[i]));
+
+  if (vendors != NULL)
+    add_driver_of (drivers, vendors);
+  if (vendors == NULL || !g_file_test (vendors, G_FILE_TEST_IS_DIR))
+    vendors = "/etc/OpenCL/vendors";
+  dir = g_dir_open (vendors, 0, NULL);
   while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
     {
-      g_autofree char *path = g_build_filename (folder, name, NULL);
-      g_autofree char *text = NULL;
+      g_autofree char *path = g_build_filename (vendors, name, NULL);
 
-      if (g_str_has_suffix (name, ".icd") && g_file_get_contents (path, &text, NULL, NULL))
-        g_ptr_array_add (drivers, g_path_get_basename (g_strstrip (text)));
+      add_driver_of (drivers, path);
     }
   return drivers;
 }
@@ -77,7 +94,6 @@ load_types (void)
 static void
 child_library (void)
 {
-  g_autoptr (GError) error = NULL;
   g_autofree char *before = NULL;
   g_autofree char *after = NULL;
   g_auto (GStrv) backends = NULL;
@@ -89,10 +105,28 @@ child_library (void)
   g_assert_cmpuint (count_mapped (before), ==, 0);
 
   /* The look at the maps is good for something: now the drivers are there */
-  if (!gpu_device_check_backend ("opencl", &error))
+  if (!gpu_device_check_backend ("cuda", NULL) && !gpu_device_check_backend ("opencl", NULL))
     return;
   after = read_maps ();
   g_assert_cmpuint (count_mapped (after), >, 0);
+}
+
+static void
+check_absent (const char *backend)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_device_check_backend (backend, &error));
+  g_assert_nonnull (error);
+  if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    g_test_message ("built without %s", backend);
+  else
+    g_assert_error (error, GPU_ERROR, GPU_ERROR_NO_DEVICE);
+  g_test_message ("%s", error->message);
+  g_assert_cmpuint (strlen (error->message), >, 20);
+  g_clear_error (&error);
+  g_assert_null (gpu_device_find (backend, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE);
 }
 
 static void
@@ -109,16 +143,8 @@ child_without_driver (void)
   g_assert_cmpstr (gpu_device_get_backend (devices->data), ==, "host");
   g_list_free_full (devices, g_object_unref);
 
-  g_assert_false (gpu_device_check_backend ("opencl", &error));
-  g_assert_nonnull (error);
-  if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-    g_test_message ("built without OpenCL");
-  else
-    g_assert_error (error, GPU_ERROR, GPU_ERROR_NO_DEVICE);
-  g_assert_cmpuint (strlen (error->message), >, 20);
-  g_clear_error (&error);
-  g_assert_null (gpu_device_find ("opencl", &error));
-  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE);
+  check_absent ("cuda");
+  check_absent ("opencl");
 
   device = gpu_device_get_default (&error);
   g_assert_no_error (error);
@@ -143,24 +169,36 @@ load_library (void)
   run_child ("/load/subprocess/library");
 }
 
-/* The two ways in which the loaders of OpenCL are told where drivers are. */
+/* The ways in which the loaders of OpenCL are told where drivers are, what hides devices from
+ * CUDA, and the same for the stand-in of the driver of CUDA. */
 static void
 load_without_driver (void)
 {
+  static const char *const variables[] =
+  {
+    "GPUMEM_DEVICE", "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES",
+    "CUDA_VISIBLE_DEVICES", "GPUMEM_CUDA_DRIVER"
+  };
   g_autoptr (GError) error = NULL;
   g_autofree char *empty = g_dir_make_tmp ("gpumem-empty-XXXXXX", &error);
-  g_autofree char *vendors = g_strdup (g_getenv ("OCL_ICD_VENDORS"));
+  const char *const values[] = { "", empty, empty, "", "-1", "devices=0" };
+  char *before[G_N_ELEMENTS (variables)];
 
   g_assert_no_error (error);
-  g_unsetenv ("GPUMEM_DEVICE");
-  g_setenv ("OCL_ICD_VENDORS", empty, TRUE);
-  g_setenv ("OPENCL_VENDOR_PATH", empty, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
+    {
+      before[i] = g_strdup (g_getenv (variables[i]));
+      g_setenv (variables[i], values[i], TRUE);
+    }
   run_child ("/load/subprocess/without-driver");
-  g_unsetenv ("OPENCL_VENDOR_PATH");
-  if (vendors != NULL)
-    g_setenv ("OCL_ICD_VENDORS", vendors, TRUE);
-  else
-    g_unsetenv ("OCL_ICD_VENDORS");
+  for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
+    {
+      if (before[i] != NULL)
+        g_setenv (variables[i], before[i], TRUE);
+      else
+        g_unsetenv (variables[i]);
+      g_free (before[i]);
+    }
   g_rmdir (empty);
 }
 

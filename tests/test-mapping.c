@@ -86,6 +86,50 @@ mapping_write (TestFixture *fixture)
   test_assert_value (data + 3100, 1, SIZE - 3100);
 }
 
+/* Copies out of and into it, which hold nothing. */
+static void
+mapping_copies (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) two = test_value_bytes (20, 2);
+  g_autoptr (GBytes) none = g_bytes_new (NULL, 0);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuMapping) reading = NULL;
+  g_autoptr (GBytes) before = NULL;
+  g_autoptr (GBytes) after = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  mapping = map (buffer, GPU_MAP_FLAGS_NONE, 1000, 100);
+  before = gpu_mapping_read_bytes (mapping, 90, 10, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_mapping_write_bytes (mapping, 80, two, &error), error);
+  test_assert_ok (gpu_mapping_write_bytes (mapping, 100, none, &error), error);
+  after = gpu_mapping_read_bytes (mapping, 80, 20, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (after, two);
+  g_assert_false (gpu_mapping_write_bytes (mapping, 81, two, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "81", "20", "100");
+  g_assert_null (gpu_mapping_read_bytes (mapping, G_MAXSIZE, 2, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "100");
+  unmap (mapping);
+  test_assert_value (g_bytes_get_data (before, NULL), 1, 10);
+  g_assert_null (gpu_mapping_read_bytes (mapping, 0, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+  g_assert_false (gpu_mapping_write_bytes (mapping, 0, none, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+
+  reading = map (buffer, GPU_MAP_FLAGS_READ, 1080, 20);
+  g_assert_false (gpu_mapping_write_bytes (reading, 0, two, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "reading");
+  g_clear_pointer (&after, g_bytes_unref);
+  after = gpu_mapping_read_bytes (reading, 0, 20, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (after, two);
+}
+
 /* The bytes keep the mapping, the mapping the buffer, the buffer the context. */
 static void
 mapping_bytes (TestFixture *fixture)
@@ -299,6 +343,57 @@ mapping_keeps_hazards (TestFixture *fixture)
   test_assert_content (copy, expected);
 }
 
+/* A fill of several operations is refused under its own name, whichever of them finds the range. */
+static void
+mapping_excludes_region (TestFixture *fixture)
+{
+  static const GpuExtent extent = { 64, 8, 2 };
+  static const GpuLayout layout = { .row_pitch = 128, .slice_pitch = 2048 };
+  static const gsize rows[] = { 0, 1, 7, 16, 23 };
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMapping) mapping = map (buffer, GPU_MAP_FLAGS_READ, rows[i] * 128, 64);
+
+      g_assert_false (gpu_stream_fill_region (fixture->stream, GPU_MEMORY (buffer), &layout,
+                                              &extent, (const guint8 *) "r", 1, &error));
+      g_assert_true (g_str_has_prefix (error->message, "gpu_stream_fill_region: "));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
+    }
+}
+
+/* Dropped at once, without anybody having waited for it: the unmapping must not overtake it. */
+static void
+mapping_out_of_order (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 100);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  buffer = test_buffer (fixture, SIZE);
+  for (guint8 i = 1; i <= 100; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuMapping *mapping;
+
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &i, 1, &error),
+                      error);
+      mapping = gpu_stream_map (stream, GPU_MEMORY (buffer),
+                                i % 2 == 0 ? GPU_MAP_FLAGS_READ : GPU_MAP_FLAGS_WRITE, 0, SIZE,
+                                &error);
+      g_assert_no_error (error);
+      g_object_unref (mapping);
+    }
+  test_assert_content (buffer, expected);
+}
+
 static void
 mapping_pitched (TestFixture *fixture)
 {
@@ -321,6 +416,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("read", mapping_read);
   test_add ("write", mapping_write);
+  test_add ("copies", mapping_copies);
   test_add ("bytes", mapping_bytes);
   test_add ("busy", mapping_busy);
   test_add ("excludes", mapping_excludes);
@@ -329,6 +425,8 @@ main (int argc, char **argv)
   test_add ("slice", mapping_slice);
   test_add ("release", mapping_release);
   test_add ("keeps-hazards", mapping_keeps_hazards);
+  test_add ("excludes-region", mapping_excludes_region);
+  test_add ("out-of-order", mapping_out_of_order);
   test_add ("pitched", mapping_pitched);
   return test_run ();
 }

@@ -12,6 +12,7 @@
 #define N_SHARED 2
 
 static const char *self;
+static char **environment;           /* as it was before any driver was loaded */
 
 static const char set_source[] =
   "#ifndef VALUE\n"
@@ -472,6 +473,24 @@ program_shared_child (TestFixture *fixture)
     }
 }
 
+/* With the environment as this process found it: Khronos' loader of OpenCL cuts OCL_ICD_FILENAMES in
+ * place, after the first driver. */
+static GSubprocess *
+start_sharer (const char *path, const char *directory)
+{
+  g_autoptr (GSubprocessLauncher) launcher =
+    g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE);
+  g_autoptr (GError) error = NULL;
+  GSubprocess *child;
+
+  g_subprocess_launcher_set_environ (launcher, environment);
+  g_subprocess_launcher_setenv (launcher, "TEST_SHARED_CACHE", directory, TRUE);
+  child = g_subprocess_launcher_spawn (launcher, &error, self, "-q", "--GTestSubprocess", "-p",
+                                       path, NULL);
+  g_assert_no_error (error);
+  return child;
+}
+
 static void
 program_cache_processes (TestFixture *fixture)
 {
@@ -483,15 +502,8 @@ program_cache_processes (TestFixture *fixture)
   if (directory == NULL)
     return;
   path = g_strdup_printf ("/program/%s/subprocess/shared", gpu_device_get_id (fixture->device));
-  g_setenv ("TEST_SHARED_CACHE", directory, TRUE);
   for (guint i = 0; i < N_PROCESSES; i++)
-    {
-      g_autoptr (GError) error = NULL;
-
-      children[i] = g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_SILENCE, &error, self, "-q",
-                                      "--GTestSubprocess", "-p", path, NULL);
-      g_assert_no_error (error);
-    }
+    children[i] = start_sharer (path, directory);
   for (guint i = 0; i < N_PROCESSES; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -499,7 +511,6 @@ program_cache_processes (TestFixture *fixture)
       test_assert_ok (g_subprocess_wait_check (children[i], NULL, &error), error);
       g_object_unref (children[i]);
     }
-  g_unsetenv ("TEST_SHARED_CACHE");
   files = cache_files (directory);
   g_assert_cmpuint (files->len, ==, N_SHARED);
   assert_built (fixture, "-DVALUE=200", GPU_PROGRAM_FLAGS_NONE, TRUE, 200);
@@ -509,7 +520,10 @@ program_cache_processes (TestFixture *fixture)
 int
 main (int argc, char **argv)
 {
+  int status;
+
   self = argv[0];
+  environment = g_get_environ ();
   test_init (&argc, &argv);
   g_setenv ("GPUMEM_CACHE_DIR", "", TRUE);
   test_add ("build", program_build);
@@ -526,5 +540,7 @@ main (int argc, char **argv)
   test_add ("cache-nowhere", program_cache_nowhere);
   test_add ("cache-processes", program_cache_processes);
   test_add ("subprocess/shared", program_shared_child);
-  return test_run ();
+  status = test_run ();
+  g_strfreev (environment);
+  return status;
 }

@@ -11,8 +11,8 @@ import sys
 import time
 import weakref
 
-from python_util import Skip, equal, main, need_numpy, np, raises
-from gi.repository import GLib, Gpu
+from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
+from gi.repository import GLib, GObject, Gpu
 
 
 # --- without a device ----------------------------------------------------------------------------
@@ -65,7 +65,8 @@ def plain_arguments():
     arguments.add_value(b"1234")
     arguments.add_memory(None)
     arguments.add_local(64)
-    equal(arguments.get_length(), 5)
+    arguments.add_uint((1 << 64) - 1)
+    equal(arguments.get_length(), 6)
     arguments.clear()
     equal(arguments.get_length(), 0)
 
@@ -104,6 +105,31 @@ def test_context(fixture):
         other.default_stream.fill(data, 7)
     equal(data.read(), b"\7" * 100)
     del buffer
+
+
+def test_context_of_devices(fixture):
+    """D14: of several devices, by name or not; of nothing else."""
+    for devices in ([fixture.device], (fixture.device.id,)):
+        context = Gpu.Context(devices)
+        equal(context.devices, [fixture.device])
+        equal(Gpu.Buffer(context, b"abc").read(), b"abc")
+    for devices in ([None], [fixture.device, 3], 5, 1.5, {}, object()):
+        with raises(TypeError, "Gpu.Device"):
+            Gpu.Context(devices)
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        Gpu.Context([])
+    with raises(Gpu.Error.NO_DEVICE, "nothing-like-it"):
+        Gpu.Context([fixture.device, "nothing-like-it"])
+
+
+def test_limits(fixture):
+    """D18: errors name the limit."""
+    for limit in Gpu.Limit.__enum_values__.values():
+        try:
+            fixture.context.set_limit(limit, 1024)
+        except GLib.Error as error:
+            assert limit.value_nick in error.message, error.message
+            error.__traceback__ = None
 
 
 # --- data in and out -----------------------------------------------------------------------------
@@ -220,6 +246,20 @@ def test_numpy(fixture):
     equal(Gpu.Buffer(fixture.context, np.int64(12)).size, 12)
     with raises(ValueError, "1001"):
         buffer.to_numpy("int32", 1001)
+    equal(buffer.to_numpy("int32", ()).shape, ())
+    for shape, offset, expected in ((-1, 0, (1000,)), ((-1,), 40, (990,)), ((10, -1), 0, (10, 100)),
+                                    ((-1, 4, 5), 0, (50, 4, 5)), ((2, -1), 4000, (2, 0))):
+        array = buffer.to_numpy("int32", shape, offset)
+        equal(array.shape, expected)
+        assert np.array_equal(array.ravel(), numbers.ravel()[offset // 4:])
+    for shape in ((-1, -1), -2, (3, -1), (0, -1)):
+        with raises(ValueError, "4000"):
+            buffer.to_numpy("int32", shape)
+    for shape in (1.5, "12", (1, None)):
+        with raises(TypeError):
+            buffer.to_numpy("int32", shape)
+    with buffer.map(Gpu.MapFlags.READ) as mapping:
+        equal(mapping.to_numpy("int32", (10, -1)).shape, (10, 100))
 
     target = np.zeros((10, 200), np.int32)
     buffer.read_into(target[:, ::2])
@@ -228,6 +268,99 @@ def test_numpy(fixture):
     target.flags.writeable = False
     with raises(ValueError):
         buffer.read_into(target)
+
+
+LARGE = 1 << 20
+
+
+def plain_bytes_over_memory():
+    """Bytes over memory of Python's, which is let go of on another thread."""
+    data = bytearray(b"0123456789")
+    address = ctypes.addressof(ctypes.c_char.from_buffer(data))
+    context = GLib.MainContext.new()
+    calls = []
+    held = Gpu.bytes_new_for_address(address + 2, 4, context, lambda *args: calls.append(args))
+    equal(held.get_data(), b"2345")
+    data[3] = ord("x")
+    equal(held.get_data(), b"2x45")
+    del held
+    equal(calls, [])
+    spin(lambda: calls, context)
+    equal(len(calls), 1)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "10 bytes"):
+        Gpu.bytes_new_for_address(0, 10, context, lambda *args: calls.append(args))
+
+
+def test_write_holds(fixture):
+    """M7: large data go to the device without another copy, and are let go of after that. What
+    can be changed is copied if it has to wait, unless the program wants it otherwise."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    ones, twos = b"\1" * LARGE, b"\2" * LARGE
+    for make, copy, expected in ((bytearray, True, ones), (bytearray, False, twos),
+                                 (lambda data: memoryview(bytearray(data)), True, ones),
+                                 (bytes, True, ones)):
+        stream = fixture.new_stream()
+        buffer = fixture.buffer(LARGE)
+        gate = fixture.gate(stream)
+        data = make(ones)
+        stream.write(buffer, data, copy=copy)
+        if type(data) is not bytes:
+            data[:] = twos
+        if not copy:
+            with raises(BufferError):
+                data.append(1)
+        gate.complete()
+        equal(buffer.read(stream=stream), expected)
+    # Its memory is free again as soon as nobody needs it.
+    data = bytearray(ones)
+    buffer.write(data)
+    fixture.stream.write(buffer, data, copy=False)
+    fixture.stream.synchronize()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            data.append(1)
+            break
+        except BufferError:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+
+def test_write_while_busy_elsewhere(fixture):
+    """A write on an idle stream does not wait for another one that has the memory."""
+    need(fixture, Gpu.Capabilities.USER_EVENTS)
+    stream = fixture.new_stream()
+    buffer = fixture.buffer(LARGE)
+    gate = fixture.gate(stream)
+    stream.fill(buffer, 1)
+    data = bytearray(b"\3" * LARGE)
+    fixture.stream.write(buffer, data)
+    data[:] = bytes(LARGE)
+    target = bytearray(1)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(target))
+    equal(buffer.try_read_address(None, 0, address, 1), False)
+    equal(buffer.try_write_address(stream, 0, address, 1), False)
+    equal(target, b"\0")
+    gate.complete()
+    equal(buffer.read(), b"\3" * LARGE)
+
+
+def test_read_into_later(fixture):
+    data = random.Random(7).randbytes(LARGE)
+    buffer = fixture.buffer(data)
+    target = bytearray(1000)
+    equal(fixture.stream.read_into(buffer, target, 17), 1000)
+    fixture.stream.synchronize()
+    equal(target, data[17:1017])
+    with raises(BufferError):
+        fixture.stream.read_into(buffer, b"12")
+    with raises(Gpu.Error.INVALID_ARGUMENT, str(LARGE)):
+        fixture.stream.read_into(buffer, bytearray(1), LARGE)
+    if np is not None:
+        numbers = np.zeros(LARGE // 4, np.uint32)
+        fixture.stream.read_into(buffer, numbers)
+        fixture.stream.synchronize()
+        equal(numbers.tobytes(), data)
 
 
 def best_of(times, func, *args):
@@ -277,6 +410,12 @@ def test_fill(fixture):
     if np is not None:
         buffer.fill(np.float32(1.5))
         equal(buffer.read(), struct.pack("=f", 1.5) * 24)
+        buffer.fill(np.float64(-2.5))
+        equal(buffer.read(), struct.pack("=d", -2.5) * 12)
+        fixture.stream.fill(buffer, np.int16(-3))
+        equal(buffer.read(), struct.pack("=h", -3) * 48)
+        buffer.fill(np.bool_(True))
+        equal(buffer.read(), b"\1" * 96)
         buffer.fill(np.array([1, 2], np.uint16))
         equal(buffer.read(), struct.pack("=HH", 1, 2) * 24)
     with raises(TypeError, "float32"):
@@ -392,6 +531,13 @@ def test_equality(fixture):
     equal(hash(wrapped), hash(buffer))
     wrapped.fill(3)
     equal(buffer.read(), b"\3" * 256)
+
+
+def plain_repr():
+    """Also of what was made past the constructors."""
+    assert "no device" in repr(GObject.new(Gpu.Stream))
+    assert "Gpu.Buffer" in repr(GObject.new(Gpu.Buffer))
+    equal(repr(Gpu.Local(12)), "Gpu.Local(12)")
 
 
 def test_repr(fixture):

@@ -244,6 +244,90 @@ threads_waits (TestFixture *fixture)
   run_workers (workers, wait_for_all);
 }
 
+typedef struct
+{
+  GpuStream *streams[2];
+  GpuBuffer *buffers[2];
+  gint       n_users;               /* atomic */
+  gint       done;                  /* atomic */
+} Failing;
+
+static gpointer
+use_failing (gpointer data)
+{
+  Failing *failing = data;
+  guint number = g_atomic_int_add (&failing->n_users, 1);
+  guint8 value = 1;
+
+  for (guint i = number; !g_atomic_int_get (&failing->done); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuEvent) event = NULL;
+      GpuStream *stream = failing->streams[i % 2];
+
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (failing->buffers[i / 2 % 2]), 0, SIZE,
+                                       &value, 1, &error), error);
+      if (i % 5 == 0)
+        {
+          event = test_record (stream);
+          gpu_event_query (event, NULL);
+        }
+      if (i % 64 == 0)
+        gpu_stream_synchronize (stream, NULL, NULL);
+    }
+  return NULL;
+}
+
+/* User events fail while others submit to the streams that wait for them. */
+static void
+run_failing (TestFixture *fixture, GpuStreamFlags flags)
+{
+  Failing failing = { { test_stream (fixture, flags), test_stream (fixture, flags) },
+                      { test_buffer (fixture, SIZE), test_buffer (fixture, SIZE) } };
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 7);
+  GThread *threads[3];
+
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("user", use_failing, &failing);
+  for (guint i = 0; i < 100; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuEvent) gate = test_gate (fixture, failing.streams[i % 2]);
+
+      if (i % 3 == 0)
+        g_usleep (100);
+      if (i % 4 == 0)
+        test_assert_ok (gpu_event_complete (gate, &error), error);
+      else
+        test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+    }
+  g_atomic_int_set (&failing.done, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      gpu_stream_synchronize (failing.streams[i], NULL, NULL);
+      test_assert_ok (gpu_stream_fill (failing.streams[i], GPU_MEMORY (failing.buffers[i]), 0,
+                                       SIZE, (const guint8 *) "\7", 1, &error), error);
+      test_synchronize (failing.streams[i]);
+      test_assert_content (failing.buffers[i], expected);
+      g_object_unref (failing.streams[i]);
+      g_object_unref (failing.buffers[i]);
+    }
+}
+
+static void
+threads_failures (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  run_failing (fixture, GPU_STREAM_FLAGS_NONE);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0)
+    run_failing (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -254,5 +338,6 @@ main (int argc, char **argv)
   test_add ("release", threads_release);
   test_add ("contexts", threads_contexts);
   test_add ("waits", threads_waits);
+  test_add ("failures", threads_failures);
   return test_run ();
 }

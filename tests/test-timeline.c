@@ -4,6 +4,8 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-memory-private.h"
 #include "gpumem/gpu-stream-private.h"
 #include "gpumem/gpu-timeline-private.h"
 #include "gpumem/gpu-user-event-private.h"
@@ -55,6 +57,75 @@ n_kept (GpuTimeline *timeline)
   return n;
 }
 
+/* --- whose lock guards memory --------------------------------------------------------- */
+
+static GpuTimeline *
+holder_of (GpuBuffer *buffer)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  return __atomic_load_n (&memory->storage->root->holder, __ATOMIC_RELAXED);
+}
+
+/* Memory of one stream needs no lock but the stream's, until too many have had it. */
+static void
+timeline_holds (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  guint n_changes = 0;
+
+  for (guint i = 0; i < 3; i++)
+    fill (stream, buffer);
+  g_assert_true (holder_of (buffer) == timeline_of (stream));
+
+  for (guint i = 0; i < 20 && holder_of (buffer) != NULL; i++, n_changes++)
+    {
+      GpuStream *turn = i % 2 == 0 ? other : stream;
+
+      fill (turn, buffer);
+      if (holder_of (buffer) != NULL)
+        g_assert_true (holder_of (buffer) == timeline_of (turn));
+    }
+  g_assert_null (holder_of (buffer));
+  g_assert_cmpuint (n_changes, >, 1);
+  fill (stream, buffer);
+  g_assert_null (holder_of (buffer));
+}
+
+/* A blocking operation on a stream that is idle is over at once, and leaves no fence behind. */
+static void
+timeline_runs_now (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+  GpuNativeContext *context = timeline->context;
+  guint8 data[SIZE] = { 0 };
+
+  g_assert_cmpint (g_atomic_int_get (&context->n_active), ==, 0);
+  for (guint i = 1; i <= 10; i++)
+    {
+      test_assert_ok (gpu_buffer_write (buffer, stream, 0, data, SIZE, NULL, &error), error);
+      g_assert_cmpuint (_gpu_timeline_get_submitted (timeline), ==, i);
+      g_assert_true (_gpu_timeline_is_complete (timeline, i));
+    }
+  event = test_record (stream);
+  g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+
+  fill (other, buffer);
+  g_assert_cmpint (g_atomic_int_get (&context->n_active), ==, 1);
+  test_assert_ok (gpu_buffer_read (buffer, stream, 0, data, SIZE, NULL, &error), error);
+  g_assert_cmpint (data[SIZE - 1], ==, 1);
+  g_assert_true (_gpu_timeline_is_complete (timeline, 11));
+  test_synchronize (other);
+  g_assert_cmpint (g_atomic_int_get (&context->n_active), ==, 0);
+}
+
 /* --- counting ----------------------------------------------------------------------- */
 
 static void
@@ -99,6 +170,83 @@ timeline_points (TestFixture *fixture)
   g_assert_true (_gpu_point_is_pending (&point));
   _gpu_point_clear (&point);
   g_assert_false (_gpu_point_is_pending (&point));
+}
+
+/* Waits that were given up leave nothing behind. */
+static void
+timeline_forgets_waiters (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer);
+  behind = test_record (stream);
+  for (guint i = 0; i < 2 * N_WORK; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_false (gpu_event_wait_timeout (i % 2 == 0 ? behind : gate, i % 8, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+    }
+  _gpu_timeline_lock (timeline);
+  g_assert_cmpuint (timeline->waiters.length, ==, 0);
+  g_assert_cmpuint (timeline->fences.length, <=, 2);
+  g_assert_cmpuint (timeline->jobs->len, <=, 2);
+  _gpu_timeline_unlock (timeline);
+  g_assert_cmpuint (_gpu_event_get_user (gate)->waiters.length, ==, 0);
+  test_open (gate);
+}
+
+/* --- failures -------------------------------------------------------------------------- */
+
+static void
+fail_once (TestFixture *fixture, GpuStream *stream, guint i, GpuEvent **failed, GpuEvent **good)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autofree char *message = g_strdup_printf ("failure %u", i);
+
+  fill (stream, buffer);
+  if (failed != NULL)
+    *failed = test_record (stream);
+  test_assert_ok (gpu_event_fail (gate, message, &error), error);
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
+  fill (stream, buffer);
+  test_synchronize (stream);
+  if (good != NULL)
+    *good = test_record (stream);
+}
+
+/* They are remembered for those who may ask, and no longer. */
+static void
+timeline_forgets_failures (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) failed = NULL;
+  g_autoptr (GpuEvent) good = NULL;
+  GpuTimeline *timeline = timeline_of (stream);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 300; i++)
+    fail_once (fixture, stream, i, i == 7 ? &failed : NULL, i == 9 ? &good : NULL);
+  _gpu_timeline_lock (timeline);
+  g_assert_cmpuint (timeline->failures->len, >, 1);
+  g_assert_cmpuint (timeline->failures->len, <, 100);
+  _gpu_timeline_unlock (timeline);
+  g_assert_cmpint (gpu_event_query (failed, &error), ==, GPU_EVENT_STATUS_FAILED);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "failure 7");
+  g_assert_cmpint (gpu_event_query (good, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+  g_assert_no_error (error);
 }
 
 /* One fence serves everybody who waits for a point at or before it. */
@@ -440,6 +588,10 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("counts", timeline_counts);
   test_add ("points", timeline_points);
+  test_add ("holds", timeline_holds);
+  test_add ("runs-now", timeline_runs_now);
+  test_add ("forgets-waiters", timeline_forgets_waiters);
+  test_add ("forgets-failures", timeline_forgets_failures);
   test_add ("shares-fences", timeline_shares_fences);
   test_add ("lets-go", timeline_lets_go);
   test_add ("keeps-bytes", timeline_keeps_bytes);

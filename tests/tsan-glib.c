@@ -236,6 +236,66 @@ g_source_attach (GSource      *source,
   return id;
 }
 
+/* What GLib would allocate for the thread that attaches a source, and free for the one that runs
+ * its context: that one is woken, and so is seen to follow, only if it is waiting already. */
+typedef struct
+{
+  gatomicrefcount refs;
+  GSourceFunc     func;
+  gpointer        data;
+  GDestroyNotify  notify;
+} Callback;
+
+static void
+callback_ref (gpointer data)
+{
+  g_atomic_ref_count_inc (&((Callback *) data)->refs);
+}
+
+static void
+callback_unref (gpointer data)
+{
+  Callback *callback = data;
+
+  if (!g_atomic_ref_count_dec (&callback->refs))
+    return;
+
+  if (callback->notify != NULL)
+    callback->notify (callback->data);
+
+  g_free (callback);
+}
+
+static void
+callback_get (gpointer     data,
+              GSource     *source G_GNUC_UNUSED,
+              GSourceFunc *func,
+              gpointer    *user_data)
+{
+  Callback *callback = data;
+
+  __tsan_acquire (callback);
+  *func = callback->func;
+  *user_data = callback->data;
+}
+
+void
+g_source_set_callback (GSource        *source,
+                       GSourceFunc     func,
+                       gpointer        data,
+                       GDestroyNotify  notify)
+{
+  static GSourceCallbackFuncs funcs = { callback_ref, callback_unref, callback_get };
+  Callback *callback = g_new (Callback, 1);
+
+  g_atomic_ref_count_init (&callback->refs);
+  callback->func = func;
+  callback->data = data;
+  callback->notify = notify;
+  __tsan_release (callback);
+  g_source_set_callback_indirect (source, callback, &funcs);
+}
+
 void
 g_async_queue_push (GAsyncQueue *queue,
                     gpointer     data)

@@ -32,7 +32,7 @@ async function run() {
     const stream = context.get_default_stream();
     stream.launch(program.get_kernel('saxpy'), N, null, [2.5, x, y]);
 
-    // The array is the memory of the buffer: nothing is copied.
+    // Where gjs can, the array is the memory of the buffer: nothing is copied.
     const mapping = await y.map(Gpu.MapFlags.READ);
     const bytes = mapping.toUint8Array();
     const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, N);

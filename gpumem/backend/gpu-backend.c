@@ -9,6 +9,9 @@
 
 static const GpuBackend *const backends[] =
 {
+#ifdef HAVE_CUDA
+  &_gpu_cuda_backend,
+#endif
 #ifdef HAVE_OPENCL
   &_gpu_opencl_backend,
 #endif
@@ -71,12 +74,12 @@ _gpu_backend_list_devices (const GpuBackend  *backend,
   return registry_devices[i];
 }
 
-static gint forked;
+gint _gpu_backend_forked;
 
 static void
 on_fork (void)
 {
-  g_atomic_int_set (&forked, TRUE);
+  g_atomic_int_set (&_gpu_backend_forked, TRUE);
 }
 
 void
@@ -94,7 +97,7 @@ _gpu_backend_watch_process (void)
 gboolean
 _gpu_backend_check_process (GError **error)
 {
-  if (G_LIKELY (!g_atomic_int_get (&forked)))
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,

@@ -15,7 +15,7 @@
  *  - No op emits a signal, calls back into a front class, or touches a sibling back end.
  *  - "any thread" ops may be called from any thread at any time, also from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
- *    lock), and must not block on the device.
+ *    lock), and must not block on the device, but for those whose names end in "_now".
  *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
  *    operation; when it is NULL they make no event.
  */
@@ -62,8 +62,10 @@ struct _GpuNativeContext
   gatomicrefcount    refs;
   GpuNativeDevice  **devices;       /* array of n_devices, owned */
   guint              n_devices;
+  GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
   gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
+  gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
                                      * wait for events that may fail: PoCL hangs on a wait for
                                      * what has failed already */
@@ -104,7 +106,8 @@ typedef struct
   const char      *type_name;       /* "float", "uint*", nullable */
   char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
                                      * 0 for structures and whatever has no code */
-  gsize            size;            /* for values: bytes, 0 if unknown */
+  gsize            size;            /* for values: bytes, 0 if unknown; for memory: those of an
+                                     * address, if its bytes can be passed as well, else 0 */
   gboolean         read_only;       /* for memory: the kernel cannot write through it */
 } GpuArgumentInfo;
 
@@ -143,14 +146,29 @@ typedef struct
   gboolean (*get_attributes) (GpuNativeDevice  *device,
                               GVariantDict     *attributes,
                               GError          **error);
+  /* any thread; may be NULL: no device then reaches another. Whether kernels and copies of
+   * @device can reach the memory of @peer, another one of this back end. */
+  gboolean (*can_access_peer) (GpuNativeDevice  *device,
+                               GpuNativeDevice  *peer,
+                               gboolean         *can_access,
+                               GError          **error);
+  /* any thread; may be NULL. What the driver tells of the link from @device to @peer, by nick. */
+  gboolean (*get_peer_attributes) (GpuNativeDevice  *device,
+                                   GpuNativeDevice  *peer,
+                                   GVariantDict     *attributes,
+                                   GError          **error);
 } GpuDeviceOps;
 
 typedef struct
 {
+  /* Those that create() knows; the front class refuses others. */
+  GpuContextFlags    flags;
+
   /* any thread. All devices are of this back end; more than one only where the back end can:
-   * else GPU_ERROR_NOT_SUPPORTED. */
+   * else GPU_ERROR_NOT_SUPPORTED. At most one GPU_CONTEXT_FLAGS_SCHED_ is in @flags. */
   GpuNativeContext * (*create)          (GpuNativeDevice *const *devices,
                                          guint                   n_devices,
+                                         GpuContextFlags         flags,
                                          GError                **error);
   /* any thread; may be NULL. A foreign context of @device. */
   GpuNativeContext * (*wrap)            (GpuNativeDevice        *device,
@@ -175,10 +193,62 @@ typedef struct
                                          GpuLimit                limit,
                                          guint64                 value,
                                          GError                **error);
+
+  /* The rest may be NULL, and are for any thread. */
+
+  /* Of the context: 1000 times the major number and 10 times the minor one. */
+  gboolean           (*get_api_version) (GpuNativeContext       *context,
+                                         guint                  *version,
+                                         GError                **error);
+  gboolean           (*get_cache_preference) (GpuNativeContext       *context,
+                                              GpuCachePreference     *preference,
+                                              GError                **error);
+  gboolean           (*set_cache_preference) (GpuNativeContext       *context,
+                                              GpuCachePreference      preference,
+                                              GError                **error);
+  /* Of streams on the first device; @greatest is what goes first, and the lower number. NULL:
+   * from 0 to 0. */
+  gboolean           (*get_priority_range) (GpuNativeContext     *context,
+                                            int                  *least,
+                                            int                  *greatest,
+                                            GError              **error);
+  /* Current for the calling thread, for programs that call the driver themselves. pop() fails if
+   * another than @context is current. */
+  gboolean           (*push_current)    (GpuNativeContext       *context,
+                                         GError                **error);
+  gboolean           (*pop_current)     (GpuNativeContext       *context,
+                                         GError                **error);
+  /* What the driver knows of an address of the device or of the host, by nick. An address that
+   * it does not know is GPU_ERROR_INVALID_ARGUMENT. */
+  gboolean           (*get_address_attributes) (GpuNativeContext  *context,
+                                                guint64            address,
+                                                GVariantDict      *attributes,
+                                                GError           **error);
+  /* Kernels and copies of @context may reach the memory of @peer, on another device, or no more.
+   * Enabling what is enabled and disabling what is not are GPU_ERROR_BUSY and
+   * GPU_ERROR_INVALID_ARGUMENT. */
+  gboolean           (*enable_peer)     (GpuNativeContext       *context,
+                                         GpuNativeContext       *peer,
+                                         GError                **error);
+  gboolean           (*disable_peer)    (GpuNativeContext       *context,
+                                         GpuNativeContext       *peer,
+                                         GError                **error);
+  /* A profiler that runs the process takes notes between the two. */
+  gboolean           (*start_profiler)  (GpuNativeContext       *context,
+                                         GError                **error);
+  gboolean           (*stop_profiler)   (GpuNativeContext       *context,
+                                         GError                **error);
 } GpuContextOps;
 
 typedef struct
 {
+  /* Whether wait() takes events of other contexts of the back end. */
+  gboolean          foreign_events;
+  /* Whether wrap() takes the handle 0, of a default stream; the front class refuses it else. */
+  gboolean          wraps_zero;
+  /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
+  gboolean          times_any;
+
   /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
    * checked. */
   GpuNativeStream * (*create)     (GpuNativeContext        *context,
@@ -198,11 +268,13 @@ typedef struct
   void              (*free)       (GpuNativeStream         *stream);
   guint64           (*get_handle) (GpuNativeStream         *stream);
   /* stream. An event that completes when all work submitted so far has. @flags may ask for
-   * timing. */
+   * timing, or for an event that GpuEventOps.export_handle() takes, but never for both; the front
+   * class asks for the latter only where that is not NULL. */
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
-  /* stream. All work submitted later waits for @events, none of which has failed. */
+  /* stream. All work submitted later waits for @events, none of which has failed. @event may be
+   * set although it fails: part of the wait is in the stream then. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,
@@ -245,10 +317,32 @@ typedef struct
                                           GpuProfilingPoint   point,
                                           guint64            *nanoseconds,
                                           GError            **error);
+  /* any thread; may be NULL: the difference of the times at which the two ended is taken. Both
+   * tell times, are complete, and of one context. */
+  gboolean         (*get_elapsed)        (GpuNativeEvent     *event,
+                                          GpuNativeEvent     *since,
+                                          gint64             *nanoseconds,
+                                          GError            **error);
+  /* any thread; may be NULL: the time from STARTED to ENDED. How long the operation of @event took,
+   * which is complete and of a profiling stream. */
+  gboolean         (*get_duration)       (GpuNativeEvent     *event,
+                                          guint64            *nanoseconds,
+                                          GError            **error);
+  /* any thread; both may be NULL. What another process makes an event from that completes with
+   * @event, which was recorded with GPU_EVENT_FLAGS_INTERPROCESS and lives while others wait; and
+   * an event from that. The bytes come from outside: ones that are none are GPU_ERROR_IPC. */
+  GBytes *         (*export_handle)      (GpuNativeEvent     *event,
+                                          GError            **error);
+  GpuNativeEvent * (*import_handle)      (GpuNativeContext   *context,
+                                          GBytes             *handle,
+                                          GError            **error);
 } GpuEventOps;
 
 typedef struct
 {
+  /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
+  gsize              max_fill_pattern;
+
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
   GpuNativeBuffer * (*alloc)          (GpuNativeContext        *context,
@@ -295,8 +389,45 @@ typedef struct
                                        GpuNativeBuffer         *buffer,
                                        GVariantDict            *attributes,
                                        GError                 **error);
+  /* any thread; may be NULL, both of a pair. What another process opens the memory of @buffer
+   * with; @buffer may be a slice or lie inside a greater allocation of the driver: the bytes then
+   * say where. The memory stays while the exporter holds it. */
+  GBytes *          (*export_handle)  (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       GError                 **error);
+  /* @handle comes from outside: one that is none, or tells of less than @size bytes, is
+   * GPU_ERROR_IPC. The memory of one handle is mapped once, however often it is imported. */
+  GpuNativeBuffer * (*import_handle)  (GpuNativeContext        *context,
+                                       GBytes                  *handle,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* The same for memory with GPU_MEMORY_SHAREABLE, as a file descriptor that becomes the
+   * caller's, and bytes for what it does not tell; importing leaves @fd the caller's. */
+  GBytes *          (*export_fd)      (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       int                     *fd,
+                                       GError                 **error);
+  GpuNativeBuffer * (*import_fd)      (GpuNativeContext        *context,
+                                       GBytes                  *handle,
+                                       int                      fd,
+                                       gsize                    size,
+                                       GError                 **error);
 
   /* The rest are stream ops; sizes are not 0. */
+
+  /* May be NULL. Memory that work submitted to @stream later can use, as can work on other
+   * streams that waits for @stream. */
+  GpuNativeBuffer * (*alloc_ordered)  (GpuNativeStream         *stream,
+                                       GpuMemoryFlags           flags,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* May be NULL. Frees the buffer, of alloc_ordered(), after the work submitted to @stream so far,
+   * which all other work with the buffer comes before. Frees the structure itself at once, also
+   * if it fails. */
+  gboolean          (*free_ordered)   (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GError                 **error);
 
   /* The ranges do not overlap. */
   gboolean          (*copy)           (GpuNativeStream         *stream,
@@ -313,6 +444,17 @@ typedef struct
                                        GpuNativeBuffer         *source,
                                        const GpuRegionSide     *source_side,
                                        const GpuExtent         *extent,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* May be NULL. One of the contexts is that of the stream; the other is of the same back end. */
+  gboolean          (*copy_peer)      (GpuNativeStream         *stream,
+                                       GpuNativeContext        *destination_context,
+                                       GpuNativeBuffer         *destination,
+                                       gsize                    destination_offset,
+                                       GpuNativeContext        *source_context,
+                                       GpuNativeBuffer         *source,
+                                       gsize                    source_offset,
+                                       gsize                    size,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
   /* @data stays as it is until the operation is complete. */
@@ -346,13 +488,39 @@ typedef struct
                                        const GpuExtent         *extent,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of it; other
-   * patterns are composed of fills and copies by the front class. @pattern may change once the
-   * call has returned. */
+  /* Write and read that block until they are over, and fail if the operation does; may be NULL.
+   * Only called for little data while all else that was submitted in the context is over, so that
+   * they take about as long as an op that does not block. */
+  gboolean          (*write_now)      (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       gsize                    offset,
+                                       gconstpointer            data,
+                                       gsize                    size,
+                                       GError                 **error);
+  gboolean          (*read_now)       (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *source,
+                                       gsize                    offset,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* @pattern_size is a power of two up to 128, and @offset and @size are multiples of it; or it is
+   * at most max_fill_pattern, and @size a multiple of it. Other patterns are composed of fills and
+   * copies by the front class. @pattern may change once the call has returned. */
   gboolean          (*fill)           (GpuNativeStream         *stream,
                                        GpuNativeBuffer         *destination,
                                        gsize                    offset,
                                        gsize                    size,
+                                       gconstpointer            pattern,
+                                       gsize                    pattern_size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* May be NULL, and may fail with NOT_SUPPORTED having done nothing: the front class then fills
+   * row by row. @pattern_size is as for fill(), and everything in @side and the width of @extent
+   * are multiples of it. */
+  gboolean          (*fill_region)    (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *destination,
+                                       const GpuRegionSide     *side,
+                                       const GpuExtent         *extent,
                                        gconstpointer            pattern,
                                        gsize                    pattern_size,
                                        GpuNativeEvent         **event,
@@ -395,6 +563,32 @@ typedef struct
                                        GBytes            *il,
                                        const char        *options,
                                        GError           **error);
+  /* The same as build_source(), for the templates, overloads and variables that @names (ends
+   * with NULL, is not empty) tell as one writes them in the source: "scale<float>". @lowered
+   * becomes, in the same order, what they are called in the binary. */
+  GpuNativeProgram * (*build_names)   (GpuNativeContext    *context,
+                                       const char          *source,
+                                       const char          *options,
+                                       const char *const   *names,
+                                       char              ***lowered,
+                                       GError             **error);
+  /* What link() takes: source compiled, with nothing loaded. With options for it, it is what
+   * load_binary() takes. */
+  GBytes *           (*compile)       (GpuNativeContext  *context,
+                                       const char        *source,
+                                       const char        *options,
+                                       GError           **error);
+  /* @n_images, at least one, of compile() or of the vendor's compiler, and libraries. */
+  GpuNativeProgram * (*link)          (GpuNativeContext  *context,
+                                       GBytes *const     *images,
+                                       guint              n_images,
+                                       const char        *options,
+                                       GError           **error);
+  /* any thread; may be NULL: load_binary() then, with the options of the build. What get_binary()
+   * gave of a program that was built from source, out of the program cache. */
+  GpuNativeProgram * (*load_cached)   (GpuNativeContext  *context,
+                                       GBytes            *binary,
+                                       GError           **error);
   /* any thread; may be NULL: the program cache then stays out of it. Appends whatever, beside
    * source and options, decides what a build yields: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
@@ -409,6 +603,12 @@ typedef struct
                                        GpuNativeProgram  *program,
                                        GError           **error);
   GpuNativeKernel *  (*create_kernel) (GpuNativeContext  *context,
+                                       GpuNativeProgram  *program,
+                                       const char        *name,
+                                       GError           **error);
+  /* any thread; may be NULL. A variable of the program, at the address where its kernels see it:
+   * memory that the program owns, which outlives the buffer. */
+  GpuNativeBuffer *  (*get_global)    (GpuNativeContext  *context,
                                        GpuNativeProgram  *program,
                                        const char        *name,
                                        GError           **error);
@@ -436,6 +636,37 @@ typedef struct
                               const GpuExtent         *block,
                               GpuNativeEvent         **event,
                               GError                 **error);
+  /* stream; may be NULL. The same with @shared_size bytes of local memory that no argument stands
+   * for, and with @flags; one of the two is not 0. */
+  gboolean (*launch_full)    (GpuNativeStream         *stream,
+                              GpuNativeKernel         *kernel,
+                              const GpuArgumentValue  *arguments,
+                              guint                    n_arguments,
+                              const GpuExtent         *grid,
+                              const GpuExtent         *block,
+                              gsize                    shared_size,
+                              GpuLaunchFlags           flags,
+                              GpuNativeEvent         **event,
+                              GError                 **error);
+  /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
+   * set are GPU_ERROR_NOT_SUPPORTED, unknown ones GPU_ERROR_INVALID_ARGUMENT. */
+  gboolean (*set_attribute)  (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel,
+                              const char              *nick,
+                              gint64                   value,
+                              GError                 **error);
+  gboolean (*set_cache_preference) (GpuNativeContext        *context,
+                                    GpuNativeKernel         *kernel,
+                                    GpuCachePreference       preference,
+                                    GError                 **error);
+  /* How many blocks of @block_size work-items, with @shared_size bytes as in launch_full(), run at
+   * the same time on one multiprocessor of the first device. */
+  gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
+                                     GpuNativeKernel         *kernel,
+                                     gsize                    block_size,
+                                     gsize                    shared_size,
+                                     guint                   *n_blocks,
+                                     GError                 **error);
 } GpuKernelOps;
 
 struct _GpuBackend
@@ -458,7 +689,9 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
                                                     GError           **error);
 
 /* A process that was forked from one that had used a back end finds drivers without their threads,
- * and hangs in them: FALSE in such a one, where its parent was watched. */
+ * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
+ * parent was watched. */
+extern gint              _gpu_backend_forked;     /* atomic; so it is */
 void                     _gpu_backend_watch_process (void);
 gboolean                 _gpu_backend_check_process (GError           **error);
 
@@ -479,6 +712,7 @@ void                     _gpu_native_event_unref   (GpuNativeEvent          *eve
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeContext, _gpu_native_context_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeEvent, _gpu_native_event_unref)
 
+extern const GpuBackend _gpu_cuda_backend;
 extern const GpuBackend _gpu_host_backend;
 extern const GpuBackend _gpu_opencl_backend;
 

@@ -6,7 +6,7 @@
 #pragma once
 
 /* Changes with everything below and with whatever else a compiled program relies on. */
-#define GPU_HOST_ABI_VERSION 1
+#define GPU_HOST_ABI_VERSION 2
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \

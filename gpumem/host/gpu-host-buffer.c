@@ -41,10 +41,10 @@ typedef struct
   guint8            pattern[128];
 } GpuHostFill;
 
-static GpuNativeBuffer *
-buffer_new (gpointer    data,
-            gsize       size,
-            const char *origin)
+GpuNativeBuffer *
+_gpu_host_buffer_new (gpointer    data,
+                      gsize       size,
+                      const char *origin)
 {
   GpuHostBuffer *buffer = g_new0 (GpuHostBuffer, 1);
 
@@ -55,6 +55,12 @@ buffer_new (gpointer    data,
 
   return &buffer->parent;
 }
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  GpuNativeBuffer  *buffer;
+} GpuHostFree;
 
 static void
 set_no_memory (GpuNativeContext  *context,
@@ -90,7 +96,7 @@ alloc_small (GpuNativeContext  *context,
       return NULL;
     }
 
-  buffer = buffer_new (data, size, "memory");
+  buffer = _gpu_host_buffer_new (data, size, "memory");
   ((GpuHostBuffer *) buffer)->allocation = data;
 
   return buffer;
@@ -111,7 +117,7 @@ alloc_large (GpuNativeContext  *context,
       return NULL;
     }
 
-  buffer = buffer_new (data, size, "memory");
+  buffer = _gpu_host_buffer_new (data, size, "memory");
   ((GpuHostBuffer *) buffer)->mapped_size = size;
 
   return buffer;
@@ -119,14 +125,16 @@ alloc_large (GpuNativeContext  *context,
 
 static GpuNativeBuffer *
 host_buffer_alloc (GpuNativeContext  *context,
-                   GpuMemoryFlags     flags G_GNUC_UNUSED,
+                   GpuMemoryFlags     flags,
                    gsize              size,
                    gconstpointer      data,
                    GError           **error)
 {
   GpuNativeBuffer *buffer;
 
-  if (size < MAP_THRESHOLD)
+  if ((flags & GPU_MEMORY_SHAREABLE) != 0)
+    buffer = _gpu_host_buffer_alloc_shared (size, error);
+  else if (size < MAP_THRESHOLD)
     buffer = alloc_small (context, size, error);
   else
     buffer = alloc_large (context, size, error);
@@ -144,7 +152,7 @@ host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
                             gsize              size,
                             GError           **error G_GNUC_UNUSED)
 {
-  return buffer_new (data, size, "host");
+  return _gpu_host_buffer_new (data, size, "host");
 }
 
 /* Memory that is adopted is memory of malloc(). */
@@ -167,7 +175,7 @@ host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
       return NULL;
     }
 
-  buffer = buffer_new (data, size, "wrapped");
+  buffer = _gpu_host_buffer_new (data, size, "wrapped");
 
   if (mode == GPU_WRAP_MODE_ADOPT)
     ((GpuHostBuffer *) buffer)->allocation = data;
@@ -183,7 +191,12 @@ host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
                    gsize              size,
                    GError           **error G_GNUC_UNUSED)
 {
-  return buffer_new (((GpuHostBuffer *) parent)->data + offset, size, "slice");
+  GpuNativeBuffer *slice = _gpu_host_buffer_new (((GpuHostBuffer *) parent)->data + offset, size,
+                                                 "slice");
+
+  ((GpuHostBuffer *) slice)->root = (GpuHostBuffer *) parent;
+
+  return slice;
 }
 
 static void
@@ -194,6 +207,9 @@ host_buffer_free (GpuNativeContext *context G_GNUC_UNUSED,
 
   if (self->mapped_size > 0)
     munmap (self->data, self->mapped_size);
+
+  if (self->file != NULL)
+    _gpu_host_file_unuse (self->file);
 
   free (self->allocation);
   g_free (self);
@@ -352,6 +368,23 @@ host_buffer_copy (GpuNativeStream  *stream,
                       data_at (source, source_offset), size, event, error);
 }
 
+/* All contexts are in one memory. */
+static gboolean
+host_buffer_copy_peer (GpuNativeStream   *stream,
+                       GpuNativeContext  *destination_context G_GNUC_UNUSED,
+                       GpuNativeBuffer   *destination,
+                       gsize              destination_offset,
+                       GpuNativeContext  *source_context G_GNUC_UNUSED,
+                       GpuNativeBuffer   *source,
+                       gsize              source_offset,
+                       gsize              size,
+                       GpuNativeEvent   **event,
+                       GError           **error)
+{
+  return host_buffer_copy (stream, destination, destination_offset, source, source_offset, size,
+                           event, error);
+}
+
 static gboolean
 host_buffer_copy_region (GpuNativeStream      *stream,
                          GpuNativeBuffer      *destination,
@@ -456,6 +489,43 @@ submit_nothing (GpuNativeStream  *stream,
                                   event, error);
 }
 
+/* The memory is there at once: only giving it back takes its turn. */
+static GpuNativeBuffer *
+host_buffer_alloc_ordered (GpuNativeStream  *stream,
+                           GpuMemoryFlags    flags,
+                           gsize             size,
+                           GpuNativeEvent  **event,
+                           GError          **error)
+{
+  GpuNativeBuffer *buffer = host_buffer_alloc (stream->context, flags, size, NULL, error);
+
+  if (buffer == NULL || submit_nothing (stream, event, error))
+    return buffer;
+
+  host_buffer_free (stream->context, buffer);
+
+  return NULL;
+}
+
+static void
+free_release (GpuHostOperation *operation)
+{
+  host_buffer_free (NULL, ((GpuHostFree *) operation)->buffer);
+}
+
+static gboolean
+host_buffer_free_ordered (GpuNativeStream  *stream,
+                          GpuNativeBuffer  *buffer,
+                          GError          **error)
+{
+  GpuHostFree *operation = _gpu_host_operation_new (sizeof *operation, NULL);
+
+  operation->parent.release = free_release;
+  operation->buffer = buffer;
+
+  return _gpu_host_stream_submit (stream, operation, NULL, error);
+}
+
 /* All memory is where all devices of the context are. */
 static gboolean
 host_buffer_migrate (GpuNativeStream         *stream,
@@ -503,8 +573,13 @@ const GpuBufferOps _gpu_host_buffer_ops =
   .get_handle = host_buffer_get_address,
   .get_address = host_buffer_get_address,
   .get_attributes = host_buffer_get_attributes,
+  .export_fd = _gpu_host_buffer_export_fd,
+  .import_fd = _gpu_host_buffer_import_fd,
+  .alloc_ordered = host_buffer_alloc_ordered,
+  .free_ordered = host_buffer_free_ordered,
   .copy = host_buffer_copy,
   .copy_region = host_buffer_copy_region,
+  .copy_peer = host_buffer_copy_peer,
   .write = host_buffer_write,
   .write_region = host_buffer_write_region,
   .read = host_buffer_read,

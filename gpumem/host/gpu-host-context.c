@@ -6,6 +6,7 @@
 static GpuNativeContext *
 host_context_create (GpuNativeDevice *const  *devices,
                      guint                    n_devices,
+                     GpuContextFlags          flags,
                      GError                 **error)
 {
   GpuHostContext *context;
@@ -24,6 +25,7 @@ host_context_create (GpuNativeDevice *const  *devices,
   context = g_new0 (GpuHostContext, 1);
   context->stack_size = GPU_HOST_STACK_SIZE;
   _gpu_native_context_init (&context->parent, &_gpu_host_backend, devices, n_devices);
+  context->parent.flags = flags;
 
   return &context->parent;
 }
@@ -107,8 +109,10 @@ host_context_set_limit (GpuNativeContext  *context,
   return TRUE;
 }
 
+/* Threads that wait always sleep, and nobody shares a context. */
 const GpuContextOps _gpu_host_context_ops =
 {
+  .flags = GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST | GPU_CONTEXT_FLAGS_OWN,
   .create = host_context_create,
   .free = host_context_free,
   .get_handle = host_context_get_handle,

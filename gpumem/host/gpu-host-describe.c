@@ -7,6 +7,12 @@
 
 #include "gpumem/host/gpu-host-source.h"
 
+/* Of parameters, beside those of C. */
+static const char *const qualifiers[] =
+{
+  "gpu_host_global", "gpu_host_local", "gpu_host_constant", NULL
+};
+
 typedef struct
 {
   GpuHostArgumentKind kind;
@@ -26,101 +32,10 @@ parameter_clear (gpointer data)
   g_free (parameter->name);
 }
 
-static gboolean
-is_qualifier (GpuHostSource *source,
-              guint          i)
-{
-  static const char *const qualifiers[] =
-  {
-    "const", "__const", "volatile", "__volatile__", "restrict", "__restrict", "__restrict__",
-    "gpu_host_global", "gpu_host_local", "gpu_host_constant"
-  };
-
-  for (gsize j = 0; j < G_N_ELEMENTS (qualifiers); j++)
-    {
-      if (source_is (source, i, qualifiers[j]))
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
-/* As OpenCL C calls it. */
-static char *
-get_type_name (const char *type)
-{
-  static const char *const names[][2] =
-  {
-    { "unsigned char", "uchar" }, { "unsigned short", "ushort" }, { "unsigned int", "uint" },
-    { "unsigned long", "ulong" }, { "unsigned", "uint" }
-  };
-
-  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
-    {
-      gsize length = strlen (names[i][0]);
-
-      if (g_str_has_prefix (type, names[i][0]) && strchr ("*", type[length]) != NULL)
-        return g_strconcat (names[i][1], type + length, NULL);
-    }
-
-  return g_strdup (type);
-}
-
-/* The type without qualifiers, from the tokens before the name. */
-static char *
-get_type (GpuHostSource *source,
-          GpuHostRange   range)
-{
-  GString *type = g_string_new (NULL);
-
-  for (guint i = range.first; i < range.last; i++)
-    {
-      g_autofree char *word = NULL;
-
-      if (source_is_attribute (source, i))
-        {
-          i = _gpu_host_source_skip (source, i + 1) - 1;
-          continue;
-        }
-
-      if (is_qualifier (source, i))
-        continue;
-
-      word = source_get_text (source, i);
-
-      if (type->len > 0 && source_get_kind (source, i) != '*')
-        g_string_append_c (type, ' ');
-
-      g_string_append (type, word);
-    }
-
-  return g_string_free (type, FALSE);
-}
-
-/* The last word of a parameter that is outside of brackets. */
-static guint
-find_name (GpuHostSource *source,
-           GpuHostRange   range)
-{
-  guint name = range.first;
-
-  for (guint i = range.first; i < range.last; i++)
-    {
-      if (source_is_attribute (source, i))
-        i = _gpu_host_source_skip (source, i + 1) - 1;
-      else if (source_get_kind (source, i) == '[')
-        i = _gpu_host_source_skip (source, i) - 1;
-      else if (source_get_kind (source, i) == GPU_HOST_WORD)
-        name = i;
-    }
-
-  return name;
-}
-
 /* Whether "const" stands before the first star. */
 static gboolean
-is_pointer_to_const (GpuHostSource *source,
-                     GpuHostRange   range)
+is_pointer_to_const (GpuSource      *source,
+                     GpuSourceRange  range)
 {
   for (guint i = range.first; i < range.last && source_get_kind (source, i) != '*'; i++)
     {
@@ -132,19 +47,20 @@ is_pointer_to_const (GpuHostSource *source,
 }
 
 static gboolean
-parse_parameter (GpuHostSource    *source,
-                 GpuHostFunction  *kernel,
-                 GpuHostRange      range,
-                 Parameter        *parameter,
-                 GError          **error)
+parse_parameter (GpuSource          *source,
+                 GpuSourceFunction  *kernel,
+                 GpuSourceRange      range,
+                 Parameter          *parameter,
+                 GError            **error)
 {
-  guint name = find_name (source, range);
+  guint name = _gpu_source_find_name (source, range);
   gboolean is_pointer = source_has (source, range, "*") || source_has (source, range, "[");
   gboolean is_memory = source_has (source, range, "gpu_host_global")
                        || source_has (source, range, "gpu_host_constant");
 
-  parameter->type = get_type (source, (GpuHostRange) { range.first, name });
-  parameter->type_name = get_type_name (parameter->type);
+  parameter->type = _gpu_source_get_type (source, (GpuSourceRange) { range.first, name },
+                                          qualifiers);
+  parameter->type_name = _gpu_source_name_type (parameter->type);
   parameter->name = source_get_text (source, name);
 
   if (!is_pointer)
@@ -167,29 +83,13 @@ parse_parameter (GpuHostSource    *source,
   return TRUE;
 }
 
-/* Up to the comma behind the parameter at @i, or to @last. */
-static guint
-find_end (GpuHostSource *source,
-          guint          i,
-          guint          last)
-{
-  while (i < last && source_get_kind (source, i) != ',')
-    {
-      gboolean opens = strchr ("([{", source_get_kind (source, i)) != NULL;
-
-      i = opens ? _gpu_host_source_skip (source, i) : i + 1;
-    }
-
-  return MIN (i, last);
-}
-
 static GArray *
-parse_parameters (GpuHostSource    *source,
-                  GpuHostFunction  *kernel,
-                  GError          **error)
+parse_parameters (GpuSource          *source,
+                  GpuSourceFunction  *kernel,
+                  GError            **error)
 {
   g_autoptr (GArray) parameters = g_array_new (FALSE, TRUE, sizeof (Parameter));
-  GpuHostRange all = kernel->parameters;
+  GpuSourceRange all = kernel->parameters;
   guint first = all.first;
 
   g_array_set_clear_func (parameters, parameter_clear);
@@ -199,13 +99,13 @@ parse_parameters (GpuHostSource    *source,
 
   while (first < all.last)
     {
-      guint end = find_end (source, first, all.last);
+      guint end = _gpu_source_find_end (source, first, all.last);
       Parameter *parameter;
 
       g_array_set_size (parameters, parameters->len + 1);
       parameter = &g_array_index (parameters, Parameter, parameters->len - 1);
 
-      if (!parse_parameter (source, kernel, (GpuHostRange) { first, end }, parameter, error))
+      if (!parse_parameter (source, kernel, (GpuSourceRange) { first, end }, parameter, error))
         return NULL;
 
       first = end + 1;
@@ -312,35 +212,12 @@ append_local_bounds (GString    *output,
                             bounds[i], name);
 }
 
-/* What reqd_work_group_size says, as the program has it: three numbers with commas. */
-static char *
-get_required_block (GpuHostSource   *source,
-                    GpuHostFunction *kernel)
-{
-  for (guint i = kernel->head.first; i < kernel->head.last; i++)
-    {
-      if ((source_is (source, i, "reqd_work_group_size")
-           || source_is (source, i, "__reqd_work_group_size__"))
-          && source_get_kind (source, i + 1) == '(')
-        {
-          guint last = _gpu_host_source_skip (source, i + 1) - 2;
-          gsize start = source_get (source, i + 2)->start;
-          const GpuHostToken *end = source_get (source, last);
-
-          if (last >= i + 2)
-            return g_strndup (source->text + start, end->start + end->length - start);
-        }
-    }
-
-  return g_strdup ("0, 0, 0");
-}
-
 static gboolean
-append_kernel (GpuHostSource    *source,
-               GpuHostFunction  *kernel,
-               GString          *output,
-               GString          *entries,
-               GError          **error)
+append_kernel (GpuSource          *source,
+               GpuSourceFunction  *kernel,
+               GString            *output,
+               GString            *entries,
+               GError            **error)
 {
   g_autoptr (GArray) parameters = parse_parameters (source, kernel, error);
   g_autofree char *block = NULL;
@@ -349,7 +226,7 @@ append_kernel (GpuHostSource    *source,
   if (parameters == NULL)
     return FALSE;
 
-  block = get_required_block (source, kernel);
+  block = _gpu_source_get_required_block (source, kernel);
   append_run (output, name, parameters);
   append_arguments (output, name, parameters);
   append_local_bounds (output, name);
@@ -358,14 +235,15 @@ append_kernel (GpuHostSource    *source,
                           "__start_gpu_host_sizes_%s, __stop_gpu_host_sizes_%s },\n",
                           name, name, parameters->len > 0 ? "gpu_host_arguments_" : "0",
                           parameters->len > 0 ? name : "", parameters->len,
-                          _gpu_host_source_has_barrier (source, kernel), block, name, name);
+                          _gpu_host_source_has_barrier (source, kernel),
+                          block != NULL ? block : "0, 0, 0", name, name);
 
   return TRUE;
 }
 
 char *
-_gpu_host_source_describe (GpuHostSource  *source,
-                           GError        **error)
+_gpu_host_source_describe (GpuSource  *source,
+                           GError    **error)
 {
   g_autoptr (GString) output = g_string_new ("\n# 1 \"gpumem\"\n");
   g_autoptr (GString) entries = g_string_new (NULL);
@@ -373,7 +251,7 @@ _gpu_host_source_describe (GpuHostSource  *source,
 
   for (guint i = 0; i < source->functions->len; i++)
     {
-      GpuHostFunction *function = source->functions->pdata[i];
+      GpuSourceFunction *function = source->functions->pdata[i];
 
       if (!function->is_kernel)
         continue;

@@ -5,6 +5,8 @@
  */
 #include "config.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -267,6 +269,71 @@ host_program_create_kernel (GpuNativeContext  *context,
   return NULL;
 }
 
+typedef struct
+{
+  guintptr address;
+  gsize    size;
+  gboolean found;
+} Writable;
+
+/* Whether the range lies in memory of a shared object that may be written to. */
+static int
+find_writable (struct dl_phdr_info *info,
+               size_t               size G_GNUC_UNUSED,
+               void                *data)
+{
+  Writable *writable = data;
+
+  for (guint i = 0; i < info->dlpi_phnum; i++)
+    {
+      guintptr start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+      gsize length = info->dlpi_phdr[i].p_memsz;
+
+      if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_W) != 0
+          && writable->address >= start && writable->address + writable->size <= start + length)
+        writable->found = TRUE;
+    }
+
+  return writable->found;
+}
+
+static GpuNativeBuffer *
+host_program_get_global (GpuNativeContext  *context G_GNUC_UNUSED,
+                         GpuNativeProgram  *program,
+                         const char        *name,
+                         GError           **error)
+{
+  GpuHostModule *module = ((GpuHostProgram *) program)->module;
+  Writable writable = { 0 };
+  const ElfW (Sym) *symbol = NULL;
+  gpointer address = NULL;
+  Dl_info info;
+  Dl_info own;
+
+  /* The loader looks into the libraries behind the program as well. */
+  if (!g_module_symbol (module->module, name, &address) || address == NULL
+      || dladdr1 (address, &info, (void **) &symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL
+      || symbol->st_size == 0 || address == (gpointer) module->entry
+      || dladdr (module->entry, &own) == 0 || own.dli_fbase != info.dli_fbase)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "host: the program has no variable '%s' in global memory", name);
+      return NULL;
+    }
+
+  writable.address = (guintptr) address;
+  writable.size = symbol->st_size;
+  dl_iterate_phdr (find_writable, &writable);
+
+  if (writable.found)
+    return _gpu_host_buffer_new (address, writable.size, "global");
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "host: the variable '%s' is constant, which nobody can write to", name);
+
+  return NULL;
+}
+
 const GpuProgramOps _gpu_host_program_ops =
 {
   .build_source = host_program_build_source,
@@ -275,5 +342,6 @@ const GpuProgramOps _gpu_host_program_ops =
   .free = host_program_free,
   .get_binary = host_program_get_binary,
   .list_kernels = host_program_list_kernels,
-  .create_kernel = host_program_create_kernel
+  .create_kernel = host_program_create_kernel,
+  .get_global = host_program_get_global
 };

@@ -10,9 +10,9 @@
 
 typedef struct
 {
-  GpuHostSource  source;
-  GString       *output;
-  gsize          copied;        /* so much of the text has gone to the output */
+  GpuSource  source;
+  GString   *output;
+  gsize      copied;        /* so much of the text has gone to the output */
 } Rewriter;
 
 /* Puts @replacement in the place of token @i. */
@@ -21,7 +21,7 @@ replace (Rewriter   *rewriter,
          guint       i,
          const char *replacement)
 {
-  const GpuHostToken *token = source_get (&rewriter->source, i);
+  const GpuSourceToken *token = source_get (&rewriter->source, i);
 
   g_string_append_len (rewriter->output, rewriter->source.text + rewriter->copied,
                        token->start - rewriter->copied);
@@ -29,55 +29,38 @@ replace (Rewriter   *rewriter,
   rewriter->copied = token->start + token->length;
 }
 
-/* A word for an address space where it has no meaning beyond its place. */
+/* A word for an address space where it has no meaning beyond its place. Variables outside of
+ * functions can be seen from outside of the program. */
 static void
 replace_word (Rewriter *rewriter,
-              guint     i)
+              guint     i,
+              gboolean  is_outside)
 {
-  GpuHostSource *source = &rewriter->source;
+  GpuSource *source = &rewriter->source;
 
-  if (source_is (source, i, "gpu_host_kernel") || source_is (source, i, "gpu_host_local")
-      || source_is (source, i, "gpu_host_global"))
+  if (is_outside && source_is (source, i, "gpu_host_global"))
+    replace (rewriter, i, "__attribute__ ((visibility (\"default\")))");
+  else if (source_is (source, i, "gpu_host_kernel") || source_is (source, i, "gpu_host_local")
+           || source_is (source, i, "gpu_host_global"))
     replace (rewriter, i, "");
   else if (source_is (source, i, "gpu_host_constant"))
     replace (rewriter, i, "const");
 }
 
-/* Whether the declaration behind the word "local" at @i is that of a variable in local memory,
- * and not of a pointer there. */
-static gboolean
-is_local_variable (GpuHostSource *source,
-                   guint          i)
-{
-  for (i++; i < source->tokens->len; i++)
-    {
-      char kind = source_get_kind (source, i);
-
-      if (source_is_attribute (source, i))
-        i = _gpu_host_source_skip (source, i + 1) - 1;
-      else if (kind == '*' || kind == '(' || kind == ')')
-        return FALSE;
-      else if (strchr (";,=[", kind) != NULL)
-        return TRUE;
-    }
-
-  return FALSE;
-}
-
 /* Notes down the sizes of the variables that the declaration from @i on makes. Returns the end of
  * the declaration. */
 static guint
-append_local_sizes (GpuHostSource *source,
-                    const char    *function,
-                    guint          i,
-                    GString       *sizes)
+append_local_sizes (GpuSource  *source,
+                    const char *function,
+                    guint       i,
+                    GString    *sizes)
 {
   while (i < source->tokens->len && source_get_kind (source, i) != ';')
     {
       char kind = source_get_kind (source, i);
       char next = source_get_kind (source, i + 1);
 
-      if (kind == GPU_HOST_WORD && next != '\0' && strchr (";,=[", next) != NULL)
+      if (kind == GPU_SOURCE_WORD && next != '\0' && strchr (";,=[", next) != NULL)
         {
           g_autofree char *name = source_get_text (source, i);
 
@@ -87,17 +70,17 @@ append_local_sizes (GpuHostSource *source,
                                   i, function, name);
         }
 
-      i = strchr ("([{", kind) != NULL ? _gpu_host_source_skip (source, i) : i + 1;
+      i = strchr ("([{", kind) != NULL ? _gpu_source_skip (source, i) : i + 1;
     }
 
   return i;
 }
 
 static void
-rewrite_body (Rewriter        *rewriter,
-              GpuHostFunction *function)
+rewrite_body (Rewriter          *rewriter,
+              GpuSourceFunction *function)
 {
-  GpuHostSource *source = &rewriter->source;
+  GpuSource *source = &rewriter->source;
   guint parentheses = 0;
 
   for (guint i = function->body.first; i < function->body.last; i++)
@@ -108,7 +91,7 @@ rewrite_body (Rewriter        *rewriter,
       parentheses -= kind == ')';
 
       if (source_is (source, i, "gpu_host_local") && parentheses == 0
-          && is_local_variable (source, i))
+          && _gpu_source_is_variable (source, i))
         {
           g_autoptr (GString) sizes = g_string_new (";");
 
@@ -120,22 +103,22 @@ rewrite_body (Rewriter        *rewriter,
         }
       else
         {
-          replace_word (rewriter, i);
+          replace_word (rewriter, i, FALSE);
         }
     }
 }
 
 /* What only compilers of OpenCL C know. */
 static gboolean
-is_kernel_attribute (GpuHostSource *source,
-                     guint          i)
+is_kernel_attribute (GpuSource *source,
+                     guint      i)
 {
-  GpuHostRange range = { i, 0 };
+  GpuSourceRange range = { i, 0 };
 
   if (!source_is_attribute (source, i))
     return FALSE;
 
-  range.last = _gpu_host_source_skip (source, i + 1);
+  range.last = _gpu_source_skip (source, i + 1);
 
   return source_has (source, range, "reqd_work_group_size")
          || source_has (source, range, "work_group_size_hint")
@@ -147,15 +130,20 @@ rewrite_head (Rewriter *rewriter,
               guint     first,
               guint     last)
 {
-  GpuHostSource *source = &rewriter->source;
+  GpuSource *source = &rewriter->source;
   guint i = first;
+  int depth = 0;
 
   while (i < last)
     {
-      guint end = is_kernel_attribute (source, i) ? _gpu_host_source_skip (source, i + 1) : i;
+      guint end = is_kernel_attribute (source, i) ? _gpu_source_skip (source, i + 1) : i;
+      char kind = source_get_kind (source, i);
+
+      depth += kind == '(' || kind == '{';
+      depth -= kind == ')' || kind == '}';
 
       if (end == i)
-        replace_word (rewriter, i++);
+        replace_word (rewriter, i++, depth == 0);
 
       for (; i < end; i++)
         replace (rewriter, i, "");
@@ -165,12 +153,12 @@ rewrite_head (Rewriter *rewriter,
 static void
 rewrite_text (Rewriter *rewriter)
 {
-  GpuHostSource *source = &rewriter->source;
+  GpuSource *source = &rewriter->source;
   guint i = 0;
 
   for (guint j = 0; j < source->functions->len; j++)
     {
-      GpuHostFunction *function = source->functions->pdata[j];
+      GpuSourceFunction *function = source->functions->pdata[j];
 
       rewrite_head (rewriter, i, function->body.first);
       rewrite_body (rewriter, function);
@@ -188,7 +176,7 @@ _gpu_host_rewrite (const char  *text,
   Rewriter rewriter = { .output = g_string_new (NULL) };
   g_autofree char *description = NULL;
 
-  _gpu_host_source_init (&rewriter.source, text);
+  _gpu_source_init (&rewriter.source, text, "gpu_host_kernel");
   rewrite_text (&rewriter);
 
   /* The compiler tells better where a bracket is missing if nothing follows. */
@@ -198,7 +186,7 @@ _gpu_host_rewrite (const char  *text,
   if (description != NULL)
     g_string_append (rewriter.output, description);
 
-  _gpu_host_source_clear (&rewriter.source);
+  _gpu_source_clear (&rewriter.source);
 
   return g_string_free (rewriter.output, description == NULL);
 }

@@ -29,6 +29,9 @@ _gpu_host_operation_free (GpuHostOperation *operation)
   if (operation->event != NULL)
     _gpu_native_event_unref (&operation->event->parent);
 
+  if (operation->release != NULL)
+    operation->release (operation);
+
   g_free (operation);
 }
 
@@ -289,6 +292,8 @@ host_stream_finish (GpuNativeStream  *stream,
 
 const GpuStreamOps _gpu_host_stream_ops =
 {
+  .foreign_events = TRUE,
+  .times_any = TRUE,
   .create = host_stream_create,
   .free = host_stream_free,
   .get_handle = host_stream_get_handle,

@@ -22,6 +22,8 @@ GPU_HOST_ABI (GPU_HOST_ABI_AS_C)
 #define GPU_HOST_STACK_SIZE_MIN      (32 * 1024)
 #define GPU_HOST_STACK_SIZE_MAX      (64 * 1024 * 1024)
 
+typedef struct _GpuHostBuffer    GpuHostBuffer;
+typedef struct _GpuHostFile      GpuHostFile;
 typedef struct _GpuHostOperation GpuHostOperation;
 typedef struct _GpuHostStream    GpuHostStream;
 
@@ -55,18 +57,22 @@ typedef struct
   GSList         *streams;          /* of GpuHostStream that wait for this event */
 } GpuHostEvent;
 
-typedef struct
+struct _GpuHostBuffer
 {
   GpuNativeBuffer  parent;
   guint8          *data;
   gsize            mapped_size;     /* of what munmap() frees, or 0 */
   gpointer         allocation;      /* of what free() frees, or NULL */
-  const char      *origin;          /* "memory", "slice", "wrapped" or "host" */
-} GpuHostBuffer;
+  GpuHostFile     *file;            /* of shared memory, nullable */
+  GpuHostBuffer   *root;            /* of a slice */
+  const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
+};
 
 /* Any thread but never two at once. */
 typedef gboolean (*GpuHostRunFunc) (GpuHostOperation  *operation,
                                     GError           **error);
+
+typedef void (*GpuHostReleaseFunc) (GpuHostOperation *operation);
 
 typedef enum
 {
@@ -84,6 +90,7 @@ struct _GpuHostOperation
   GpuHostOperation     *next;
   GpuHostOperationKind  kind;
   GpuHostRunFunc        run;        /* of WORK; NULL for work that does nothing */
+  GpuHostReleaseFunc    release;    /* nullable; called at the end, whether it was run or not */
   guint64               seq;
   GpuHostEvent         *event;      /* nullable */
   GpuHostStream        *stream;     /* while on the pool, with a reference */
@@ -184,6 +191,22 @@ gboolean        _gpu_host_stream_submit       (GpuNativeStream         *stream,
 GpuHostStream  *_gpu_host_stream_ref          (GpuHostStream           *stream);
 void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
+
+GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
+                                               gsize                    size,
+                                               const char              *origin);
+GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
+                                               GError                 **error);
+void            _gpu_host_file_unuse          (GpuHostFile             *file);
+GBytes         *_gpu_host_buffer_export_fd    (GpuNativeContext        *context,
+                                               GpuNativeBuffer         *buffer,
+                                               int                     *fd,
+                                               GError                 **error);
+GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
+                                               GBytes                  *handle,
+                                               int                      fd,
+                                               gsize                    size,
+                                               GError                 **error);
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
 

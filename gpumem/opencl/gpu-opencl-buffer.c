@@ -327,11 +327,36 @@ buffer_copy (GpuNativeStream  *stream,
                                      destination_offset, size, 0, NULL,
                                      event != NULL ? &native : NULL);
 
+  if (G_LIKELY (code == CL_SUCCESS && event == NULL))
+    return TRUE;
+
   return _gpu_opencl_enqueued (code, "clEnqueueCopyBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
                                G_GSIZE_FORMAT " bytes", size, source_offset, source->size,
                                destination_offset, destination->size);
+}
+
+static gboolean
+enqueue_write (GpuNativeStream  *stream,
+               GpuNativeBuffer  *destination,
+               gsize             offset,
+               gconstpointer     data,
+               gsize             size,
+               cl_event         *event,
+               GError          **error)
+{
+  cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
+                                      _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
+                                      size, data, 0, NULL, event);
+
+  if (G_LIKELY (code == CL_SUCCESS))
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clEnqueueWriteBuffer", code, "%" G_GSIZE_FORMAT
+                         " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes", size,
+                         offset, destination->size);
+  return FALSE;
 }
 
 static gboolean
@@ -344,13 +369,36 @@ buffer_write (GpuNativeStream  *stream,
               GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
-                                      _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
-                                      size, data, 0, NULL, event != NULL ? &native : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueWriteBuffer", native, event, error,
-                               "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
-                               G_GSIZE_FORMAT " bytes", size, offset, destination->size);
+  if (!enqueue_write (stream, destination, offset, data, size, event != NULL ? &native : NULL,
+                      error))
+    return FALSE;
+
+  if (event != NULL)
+    *event = _gpu_opencl_event_new (native);
+  return TRUE;
+}
+
+static gboolean
+enqueue_read (GpuNativeStream  *stream,
+              GpuNativeBuffer  *source,
+              gsize             offset,
+              gpointer          data,
+              gsize             size,
+              cl_event         *event,
+              GError          **error)
+{
+  cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
+                                     _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
+                                     data, 0, NULL, event);
+
+  if (G_LIKELY (code == CL_SUCCESS))
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clEnqueueReadBuffer", code, "%" G_GSIZE_FORMAT
+                         " bytes from offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes",
+                         size, offset, source->size);
+  return FALSE;
 }
 
 static gboolean
@@ -363,13 +411,43 @@ buffer_read (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
-                                     data, 0, NULL, event != NULL ? &native : NULL);
 
-  return _gpu_opencl_enqueued (code, "clEnqueueReadBuffer", native, event, error,
-                               "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
-                               G_GSIZE_FORMAT " bytes", size, offset, source->size);
+  if (!enqueue_read (stream, source, offset, data, size, event != NULL ? &native : NULL, error))
+    return FALSE;
+
+  if (event != NULL)
+    *event = _gpu_opencl_event_new (native);
+  return TRUE;
+}
+
+static gboolean
+buffer_write_now (GpuNativeStream  *stream,
+                  GpuNativeBuffer  *destination,
+                  gsize             offset,
+                  gconstpointer     data,
+                  gsize             size,
+                  GError          **error)
+{
+  cl_event event = NULL;
+
+  return _gpu_backend_check_process (error) &&
+         enqueue_write (stream, destination, offset, data, size, &event, error) &&
+         _gpu_opencl_wait_and_release (event, error);
+}
+
+static gboolean
+buffer_read_now (GpuNativeStream  *stream,
+                 GpuNativeBuffer  *source,
+                 gsize             offset,
+                 gpointer          data,
+                 gsize             size,
+                 GError          **error)
+{
+  cl_event event = NULL;
+
+  return _gpu_backend_check_process (error) &&
+         enqueue_read (stream, source, offset, data, size, &event, error) &&
+         _gpu_opencl_wait_and_release (event, error);
 }
 
 static gboolean
@@ -387,6 +465,9 @@ buffer_fill (GpuNativeStream  *stream,
                                      _gpu_opencl_buffer_handle (destination), pattern,
                                      pattern_size, offset, size, 0, NULL,
                                      event != NULL ? &native : NULL);
+
+  if (G_LIKELY (code == CL_SUCCESS && event == NULL))
+    return TRUE;
 
   return _gpu_opencl_enqueued (code, "clEnqueueFillBuffer", native, event, error,
                                "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
@@ -497,6 +578,8 @@ const GpuBufferOps _gpu_opencl_buffer_ops =
   .write_region   = _gpu_opencl_write_region,
   .read           = buffer_read,
   .read_region    = _gpu_opencl_read_region,
+  .write_now      = buffer_write_now,
+  .read_now       = buffer_read_now,
   .fill           = buffer_fill,
   .migrate        = buffer_migrate,
   .map            = buffer_map,

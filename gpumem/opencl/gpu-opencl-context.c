@@ -60,8 +60,10 @@ check_devices (GpuNativeDevice *const  *devices,
 static GpuNativeContext *
 context_create (GpuNativeDevice *const  *devices,
                 guint                    n_devices,
+                GpuContextFlags          flags,
                 GError                 **error)
 {
+  GpuNativeContext *context;
   GpuOpenclDevice *first = (GpuOpenclDevice *) devices[0];
   const cl_context_properties properties[] =
   {
@@ -85,7 +87,10 @@ context_create (GpuNativeDevice *const  *devices,
       return NULL;
     }
 
-  return new_context (handle, devices, n_devices);
+  context = new_context (handle, devices, n_devices);
+  context->flags = flags;
+
+  return context;
 }
 
 /* The devices of a foreign context that we know, @device before the others. */
@@ -242,12 +247,42 @@ context_get_limit (GpuNativeContext  *native,
   return TRUE;
 }
 
+static gboolean
+context_get_api_version (GpuNativeContext  *context,
+                         guint             *version,
+                         GError           **error G_GNUC_UNUSED)
+{
+  const guint level = ((GpuOpenclDevice *) context->devices[0])->level;
+
+  *version = level / 10 * 1000 + level % 10 * 10;
+
+  return TRUE;
+}
+
+/* What get_priority_hint() tells apart. */
+static gboolean
+context_get_priority_range (GpuNativeContext  *context G_GNUC_UNUSED,
+                            int               *least,
+                            int               *greatest,
+                            GError           **error G_GNUC_UNUSED)
+{
+  *least = 1;
+  *greatest = -1;
+
+  return TRUE;
+}
+
+/* Threads that wait sleep, and nobody shares a context. */
 const GpuContextOps _gpu_opencl_context_ops =
 {
+  .flags           = GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST
+                     | GPU_CONTEXT_FLAGS_OWN,
   .create          = context_create,
   .wrap            = context_wrap,
   .free            = context_free,
   .get_handle      = context_get_handle,
   .get_memory_info = context_get_memory_info,
-  .get_limit       = context_get_limit
+  .get_limit       = context_get_limit,
+  .get_api_version = context_get_api_version,
+  .get_priority_range = context_get_priority_range
 };

@@ -333,6 +333,8 @@ read_capabilities (GpuOpenclDevice *device)
     capabilities |= GPU_CAPABILITIES_USER_EVENTS;
   if (get_bool (device, CL_DEVICE_COMPILER_AVAILABLE))
     capabilities |= GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO;
+  if (device->api >= 12 && device->level >= 12 && get_bool (device, CL_DEVICE_LINKER_AVAILABLE))
+    capabilities |= GPU_CAPABILITIES_LINKING;
   if (takes_il (device))
     capabilities |= GPU_CAPABILITIES_IL;
   if (queues & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)

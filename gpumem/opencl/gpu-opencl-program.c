@@ -72,6 +72,20 @@ has_option (const char *options,
   return g_strv_contains ((const char *const *) words, option);
 }
 
+/* Takes both over. */
+static GpuNativeProgram *
+program_new (cl_program  handle,
+             char       *log)
+{
+  GpuOpenclProgram *program = g_new0 (GpuOpenclProgram, 1);
+
+  program->base.backend = &_gpu_opencl_backend;
+  program->base.log = log;
+  program->program = handle;
+
+  return &program->base;
+}
+
 /* Takes @program over. Argument information is asked for if the compiler knows how. The devices
  * are not named: PoCL mixes binaries up where their order is not that of the context. */
 static GpuNativeProgram *
@@ -80,7 +94,6 @@ build (GpuNativeContext  *context,
        const char        *options,
        GError           **error)
 {
-  GpuOpenclProgram *built;
   g_autofree char *with_info = NULL;
   g_autofree char *log = NULL;
   cl_int code = CL_INVALID_BUILD_OPTIONS;
@@ -105,18 +118,13 @@ build (GpuNativeContext  *context,
       return NULL;
     }
 
-  built = g_new0 (GpuOpenclProgram, 1);
-  built->base.backend = &_gpu_opencl_backend;
-  built->base.log = g_steal_pointer (&log);
-  built->program = program;
-  return &built->base;
+  return program_new (program, g_steal_pointer (&log));
 }
 
-static GpuNativeProgram *
-program_build_source (GpuNativeContext  *context,
-                      const char        *source,
-                      const char        *options,
-                      GError           **error)
+static cl_program
+create_with_source (GpuNativeContext  *context,
+                    const char        *source,
+                    GError           **error)
 {
   const gsize length = strlen (source);
   cl_program program;
@@ -127,21 +135,29 @@ program_build_source (GpuNativeContext  *context,
 
   program = clCreateProgramWithSource (_gpu_opencl_context_handle (context), 1, &source, &length,
                                        &code);
-  if (code != CL_SUCCESS)
-    {
-      _gpu_opencl_set_error (error, "clCreateProgramWithSource", code,
-                             "%" G_GSIZE_FORMAT " bytes of source", length);
-      return NULL;
-    }
+  if (code == CL_SUCCESS)
+    return program;
 
-  return build (context, program, options, error);
+  _gpu_opencl_set_error (error, "clCreateProgramWithSource", code,
+                         "%" G_GSIZE_FORMAT " bytes of source", length);
+  return NULL;
 }
 
 static GpuNativeProgram *
-program_load_binary (GpuNativeContext  *context,
-                     GBytes            *binary,
-                     const char        *options,
-                     GError           **error)
+program_build_source (GpuNativeContext  *context,
+                      const char        *source,
+                      const char        *options,
+                      GError           **error)
+{
+  cl_program program = create_with_source (context, source, error);
+
+  return program != NULL ? build (context, program, options, error) : NULL;
+}
+
+static cl_program
+create_with_binary (GpuNativeContext  *context,
+                    GBytes            *binary,
+                    GError           **error)
 {
   const guint n = context->n_devices;
   g_autoptr (GPtrArray) parts = NULL;
@@ -175,7 +191,18 @@ program_load_binary (GpuNativeContext  *context,
       return NULL;
     }
 
-  return build (context, program, options, error);
+  return program;
+}
+
+static GpuNativeProgram *
+program_load_binary (GpuNativeContext  *context,
+                     GBytes            *binary,
+                     const char        *options,
+                     GError           **error)
+{
+  cl_program program = create_with_binary (context, binary, error);
+
+  return program != NULL ? build (context, program, options, error) : NULL;
 }
 
 /* Drivers may crash on what is no SPIR-V at all. */
@@ -338,6 +365,96 @@ program_get_binary (GpuNativeContext  *context,
   return _gpu_opencl_binary_join (ordered, context->n_devices);
 }
 
+static gboolean
+compile (GpuNativeContext  *context,
+         cl_program         program,
+         const char        *options,
+         GError           **error)
+{
+  g_autofree char *with_info = NULL;
+  g_autofree char *log = NULL;
+  cl_int code = CL_INVALID_COMPILER_OPTIONS;
+
+  if (!has_option (options, ARGUMENT_INFO_OPTION))
+    {
+      with_info = g_strconcat (options, options[0] != '\0' ? " " : "", ARGUMENT_INFO_OPTION, NULL);
+      code = clCompileProgram (program, 0, NULL, with_info, 0, NULL, NULL, NULL, NULL);
+    }
+  if (code == CL_INVALID_COMPILER_OPTIONS)
+    code = clCompileProgram (program, 0, NULL, options, 0, NULL, NULL, NULL, NULL);
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  log = get_log (context, program);
+  _gpu_opencl_set_error (error, "clCompileProgram", code, "options \"%s\"%s%s", options,
+                         log != NULL ? ":\n" : ", and the compiler left no log",
+                         log != NULL ? log : "");
+  return FALSE;
+}
+
+static GBytes *
+program_compile (GpuNativeContext  *context,
+                 const char        *source,
+                 const char        *options,
+                 GError           **error)
+{
+  GpuOpenclProgram program = { .program = create_with_source (context, source, error) };
+  GBytes *part = NULL;
+
+  if (program.program == NULL)
+    return NULL;
+
+  if (compile (context, program.program, options, error))
+    part = program_get_binary (context, &program.base, error);
+
+  clReleaseProgram (program.program);
+
+  return part;
+}
+
+static void
+release_program (gpointer program)
+{
+  clReleaseProgram (program);
+}
+
+static GpuNativeProgram *
+program_link (GpuNativeContext  *context,
+              GBytes *const     *images,
+              guint              n_images,
+              const char        *options,
+              GError           **error)
+{
+  g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func (release_program);
+  g_autofree char *log = NULL;
+  cl_program program;
+  cl_int code;
+
+  for (guint i = 0; i < n_images; i++)
+    {
+      cl_program part = create_with_binary (context, images[i], error);
+
+      if (part == NULL)
+        return NULL;
+      g_ptr_array_add (parts, part);
+    }
+
+  program = clLinkProgram (_gpu_opencl_context_handle (context), 0, NULL, options, n_images,
+                           (const cl_program *) parts->pdata, NULL, NULL, &code);
+  if (program != NULL)
+    log = get_log (context, program);
+  if (code == CL_SUCCESS)
+    return program_new (program, g_steal_pointer (&log));
+
+  _gpu_opencl_set_error (error, "clLinkProgram", code, "%u parts, options \"%s\"%s%s", n_images,
+                         options, log != NULL ? ":\n" : ", and the linker left no log",
+                         log != NULL ? log : "");
+  if (program != NULL)
+    clReleaseProgram (program);
+
+  return NULL;
+}
+
 static char **
 program_list_kernels (GpuNativeContext  *context G_GNUC_UNUSED,
                       GpuNativeProgram  *native,
@@ -392,6 +509,8 @@ const GpuProgramOps _gpu_opencl_program_ops =
   .build_source  = program_build_source,
   .load_binary   = program_load_binary,
   .load_il       = program_load_il,
+  .compile       = program_compile,
+  .link          = program_link,
   .fingerprint   = program_fingerprint,
   .free          = program_free,
   .get_binary    = program_get_binary,

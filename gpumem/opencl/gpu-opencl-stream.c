@@ -252,7 +252,8 @@ stream_record (GpuNativeStream  *native,
 }
 
 /* PoCL forgets the barrier before one that has a wait list, and with it whatever that one waited
- * for. One without a list waits for all, @first too. */
+ * for. One without a list waits for all, @first too, whose event has to stay even if it stays
+ * alone: PoCL aborts when work that has none fails. */
 static cl_int
 repeat_barrier (cl_command_queue   queue,
                 cl_event           first,
@@ -267,7 +268,7 @@ repeat_barrier (cl_command_queue   queue,
 
   if (code != CL_SUCCESS)
     {
-      clReleaseEvent (first);
+      *event = _gpu_opencl_event_new (first);
       return code;
     }
 

@@ -129,6 +129,9 @@ gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
 GpuNativeEvent *_gpu_opencl_event_new        (cl_event             event);
 /* An array of cl_event that owns them. */
 GArray         *_gpu_opencl_pieces_new       (void);
+/* Blocks until a command is over that had nothing to wait for. */
+gboolean        _gpu_opencl_wait_and_release (cl_event             event,
+                                              GError             **error);
 /* Ends every op that enqueues: hands the event out, or sets the error. */
 gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *function,

@@ -6,6 +6,7 @@
 /* exported _init */
 
 const {Gio, GLib} = imports.gi;
+const System = imports.system;
 
 let Gpu;
 
@@ -83,7 +84,7 @@ function _addArgument(args, value, index) {
     else if (typeof value === 'number')
         args.add_double(value);
     else if (typeof value === 'bigint')
-        args.add_value(new Uint8Array(BigInt64Array.of(value).buffer));
+        (value < 0n ? args.add_int : args.add_uint).call(args, value);
     else if (typeof value === 'object')
         args.add_value(_toUint8Array(value));
     else
@@ -217,18 +218,55 @@ function _stream(prototype) {
 
     // Runs a kernel over a grid of work-items. Arguments are memory, null, Gpu.Local, numbers,
     // and data by their bytes.
-    prototype.launch = function (kernel, grid, block = null, args = []) {
-        return this.launch_arguments(kernel, _toExtent(grid), _toExtent(block),
+    prototype.launch = function (kernel, grid, block = null, args = [],
+        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE} = {}) {
+        return this.launch_full(kernel, _toExtent(grid), _toExtent(block), sharedSize, flags,
+            _toArguments(args));
+    };
+}
+
+function _kernel(prototype) {
+    // A Gpu.Launch, for any number of calls of stream.launch_prepared().
+    prototype.prepare = function (grid, block = null, args = [],
+        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE} = {}) {
+        return Gpu.Launch.new_full(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
             _toArguments(args));
     };
 }
 
 function _mapping(prototype) {
-    // The mapped memory itself, without a copy.
+    // A copy of the mapped memory, or of a part of it, as an Uint8Array.
+    prototype.read = function (offset = 0, size = null) {
+        return this.read_bytes(offset, size === null ? Math.max(this.get_size() - offset, 0) : size)
+            .toArray();
+    };
+
+    // Copies data into the mapped memory.
+    prototype.write = function (data, offset = 0) {
+        return this.write_bytes(offset, _toBytes(data));
+    };
+
+    // The mapped memory, to be read, and only with a gjs up to 1.74 without a copy: a newer one has
+    // no arrays over memory of others, and what is written into the array is lost. Without a copy,
+    // the memory stays mapped as long as the array, or another view of its buffer, lives.
     prototype.toUint8Array = function () {
         return this.get_bytes().toArray();
     };
     prototype.to_array = prototype.toUint8Array;
+
+    // Unmaps now. Arrays of toUint8Array() must not be in use any more, by a variable for one:
+    // those that are gone are collected first, and if any is left it is Gpu.Error.BUSY.
+    const native = prototype.unmap;
+    prototype.unmap = function () {
+        try {
+            return native.call(this);
+        } catch (error) {
+            if (!(error instanceof GLib.Error) || !error.matches(Gpu.Error, Gpu.Error.BUSY))
+                throw error;
+        }
+        System.gc();
+        return native.call(this);
+    };
 }
 
 function _event(prototype) {
@@ -249,10 +287,10 @@ function _event(prototype) {
     }
 
     // Nanoseconds, without the success that comes with them.
-    for (const name of ['get_elapsed', 'get_profiling_time']) {
+    for (const name of ['get_duration', 'get_elapsed', 'get_profiling_time']) {
         const native = prototype[name];
-        prototype[name] = function (argument) {
-            const result = native.call(this, argument);
+        prototype[name] = function (...args) {
+            const result = native.apply(this, args);
             return Array.isArray(result) ? result[result.length - 1] : result;
         };
     }
@@ -274,6 +312,7 @@ function _init() {
     _promises();
     _buffer(Gpu.Buffer.prototype);
     _stream(Gpu.Stream.prototype);
+    _kernel(Gpu.Kernel.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
     for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])

@@ -6,113 +6,28 @@ and from the device at the speed of memcpy: their memory is handed over by addre
 converted element by element. Arrays that are not C-contiguous are made so first.
 
 Every stream=None stands for the default stream of the context.
+
+What waits, waits so that Ctrl-C ends it: the work that was waited for goes on.
 """
 
+import contextlib
 import ctypes
-import operator
-import sys
 import weakref
 
 from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ..overrides import override
-from ._gpumem import (Exported, bytes_address, check_array, is_int, loaded_numpy, new_bytes,
-                      to_glib_bytes, to_pattern, wait_for)
+from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
+                      new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
+                      wait_for, wait_timeout)
+from ._gpumem_launch import In, InOut, Out, launch
+from ._gpumem_values import Local, to_arguments, to_extent, to_layout, to_shape
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["Local", "devices"]
+__all__ = ["In", "InOut", "Local", "Out", "devices"]
 
-
-# --- sizes, layouts and arguments ----------------------------------------------------------------
-
-def _to_numbers(value, most, what):
-    numbers = tuple(value) if hasattr(value, "__iter__") else (value,)
-    if not 1 <= len(numbers) <= most:
-        raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: {numbers}")
-    return tuple(operator.index(number) for number in numbers)
-
-
-def _to_extent(value):
-    """An int or up to three of them, for a Gpu.Extent."""
-    if value is None or isinstance(value, Gpu.Extent):
-        return value
-    numbers = _to_numbers(value, 3, "a size")
-    return Gpu.Extent.new(*numbers, *(1,) * (3 - len(numbers)))
-
-
-def _to_layout(value):
-    """Up to five numbers (x, y, z, row_pitch, slice_pitch), for a Gpu.Layout."""
-    if value is None or isinstance(value, Gpu.Layout):
-        return value
-    numbers = _to_numbers(value, 5, "a layout")
-    return Gpu.Layout.new(*numbers, *(0,) * (5 - len(numbers)))
-
-
-class Local:
-    """A kernel argument: so many bytes of memory that a work-group shares."""
-
-    def __init__(self, size):
-        self.size = size
-
-    def __repr__(self):
-        return f"Gpu.Local({self.size})"
-
-
-def _add_number(arguments, value, type_name):
-    """A NumPy number for a parameter whose type is known is a number: it is converted, and refused
-    where it does not fit. For any other parameter it is its bytes."""
-    numpy = loaded_numpy()
-    if not type_name:
-        arguments.add_value(value.tobytes())
-    elif isinstance(value, (numpy.integer, numpy.bool_)):
-        _add_integer(arguments, int(value), type_name)
-    elif isinstance(value, numpy.floating):
-        arguments.add_double(float(value))
-    else:
-        arguments.add_value(value.tobytes())
-
-
-def _add_integer(arguments, value, type_name):
-    if type_name in ("ulong", "unsigned long") and 1 << 63 <= value < 1 << 64:
-        arguments.add_value(value.to_bytes(8, sys.byteorder))
-    else:
-        arguments.add_int(value)
-
-
-def _add_argument(arguments, value, index, type_name):
-    numpy = loaded_numpy()
-    if value is None or isinstance(value, Gpu.Memory):
-        arguments.add_memory(value)
-    elif numpy is not None and isinstance(value, numpy.generic):
-        _add_number(arguments, value, type_name)
-    elif isinstance(value, int):
-        _add_integer(arguments, value, type_name)
-    elif isinstance(value, float):
-        arguments.add_double(value)
-    elif isinstance(value, Local):
-        arguments.add_local(value.size)
-    elif isinstance(value, bytes):
-        arguments.add_value(value)
-    else:
-        try:
-            with Exported(value) as exported:
-                arguments.add_value(ctypes.string_at(exported.address, exported.size))
-        except TypeError:
-            raise TypeError(f"argument {index} cannot be a {type(value).__name__}: memory, "
-                            "numbers, Gpu.Local, bytes-like objects and None can") from None
-
-
-def _to_arguments(kernel, values):
-    if isinstance(values, Gpu.Arguments):
-        return values
-    arguments = Gpu.Arguments.new()
-    n_known = kernel.get_n_arguments()
-    for index, value in enumerate(values):
-        type_name = kernel.get_argument_type_name(index) if index < n_known else None
-        _add_argument(arguments, value, index, type_name)
-    return arguments
 
 # --- classes -------------------------------------------------------------------------------------
 
@@ -159,6 +74,9 @@ class Device(Gpu.Device, _Attributes):
     def __init__(self, *args, **kwargs):
         pass
 
+    def can_access_peer(self, peer):
+        return _last(Gpu.Device.can_access_peer(self, peer))
+
     def __eq__(self, other):
         return self.equal(other) if isinstance(other, Gpu.Device) else NotImplemented
 
@@ -175,22 +93,34 @@ class Device(Gpu.Device, _Attributes):
 Device = override(Device)
 
 
+def _to_device(value):
+    if isinstance(value, str):
+        return Gpu.Device.find(value)
+    if isinstance(value, Gpu.Device):
+        return value
+    raise TypeError("a device is a Gpu.Device or what Gpu.Device.find() takes, not "
+                    f"'{type(value).__name__}'")
+
+
 class Context(Gpu.Context):
-    """Gpu.Context() is one for the default device, Gpu.Context("host") for a device by name. As
-    the context of a with statement it waits for all of its streams at the end."""
+    """Gpu.Context() is one for the default device, Gpu.Context("host") for a device by name,
+    Gpu.Context([device, ...]) for several, by name or not. As the context of a with statement it
+    waits for all of its streams at the end."""
     device = _get("device")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
     allocated_size = _get("allocated_size")
 
-    def __new__(cls, device=None):
+    flags = _get("flags")
+    api_version = _get("api_version")
+    priority_range = _get("priority_range")
+
+    def __new__(cls, device=None, flags=Gpu.ContextFlags.NONE):
+        if isinstance(device, (list, tuple, set, frozenset)):
+            return Gpu.Context.new_for_devices([_to_device(one) for one in device])
         if device is None:
-            return Gpu.Context.new_default()
-        if isinstance(device, str):
-            device = Gpu.Device.find(device)
-        if isinstance(device, Gpu.Device):
-            return Gpu.Context.new(device)
-        return Gpu.Context.new_for_devices(list(device))
+            device = Gpu.Device.get_default()
+        return Gpu.Context.new_full(_to_device(device), flags)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -199,7 +129,40 @@ class Context(Gpu.Context):
         return self
 
     def __exit__(self, kind, exception, traceback):
-        _synchronize_at_exit(lambda: self.synchronize(), kind)
+        _synchronize_at_exit(self.synchronize, kind)
+
+    def get_api_version(self):
+        return _last(Gpu.Context.get_api_version(self))
+
+    def get_cache_preference(self):
+        return _last(Gpu.Context.get_cache_preference(self))
+
+    def get_priority_range(self):
+        """The priority of streams that go last, and of those that go first."""
+        return tuple(Gpu.Context.get_priority_range(self))[-2:]
+
+    @contextlib.contextmanager
+    def current(self):
+        """In a with statement: the driver's current context, for libraries that go by it."""
+        self.push_current()
+        try:
+            yield self
+        finally:
+            self.pop_current()
+
+    @contextlib.contextmanager
+    def profiled(self):
+        """In a with statement: what a profiler around the process takes notes of."""
+        self.start_profiler()
+        try:
+            yield self
+        finally:
+            self.synchronize()
+            self.stop_profiler()
+
+    def synchronize(self):
+        """Waits for everything submitted to any stream of the context."""
+        return run_interruptible(lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
         names = ", ".join(device.get_id() for device in self.list_devices())
@@ -285,18 +248,86 @@ class Buffer(Gpu.Buffer):
         """A buffer that begins with a copy of bytes-like data."""
         barred = Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
         if isinstance(data, GLib.Bytes) or flags & barred:
-            return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data))
-        with Exported(data) as exported:
+            return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
+        exported = Exported(data)
+        try:
             buffer = Gpu.Buffer.new(context, flags, exported.size)
-            buffer.write_address(None, 0, exported.address, exported.size)
+        except BaseException:
+            exported.release()
+            raise
+        buffer._write_exported(exported, 0, None)
         return buffer
+
+    @classmethod
+    def new_from_handle(cls, context, handle):
+        return Gpu.Buffer.new_from_handle(context, to_glib_bytes(handle))
+
+    @classmethod
+    def new_from_fds(cls, context, handle, fds):
+        return Gpu.Buffer.new_from_fds(context, to_glib_bytes(handle), fds)
+
+    def export_handle(self):
+        """Bytes that another process gives to Gpu.Buffer.new_from_handle()."""
+        return Gpu.Buffer.export_handle(self).get_data()
+
+    def export_fds(self, fds):
+        """Bytes that another process gives to Gpu.Buffer.new_from_fds(), with the Gio.UnixFDList
+        to which this adds."""
+        return Gpu.Buffer.export_fds(self, fds).get_data()
+
+    def _get_stream(self, stream):
+        if stream is None:
+            context = self.get_context()
+            stream = context.get_default_stream() if context is not None else None
+        if stream is None:
+            self.read_bytes(None, 0, 1, None)   # says why there is none
+        return stream
+
+    def _write_exported(self, exported, offset, stream):
+        """Writes and releases it."""
+        address, size = exported.address, exported.size
+        if not takes_signals():
+            with exported:
+                return self.write_address(stream, offset, address, size)
+        if self._try(exported, self.try_write_address, stream, offset, address, size):
+            return True
+        stream = self._get_stream(stream)
+        Gpu.Stream.write(stream, self, offset, hold(exported))
+        return stream.synchronize()
+
+    def _read_exported(self, exported, offset, stream):
+        """Reads into it and releases it."""
+        address, size = exported.address, exported.size
+        if not takes_signals():
+            with exported:
+                return self.read_address(stream, offset, address, size)
+        if self._try(exported, self.try_read_address, stream, offset, address, size):
+            return True
+        stream = self._get_stream(stream)
+        Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        return stream.synchronize()
+
+    @staticmethod
+    def _try(exported, move, *args):
+        """Whether the data could be moved at once, and were released; False if other work comes
+        first, which may take any time."""
+        moved = True
+        try:
+            moved = move(*args)
+        finally:
+            if moved:
+                exported.release()
+        return moved
 
     def write(self, data, offset=0, stream=None):
         """Copies bytes-like data into the buffer and waits until they are there."""
-        if isinstance(data, GLib.Bytes):
+        if not isinstance(data, GLib.Bytes):
+            return self._write_exported(Exported(data), offset, stream)
+        if not takes_signals():
             return self.write_bytes(stream, offset, data, None)
-        with Exported(data) as exported:
-            return self.write_address(stream, offset, exported.address, exported.size)
+        stream = self._get_stream(stream)
+        Gpu.Stream.write(stream, self, offset, data)
+        return stream.synchronize()
 
     def read(self, offset=0, size=None, stream=None):
         """The content of the buffer, or of a part of it, as bytes."""
@@ -304,7 +335,7 @@ class Buffer(Gpu.Buffer):
         if not 0 < size <= self.get_size():
             return self.read_bytes(stream, offset, size, None).get_data() or b""
         data = new_bytes(None, size)
-        self.read_address(stream, offset, bytes_address(data), size)
+        self._read_exported(Exported(data), offset, stream)
         return data
 
     def read_into(self, target, offset=0, stream=None):
@@ -318,16 +349,19 @@ class Buffer(Gpu.Buffer):
                 raise
             target[...] = self.to_numpy(target.dtype, target.shape, offset, stream)
             return target.nbytes
-        with exported:
-            self.read_address(stream, offset, exported.address, exported.size)
-            return exported.size
+        size = exported.size
+        self._read_exported(exported, offset, stream)
+        return size
 
     def to_numpy(self, dtype="uint8", shape=None, offset=0, stream=None):
-        """A new NumPy array with the content of the buffer."""
+        """A new NumPy array with the content of the buffer. In its shape -1 is for what is left,
+        as in numpy.reshape()."""
         import numpy
         dtype = numpy.dtype(dtype)
         if shape is None:
             shape = _rest(self, offset, None) // dtype.itemsize
+        else:
+            shape = to_shape(shape, dtype, _rest(self, offset, None))
         count = int(numpy.prod(shape, dtype=object))
         if offset + count * dtype.itemsize > self.get_size():
             raise ValueError(f"shape {shape} of {dtype} at offset {offset} is larger than the "
@@ -335,35 +369,58 @@ class Buffer(Gpu.Buffer):
         array = numpy.empty(shape, dtype)
         check_array(array)
         if array.nbytes > 0:
-            self.read_address(stream, offset, array.ctypes.data, array.nbytes)
+            self._read_exported(Exported(array.reshape(-1).view("uint8")), offset, stream)
         return array
 
     def fill(self, pattern, offset=0, size=None, stream=None):
         """Repeats a pattern, a NumPy scalar, a bytes-like object or an int of one byte, over the
         buffer and waits until it is there."""
-        return Gpu.Buffer.fill(self, stream, offset, _rest(self, offset, size),
-                               to_pattern(pattern), None)
+        stream = self._get_stream(stream)
+        stream.fill(self, pattern, offset, size)
+        return stream.synchronize()
 
     def copy(self, source, offset=0, source_offset=0, size=None, stream=None):
         """Copies another buffer into this one and waits until it is there."""
-        return Gpu.Buffer.copy(self, stream, offset, source, source_offset,
-                               _rest(source, source_offset, size), None)
+        stream = self._get_stream(stream)
+        stream.copy(self, source, size, offset, source_offset)
+        return stream.synchronize()
 
     def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
         """The buffer in the memory of the host: see Gpu.Mapping."""
-        return Gpu.Buffer.map(self, stream, flags, offset, _rest(self, offset, size), None)
+        stream = self._get_stream(stream)
+        mapping = stream.map(self, flags, offset, size)
+        stream.synchronize()
+        return mapping
 
     async def read_async(self, offset=0, size=None, stream=None):
         """read() for asyncio."""
+        size = _rest(self, offset, size)
+        if HELD_SIZE <= size <= self.get_size():
+            data = new_bytes(None, size)
+            await self._read_exported_async(Exported(data), offset, stream)
+            return data
         data = await wait_for(
             lambda cancellable, callback: self.read_bytes_async(
-                stream, offset, _rest(self, offset, size), cancellable, callback),
+                stream, offset, size, cancellable, callback),
             self.read_bytes_finish)
         return data.get_data()
 
+    async def read_into_async(self, target, offset=0, stream=None):
+        """read_into() for asyncio, of a contiguous target. Nothing else may touch it meanwhile,
+        also if the await is given up."""
+        exported = Exported(target, writable=True)
+        size = exported.size
+        await self._read_exported_async(exported, offset, stream)
+        return size
+
+    async def _read_exported_async(self, exported, offset, stream):
+        stream = self._get_stream(stream)
+        Gpu.Stream.read_into(stream, self, offset, hold(exported))
+        await stream.record()
+
     async def write_async(self, data, offset=0, stream=None):
-        """write() for asyncio. The data are copied first."""
-        data = to_glib_bytes(data)
+        """write() for asyncio. Data that can be changed must not be until then."""
+        data = to_glib_bytes(data, copy=False)
         return await wait_for(
             lambda cancellable, callback: self.write_bytes_async(
                 stream, offset, data, cancellable, callback),
@@ -489,11 +546,40 @@ class Event(Gpu.Event):
         return handler
 
     def wait(self, cancellable=None):
-        return Gpu.Event.wait(self, cancellable)
+        return wait(self, cancellable)
+
+    def wait_timeout(self, timeout_usec, cancellable=None):
+        """Waits for so many microseconds at most, -1 for no limit."""
+        return wait_timeout(self, timeout_usec, cancellable)
+
+    @staticmethod
+    def wait_all(events, cancellable=None):
+        """Waits for all of them, then raises what the first that failed says."""
+        first = None
+        for event in events:
+            try:
+                wait(event, cancellable)
+            except GLib.Error as error:
+                first = first or error
+        if first is not None:
+            raise first
+        return True
 
     def get_elapsed(self, since):
         """Nanoseconds since another event."""
         return _last(Gpu.Event.get_elapsed(self, since))
+
+    @classmethod
+    def new_from_handle(cls, context, handle):
+        return Gpu.Event.new_from_handle(context, to_glib_bytes(handle))
+
+    def export_handle(self):
+        """Bytes that another process gives to Gpu.Event.new_from_handle()."""
+        return Gpu.Event.export_handle(self).get_data()
+
+    def get_duration(self):
+        """Nanoseconds that the operation before the event took."""
+        return _last(Gpu.Event.get_duration(self))
 
     def get_profiling_time(self, point):
         """Nanoseconds on the clock of the device."""
@@ -519,7 +605,10 @@ class Program(Gpu.Program):
     source = _get("source")
     kernels = property(lambda self: self.list_kernels())
 
-    def __new__(cls, context, source, options=None):
+    def __new__(cls, context, source, options=None, names=None):
+        if names is not None:
+            return Gpu.Program.new_from_source_names(context, source, options,
+                                                     Gpu.ProgramFlags.NONE, list(names))
         return Gpu.Program.new_from_source(context, source, options)
 
     def __init__(self, *args, **kwargs):
@@ -528,6 +617,16 @@ class Program(Gpu.Program):
     @classmethod
     def new_from_source(cls, context, source, options=None):
         return Gpu.Program.new_from_source(context, source, options)
+
+    @staticmethod
+    def compile(context, source, options=None):
+        """Bytes for Gpu.Program.new_linked()."""
+        return Gpu.Program.compile(context, source, options).get_data()
+
+    @classmethod
+    def new_linked(cls, context, images, options=None):
+        return Gpu.Program.new_linked(context, [to_glib_bytes(image) for image in images],
+                                      options)
 
     def __getattr__(self, name):
         if not name.startswith("_"):
@@ -548,8 +647,28 @@ class Kernel(Gpu.Kernel, _Attributes):
     n_arguments = _get("n_arguments")
     program = _get("program")
 
-    def __call__(self, stream, grid, block=None, *args):
-        return stream.launch(self, grid, block, args)
+    def __call__(self, stream, grid, block=None, *args, shared_size=0,
+                 flags=Gpu.LaunchFlags.NONE):
+        return stream.launch(self, grid, block, args, shared_size, flags)
+
+    def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE):
+        """A Gpu.Launch, for any number of calls of stream.launch_prepared()."""
+        return Gpu.Launch.new_full(self, to_extent(grid), to_extent(block), shared_size, flags,
+                                   to_arguments(self, args))
+
+    def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
+        """Launches; what it returns can be called for the seconds it took, which waits."""
+        launch = self.prepare(grid, block, args, shared_size, flags)
+        event = stream.launch_timed(launch)
+
+        def seconds():
+            event.wait()
+            return event.get_duration() * 1e-9
+        return seconds
+
+    def get_max_active_blocks(self, block_size, shared_size=0):
+        """How many work-groups run at the same time on one multiprocessor."""
+        return _last(Gpu.Kernel.get_max_active_blocks(self, block_size, shared_size))
 
     def __repr__(self):
         return f"<Gpu.Kernel {self.get_name()}>"
@@ -575,9 +694,19 @@ class Stream(Gpu.Stream):
     def __init__(self, *args, **kwargs):
         pass
 
-    def write(self, destination, data, offset=0):
-        """Copies bytes-like data to memory. They are copied before the call returns."""
-        return Gpu.Stream.write(self, destination, offset, to_glib_bytes(data))
+    def write(self, destination, data, offset=0, copy=True):
+        """Copies bytes-like data to memory. They may be changed at once: if the stream and the
+        memory have nothing else to do they go straight to the device, else what can be changed is
+        copied first. With copy=False there is no such copy, and what is written is what the data
+        hold when the stream gets there."""
+        if copy and isinstance(destination, Gpu.Buffer) and not isinstance(data, GLib.Bytes):
+            exported = Exported(data)
+            if exported.size >= HELD_SIZE and destination._try(
+                    exported, destination.try_write_address, self, offset, exported.address,
+                    exported.size):
+                return True
+            exported.release()
+        return Gpu.Stream.write(self, destination, offset, to_glib_bytes(data, copy))
 
     def read(self, source, offset=0, size=None):
         """A GLib.Bytes that holds the content of memory once the stream got there."""
@@ -597,20 +726,30 @@ class Stream(Gpu.Stream):
                     source_layout=None):
         """Copies up to three dimensions. Layouts are (x, y, z, row_pitch, slice_pitch), of which
         the last may be left out."""
-        return Gpu.Stream.copy_region(self, destination, _to_layout(destination_layout), source,
-                                      _to_layout(source_layout), _to_extent(extent))
+        return Gpu.Stream.copy_region(self, destination, to_layout(destination_layout), source,
+                                      to_layout(source_layout), to_extent(extent))
 
-    def write_region(self, destination, data, extent, destination_layout=None, data_layout=None):
-        return Gpu.Stream.write_region(self, destination, _to_layout(destination_layout),
-                                       to_glib_bytes(data), _to_layout(data_layout),
-                                       _to_extent(extent))
+    def read_into(self, source, target, offset=0):
+        """Fills a writable, contiguous bytes-like object from memory: it is right, and may be
+        touched again, once the stream got there. Returns the number of bytes."""
+        exported = Exported(target, writable=True)
+        size = exported.size
+        Gpu.Stream.read_into(self, source, offset, hold(exported))
+        return size
+
+    def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
+                     copy=True):
+        """Copies up to three dimensions of bytes-like data: see copy_region() and write()."""
+        return Gpu.Stream.write_region(self, destination, to_layout(destination_layout),
+                                       to_glib_bytes(data, copy), to_layout(data_layout),
+                                       to_extent(extent))
 
     def read_region(self, source, extent, source_layout=None):
         """A GLib.Bytes that holds the region, tightly, once the stream got there."""
-        return Gpu.Stream.read_region(self, source, _to_layout(source_layout), _to_extent(extent))
+        return Gpu.Stream.read_region(self, source, to_layout(source_layout), to_extent(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
-        return Gpu.Stream.fill_region(self, destination, _to_layout(layout), _to_extent(extent),
+        return Gpu.Stream.fill_region(self, destination, to_layout(layout), to_extent(extent),
                                       to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
@@ -620,17 +759,22 @@ class Stream(Gpu.Stream):
         """The memory is right once the stream got there."""
         return Gpu.Stream.map(self, memory, flags, offset, _rest(memory, offset, size))
 
-    def launch(self, kernel, grid, block=None, args=()):
+    def launch(self, kernel, grid, block=None, args=(), shared_size=0,
+               flags=Gpu.LaunchFlags.NONE):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
-        memory, None, Gpu.Local, numbers, and anything bytes-like by its bytes."""
-        return self.launch_arguments(kernel, _to_extent(grid), _to_extent(block),
-                                     _to_arguments(kernel, args))
+        memory, None, Gpu.Local, numbers, and anything bytes-like by its bytes; Gpu.In, Gpu.Out and
+        Gpu.InOut of something bytes-like copy it to memory before and back after the kernel, and
+        the call then waits for what comes back."""
+        return launch(self, kernel, grid, block, args, shared_size, flags)
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)
 
     def synchronize(self, cancellable=None):
-        return Gpu.Stream.synchronize(self, cancellable)
+        """Waits for everything submitted before."""
+        if not takes_signals():
+            return Gpu.Stream.synchronize(self, cancellable)
+        return wait(self.record(), cancellable)
 
     def __await__(self):
         return wait_for(self.synchronize_async, self.synchronize_finish).__await__()

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the override of Gpu stands on: the memory of Python objects, and waiting under asyncio."""
+"""What the override of Gpu stands on: the memory of Python objects, waits that Ctrl-C ends, and
+waiting under asyncio."""
 
 import ctypes
 import sys
 import threading
 
 from gi.repository import Gio, GLib
+
+from ..module import get_introspection_module
+
+Gpu = get_introspection_module("Gpu")
 
 
 # --- memory of Python objects --------------------------------------------------------------------
@@ -37,6 +42,9 @@ bytes_address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
 _SIMPLE = 0
 _WRITABLE = 1
 
+# From so many bytes on another copy costs more than to have a thread let go of the first.
+HELD_SIZE = 1 << 16
+
 
 def loaded_numpy():
     """NumPy, if the program uses it: no object of NumPy's can come from one that does not."""
@@ -64,7 +72,8 @@ def _contiguous(data):
 
 
 class Exported:
-    """The memory of a bytes-like object, which stays where it is until the end of the block."""
+    """The memory of a bytes-like object, which stays where it is until it is released, by the end
+    of the block for one."""
     __slots__ = ("address", "size", "_buffer")
 
     def __init__(self, data, writable=False):
@@ -85,21 +94,53 @@ class Exported:
         self.address = self._buffer.buf or 0
         self.size = self._buffer.len
 
+    def release(self, *args):
+        _release_buffer(self._buffer)
+
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        _release_buffer(self._buffer)
+        self.release()
 
 
-def to_glib_bytes(data):
-    """A GLib.Bytes with a copy of the data."""
+def hold(exported):
+    """A GLib.Bytes over exported memory, which is released when nobody uses them any more: on a
+    thread of Python's, for the threads of drivers must not wait for the interpreter."""
+    return Gpu.bytes_new_for_address(exported.address, exported.size, _get_await_context(),
+                                     exported.release)
+
+
+def _is_immutable(data):
+    if type(data) is memoryview:
+        data = data.obj
+    return type(data) is bytes
+
+
+def _copy(exported):
+    """Something bytes-like with the same content. NumPy asks for large pages, which is twice as
+    fast."""
+    numpy = loaded_numpy()
+    if numpy is None:
+        return ctypes.string_at(exported.address, exported.size)
+    copy = numpy.empty(exported.size, numpy.uint8)
+    ctypes.memmove(copy.ctypes.data, exported.address, exported.size)
+    return copy
+
+
+def to_glib_bytes(data, copy=True):
+    """A GLib.Bytes with the data. With copy they may be changed at once, else not before the bytes
+    are gone."""
     if isinstance(data, GLib.Bytes):
         return data
-    if not isinstance(data, bytes):
-        with Exported(data) as exported:
-            data = ctypes.string_at(exported.address, exported.size)
-    return GLib.Bytes.new(data)
+    exported = Exported(data)
+    if exported.size >= HELD_SIZE:
+        if copy and not _is_immutable(data):
+            with exported:
+                exported = Exported(_copy(exported))
+        return hold(exported)
+    with exported:
+        return GLib.Bytes.new(ctypes.string_at(exported.address, exported.size))
 
 
 def to_pattern(pattern):
@@ -112,6 +153,56 @@ def to_pattern(pattern):
         raise TypeError("a float has no definite size: give numpy.float32 (x) or numpy.float64 (x)")
     with Exported(pattern) as exported:
         return ctypes.string_at(exported.address, exported.size)
+
+
+# --- waits that Ctrl-C ends ----------------------------------------------------------------------
+
+# Handlers of signals run between two such waits, in microseconds.
+_SLICE = 100000
+
+
+def takes_signals():
+    """Python handles signals in this thread only. Others may sleep in the driver itself."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def wait_timeout(event, timeout, cancellable=None):
+    """Waits for so many microseconds."""
+    if takes_signals():
+        while not 0 <= timeout <= _SLICE:
+            if event.poll(_SLICE, cancellable) == Gpu.EventStatus.COMPLETE:
+                return True
+            timeout -= _SLICE if timeout >= 0 else 0
+    return Gpu.Event.wait_timeout(event, timeout, cancellable)
+
+
+def wait(event, cancellable=None):
+    if not takes_signals():
+        return Gpu.Event.wait(event, cancellable)
+    while event.poll(_SLICE, cancellable) != Gpu.EventStatus.COMPLETE:
+        pass
+    return True
+
+
+def run_interruptible(function):
+    """Runs what cannot be told to end in a thread of its own, and waits for that."""
+    if not takes_signals():
+        return function()
+    outcome = []
+
+    def run():
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, name="gpumem-wait", daemon=True)
+    thread.start()
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
 
 
 # --- await ---------------------------------------------------------------------------------------

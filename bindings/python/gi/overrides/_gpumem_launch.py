@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the override of Gpu makes of launches whose arguments are arrays of the host."""
+
+from ..module import get_introspection_module
+from ._gpumem import Exported
+from ._gpumem_values import to_arguments, to_extent
+
+Gpu = get_introspection_module("Gpu")
+
+
+class _Transfer:
+    """A kernel argument: a bytes-like object that goes to memory of the device for one launch."""
+    to_device = False
+    to_host = False
+
+    def __init__(self, array):
+        self.array = array
+
+    def __repr__(self):
+        return f"Gpu.{type(self).__name__}({self.array!r})"
+
+
+class In(_Transfer):
+    """A kernel argument: memory with a copy of a bytes-like object."""
+    to_device = True
+
+
+class Out(_Transfer):
+    """A kernel argument: memory that is copied to a writable bytes-like object after the
+    launch, which waits for that."""
+    to_host = True
+
+
+class InOut(_Transfer):
+    """A kernel argument: memory with a copy of a writable bytes-like object, copied back after
+    the launch, which waits for that."""
+    to_device = True
+    to_host = True
+
+
+def _allocate(stream, transfer):
+    """Memory for the array; None, a null pointer, if it is empty."""
+    with Exported(transfer.array, writable=transfer.to_host) as exported:
+        size = exported.size
+    if size == 0:
+        return None
+    buffer = Gpu.Buffer.new(stream.get_context(), Gpu.MemoryFlags.NONE, size)
+    if transfer.to_device:
+        stream.write(buffer, transfer.array)
+    return buffer
+
+
+def launch(stream, kernel, grid, block, args, shared_size, flags):
+    """Launches, with the copies before and after."""
+    transfers = []
+    if not isinstance(args, Gpu.Arguments):
+        args = list(args)
+        for index, value in enumerate(args):
+            if isinstance(value, _Transfer):
+                args[index] = _allocate(stream, value)
+                transfers.append((args[index], value))
+    arguments = to_arguments(kernel, args)
+    if shared_size or flags:
+        stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
+    else:
+        stream.launch_arguments(kernel, to_extent(grid), to_extent(block), arguments)
+    for buffer, transfer in transfers:
+        if transfer.to_host and buffer is not None:
+            buffer.read_into(transfer.array, stream=stream)
+    return True

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the override of Gpu makes of Python's numbers and tuples: sizes, layouts, shapes and the
+arguments of kernels."""
+
+import ctypes
+import operator
+
+from ..module import get_introspection_module
+from ._gpumem import Exported, loaded_numpy
+
+Gpu = get_introspection_module("Gpu")
+
+
+def _to_numbers(value, most, what):
+    numbers = tuple(value) if hasattr(value, "__iter__") else (value,)
+    if not 1 <= len(numbers) <= most:
+        raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: {numbers}")
+    return tuple(operator.index(number) for number in numbers)
+
+
+def to_extent(value):
+    """An int or up to three of them, for a Gpu.Extent."""
+    if value is None or isinstance(value, Gpu.Extent):
+        return value
+    numbers = _to_numbers(value, 3, "a size")
+    return Gpu.Extent.new(*numbers, *(1,) * (3 - len(numbers)))
+
+
+def to_layout(value):
+    """Up to five numbers (x, y, z, row_pitch, slice_pitch), for a Gpu.Layout."""
+    if value is None or isinstance(value, Gpu.Layout):
+        return value
+    numbers = _to_numbers(value, 5, "a layout")
+    return Gpu.Layout.new(*numbers, *(0,) * (5 - len(numbers)))
+
+
+class Local:
+    """A kernel argument: so many bytes of memory that a work-group shares."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __repr__(self):
+        return f"Gpu.Local({self.size})"
+
+
+def _add_number(arguments, value, type_name):
+    """A NumPy number for a parameter whose type is known is a number: it is converted, and refused
+    where it does not fit. For any other parameter it is its bytes."""
+    numpy = loaded_numpy()
+    if not type_name:
+        arguments.add_value(value.tobytes())
+    elif isinstance(value, (numpy.integer, numpy.bool_)):
+        _add_integer(arguments, int(value))
+    elif isinstance(value, numpy.floating):
+        arguments.add_double(float(value))
+    else:
+        arguments.add_value(value.tobytes())
+
+
+def _add_integer(arguments, value):
+    if value >= 1 << 63:
+        arguments.add_uint(value)
+    else:
+        arguments.add_int(value)
+
+
+def _add_argument(arguments, value, index, type_name):
+    numpy = loaded_numpy()
+    if value is None or isinstance(value, Gpu.Memory):
+        arguments.add_memory(value)
+    elif numpy is not None and isinstance(value, numpy.generic):
+        _add_number(arguments, value, type_name)
+    elif isinstance(value, int):
+        _add_integer(arguments, value)
+    elif isinstance(value, float):
+        arguments.add_double(value)
+    elif isinstance(value, Local):
+        arguments.add_local(value.size)
+    elif isinstance(value, bytes):
+        arguments.add_value(value)
+    else:
+        try:
+            with Exported(value) as exported:
+                arguments.add_value(ctypes.string_at(exported.address, exported.size))
+        except TypeError:
+            raise TypeError(f"argument {index} cannot be a {type(value).__name__}: memory, "
+                            "numbers, Gpu.Local, bytes-like objects and None can") from None
+
+
+def to_arguments(kernel, values):
+    if isinstance(values, Gpu.Arguments):
+        return values
+    arguments = Gpu.Arguments.new()
+    n_known = kernel.get_n_arguments()
+    for index, value in enumerate(values):
+        type_name = kernel.get_argument_type_name(index) if index < n_known else None
+        _add_argument(arguments, value, index, type_name)
+    return arguments
+
+
+def to_shape(shape, dtype, size):
+    """The shape of so many bytes of a NumPy type, in which -1 stands for what is left."""
+    lengths = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") \
+        else (operator.index(shape),)
+    if min(lengths, default=0) >= 0:
+        return lengths
+    known = 1
+    for length in lengths:
+        known *= length if length >= 0 else 1
+    count, rest = divmod(size, known * dtype.itemsize) if known * dtype.itemsize > 0 else (0, 1)
+    if min(lengths) < -1 or lengths.count(-1) > 1 or rest > 0:
+        raise ValueError(f"{size} bytes are no {dtype} of shape {shape}")
+    return tuple(count if length < 0 else length for length in lengths)

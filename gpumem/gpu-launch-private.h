@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/gpu-kernel-private.h"
+#include "gpumem/gpu-submission-private.h"
+
+G_BEGIN_DECLS
+
+/* Everything that a launch takes: on the stack for one launch, or prepared for many. */
+struct _GpuLaunch
+{
+  gatomicrefcount   refs;           /* of a prepared one, as are those that are owned */
+  GpuKernel        *kernel;         /* owned */
+  GpuKernelCode    *code;
+  GpuArguments     *arguments;      /* owned; what the values point into */
+  GpuExtent         grid;
+  GpuExtent         block;
+  gboolean          has_block;
+  gsize             shared_size;
+  GpuLaunchFlags    flags;
+  gboolean          is_prepared;    /* the buffers stand in the values already */
+  guint             n_arguments;
+  GpuArgumentValue *values;         /* n_arguments, owned */
+  GpuMemory       **memories;       /* n_arguments, owned; the arguments hold what they hold */
+  guint             n_accesses;
+  GpuAccess        *accesses;       /* at most n_arguments, owned */
+};
+
+/* FALSE if a device of the context cannot launch so. */
+gboolean _gpu_launch_check_options (GpuKernel        *kernel,
+                                    gsize             shared_size,
+                                    GpuLaunchFlags    flags,
+                                    GError          **error);
+gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
+                                    const GpuNativeDevice *device,
+                                    GError               **error);
+/* Fills in the values, memories and accesses, for which there is room. */
+gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
+                                    GpuArguments     *arguments,
+                                    GError          **error);
+
+G_END_DECLS

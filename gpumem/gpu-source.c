@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-source-private.h"
+
+static void
+function_free (gpointer data)
+{
+  GpuSourceFunction *function = data;
+
+  g_free (function->name);
+  g_free (function);
+}
+
+static gsize
+get_word_length (const char *text)
+{
+  gsize length = 0;
+
+  while (g_ascii_isalnum (text[length]) || text[length] == '_' || text[length] == '$')
+    length++;
+
+  return length;
+}
+
+static gsize
+get_quoted_length (const char *text)
+{
+  gsize length = 1;
+
+  while (text[length] != '\0' && text[length] != '\n' && text[length] != text[0])
+    length += text[length] == '\\' && text[length + 1] != '\0' ? 2 : 1;
+
+  return text[length] == text[0] ? length + 1 : length;
+}
+
+/* 0 where there is no comment. One line of the preprocessor may end in the middle of a comment. */
+static gsize
+get_comment_length (const char *text)
+{
+  const char *end;
+
+  if (text[0] != '/' || (text[1] != '/' && text[1] != '*'))
+    return 0;
+
+  if (text[1] == '/')
+    return strcspn (text, "\n");
+
+  end = strstr (text + 2, "*/");
+
+  return end != NULL ? (gsize) (end + 2 - text) : strlen (text);
+}
+
+/* Up to the end of a line that is not spliced with the next. */
+static gsize
+get_directive_length (const char *text)
+{
+  gsize length = 0;
+
+  while (text[length] != '\0' && text[length] != '\n')
+    {
+      gsize comment = get_comment_length (text + length);
+
+      if (comment > 0)
+        length += comment;
+      else if (text[length] == '\\' && text[length + 1] == '\n')
+        length += 2;
+      else
+        length++;
+    }
+
+  return length;
+}
+
+static gsize
+get_token_length (const char *text,
+                  char       *kind)
+{
+  *kind = GPU_SOURCE_OTHER;
+
+  if (g_ascii_isalpha (*text) || *text == '_' || *text == '$')
+    {
+      *kind = GPU_SOURCE_WORD;
+      return get_word_length (text);
+    }
+
+  if (g_ascii_isdigit (*text))
+    return get_word_length (text);
+
+  if (*text == '"' || *text == '\'')
+    return get_quoted_length (text);
+
+  *kind = *text;
+
+  return 1;
+}
+
+void
+_gpu_source_tokenize (const char *text,
+                      gboolean    directives,
+                      GArray     *tokens)
+{
+  const char *p = text;
+  gboolean at_start = TRUE;
+
+  while (*p != '\0')
+    {
+      gsize comment = get_comment_length (p);
+      GpuSourceToken token = { p - text, 0, '\0' };
+
+      if (comment > 0)
+        {
+          p += comment;
+          continue;
+        }
+
+      if (g_ascii_isspace (*p))
+        {
+          at_start = at_start || *p == '\n';
+          p++;
+          continue;
+        }
+
+      if (*p == '#' && at_start && !directives)
+        {
+          p += get_directive_length (p);
+          continue;
+        }
+
+      token.length = get_token_length (p, &token.kind);
+      g_array_append_val (tokens, token);
+      at_start = FALSE;
+      p += token.length;
+    }
+}
+
+guint
+_gpu_source_skip (GpuSource *source,
+                  guint      i)
+{
+  guint depth = 0;
+
+  for (; i < source->tokens->len; i++)
+    {
+      char kind = source_get_kind (source, i);
+
+      if (kind == '(' || kind == '[' || kind == '{')
+        depth++;
+      else if ((kind == ')' || kind == ']' || kind == '}') && --depth == 0)
+        return i + 1;
+    }
+
+  source->is_open = TRUE;
+
+  return i;
+}
+
+guint
+_gpu_source_find_end (GpuSource *source,
+                      guint      i,
+                      guint      last)
+{
+  while (i < last && source_get_kind (source, i) != ',')
+    {
+      gboolean opens = strchr ("([{", source_get_kind (source, i)) != NULL;
+
+      i = opens ? _gpu_source_skip (source, i) : i + 1;
+    }
+
+  return MIN (i, last);
+}
+
+guint
+_gpu_source_find_name (GpuSource      *source,
+                       GpuSourceRange  parameter)
+{
+  guint name = parameter.first;
+
+  for (guint i = parameter.first; i < parameter.last; i++)
+    {
+      if (source_is_attribute (source, i))
+        i = _gpu_source_skip (source, i + 1) - 1;
+      else if (source_get_kind (source, i) == '[')
+        i = _gpu_source_skip (source, i) - 1;
+      else if (source_get_kind (source, i) == GPU_SOURCE_WORD)
+        name = i;
+    }
+
+  return name;
+}
+
+gboolean
+_gpu_source_is_variable (GpuSource *source,
+                         guint      i)
+{
+  for (i++; i < source->tokens->len; i++)
+    {
+      char kind = source_get_kind (source, i);
+
+      if (source_is_attribute (source, i))
+        i = _gpu_source_skip (source, i + 1) - 1;
+      else if (kind == '*' || kind == '(' || kind == ')')
+        return FALSE;
+      else if (strchr (";,=[", kind) != NULL)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+is_qualifier (GpuSource         *source,
+              guint              i,
+              const char *const *more)
+{
+  static const char *const words[] =
+  {
+    "const", "__const", "volatile", "__volatile__", "restrict", "__restrict", "__restrict__"
+  };
+
+  for (gsize j = 0; j < G_N_ELEMENTS (words); j++)
+    {
+      if (source_is (source, i, words[j]))
+        return TRUE;
+    }
+
+  for (; *more != NULL; more++)
+    {
+      if (source_is (source, i, *more))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+char *
+_gpu_source_get_type (GpuSource         *source,
+                      GpuSourceRange     range,
+                      const char *const *qualifiers)
+{
+  GString *type = g_string_new (NULL);
+
+  for (guint i = range.first; i < range.last; i++)
+    {
+      g_autofree char *word = NULL;
+
+      if (source_is_attribute (source, i))
+        {
+          i = _gpu_source_skip (source, i + 1) - 1;
+          continue;
+        }
+
+      if (is_qualifier (source, i, qualifiers))
+        continue;
+
+      word = source_get_text (source, i);
+
+      if (type->len > 0 && source_get_kind (source, i) != '*')
+        g_string_append_c (type, ' ');
+
+      g_string_append (type, word);
+    }
+
+  return g_string_free (type, FALSE);
+}
+
+char *
+_gpu_source_name_type (const char *type)
+{
+  static const char *const names[][2] =
+  {
+    { "unsigned char", "uchar" }, { "unsigned short", "ushort" }, { "unsigned int", "uint" },
+    { "unsigned long", "ulong" }, { "unsigned", "uint" }
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      gsize length = strlen (names[i][0]);
+
+      if (g_str_has_prefix (type, names[i][0]) && strchr ("*", type[length]) != NULL)
+        return g_strconcat (names[i][1], type + length, NULL);
+    }
+
+  return g_strdup (type);
+}
+
+char *
+_gpu_source_get_required_block (GpuSource         *source,
+                                GpuSourceFunction *kernel)
+{
+  for (guint i = kernel->head.first; i < kernel->head.last; i++)
+    {
+      if ((source_is (source, i, "reqd_work_group_size")
+           || source_is (source, i, "__reqd_work_group_size__"))
+          && source_get_kind (source, i + 1) == '(')
+        {
+          guint last = _gpu_source_skip (source, i + 1) - 2;
+          gsize start = source_get (source, i + 2)->start;
+          const GpuSourceToken *end = source_get (source, last);
+
+          if (last >= i + 2)
+            return g_strndup (source->text + start, end->start + end->length - start);
+        }
+    }
+
+  return NULL;
+}
+
+static void
+add_function (GpuSource *source,
+              guint      first,
+              guint      name,
+              guint      body)
+{
+  GpuSourceFunction *function = g_new0 (GpuSourceFunction, 1);
+
+  function->name = source_get_text (source, name);
+  function->head = (GpuSourceRange) { first, body };
+  function->parameters = (GpuSourceRange) { name + 2, _gpu_source_skip (source, name + 1) - 1 };
+  function->body = (GpuSourceRange) { body, _gpu_source_skip (source, body) };
+
+  for (guint i = first; i < name; i++)
+    function->is_kernel = function->is_kernel || source_is (source, i, source->kernel_word);
+
+  g_ptr_array_add (source->functions, function);
+  g_hash_table_replace (source->by_name, function->name, function);
+}
+
+/* One declaration or definition outside of all functions; the token behind it. */
+static guint
+parse_declaration (GpuSource *source,
+                   guint      first)
+{
+  guint name = 0;
+  gboolean is_value = FALSE;
+  guint i = first;
+
+  while (i < source->tokens->len && source_get_kind (source, i) != ';')
+    {
+      char kind = source_get_kind (source, i);
+
+      if (source_is_attribute (source, i))
+        {
+          i = _gpu_source_skip (source, i + 1);
+          continue;
+        }
+
+      if (kind == '{' && name != 0 && !is_value)
+        {
+          add_function (source, first, name, i);
+          return _gpu_source_skip (source, i);
+        }
+
+      /* extern "C" { */
+      if (kind == '{' && i == first + 2 && source_is (source, first, "extern"))
+        return i + 1;
+
+      if (kind == GPU_SOURCE_WORD && source_get_kind (source, i + 1) == '(' && name == 0)
+        name = i;
+
+      is_value = is_value || kind == '=';
+      i = strchr ("([{", kind) != NULL ? _gpu_source_skip (source, i) : i + 1;
+    }
+
+  return i + 1;
+}
+
+void
+_gpu_source_init (GpuSource  *source,
+                  const char *text,
+                  const char *kernel_word)
+{
+  guint i = 0;
+
+  source->text = text;
+  source->kernel_word = kernel_word;
+  source->tokens = g_array_new (FALSE, FALSE, sizeof (GpuSourceToken));
+  source->functions = g_ptr_array_new_with_free_func (function_free);
+  source->by_name = g_hash_table_new (g_str_hash, g_str_equal);
+  source->is_open = FALSE;
+  _gpu_source_tokenize (text, FALSE, source->tokens);
+
+  while (i < source->tokens->len)
+    i = parse_declaration (source, i);
+}
+
+void
+_gpu_source_clear (GpuSource *source)
+{
+  g_array_unref (source->tokens);
+  g_hash_table_unref (source->by_name);
+  g_ptr_array_unref (source->functions);
+}

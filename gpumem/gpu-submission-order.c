@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a submission has to wait for, and how its stream is made to. */
+#include "config.h"
+
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-submission-order-private.h"
+#include "gpumem/gpu-user-event-private.h"
+
+/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
+ * that it must not be waited for. */
+static gboolean
+add_fence (GpuSubmitter    *s,
+           const GpuPoint  *point,
+           GError         **error)
+{
+  GpuTimeline *timeline = point->timeline;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (timeline->completed >= point->seq)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, point->seq, error);
+
+  if (fence == NULL)
+    return FALSE;
+
+  if (s->waits == NULL)
+    {
+      s->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_fence_unref);
+      s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+    }
+
+  if (!g_ptr_array_find (s->waits, fence, NULL))
+    {
+      _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
+      g_ptr_array_add (s->waits, g_steal_pointer (&fence));
+    }
+
+  return TRUE;
+}
+
+/* A use on the same stream costs a compare. */
+static inline gboolean
+add_wait (GpuSubmitter    *s,
+          const GpuPoint  *point,
+          GError         **error)
+{
+  if (point->timeline == s->timeline)
+    {
+      s->own = MAX (s->own, point->seq);
+      return TRUE;
+    }
+
+  return !_gpu_point_is_pending (point) || add_fence (s, point, error);
+}
+
+static gboolean
+add_waits_locked (GpuSubmitter  *s,
+                  GpuStorage    *root,
+                  gboolean       write,
+                  GError       **error)
+{
+  if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    return TRUE;
+
+  if (!add_wait (s, &root->writer, error))
+    return FALSE;
+
+  if (!write)
+    return TRUE;
+
+  if (!add_wait (s, &root->reader, error))
+    return FALSE;
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    {
+      if (!add_wait (s, &g_array_index (root->readers, GpuPoint, i), error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submitter_collect_locked (GpuSubmitter  *s,
+                               GError       **error)
+{
+  const GpuSubmission *submission = s->submission;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+
+      if (!add_waits_locked (s, access->storage->root, access->write, error))
+        return FALSE;
+    }
+
+  return submission->after == NULL || add_wait (s, submission->after, error);
+}
+
+/* The user event that failed says more of the reason than the driver. Takes @failure over. */
+static void
+propagate_cause (GpuSubmitter  *s,
+                 GError        *failure,
+                 GError       **error)
+{
+  for (guint i = 0; i < s->user_events->len; i++)
+    {
+      g_autoptr (GError) cause = NULL;
+
+      if (_gpu_user_event_query (s->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
+        {
+          g_error_free (failure);
+          failure = g_steal_pointer (&cause);
+          break;
+        }
+    }
+
+  g_propagate_error (error, failure);
+}
+
+/* What is still pending does not come from them. */
+static void
+forget_failed_events (GpuSubmitter *s)
+{
+  for (guint i = s->user_events->len; i > 0; i--)
+    {
+      if (_gpu_user_event_query (s->user_events->pdata[i - 1], NULL) == GPU_EVENT_STATUS_FAILED)
+        g_ptr_array_remove_index_fast (s->user_events, i - 1);
+    }
+}
+
+gboolean
+_gpu_submitter_drop_failed (GpuSubmitter  *s,
+                            GError       **error)
+{
+  const GpuEventOps *ops = s->timeline->context->backend->event;
+
+  for (guint i = s->waits->len; i > 0; i--)
+    {
+      g_autoptr (GError) failure = NULL;
+      GpuFence *fence = g_ptr_array_index (s->waits, i - 1);
+
+      if (ops->query (fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
+        continue;
+
+      g_ptr_array_remove_index_fast (s->waits, i - 1);
+
+      if (s->submission->after != NULL)
+        {
+          propagate_cause (s, g_steal_pointer (&failure), error);
+          return FALSE;
+        }
+    }
+
+  forget_failed_events (s);
+
+  return TRUE;
+}
+
+/* Who waits for work submitted before must not wait for a user's event as well. */
+static gboolean
+fence_off_locked (GpuTimeline  *timeline,
+                  GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (timeline->completed == timeline->submitted)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
+
+  return fence != NULL;
+}
+
+static gboolean
+wait_locked (GpuSubmitter           *s,
+             GpuNativeEvent *const  *events,
+             guint                   n_events,
+             GError                **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  gboolean is_users = s->user_wait != NULL || s->user_events->len > 0;
+  gboolean may_fail = is_users || _gpu_timeline_may_fail_locked (timeline);
+  GpuNativeEvent *event = NULL;
+  gboolean success;
+
+  if (is_users && !fence_off_locked (timeline, error))
+    return FALSE;
+
+  success = timeline->context->backend->stream->wait (timeline->stream, events, n_events,
+                                                      may_fail ? &event : NULL, error);
+
+  if (!success && event == NULL)
+    return FALSE;
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  if (s->user_wait != NULL)
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event);
+
+  for (guint i = 0; s->user_events != NULL && i < s->user_events->len; i++)
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->user_events->pdata[i]);
+
+  return success;
+}
+
+/* After the failure of a user event, with the failure lock held: has the stream wait for what came
+ * before it. */
+static gboolean
+mend_order_locked (GpuTimeline  *timeline,
+                   GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  g_autoptr (GPtrArray) events = g_ptr_array_new ();
+  GpuNativeEvent *event = NULL;
+  gboolean success;
+
+  _gpu_timeline_list_overtaken_locked (timeline, events);
+  success = events->len == 0
+            || ops->wait (timeline->stream, (GpuNativeEvent *const *) events->pdata, events->len,
+                          &event, error);
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  if (success)
+    _gpu_timeline_set_mended_locked (timeline);
+
+  return success;
+}
+
+static gboolean
+wait_for_others_locked (GpuSubmitter  *s,
+                        GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  g_autofree GpuNativeEvent **events = g_new (GpuNativeEvent *, s->waits->len);
+
+  for (guint i = 0; i < s->waits->len; i++)
+    events[i] = ((GpuFence *) s->waits->pdata[i])->event;
+
+  if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
+    _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
+                      s->submission->function, (void *) timeline, s->waits->len);
+
+  if (s->submission->after == NULL)
+    __atomic_add_fetch (&timeline->n_hazard_waits, s->waits->len, __ATOMIC_RELAXED);
+
+  return wait_locked (s, events, s->waits->len, error);
+}
+
+gboolean
+_gpu_submitter_order_locked (GpuSubmitter  *s,
+                             GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  if (s->has_failure_lock && !mend_order_locked (timeline, error))
+    return FALSE;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
+      && !_gpu_timeline_barrier_locked (timeline, error))
+    return FALSE;
+
+  if (s->user_wait != NULL)
+    return wait_locked (s, &s->user_wait, 1, error);
+
+  return s->waits == NULL || s->waits->len == 0 || wait_for_others_locked (s, error);
+}
+
+void
+_gpu_submitter_clear (GpuSubmitter *s)
+{
+  g_clear_pointer (&s->waits, g_ptr_array_unref);
+  g_clear_pointer (&s->user_events, g_ptr_array_unref);
+  g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Which points of a timeline failed, and the user events on account of which others still may. */
+#include "config.h"
+
+#include "gpumem/gpu-timeline-private.h"
+#include "gpumem/gpu-user-event-private.h"
+
+/* So many failures, the last ones, are not forgotten even if nobody watches their points: who has
+ * just waited for one is about to look it up. */
+#define RECENT_FAILURES 16
+
+/* The points in (from, to] failed. */
+typedef struct
+{
+  guint64  from;
+  guint64  to;
+  GError  *error;
+} GpuFailure;
+
+typedef struct
+{
+  guint64       seq;
+  GpuUserEvent *event;
+  gboolean      mended;             /* later work waits for what is before this itself */
+} GpuUserWait;
+
+static void
+failure_clear (gpointer data)
+{
+  GpuFailure *failure = data;
+
+  g_error_free (failure->error);
+}
+
+void
+_gpu_user_wait_free (gpointer data)
+{
+  GpuUserWait *wait = data;
+
+  _gpu_user_event_unref (wait->event);
+  g_free (wait);
+}
+
+void
+_gpu_timeline_init_failures (GpuTimeline *timeline)
+{
+  timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
+  timeline->n_failures_max = 4 * RECENT_FAILURES;
+  timeline->user_waits = g_ptr_array_new_with_free_func (_gpu_user_wait_free);
+  g_array_set_clear_func (timeline->failures, failure_clear);
+}
+
+static const GError *
+find_failure_locked (GpuTimeline *timeline,
+                     guint64      seq)
+{
+  for (guint i = 0; i < timeline->failures->len; i++)
+    {
+      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i);
+
+      if (failure->from < seq && seq <= failure->to)
+        return failure->error;
+    }
+
+  return NULL;
+}
+
+gboolean
+_gpu_timeline_check (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  const GError *failure;
+
+  if (G_LIKELY (!g_atomic_int_get (&timeline->failed)))
+    return TRUE;
+
+  g_mutex_lock (&timeline->lock);
+  failure = find_failure_locked (timeline, seq);
+
+  if (failure != NULL && error != NULL)
+    *error = g_error_copy (failure);
+
+  g_mutex_unlock (&timeline->lock);
+
+  return failure == NULL;
+}
+
+void
+_gpu_timeline_watch (GpuTimeline *timeline,
+                     GpuWatch    *watch,
+                     guint64      seq)
+{
+  watch->link.data = watch;
+  watch->seq = seq;
+  g_mutex_lock (&timeline->lock);
+  g_queue_push_tail_link (&timeline->watches, &watch->link);
+  g_mutex_unlock (&timeline->lock);
+}
+
+void
+_gpu_timeline_unwatch (GpuTimeline *timeline,
+                       GpuWatch    *watch)
+{
+  g_mutex_lock (&timeline->lock);
+  g_queue_unlink (&timeline->watches, &watch->link);
+  g_mutex_unlock (&timeline->lock);
+}
+
+static gboolean
+is_watched_locked (GpuTimeline      *timeline,
+                   const GpuFailure *failure)
+{
+  for (GList *l = timeline->watches.head; l != NULL; l = l->next)
+    {
+      const GpuWatch *watch = l->data;
+
+      if (failure->from < watch->seq && watch->seq <= failure->to)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static void
+forget_failures_locked (GpuTimeline *timeline)
+{
+  for (guint i = timeline->failures->len - RECENT_FAILURES; i > 0; i--)
+    {
+      if (!is_watched_locked (timeline, &g_array_index (timeline->failures, GpuFailure, i - 1)))
+        g_array_remove_index (timeline->failures, i - 1);
+    }
+
+  timeline->n_failures_max = 2 * timeline->failures->len + 2 * RECENT_FAILURES;
+}
+
+void
+_gpu_timeline_fail_locked (GpuTimeline *timeline,
+                           guint64      from,
+                           guint64      to,
+                           GError      *error)
+{
+  const GpuFailure failure = { from, to, error };
+
+  if (timeline->failures->len >= timeline->n_failures_max)
+    forget_failures_locked (timeline);
+
+  g_array_append_val (timeline->failures, failure);
+  g_atomic_int_set (&timeline->failed, TRUE);
+}
+
+gboolean
+_gpu_timeline_search_failing_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+void
+_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                       guint64      seq,
+                                       GPtrArray   *events)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (wait->seq <= seq
+          && _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+        g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
+    }
+}
+
+static gboolean
+is_overtaken (GpuUserWait *wait)
+{
+  return !wait->mended && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
+}
+
+gboolean
+_gpu_timeline_search_overtaken_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      if (is_overtaken (g_ptr_array_index (timeline->user_waits, i)))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+void
+_gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+                                     GPtrArray   *events)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 seq = 0;
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (is_overtaken (wait))
+        seq = MAX (seq, wait->seq);
+    }
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      GpuFence *fence = l->data;
+
+      if (fence->seq < seq && ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        g_ptr_array_add (events, fence->event);
+    }
+}
+
+void
+_gpu_timeline_set_mended_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      wait->mended = wait->mended || is_overtaken (wait);
+    }
+}
+
+void
+_gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GpuUserEvent *event)
+{
+  GpuUserWait *wait = g_new0 (GpuUserWait, 1);
+
+  wait->seq = seq;
+  wait->event = _gpu_user_event_ref (event);
+  g_ptr_array_add (timeline->user_waits, wait);
+  timeline->n_user_waits++;
+}
+
+/* A driver says of work behind a failed user event that it failed, if it says anything; what we
+ * know of the user event says why. */
+void
+_gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
+                                        guint64       seq,
+                                        GQueue       *retired,
+                                        guint64      *from,
+                                        GError      **failure)
+{
+  GPtrArray *waits = timeline->user_waits;
+  gboolean failed = FALSE;
+
+  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= seq)
+    {
+      GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
+      g_autoptr (GError) cause = NULL;
+
+      if (_gpu_user_event_query (wait->event, &cause) == GPU_EVENT_STATUS_FAILED)
+        {
+          g_clear_error (failure);
+          *failure = g_steal_pointer (&cause);
+
+          /* What was submitted before the first such wait ran. */
+          if (!failed)
+            *from = MAX (*from, wait->seq - 1);
+
+          failed = TRUE;
+        }
+
+      g_queue_push_tail (retired, wait);
+    }
+
+  timeline->n_user_waits = waits->len;
+}
+
+/* Of work behind work that failed the driver says no more than that it failed, too. */
+void
+_gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
+                                    guint64       from,
+                                    GError      **failure)
+{
+  guint n = timeline->failures->len;
+  const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
+
+  if (last == NULL || last->to != from
+      || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
+    return;
+
+  g_clear_error (failure);
+  *failure = g_error_copy (last->error);
+}

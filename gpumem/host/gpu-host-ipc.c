@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory for several processes: files without a name that all of them map. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <glib/gstdio.h>
+
+#include "gpumem/host/gpu-host.h"
+
+/* Where in the file a buffer begins. */
+typedef struct
+{
+  guint64 offset;
+} GpuHostHandle;
+
+static void
+set_error (const char  *function,
+           int          code,
+           gsize        size,
+           GError     **error)
+{
+  g_set_error (error, GPU_ERROR,
+               code == ENOMEM ? GPU_ERROR_OUT_OF_DEVICE_MEMORY : GPU_ERROR_FAILED,
+               "host: %s: %s (%d): %" G_GSIZE_FORMAT " bytes requested", function,
+               g_strerror (code), code, size);
+}
+
+/* A file that is mapped, once however often it is imported. */
+struct _GpuHostFile
+{
+  guint   n_users;                  /* guarded by the lock, as is the list */
+  dev_t   device;
+  ino_t   inode;
+  int     fd;
+  guint8 *data;
+  gsize   size;
+};
+
+static GMutex lock;
+static GSList *files;
+
+/* Takes @fd over. */
+static GpuHostFile *
+file_map_locked (int                fd,
+                 const struct stat *status,
+                 GError           **error)
+{
+  GpuHostFile *file;
+  gpointer data = mmap (NULL, status->st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+  if (data == MAP_FAILED)
+    {
+      set_error ("mmap", errno, status->st_size, error);
+      g_close (fd, NULL);
+      return NULL;
+    }
+
+  file = g_new0 (GpuHostFile, 1);
+  file->device = status->st_dev;
+  file->inode = status->st_ino;
+  file->fd = fd;
+  file->data = data;
+  file->size = status->st_size;
+  files = g_slist_prepend (files, file);
+
+  return file;
+}
+
+/* Takes @fd over. */
+static GpuHostFile *
+file_use (int      fd,
+          GError **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+  GpuHostFile *file = NULL;
+  struct stat status;
+
+  if (fstat (fd, &status) != 0)
+    {
+      set_error ("fstat", errno, 0, error);
+      g_close (fd, NULL);
+      return NULL;
+    }
+
+  for (GSList *l = files; l != NULL && file == NULL; l = l->next)
+    {
+      GpuHostFile *known = l->data;
+
+      if (known->device == status.st_dev && known->inode == status.st_ino)
+        file = known;
+    }
+
+  if (file != NULL)
+    g_close (fd, NULL);
+  else
+    file = file_map_locked (fd, &status, error);
+
+  if (file != NULL)
+    file->n_users++;
+
+  return file;
+}
+
+void
+_gpu_host_file_unuse (GpuHostFile *file)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+
+  if (--file->n_users > 0)
+    return;
+
+  files = g_slist_remove (files, file);
+  munmap (file->data, file->size);
+  g_close (file->fd, NULL);
+  g_free (file);
+}
+
+/* Takes @fd over. */
+static GpuNativeBuffer *
+buffer_new (int      fd,
+            gsize    offset,
+            gsize    size,
+            GError **error)
+{
+  GpuHostFile *file = file_use (fd, error);
+  GpuNativeBuffer *buffer;
+
+  if (file == NULL)
+    return NULL;
+
+  buffer = _gpu_host_buffer_new (file->data + offset, size, "shared");
+  ((GpuHostBuffer *) buffer)->file = file;
+
+  return buffer;
+}
+
+GpuNativeBuffer *
+_gpu_host_buffer_alloc_shared (gsize    size,
+                               GError **error)
+{
+  int fd = memfd_create ("gpumem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+  if (fd < 0)
+    {
+      set_error ("memfd_create", errno, size, error);
+      return NULL;
+    }
+
+  /* Nobody who gets it can take the memory away from under the others. */
+  if (ftruncate (fd, size) != 0
+      || fcntl (fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    {
+      set_error ("ftruncate", errno, size, error);
+      g_close (fd, NULL);
+      return NULL;
+    }
+
+  return buffer_new (fd, 0, size, error);
+}
+
+GBytes *
+_gpu_host_buffer_export_fd (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GpuNativeBuffer   *buffer,
+                            int               *fd,
+                            GError           **error)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+  GpuHostFile *file = self->root != NULL ? self->root->file : self->file;
+  GpuHostHandle handle = { 0 };
+
+  if (file == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_IPC, "host: the memory has no file");
+      return NULL;
+    }
+
+  *fd = fcntl (file->fd, F_DUPFD_CLOEXEC, 3);
+
+  if (*fd < 0)
+    {
+      set_error ("fcntl", errno, buffer->size, error);
+      return NULL;
+    }
+
+  handle.offset = self->data - file->data;
+
+  return g_bytes_new (&handle, sizeof handle);
+}
+
+/* The file must hold the range, and be sealed so that it goes on to. */
+static gboolean
+check_file (int      fd,
+            guint64  offset,
+            gsize    size,
+            GError **error)
+{
+  int seals = fcntl (fd, F_GET_SEALS);
+  struct stat status;
+
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat (fd, &status) == 0
+      && offset <= (guint64) status.st_size && size <= (guint64) status.st_size - offset)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "host: the file does not hold %" G_GSIZE_FORMAT " bytes at %" G_GUINT64_FORMAT
+               ", or not for good", size, offset);
+
+  return FALSE;
+}
+
+GpuNativeBuffer *
+_gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GBytes            *handle,
+                            int                fd,
+                            gsize              size,
+                            GError           **error)
+{
+  GpuHostHandle given;
+  int own;
+
+  if (g_bytes_get_size (handle) != sizeof given)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "host: %" G_GSIZE_FORMAT " bytes are no handle",
+                   g_bytes_get_size (handle));
+      return NULL;
+    }
+
+  memcpy (&given, g_bytes_get_data (handle, NULL), sizeof given);
+
+  if (!check_file (fd, given.offset, size, error))
+    return NULL;
+
+  own = fcntl (fd, F_DUPFD_CLOEXEC, 3);
+
+  if (own < 0)
+    {
+      set_error ("fcntl", errno, size, error);
+      return NULL;
+    }
+
+  return buffer_new (own, given.offset, size, error);
+}

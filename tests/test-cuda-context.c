@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Contexts of CUDA of every kind, and what the driver is left with when they are gone. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+#include "test-util.h"
+
+static gboolean
+is_cuda (TestFixture *fixture)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    return TRUE;
+  g_test_skip ("not a device of CUDA");
+  return FALSE;
+}
+
+static CUdevice
+get_device (TestFixture *fixture)
+{
+  return (CUdevice) gpu_device_get_native_handle (fixture->device);
+}
+
+static gboolean
+is_primary_active (TestFixture *fixture)
+{
+  unsigned int flags = 0;
+  int active = -1;
+
+  g_assert_cmpuint (_gpu_cuda.cuDevicePrimaryCtxGetState (get_device (fixture), &flags, &active),
+                    ==, CUDA_SUCCESS);
+  return active != 0;
+}
+
+static CUcontext
+get_current (void)
+{
+  CUcontext context = (CUcontext) 1;
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxGetCurrent (&context), ==, CUDA_SUCCESS);
+  return context;
+}
+
+static void
+contexts_primary (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 handle;
+
+  if (!is_cuda (fixture))
+    return;
+
+  handle = gpu_context_get_native_handle (fixture->context);
+  g_assert_true (is_primary_active (fixture));
+  g_assert_null (get_current ());
+  {
+    g_autoptr (GpuContext) again = gpu_context_new (fixture->device, &error);
+    g_autoptr (GpuContext) wrapped = NULL;
+
+    g_assert_no_error (error);
+    g_assert_cmpuint (gpu_context_get_native_handle (again), ==, handle);
+    wrapped = gpu_context_new_wrapped (fixture->device, handle, GPU_WRAP_MODE_BORROW, &error);
+    g_assert_no_error (error);
+    /* It holds the primary context itself. */
+    test_drop_context (fixture);
+    g_clear_object (&again);
+    g_assert_true (is_primary_active (fixture));
+  }
+  g_assert_false (is_primary_active (fixture));
+  g_assert_null (get_current ());
+}
+
+static void
+contexts_adopted_primary (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  CUcontext handle = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+
+  test_drop_context (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuDevicePrimaryCtxRetain (&handle, get_device (fixture)), ==,
+                    CUDA_SUCCESS);
+  context = gpu_context_new_wrapped (fixture->device, (guintptr) handle, GPU_WRAP_MODE_ADOPT,
+                                     &error);
+  g_assert_no_error (error);
+  g_assert_true (is_primary_active (fixture));
+  g_clear_object (&context);
+  g_assert_false (is_primary_active (fixture));
+}
+
+static void
+contexts_own (TestFixture *fixture)
+{
+  const GpuContextFlags flags = GPU_CONTEXT_FLAGS_OWN | GPU_CONTEXT_FLAGS_SCHED_BLOCKING |
+                                GPU_CONTEXT_FLAGS_MAP_HOST;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuContext) borrowed = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (10000);
+  guint64 handle;
+
+  if (!is_cuda (fixture))
+    return;
+
+  own = gpu_context_new_full (fixture->device, flags, &error);
+  g_assert_no_error (error);
+  handle = gpu_context_get_native_handle (own);
+  g_assert_cmpuint (handle, !=, gpu_context_get_native_handle (fixture->context));
+  g_assert_cmpuint (gpu_context_get_flags (own) & flags, ==, flags);
+  g_assert_null (get_current ());
+
+  borrowed = gpu_context_new_wrapped (fixture->device, handle, GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_context_get_flags (borrowed) & flags, ==, flags);
+  buffer = gpu_buffer_new_from_bytes (borrowed, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+  test_assert_content (buffer, bytes);
+  g_clear_object (&buffer);
+  g_clear_object (&borrowed);
+  g_assert_null (get_current ());
+
+  /* What borrowed it has not destroyed it. */
+  buffer = gpu_buffer_new_from_bytes (own, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+  test_assert_content (buffer, bytes);
+}
+
+static void
+contexts_adopted (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (10000);
+  CUcontext handle = NULL;
+  CUcontext popped = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&handle, 0, get_device (fixture)), ==, CUDA_SUCCESS);
+  context = gpu_context_new_wrapped (fixture->device, (guintptr) handle, GPU_WRAP_MODE_ADOPT,
+                                     &error);
+  g_assert_no_error (error);
+  {
+    g_autoptr (GpuBuffer) buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes,
+                                                              &error);
+
+    g_assert_no_error (error);
+    test_assert_content (buffer, bytes);
+  }
+  /* It was current since it was made, and stayed so. */
+  g_assert_true (get_current () == handle);
+  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&popped), ==, CUDA_SUCCESS);
+}
+
+static void
+contexts_of_another_device (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
+  g_autoptr (GpuContext) context = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  if (other == NULL)
+    {
+      g_test_skip ("only one device");
+      return;
+    }
+  if (g_str_equal (gpu_device_get_id (fixture->device), "cuda:1"))
+    {
+      g_clear_object (&other);
+      other = gpu_device_find ("cuda:0", NULL);
+    }
+
+  context = gpu_context_new_wrapped (other, gpu_context_get_native_handle (fixture->context),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_null (context);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, gpu_device_get_id (other));
+}
+
+static void
+contexts_flags (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  GpuContextFlags present;
+
+  if (!is_cuda (fixture))
+    return;
+
+  /* What the primary context has already can be asked for, */
+  present = gpu_context_get_flags (fixture->context);
+  g_assert_false (present & GPU_CONTEXT_FLAGS_OWN);
+  context = gpu_context_new_full (fixture->device, present, &error);
+  g_assert_no_error (error);
+  g_clear_object (&context);
+
+  /* and what it has not it gets, or the program is told. */
+  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_SCHED_YIELD, &error);
+  if (context != NULL)
+    g_assert_true (gpu_context_get_flags (context) & GPU_CONTEXT_FLAGS_SCHED_YIELD);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_BUSY);
+}
+
+static void
+contexts_settings (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuCachePreference preference;
+  guint64 stack = 0;
+  guint64 read = 0;
+  guint version = 0;
+
+  if (!is_cuda (fixture))
+    return;
+
+  test_assert_ok (gpu_context_get_limit (fixture->context, GPU_LIMIT_STACK_SIZE, &stack, &error),
+                  error);
+  test_assert_ok (gpu_context_set_limit (fixture->context, GPU_LIMIT_STACK_SIZE, stack + 1024,
+                                         &error), error);
+  test_assert_ok (gpu_context_get_limit (fixture->context, GPU_LIMIT_STACK_SIZE, &read, &error),
+                  error);
+  g_assert_cmpuint (read, >=, stack + 1024);
+  test_assert_ok (gpu_context_get_cache_preference (fixture->context, &preference, &error),
+                  error);
+  test_assert_ok (gpu_context_set_cache_preference (fixture->context, preference, &error), error);
+  test_assert_ok (gpu_context_get_api_version (fixture->context, &version, &error), error);
+  g_assert_cmpuint (version, >=, 3010);
+  g_assert_null (get_current ());
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("primary", contexts_primary);
+  test_add ("adopted-primary", contexts_adopted_primary);
+  test_add ("own", contexts_own);
+  test_add ("adopted", contexts_adopted);
+  test_add ("of-another-device", contexts_of_another_device);
+  test_add ("flags", contexts_flags);
+  test_add ("settings", contexts_settings);
+  return test_run ();
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Drivers of CUDA that do not work, or not whole, and what is said of them. Every test is a process
+ * of its own, for devices are found once. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+#include "test-util.h"
+
+#define CHILD_VARIABLE "GPUMEM_TEST_EXPECTED"
+
+static gboolean
+has_stand_in (void)
+{
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", NULL);
+
+  if (device != NULL && g_str_has_prefix (gpu_device_get_name (device), "Stand-in"))
+    return TRUE;
+  g_test_skip ("only with the stand-in for the driver");
+  return FALSE;
+}
+
+static void
+driver_child (void)
+{
+  g_auto (GStrv) words = g_strsplit (g_getenv (CHILD_VARIABLE), ";", -1);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_device_check_backend ("cuda", &error));
+  g_assert_nonnull (error);
+  g_assert_true (error->domain == GPU_ERROR);
+  g_test_message ("%s", error->message);
+  if (g_str_equal (words[0], "cuInit"))
+    g_assert_cmpint (error->code, ==, GPU_ERROR_NO_DEVICE);
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      if (strstr (error->message, words[i]) == NULL)
+        g_error ("\"%s\" does not say \"%s\"", error->message, words[i]);
+    }
+}
+
+static void
+run_child (const char *path, const char *stand_in, const char *expected)
+{
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+
+  g_setenv ("GPUMEM_CUDA_DRIVER", stand_in, TRUE);
+  g_setenv (CHILD_VARIABLE, expected, TRUE);
+  g_test_trap_subprocess (path, TEST_DEADLINE * G_USEC_PER_SEC, G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv (CHILD_VARIABLE);
+  if (before != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  g_test_trap_assert_passed ();
+}
+
+/* Each with a reason that helps whoever reads it. */
+static void
+load_that_fail (void)
+{
+  static const struct
+  {
+    const char *stand_in;
+    const char *expected;
+  } cases[] =
+  {
+    { "devices=0", "cuInit;CUDA_ERROR_NO_DEVICE (100);CUDA_VISIBLE_DEVICES" },
+    { "fail=cuInit:1:34", "cuInit;CUDA_ERROR_STUB_LIBRARY (34);libcuda.so.1 is the stub" },
+    { "fail=cuInit:1:803", "cuInit;CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803);restart" },
+    { "fail=cuInit:1:802", "cuInit;CUDA_ERROR_SYSTEM_NOT_READY (802);fabric manager" },
+    { "fail=cuInit:1:999", "cuInit;CUDA_ERROR_UNKNOWN (999);module in the kernel" },
+    { "fail=cuInit:1:12345", "cuInit;unknown code (12345)" },
+    { "fail=cuDeviceGetCount:1:999", "cuDeviceGetCount;CUDA_ERROR_UNKNOWN (999)" },
+    { "fail=cuDeviceGet:2:101", "cuDeviceGet;CUDA_ERROR_INVALID_DEVICE (101);device 1 of 2" },
+    { "version=11030", "cuDeviceGetUuid;CUDA 11.3;11.4" }
+  };
+
+  if (!has_stand_in ())
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    run_child ("/cuda-load/subprocess/driver", cases[i].stand_in, cases[i].expected);
+}
+
+/* A device that does not answer is listed with the reason, and does not hide the other one. */
+static void
+driver_child_device (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) broken = gpu_device_find ("cuda:0", &error);
+  g_autoptr (GpuDevice) found = NULL;
+
+  g_assert_no_error (error);
+  g_assert_false (gpu_device_check (broken, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, g_getenv (CHILD_VARIABLE));
+  g_assert_null (gpu_context_new (broken, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NO_DEVICE, g_getenv (CHILD_VARIABLE));
+
+  found = gpu_device_find ("cuda", &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (gpu_device_get_id (found), ==, "cuda:1");
+}
+
+static void
+load_bad_devices (void)
+{
+  if (!has_stand_in ())
+    return;
+  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceGetName:1:46",
+             "CUDA_ERROR_DEVICE_UNAVAILABLE (46)");
+  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceTotalMem:1:999",
+             "cuDeviceTotalMem");
+  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceGetAttribute:1:999",
+             "cuDeviceGetAttribute");
+}
+
+/* What failed once is tried again. */
+static void
+driver_child_again (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_device_check_backend ("cuda", &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_NO_DEVICE);
+  g_clear_error (&error);
+  test_assert_ok (gpu_device_check_backend ("cuda", &error), error);
+}
+
+/* The oldest driver that serves lacks groups of functions, and says so where they are needed. */
+static void
+driver_child_old (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_device_check_backend ("cuda", &error), error);
+  g_assert_true (_gpu_cuda_has_group (GPU_CUDA_GROUP_CORE, &error));
+  g_assert_false (_gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "CUDA 11.4", "cuModuleGetFunctionCount",
+                         "12.4");
+}
+
+static void
+load_that_serve (void)
+{
+  if (!has_stand_in ())
+    return;
+  run_child ("/cuda-load/subprocess/again", "fail=cuInit:1:999", "");
+  run_child ("/cuda-load/subprocess/old", "version=11040", "");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add_plain ("that-fail", load_that_fail);
+  test_add_plain ("bad-devices", load_bad_devices);
+  test_add_plain ("that-serve", load_that_serve);
+  test_add_plain ("subprocess/driver", driver_child);
+  test_add_plain ("subprocess/device", driver_child_device);
+  test_add_plain ("subprocess/again", driver_child_again);
+  test_add_plain ("subprocess/old", driver_child_old);
+  return test_run ();
+}

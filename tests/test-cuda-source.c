@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the CUDA back end does without a device: from sources to images, and what it reads in them.
+ * Needs NVRTC only, NVIDIA's or the stand-in. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/gpu-cuda-program.h"
+#include "test-util.h"
+
+#define CUDA_MACHINE 190
+#define MACHINE_OFFSET 18
+
+static const char ptx[] =
+  "//\n"
+  "// Some compiler\n"
+  "//\n"
+  "\n"
+  ".version 8.0\n"
+  ".target sm_80\n"
+  ".address_size 64\n"
+  ".visible .entry _Z5scaleIfEvPT_(\n"
+  "  .param .u64 _Z5scaleIfEvPT__param_0,\n"
+  "  .param .u64 .ptr .global .align 4 p1,\n"
+  "  .param .align 4 .b8 p2[12],\n"
+  "  .param .f32 p3,\n"
+  "  .param .u8 p4\n"
+  ")\n"
+  "{\n"
+  "  ret;\n"
+  "}\n"
+  ".visible .entry nothing()\n"
+  ".maxntid 64, 1, 1\n"
+  "{\n"
+  "  ret;\n"
+  "}\n";
+
+static GBytes *
+bytes_of (const char *text)
+{
+  return g_bytes_new_static (text, strlen (text));
+}
+
+/* --- languages ------------------------------------------------------------------------------- */
+
+static void
+source_languages (void)
+{
+  static const char *const portable[] = {
+    "__kernel void f (__global int *x) { }", "kernel void f (global int *x) { }",
+    "float twice (float x) { return 2 * x; }", "#define K __kernel\nK void f (void) { }",
+    "/* __global__ */ // __global__\n__kernel void f (void) { }",
+    "__kernel void f (void) { printf (\"__global__\"); }", ""
+  };
+  static const char *const cpp[] = {
+    "__global__ void f (int *x) { }", "__device__ int f () { return 1; }",
+    "__global__ void kernel (int *x) { }", "template <class T> T twice (T x) { return 2 * x; }",
+    "// __kernel\nextern \"C\" __global__ void f (int *x) { }"
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (portable); i++)
+    g_assert_cmpint (_gpu_cuda_source_identify (portable[i]), ==, GPU_CUDA_LANGUAGE_PORTABLE);
+  for (guint i = 0; i < G_N_ELEMENTS (cpp); i++)
+    g_assert_cmpint (_gpu_cuda_source_identify (cpp[i]), ==, GPU_CUDA_LANGUAGE_CPP);
+}
+
+/* The program behind the prelude, as it is rewritten. */
+static char *
+prepare (const char *source, GpuCudaLanguage language)
+{
+  g_autoptr (GPtrArray) options = g_ptr_array_new ();
+  g_autofree char *text = _gpu_cuda_source_prepare (source, language, options);
+  const char *start = strstr (text, "#line 1 ");
+
+  g_assert_nonnull (start);
+  return g_strdup (strchr (start, '\n') + 1);
+}
+
+static void
+source_rewrites (void)
+{
+  static const struct { const char *from; const char *to; } cases[] = {
+    { "__kernel void f (__local int *a, int b) { a[0] = b; }",
+      "__kernel void f (gpu_local<int *> gpu_local_a, int b)"
+      " { int * a = gpu_local_a.get (); a[0] = b; }"
+      " GPU_DESCRIBE (f, 1, gpu_block (0, 0, 0), \"a\\0int*\\0b\\0int\\0\")\n" },
+    { "void g (__local int *a, local int *b) { }", "void g ( int *a,  int *b) { }\n" },
+    { "void g (void) { __local int a[4], b; __local int *p = a; x ((__local int *) p); }",
+      "void g (void) { __shared__ int a[4], b;  int *p = a; x (( int *) p); }\n" },
+    { "constant int a[2] = { 1, 2 }; int f (__constant int *p) { return p[0]; }",
+      "__constant__ int a[2] = { 1, 2 }; int f (__constant int *p) { return p[0]; }\n" },
+    { "__kernel __attribute__ ((reqd_work_group_size (8, N, 1))) void f (void) { }",
+      "__kernel __launch_bounds__ (gpu_product (8, N, 1))        void f (void) { }"
+      " GPU_DESCRIBE (f, 1, gpu_block (8, N, 1), \"\")\n" },
+    { "float4 f (float2 a) { return (float4) (a, (float2) (1)); }",
+      "float4 f (float2 a) { return gpu_make<float4> (a, gpu_make<float2> (1)); }\n" },
+    { "#define ZERO (int2) (0, 0)\n#include <local/global.h>\n// local (int2) (1)\nint local_x;",
+      "#define ZERO gpu_make<int2> (0, 0)\n#include <local/global.h>\n// local (int2) (1)\n"
+      "int local_x;\n" },
+    { "int a = (int) (1);\nchar *b = \"local (int2) (1)\";",
+      "int a = (int) (1);\nchar *b = \"local (int2) (1)\";\n" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *got = prepare (cases[i].from, GPU_CUDA_LANGUAGE_PORTABLE);
+
+      /* Blanks do not matter. */
+      g_auto (GStrv) left = g_strsplit_set (got, " ", -1);
+      g_auto (GStrv) right = g_strsplit_set (cases[i].to, " ", -1);
+      g_autofree char *squeezed = g_strjoinv ("", left);
+      g_autofree char *expected = g_strjoinv ("", right);
+
+      g_assert_cmpstr (squeezed, ==, expected);
+    }
+}
+
+/* Sources that end in the middle of anything are left to the compiler. */
+static void
+source_broken (void)
+{
+  static const char *const broken[] = {
+    "__kernel", "__kernel void f (", "__kernel void f (__local", "__kernel void f () {", "{{{{",
+    "}}}}", "(((", "\"", "'", "/*", "//", "#", "#define", "__local", "(float4)", "(float4) (",
+    "__attribute__", "__attribute__ ((reqd_work_group_size", "__kernel void f (,,,) {}",
+    "__kernel void f (__local *) {}", "extern \"C\" {", "\\", "\\\n", "#if\\\n"
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (broken); i++)
+    {
+      g_free (prepare (broken[i], GPU_CUDA_LANGUAGE_PORTABLE));
+      g_free (prepare (broken[i], GPU_CUDA_LANGUAGE_CPP));
+    }
+}
+
+static void
+source_described (void)
+{
+  static const char source[] =
+    "template <class T> __global__ void many (T *x) { }\n"
+    "extern \"C\" { __global__ void __launch_bounds__ (64) one (const float *x, double) { } }\n"
+    "__global__ void two (struct S s) { }\n"
+    "__global__ void over (int *x) { }\n"
+    "__global__ void over (float *x) { }\n"
+    "namespace n { __global__ void inner (int *x) { } }\n";
+  g_autofree char *text = prepare (source, GPU_CUDA_LANGUAGE_CPP);
+
+  g_assert_nonnull (strstr (text,
+                            "(one, 0, gpu_block (0, 0, 0), \"x\\0float*\\0\\0double\\0\")"));
+  g_assert_nonnull (strstr (text, "GPU_DESCRIBE (two, 0,"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (many"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (over"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (inner"));
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+static void
+source_names (void)
+{
+  static const char *const names[] = {
+    "plain", "_Z1fPf", "_ZL6hiddeni", "_ZN2ns5innerEPi", "_Z4overPi", "_Z4overPf",
+    "_Z5scaleIfEvPT_", "_Z5scaleIiEvPT_", "_Z7scaledfi", NULL
+  };
+
+  g_assert_cmpstr (_gpu_cuda_name_find (names, "plain"), ==, "plain");
+  g_assert_cmpstr (_gpu_cuda_name_find (names, "f"), ==, "_Z1fPf");
+  g_assert_cmpstr (_gpu_cuda_name_find (names, "hidden"), ==, "_ZL6hiddeni");
+  g_assert_cmpstr (_gpu_cuda_name_find (names, "ns::inner"), ==, "_ZN2ns5innerEPi");
+  g_assert_cmpstr (_gpu_cuda_name_find (names, "_Z4overPf"), ==, "_Z4overPf");
+  g_assert_null (_gpu_cuda_name_find (names, "over"));
+  g_assert_null (_gpu_cuda_name_find (names, "scale"));
+  g_assert_null (_gpu_cuda_name_find (names, "inner"));
+  g_assert_null (_gpu_cuda_name_find (names, ""));
+  g_assert_null (_gpu_cuda_name_find (names, "::"));
+
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      static const char *const simple[] = {
+        "plain", "f", "hidden", "ns::inner", "over", "over", "_Z5scaleIfEvPT_",
+        "_Z5scaleIiEvPT_", "scaledf"
+      };
+      g_autofree char *name = _gpu_cuda_name_simplify (names[i]);
+
+      g_assert_cmpstr (name, ==, simple[i]);
+    }
+}
+
+static void
+source_bad_names (void)
+{
+  static const char *const bad[] = { "_Z", "_ZN", "_Z999f", "_Z0", "_ZN1", "_ZN1aE1", "_ZL", "" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    g_free (_gpu_cuda_name_simplify (bad[i]));
+}
+
+/* --- options of binaries --------------------------------------------------------------------- */
+
+static gpointer
+option_value (GpuCudaJit *jit, CUjit_option option)
+{
+  for (guint i = 0; i < jit->n; i++)
+    if (jit->options[i] == option)
+      return jit->values[i];
+  return GUINT_TO_POINTER (G_MAXUINT);
+}
+
+static void
+assert_option (const char *options, CUjit_option option, guint value)
+{
+  g_autoptr (GError) error = NULL;
+  GpuCudaJit jit;
+
+  test_assert_ok (_gpu_cuda_jit_init (&jit, options, &error), error);
+  g_assert_cmpuint (GPOINTER_TO_UINT (option_value (&jit, option)), ==, value);
+  g_assert_true (option_value (&jit, CU_JIT_ERROR_LOG_BUFFER) == jit.error_log);
+  _gpu_cuda_jit_clear (&jit);
+}
+
+static void
+source_jit_options (void)
+{
+  static const char *const bad[] = {
+    "max-registers", "max-registers=", "max-registers=x", "max-registers=-1", "line-info=1",
+    "fallback=some", "target=sm_x", "unknown", "-unknown=3", "'", "-O", "-Ox",
+    "max-registers=99999999999"
+  };
+
+  assert_option (NULL, CU_JIT_MAX_REGISTERS, G_MAXUINT);
+  assert_option ("max-registers=32", CU_JIT_MAX_REGISTERS, 32);
+  assert_option ("-maxrregcount=40 -O2", CU_JIT_MAX_REGISTERS, 40);
+  assert_option ("--maxrregcount 41", CU_JIT_MAX_REGISTERS, 41);
+  assert_option ("max-registers=1 max-registers=2", CU_JIT_MAX_REGISTERS, 2);
+  assert_option ("-lineinfo -O3", CU_JIT_OPTIMIZATION_LEVEL, 3);
+  assert_option ("optimization-level=1", CU_JIT_OPTIMIZATION_LEVEL, 1);
+  assert_option ("-lineinfo", CU_JIT_GENERATE_LINE_INFO, 1);
+  assert_option ("-fallback=binary", CU_JIT_FALLBACK_STRATEGY, 1);
+  assert_option ("cache=ca", CU_JIT_CACHE_MODE, 2);
+  assert_option ("target=90", CU_JIT_TARGET, 90);
+  assert_option ("-arch=sm_80", CU_JIT_TARGET, 80);
+  assert_option ("-DX=1 -I /tmp -cl-mad-enable verbose", CU_JIT_LOG_VERBOSE, 1);
+
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuCudaJit jit;
+
+      g_assert_false (_gpu_cuda_jit_init (&jit, bad[i], &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+    }
+}
+
+/* --- images ---------------------------------------------------------------------------------- */
+
+static void
+assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_sizes)
+{
+  g_autoptr (GArray) got = _gpu_cuda_image_get_sizes (image, kernel);
+
+  g_assert_nonnull (got);
+  g_assert_cmpuint (got->len, ==, n_sizes);
+  for (guint i = 0; i < n_sizes; i++)
+    g_assert_cmpuint (g_array_index (got, gsize, i), ==, sizes[i]);
+}
+
+static void
+source_ptx (void)
+{
+  static const gsize sizes[] = { 8, 8, 12, 4, 1 };
+  g_autoptr (GBytes) image = bytes_of (ptx);
+  g_auto (GStrv) names = _gpu_cuda_image_list_kernels (image);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (_gpu_cuda_image_identify (image), ==, GPU_CUDA_IMAGE_PTX);
+  test_assert_ok (_gpu_cuda_image_check (image, &error), error);
+  g_assert_cmpuint (g_strv_length (names), ==, 2);
+  g_assert_cmpstr (names[0], ==, "_Z5scaleIfEvPT_");
+  g_assert_cmpstr (names[1], ==, "nothing");
+  assert_sizes (image, names[0], sizes, G_N_ELEMENTS (sizes));
+  assert_sizes (image, names[1], NULL, 0);
+  g_assert_null (_gpu_cuda_image_get_sizes (image, "missing"));
+}
+
+static void
+assert_refused (gconstpointer data, gsize size)
+{
+  g_autoptr (GBytes) image = g_bytes_new_static (data, size);
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) names = NULL;
+  g_autoptr (GArray) sizes = NULL;
+
+  g_assert_false (_gpu_cuda_image_check (image, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
+  names = _gpu_cuda_image_list_kernels (image);
+  sizes = _gpu_cuda_image_get_sizes (image, "f");
+}
+
+static void
+source_junk (void)
+{
+  static const guint8 fatbin[32] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 16 };
+  static const guint8 long_fatbin[32] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 17 };
+  static const guint8 elf[64] = { 0x7f, 'E', 'L', 'F', 2, 1, 1, [58] = 64, [60] = 200 };
+  g_autoptr (GBytes) whole = g_bytes_new_static (fatbin, sizeof fatbin);
+  g_autoptr (GBytes) noise = test_random_bytes (1000);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (_gpu_cuda_image_identify (whole), ==, GPU_CUDA_IMAGE_FATBIN);
+  test_assert_ok (_gpu_cuda_image_check (whole, &error), error);
+  assert_refused (long_fatbin, sizeof long_fatbin);
+  assert_refused (fatbin, 20);
+  assert_refused (elf, sizeof elf);
+  assert_refused (elf, 10);
+  assert_refused (g_bytes_get_data (noise, NULL), 1000);
+  assert_refused ("// only a comment", 17);
+  assert_refused (".versio", 7);
+  assert_refused ("x", 1);
+}
+
+/* --- the compiler ---------------------------------------------------------------------------- */
+
+static GpuCudaContext context;
+static GpuCudaDevice device;
+
+static gboolean
+has_compiler (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  context.device = &device;
+  device.base.name = (char *) "of the test";
+  device.compute_capability = 90;
+  if (_gpu_cuda_nvrtc_load (&error))
+    return TRUE;
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "libnvrtc", "GPUMEM_NVRTC");
+  g_test_skip ("NVRTC is not here");
+  return FALSE;
+}
+
+static guint
+get_machine (GBytes *image)
+{
+  const guint8 *data = g_bytes_get_data (image, NULL);
+
+  return data[MACHINE_OFFSET] | data[MACHINE_OFFSET + 1] << 8;
+}
+
+static GBytes *
+compile (const char *source, const char *options, char **log)
+{
+  g_autoptr (GError) error = NULL;
+  GBytes *image = _gpu_cuda_compile (&context, source, options, FALSE, NULL, NULL, log, &error);
+
+  g_assert_no_error (error);
+  return image;
+}
+
+/* Every prefix of an image is refused, none is read beyond its end. */
+static void
+assert_truncated (GBytes *image)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (image, &size);
+
+  for (gsize i = 1; i <= 16; i++)
+    {
+      g_autofree guint8 *copy = g_memdup2 (data, size * i / 17);
+
+      assert_refused (copy, size * i / 17);
+    }
+}
+
+static void
+source_compile (void)
+{
+  static const char source[] =
+    "typedef struct { int x; float y; uchar z[4]; } Struct;\n"
+    "__kernel void first (__global float *a, float b, char c, Struct d, __local int *e) { }\n"
+    "__kernel void second (void) { }\n";
+  static const gsize sizes[] = { 8, 4, 1, 12, 4 };
+  g_autoptr (GBytes) image = NULL;
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) names = NULL;
+
+  if (!has_compiler ())
+    return;
+  image = compile (source, NULL, NULL);
+  test_assert_ok (_gpu_cuda_image_check (image, &error), error);
+  g_assert_cmpint (_gpu_cuda_image_identify (image), ==, GPU_CUDA_IMAGE_ELF);
+  if (get_machine (image) != CUDA_MACHINE)
+    return;
+  names = _gpu_cuda_image_list_kernels (image);
+  if (names == NULL)
+    return;
+  g_assert_cmpuint (g_strv_length (names), ==, 2);
+  g_assert_true (g_strv_contains ((const char *const *) names, "first"));
+  g_assert_true (g_strv_contains ((const char *const *) names, "second"));
+  assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
+  assert_sizes (image, "second", NULL, 0);
+  assert_truncated (image);
+}
+
+static void
+source_architecture (void)
+{
+  static const char source[] =
+    "extern \"C\" __global__ void first (float *a, float b, short c) { *a = b + c; }\n";
+  static const gsize sizes[] = { 8, 4, 2 };
+  g_autoptr (GBytes) image = NULL;
+
+  if (!has_compiler ())
+    return;
+  image = compile (source, "-arch=compute_90", NULL);
+  if (_gpu_cuda_image_identify (image) == GPU_CUDA_IMAGE_PTX &&
+      g_strstr_len (g_bytes_get_data (image, NULL), g_bytes_get_size (image), ".param") != NULL)
+    assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
+  g_clear_pointer (&image, g_bytes_unref);
+
+  /* A device that the compiler does not know yet gets code for its driver to compile. */
+  device.compute_capability = 999;
+  image = compile (source, NULL, NULL);
+  g_assert_cmpint (_gpu_cuda_image_identify (image), !=, GPU_CUDA_IMAGE_UNKNOWN);
+}
+
+static void
+source_log (void)
+{
+  static const char unused[] = "__kernel void f (__global int *x) { int never_used; x[0] = 1; }";
+  g_autofree char *log = NULL;
+  g_autoptr (GBytes) image = NULL;
+  g_autoptr (GError) error = NULL;
+
+  if (!has_compiler ())
+    return;
+  g_assert_null (_gpu_cuda_compile (&context, "__kernel void f (int x)\n{\n  wrong;\n}\n", NULL,
+                                    FALSE, NULL, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cl", "3", "wrong");
+  g_assert_null (_gpu_cuda_compile (&context, "__global__ void f (int x)\n{\n  wrong;\n}\n", NULL,
+                                    FALSE, NULL, NULL, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cu", "3", "wrong");
+  g_assert_null (_gpu_cuda_compile (&context, unused, "-no-such-option", FALSE, NULL, NULL, NULL,
+                                    &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
+
+  /* A compiler that warns of nothing cannot fail for a warning. */
+  image = compile (unused, NULL, &log);
+  if (log == NULL || strstr (log, "warning") == NULL)
+    return;
+  g_assert_nonnull (strstr (log, "never_used"));
+  g_assert_null (_gpu_cuda_compile (&context, unused, "-Werror", FALSE, NULL, NULL, NULL,
+                                    &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "never_used");
+  g_clear_pointer (&log, g_free);
+  g_clear_pointer (&image, g_bytes_unref);
+  image = compile (unused, "-w", &log);
+  g_assert_null (log);
+}
+
+static void
+source_lowered (void)
+{
+  static const char *const names[] = { "scale<float>", "ns::f", NULL };
+  static const char *const wrong[] = { "scale<nothing>", NULL };
+  static const char source[] =
+    "template <class T> __global__ void scale (T *x) { *x *= 2; }\n"
+    "namespace ns { __global__ void f (int *x) { *x = 1; } }\n";
+  g_auto (GStrv) lowered = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) image = NULL;
+
+  if (!has_compiler ())
+    return;
+  image = _gpu_cuda_compile (&context, source, "--std=c++17", FALSE, names, &lowered, NULL,
+                             &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_strv_length (lowered), ==, 2);
+  g_assert_true (g_str_has_prefix (lowered[0], "_Z5scaleIfE"));
+  g_assert_true (g_str_has_prefix (lowered[1], "_ZN2ns1fE"));
+  g_assert_null (_gpu_cuda_compile (&context, source, NULL, FALSE, wrong, &lowered, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add_plain ("languages", source_languages);
+  test_add_plain ("rewrites", source_rewrites);
+  test_add_plain ("broken", source_broken);
+  test_add_plain ("described", source_described);
+  test_add_plain ("names", source_names);
+  test_add_plain ("bad-names", source_bad_names);
+  test_add_plain ("jit-options", source_jit_options);
+  test_add_plain ("ptx", source_ptx);
+  test_add_plain ("junk", source_junk);
+  test_add_plain ("compile", source_compile);
+  test_add_plain ("architecture", source_architecture);
+  test_add_plain ("log", source_log);
+  test_add_plain ("lowered", source_lowered);
+  return test_run ();
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What only the CUDA back end has: foreign handles, default streams, the current context, memory
+ * that the host reaches, times, its own fill kernel. The functions of the driver that the tests
+ * call are those that the library found. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+#include "test-util.h"
+
+#define SIZE 65536
+
+static gboolean
+is_cuda (TestFixture *fixture)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    return TRUE;
+  g_test_skip ("not a device of CUDA");
+  return FALSE;
+}
+
+static CUcontext
+get_context (TestFixture *fixture)
+{
+  return (CUcontext) (guintptr) gpu_context_get_native_handle (fixture->context);
+}
+
+static void
+push (TestFixture *fixture)
+{
+  g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent (get_context (fixture)), ==, CUDA_SUCCESS);
+}
+
+static void
+pop (TestFixture *fixture)
+{
+  CUcontext context = NULL;
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&context), ==, CUDA_SUCCESS);
+  g_assert_true (context == get_context (fixture));
+}
+
+static CUcontext
+get_current (void)
+{
+  CUcontext context = (CUcontext) 1;
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxGetCurrent (&context), ==, CUDA_SUCCESS);
+  return context;
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error),
+                  error);
+}
+
+/* --- contexts -------------------------------------------------------------------- */
+
+/* A bit of everything that calls the driver. */
+static void
+work (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 3);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (other), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error), error);
+  event = test_record (stream);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  mapping = gpu_buffer_map (other, stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (gpu_mapping_get_data (mapping), 3, SIZE);
+  content = test_content (other);
+  test_assert_value (g_bytes_get_data (content, NULL), 3, SIZE);
+}
+
+static void
+cuda_current_context (TestFixture *fixture)
+{
+  CUcontext foreign = NULL;
+  CUcontext popped = NULL;
+  CUdevice device = (CUdevice) gpu_device_get_native_handle (fixture->device);
+
+  if (!is_cuda (fixture))
+    return;
+  g_assert_null (get_current ());
+  work (fixture);
+  g_assert_null (get_current ());
+
+  push (fixture);
+  work (fixture);
+  g_assert_true (get_current () == get_context (fixture));
+  pop (fixture);
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&foreign, 0, device), ==, CUDA_SUCCESS);
+  g_assert_true (get_current () == foreign);
+  work (fixture);
+  g_assert_true (get_current () == foreign);
+  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&popped), ==, CUDA_SUCCESS);
+  g_assert_true (popped == foreign);
+  g_assert_null (get_current ());
+  g_assert_cmpuint (_gpu_cuda.cuCtxDestroy (foreign), ==, CUDA_SUCCESS);
+}
+
+/* --- streams --------------------------------------------------------------------- */
+
+static GpuStream *
+wrap_stream (TestFixture *fixture, guint64 handle, GpuWrapMode mode)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *stream = gpu_stream_new_wrapped (fixture->context, handle, mode, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (GPU_IS_STREAM (stream));
+  return stream;
+}
+
+static void
+cuda_default_streams (TestFixture *fixture)
+{
+  static const guint64 handles[] = { GPU_STREAM_HANDLE_DEFAULT, GPU_STREAM_HANDLE_LEGACY,
+                                     GPU_STREAM_HANDLE_PER_THREAD };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  if (!is_cuda (fixture))
+    return;
+  for (guint8 i = 0; i < G_N_ELEMENTS (handles); i++)
+    {
+      g_autoptr (GpuStream) stream = wrap_stream (fixture, handles[i], GPU_WRAP_MODE_BORROW);
+      g_autoptr (GBytes) content = NULL;
+
+      g_assert_cmpuint (gpu_stream_get_native_handle (stream), ==, MAX (handles[i], 1));
+      g_assert_cmpint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NONE);
+      fill (stream, buffer, i + 1);
+      content = test_content (buffer);
+      test_assert_value (g_bytes_get_data (content, NULL), i + 1, SIZE);
+      test_synchronize (stream);
+    }
+}
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *from;
+  GpuBuffer *to;
+} ThreadWork;
+
+static gpointer
+copy_in_thread (gpointer data)
+{
+  ThreadWork *thread_work = data;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy (thread_work->stream, GPU_MEMORY (thread_work->to), 0,
+                                   GPU_MEMORY (thread_work->from), 0, SIZE, &error), error);
+  return NULL;
+}
+
+/* One GpuStream keeps its order, though the handle means another queue in every thread. */
+static void
+cuda_per_thread_order (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) first = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) second = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuBuffer) third = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuStream) stream = NULL;
+  ThreadWork works[2];
+
+  if (!is_cuda (fixture))
+    return;
+  stream = wrap_stream (fixture, GPU_STREAM_HANDLE_PER_THREAD, GPU_WRAP_MODE_BORROW);
+  works[0] = (ThreadWork) { stream, first, second };
+  works[1] = (ThreadWork) { stream, second, third };
+  for (guint8 i = 1; i <= 20; i++)
+    {
+      g_autoptr (GBytes) content = NULL;
+
+      fill (stream, first, i);
+      for (guint j = 0; j < G_N_ELEMENTS (works); j++)
+        g_thread_join (g_thread_new ("copy", copy_in_thread, &works[j]));
+      test_synchronize (stream);
+      content = test_content (third);
+      test_assert_value (g_bytes_get_data (content, NULL), i, SIZE);
+    }
+}
+
+static void
+cuda_foreign_streams (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  CUdevice device = (CUdevice) gpu_device_get_native_handle (fixture->device);
+  GpuStream *stream;
+  CUcontext context = NULL;
+  CUstream handle = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuStreamCreateWithPriority (&handle, CU_STREAM_NON_BLOCKING, 0), ==,
+                    CUDA_SUCCESS);
+  pop (fixture);
+
+  stream = wrap_stream (fixture, (guintptr) handle, GPU_WRAP_MODE_BORROW);
+  g_assert_cmpint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NON_BLOCKING);
+  fill (stream, buffer, 9);
+  test_synchronize (stream);
+  g_object_unref (stream);
+  g_assert_cmpuint (_gpu_cuda.cuStreamQuery (handle), ==, CUDA_SUCCESS);
+  /* Adopted, it goes with its object. */
+  g_object_unref (wrap_stream (fixture, (guintptr) handle, GPU_WRAP_MODE_ADOPT));
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&context, 0, device), ==, CUDA_SUCCESS);
+  g_assert_cmpuint (_gpu_cuda.cuStreamCreateWithPriority (&handle, 0, 0), ==, CUDA_SUCCESS);
+  g_assert_null (gpu_stream_new_wrapped (fixture->context, (guintptr) handle,
+                                         GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "context");
+  g_assert_cmpuint (_gpu_cuda.cuStreamDestroy (handle), ==, CUDA_SUCCESS);
+  g_assert_cmpuint (_gpu_cuda.cuCtxDestroy (context), ==, CUDA_SUCCESS);
+}
+
+/* --- memory ---------------------------------------------------------------------- */
+
+static void
+count_call (gpointer data)
+{
+  g_atomic_int_inc ((gint *) data);
+}
+
+static void
+cuda_wrapped_addresses (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *whole = NULL;
+  GpuBuffer *part = NULL;
+  CUdeviceptr address = 0;
+  gint n_calls = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemAlloc (&address, SIZE), ==, CUDA_SUCCESS);
+  pop (fixture);
+
+  whole = gpu_buffer_new_wrapped_full (fixture->context, address, 0, GPU_WRAP_MODE_ADOPT, &n_calls,
+                                       count_call, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (whole)), ==, SIZE);
+  g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (whole)), ==, address);
+  part = gpu_buffer_new_wrapped_full (fixture->context, address + 100, 1000, GPU_WRAP_MODE_BORROW,
+                                      &n_calls, count_call, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, address + 100, SIZE,
+                                         GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "65536", "65436");
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, address + 100, 1000,
+                                         GPU_WRAP_MODE_ADOPT, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "allocation");
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context, 4096, 16, GPU_WRAP_MODE_BORROW,
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x1000");
+
+  /* The owner is told once the device is done with the memory, not before. */
+  fill (fixture->stream, whole, 1);
+  fill (fixture->stream, part, 2);
+  test_synchronize (fixture->stream);
+  g_assert_cmpint (g_atomic_int_get (&n_calls), ==, 0);
+  g_object_unref (part);
+  g_assert_cmpint (g_atomic_int_get (&n_calls), ==, 1);
+  {
+    g_autoptr (GBytes) content = test_content (whole);
+    const guint8 *data = g_bytes_get_data (content, NULL);
+
+    test_assert_value (data, 1, 100);
+    test_assert_value (data + 100, 2, 1000);
+    test_assert_value (data + 1100, 1, SIZE - 1100);
+  }
+  g_object_unref (whole);
+  g_assert_cmpint (g_atomic_int_get (&n_calls), ==, 2);
+}
+
+static void
+assert_attribute (GVariant *attributes, const char *nick, const char *expected)
+{
+  g_autoptr (GVariant) value = g_variant_lookup_value (attributes, nick, NULL);
+  g_autofree char *text = NULL;
+
+  g_assert_nonnull (value);
+  text = g_variant_print (value, FALSE);
+  g_assert_cmpstr (text, ==, expected);
+}
+
+static void
+assert_number (GVariant *attributes, const char *nick, guint64 expected)
+{
+  g_autofree char *text = g_strdup_printf ("%" G_GUINT64_FORMAT, expected);
+
+  assert_attribute (attributes, nick, text);
+}
+
+static void
+cuda_attributes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 4096, 100, &error);
+  g_autoptr (GVariant) attributes = NULL;
+  guint64 address = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+
+  if (!is_cuda (fixture))
+    return;
+  g_assert_no_error (error);
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (slice), &error);
+  g_assert_no_error (error);
+  assert_attribute (attributes, "memory-type", "'device'");
+  assert_number (attributes, "context", (guintptr) get_context (fixture));
+  assert_number (attributes, "device-pointer", address + 4096);
+  assert_number (attributes, "range-start", address);
+  assert_number (attributes, "range-size", SIZE);
+  assert_attribute (attributes, "is-managed", "false");
+  g_assert_false (g_variant_lookup (attributes, "host-pointer", "t", NULL));
+}
+
+static void
+cuda_host_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) near = gpu_buffer_new (fixture->context, GPU_MEMORY_ALLOC_HOST, SIZE,
+                                               &error);
+  g_autoptr (GpuBuffer) far = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GVariant) attributes = NULL;
+  guint64 host = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  g_assert_no_error (error);
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (near), &error);
+  g_assert_no_error (error);
+  assert_attribute (attributes, "memory-type", "'host'");
+  g_assert_true (g_variant_lookup (attributes, "host-pointer", "t", &host));
+
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (near), 0, bytes, &error), error);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (far), 0, GPU_MEMORY (near), 0,
+                                   SIZE, &error), error);
+  test_assert_content (far, bytes);
+  fill (fixture->stream, near, 4);
+  {
+    g_autoptr (GpuMapping) mapping = gpu_buffer_map (near, fixture->stream, GPU_MAP_FLAGS_NONE, 64,
+                                                     SIZE - 64, NULL, &error);
+
+    g_assert_no_error (error);
+    /* Nothing stands between. */
+    g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, host + 64);
+    test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE - 64);
+  }
+}
+
+static GpuBuffer *
+new_for_host (TestFixture *fixture, gpointer data, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
+  GpuBuffer *buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+                                                     &error);
+
+  g_assert_no_error (error);
+  return buffer;
+}
+
+/* Several buffers may stand on pages that the driver locks once only. */
+static void
+cuda_registered_memory (TestFixture *fixture)
+{
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) whole = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) same = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  whole = new_for_host (fixture, data, SIZE);
+  part = new_for_host (fixture, data + 100, 200);
+  same = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, whole, 7);
+  fill (fixture->stream, part, 8);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 7, 100);
+  test_assert_value (data + 100, 8, 200);
+  g_clear_object (&whole);
+  g_clear_object (&part);
+  fill (fixture->stream, same, 9);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 9, SIZE);
+}
+
+static void
+cuda_registered_elsewhere (TestFixture *fixture)
+{
+  gpointer data = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostAlloc (&data, SIZE, CU_MEMHOSTALLOC_PORTABLE), ==,
+                    CUDA_SUCCESS);
+  pop (fixture);
+  buffer = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, buffer, 5);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 5, SIZE);
+  g_clear_object (&buffer);
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemFreeHost (data), ==, CUDA_SUCCESS);
+  pop (fixture);
+}
+
+static void
+cuda_pitched (TestFixture *fixture)
+{
+  if (!is_cuda (fixture))
+    return;
+  for (gsize element_size = 1; element_size <= 32; element_size *= 2)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE,
+                                                             1000, 10, element_size, &error);
+      gsize pitch = gpu_buffer_get_row_pitch (buffer);
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (pitch, >=, 1000);
+      g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, 10 * pitch);
+    }
+}
+
+/* A mapping of one that is unmapped takes its place; one that stands beside it does not. */
+static void
+cuda_staging (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuMapping) first = NULL;
+  g_autoptr (GpuMapping) second = NULL;
+  guint64 address;
+
+  if (!is_cuda (fixture))
+    return;
+  first = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  address = gpu_mapping_get_address (first);
+  g_assert_cmpuint (address, !=, gpu_mapping_get_address (second));
+  g_clear_object (&first);
+  test_synchronize (fixture->stream);
+  for (guint8 i = 2; i < 10; i++)
+    {
+      g_autoptr (GBytes) content = NULL;
+
+      g_clear_object (&second);
+      test_synchronize (fixture->stream);
+      first = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_WRITE_INVALIDATE, 10, 1000,
+                              NULL, &error);
+      g_assert_no_error (error);
+      g_assert_cmpuint (gpu_mapping_get_address (first), !=, 0);
+      memset (gpu_mapping_get_data (first), i, 1000);
+      g_clear_object (&first);
+      content = test_content (buffer);
+      test_assert_value (g_bytes_get_data (content, NULL), 1, 10);
+      test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 10, i, 1000);
+      test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 1010, 1, SIZE - 1010);
+    }
+}
+
+/* --- fills ----------------------------------------------------------------------- */
+
+static void
+fill_and_check (TestFixture *fixture, GpuBuffer *buffer, gsize offset, gsize pattern_size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) pattern = test_random_bytes (pattern_size);
+  const guint8 *bytes = g_bytes_get_data (pattern, NULL);
+  gsize size = (SIZE - offset) / pattern_size * pattern_size;
+  g_autofree guint8 *expected = g_malloc0 (SIZE);
+  g_autoptr (GBytes) content = NULL;
+
+  for (gsize i = 0; i < size; i++)
+    expected[offset + i] = bytes[i % pattern_size];
+  fill (fixture->stream, buffer, 0);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), offset, size, bytes,
+                                   pattern_size, &error), error);
+  content = test_content (buffer);
+  test_assert_mem (g_bytes_get_data (content, NULL), expected, SIZE);
+}
+
+static void
+cuda_patterns (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  if (!is_cuda (fixture))
+    return;
+  for (gsize pattern_size = 1; pattern_size <= 256; pattern_size++)
+    fill_and_check (fixture, buffer, pattern_size % 3 == 0 ? 0 : (pattern_size % 5) * 4 + 1,
+                    pattern_size);
+  for (gsize pattern_size = 1020; pattern_size <= 1030; pattern_size++)
+    fill_and_check (fixture, buffer, 16, pattern_size);
+}
+
+/* --- times ----------------------------------------------------------------------- */
+
+static void
+cuda_times (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  guint64 last = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  /* Longer than a clock of the back end is used. */
+  for (guint i = 0; i < 5; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuEvent) event = NULL;
+      guint64 started = 0;
+      guint64 ended = 0;
+      guint64 duration = 0;
+
+      fill (stream, buffer, 1);
+      event = test_record (stream);
+      test_synchronize (stream);
+      test_assert_ok (gpu_event_get_profiling_time (event, GPU_PROFILING_POINT_STARTED, &started,
+                                                    &error), error);
+      test_assert_ok (gpu_event_get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &ended,
+                                                    &error), error);
+      test_assert_ok (gpu_event_get_duration (event, &duration, &error), error);
+      g_assert_cmpuint (started, >=, last);
+      g_assert_cmpuint (ended, >=, started);
+      g_assert_cmpuint (ended, <=, (guint64) g_get_monotonic_time () * 1000 + 100 * 1000 * 1000);
+      g_assert_cmpuint (MAX (duration, ended - started) - MIN (duration, ended - started), <, 1000);
+      if (last != 0)
+        g_assert_cmpuint (started - last, >=, 390 * 1000 * 1000);
+      last = ended;
+      g_usleep (400 * 1000);
+    }
+}
+
+/* --- peers ----------------------------------------------------------------------- */
+
+static void
+copy_between (TestFixture *fixture, GpuContext *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) here = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) there = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  g_autoptr (GpuBuffer) back = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
+
+  g_assert_no_error (error);
+  /* There on a stream of here, back on a stream of there: each waits for the other. */
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (there), 0, GPU_MEMORY (here), 0,
+                                   SIZE, &error), error);
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (back), 0, GPU_MEMORY (there), 0, SIZE,
+                                   &error), error);
+  test_assert_content (back, bytes);
+  test_assert_content (there, bytes);
+}
+
+static void
+cuda_peers (TestFixture *fixture)
+{
+  GPtrArray *devices = test_devices ();
+
+  if (!is_cuda (fixture))
+    return;
+  for (guint i = 0; i < devices->len; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuContext) other = NULL;
+
+      if (!g_str_equal (gpu_device_get_backend (devices->pdata[i]), "cuda"))
+        continue;
+      other = gpu_context_new (devices->pdata[i], &error);
+      g_assert_no_error (error);
+      copy_between (fixture, other);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("current-context", cuda_current_context);
+  test_add ("default-streams", cuda_default_streams);
+  test_add ("per-thread-order", cuda_per_thread_order);
+  test_add ("foreign-streams", cuda_foreign_streams);
+  test_add ("wrapped-addresses", cuda_wrapped_addresses);
+  test_add ("attributes", cuda_attributes);
+  test_add ("host-memory", cuda_host_memory);
+  test_add ("registered-memory", cuda_registered_memory);
+  test_add ("registered-elsewhere", cuda_registered_elsewhere);
+  test_add ("pitched", cuda_pitched);
+  test_add ("staging", cuda_staging);
+  test_add ("patterns", cuda_patterns);
+  test_add ("times", cuda_times);
+  test_add ("peers", cuda_peers);
+  return test_run ();
+}

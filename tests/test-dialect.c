@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The portable dialect: one source gives the same bits on every device, the host's among them. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_ITEMS 1024
+#define BLOCK 64
+#define N_OUTPUTS 16
+
+typedef struct
+{
+  const char *name;
+  const char *source;
+  gsize       local_size;       /* of an argument in local memory, 0: the kernel has none */
+} Case;
+
+static const char integers[] =
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  uint n = (uint) get_global_size (0);\n"
+  "  uint a = in[i], b = in[(i + 1) % n];\n"
+  "  int s = (int) a, t = (int) b;\n"
+  "  long l = (long) a << 32 | b, m = (long) b << 32 | a;\n"
+  "  __global uint *o = out + i * 16;\n"
+  "  o[0] = (uint) abs (s) ^ (uint) abs_diff (a, b) ^ min (a, b) ^ (uint) max (s, t);\n"
+  "  o[1] = hadd (a, b) ^ (uint) rhadd (s, t) ^ (uint) clamp (s, -1000, 1000);\n"
+  "  o[2] = mul_hi (a, b) ^ (uint) mul_hi (s, t) ^ mad_hi (a, b, 3u);\n"
+  "  o[3] = (uint) mul_hi (l, m) ^ (uint) (mul_hi ((ulong) l, (ulong) m) >> 32);\n"
+  "  o[4] = rotate (a, 7u) ^ (uint) rotate (s, 31) ^ (uint) rotate (l, 33L);\n"
+  "  o[5] = popcount (a) + 100 * clz (b) + 10000 * (uint) clz (l) + (uint) popcount (m);\n"
+  "  o[6] = add_sat (a, b) ^ sub_sat (a, b);\n"
+  "  o[7] = (uint) add_sat (s, t) ^ (uint) sub_sat (s, t);\n"
+  "  o[8] = (uint) (add_sat (l, m) >> 32) ^ (uint) sub_sat (l, m);\n"
+  "  o[9] = add_sat ((uchar) a, (uchar) b) + 256u * (uchar) sub_sat ((char) a, (char) b);\n"
+  "  o[10] = (ushort) add_sat ((short) a, (short) b)\n"
+  "          + 65536u * sub_sat ((ushort) a, (ushort) b);\n"
+  "  o[11] = (uint) mul24 (s >> 10, t >> 10) ^ (uint) mad24 (s >> 10, t >> 10, 5);\n"
+  "  o[12] = (uint) (s / (t | 1)) ^ (uint) (s % (t | 1)) ^ (uint) (s >> (b & 31));\n"
+  "  o[13] = convert_uchar_sat (s) + 256u * (uchar) convert_char_sat (t);\n"
+  "  o[14] = as_uint (s) + (uint) select (1, 2, s > t) + bitselect (a, b, 0xff00ffu);\n"
+  "  o[15] = (uint) (l / (m | 1)) ^ (uint) ((ulong) l % ((ulong) m | 1));\n"
+  "}\n";
+
+static const char reals[] =
+  "#pragma OPENCL FP_CONTRACT OFF\n"
+  "float polynomial (float x) { return (x * x - 2 * x) * x + 0.5f; }\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  uint n = (uint) get_global_size (0);\n"
+  "  float x = (float) (int) in[i] / 65536.0f, y = (float) (in[(i + 1) % n] & 0xffff) + 0.25f;\n"
+  "  float z = fabs (x);\n"
+  "  __global uint *o = out + i * 16;\n"
+  "  o[0] = as_uint (x * y + z);\n"
+  "  o[1] = as_uint (x / y);\n"
+  "  o[2] = as_uint (sqrt (z));\n"
+  "  o[3] = as_uint (fma (x, y, z));\n"
+  "  o[4] = as_uint (polynomial (y / 1000));\n"
+  "  o[5] = as_uint (floor (x) + ceil (y) + trunc (x) + rint (y) + round (x));\n"
+  "  o[6] = as_uint (fmin (x, y) - fmax (x, z));\n"
+  "  o[7] = as_uint (clamp (x, -1.0f, 1.0f) + step (y, z) + sign (x));\n"
+  "  o[8] = as_uint (mix (x, y, 0.25f));\n"
+  "  o[9] = as_uint (fmod (x, y));\n"
+  "  o[10] = as_uint (copysign (y, x)) ^ as_uint (fdim (x, y));\n"
+  "  o[11] = (uint) convert_int (x) ^ (uint) convert_int_rtn (x) ^ (uint) convert_int_rte (y);\n"
+  "  o[12] = convert_uchar_sat (x) + 256u * convert_ushort_sat_rte (x);\n"
+  "  o[13] = (uint) isnan (x) + 2 * (uint) (isinf (y / (z - z)) != 0)\n"
+  "          + 4 * (uint) (signbit (x) != 0);\n"
+  "  o[14] = as_uint ((float) in[i]) ^ as_uint (convert_float ((int) in[i]));\n"
+  "  o[15] = as_uint (ldexp (y, 3)) ^ (uint) ilogb (y) ^ as_uint (mad (2.0f, y, 1.0f));\n"
+  "}\n";
+
+/* Local memory as a variable, as an argument, and passed on; barriers; tables. */
+static const char tiles[] =
+  "#define SIDE 8\n"
+  "typedef struct { uint add; uchar shift[4]; } Step;\n"
+  "__constant uint weights[4] = { 1, 10, 100, 1000 };\n"
+  "__constant Step step_of[2] = { { 3, { 1, 2, 3, 4 } }, { 5, { 0, 1, 0, 1 } } };\n"
+  "uint sum (__local const uint *part, __constant uint *by, uint n)\n"
+  "{\n"
+  "  uint total = 0;\n"
+  "  for (uint i = 0; i < n; i++)\n"
+  "    total += part[i] * by[i & 3];\n"
+  "  return total;\n"
+  "}\n"
+  "#if SIDE == 8\n"
+  "__kernel __attribute__ ((reqd_work_group_size (SIDE * 8, 1, 1)))\n"
+  "void run (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "#else\n"
+  "__kernel void run (__global const uint *wrong)\n"
+  "#endif\n"
+  "{\n"
+  "  __local uint tile[SIDE][SIDE + 1];\n"
+  "  __local uint count;\n"
+  "  __local uint *row;\n"
+  "  uint l = (uint) get_local_id (0), x = l % SIDE, y = l / SIDE;\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  row = tile[y];\n"
+  "  if (l == 0)\n"
+  "    count = 0;\n"
+  "  row[x] = in[i];\n"
+  "  scratch[l] = in[i] >> 16;\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE);\n"
+  "  atomic_add (&count, tile[x][y] & 15);\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE);\n"
+  "  for (uint k = 0; k < 16; k++)\n"
+  "    out[i * 16 + k] = tile[x][y] + count * k\n"
+  "                      + (sum (scratch, weights, l) << step_of[k & 1].shift[k & 3])\n"
+  "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
+  "}\n";
+
+static const char atomics[] =
+  "__kernel void run (__global const uint *in, volatile __global uint *out)\n"
+  "{\n"
+  "  uint a = in[get_global_id (0)];\n"
+  "  volatile __global int *s = (volatile __global int *) out;\n"
+  "  atomic_add (&out[a & 255], a >> 8);\n"
+  "  atomic_sub (&out[256 + (a & 255)], a >> 8);\n"
+  "  atomic_inc (&out[512 + (a & 15)]);\n"
+  "  atomic_dec (&s[528 + (a & 15)]);\n"
+  "  atomic_min (&out[544], a);\n"
+  "  atomic_max (&out[545], a);\n"
+  "  atomic_min (&s[546], (int) a);\n"
+  "  atomic_max (&s[547], (int) a);\n"
+  "  atomic_or (&out[548], a & 0x10101);\n"
+  "  atomic_and (&out[549], a | 0xfff00000);\n"
+  "  atomic_xor (&out[550], a);\n"
+  "  atomic_cmpxchg (&out[551], 0u, 77u);\n"
+  "  atomic_xchg (&out[552], 5u);\n"
+  "}\n";
+
+/* The same twice, by components and with vectors. */
+static const char by_components[] =
+  "#pragma OPENCL FP_CONTRACT OFF\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  __global const uint *p = in + i / 4 * 4;\n"
+  "  uint n = (uint) get_global_size (0);\n"
+  "  for (uint k = 0; k < 4; k++)\n"
+  "    {\n"
+  "      float x = (float) (int) p[k], y = (float) (p[3 - k] & 0xffff);\n"
+  "      float v = x * 0.5f + y / (1.0f + k) - (x < y ? 1.0f : 2.0f);\n"
+  "      out[i * 16 + k] = as_uint (v);\n"
+  "      out[i * 16 + 4 + k] = as_uint (fmin (sqrt (fabs (v)), 100.0f));\n"
+  "      out[i * 16 + 8 + k] = (uint) convert_uchar_sat (v) + (p[k] << 3 ^ p[k] >> 5);\n"
+  "      out[i * 16 + 12 + k] = as_uint (x) + (k == 3 ? n : 7);\n"
+  "    }\n"
+  "}\n";
+
+static const char by_vectors[] =
+  "#pragma OPENCL FP_CONTRACT OFF\n"
+  "#define HALF ((float4) (0.5f))\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  uint4 p = vload4 (i / 4, in);\n"
+  "  float4 x = convert_float4 (as_int4 (p));\n"
+  "  uint2 high = (uint2) (p.w, p.z);\n"
+  "  float4 y = convert_float4 ((uint4) (high, p.y, p.x) & 0xffff);\n"
+  "  float4 v = x * HALF + y / ((float4) (0, 1, 2, 3) + 1.0f);\n"
+  "  uint4 last = as_uint4 (x) + (uint4) ((uint3) (7), (uint) get_global_size (0));\n"
+  "  v.x -= x.x < y.x ? 1.0f : 2.0f;\n"
+  "  v.y -= x.y < y.y ? 1.0f : 2.0f;\n"
+  "  v.s2 -= x.s2 < y.s2 ? 1.0f : 2.0f;\n"
+  "  v.w -= x.w < y.w ? 1.0f : 2.0f;\n"
+  "  vstore4 (as_uint4 (v), i * 4, out);\n"
+  "  vstore4 (as_uint4 (fmin (sqrt (fabs (v)), 100.0f)), i * 4 + 1, out);\n"
+  "  vstore4 (convert_uint4 (convert_uchar4_sat (v)) + (p << 3 ^ p >> 5), i * 4 + 2, out);\n"
+  "  vstore2 ((uint2) (last.x, last.y), i * 8 + 6, out);\n"
+  "  out[i * 16 + 14] = last.z;\n"
+  "  out[i * 16 + 15] = last.w;\n"
+  "}\n";
+
+static const Case cases[] =
+{
+  { "integers", integers, 0 },
+  { "reals", reals, 0 },
+  { "tiles", tiles, BLOCK * sizeof (guint32) },
+  { "atomics", atomics, 0 },
+  { "components", by_components, 0 }
+};
+
+/* --- ---------------------------------------------------------------------------------- */
+
+static GBytes *
+get_input (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (42);
+  guint32 *data = g_new (guint32, N_ITEMS);
+
+  for (guint i = 0; i < N_ITEMS; i++)
+    data[i] = g_rand_int (random) >> g_rand_int_range (random, 0, 20);
+  data[0] = 0;
+  data[1] = G_MAXUINT32;
+  data[2] = 0x80000000;
+  data[3] = G_MAXINT32;
+  return g_bytes_new_take (data, N_ITEMS * sizeof *data);
+}
+
+/* What the kernel "run" writes in @context. */
+static GBytes *
+run (GpuContext *context, const char *source, gsize local_size)
+{
+  const gsize size = N_ITEMS * N_OUTPUTS * sizeof (guint32);
+  const guint32 zero = 0;
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  const GpuExtent block = { BLOCK, 1, 1 };
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) input = get_input ();
+  g_autoptr (GpuProgram) program = gpu_program_new_from_source (context, source, NULL, &error);
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) in = NULL;
+  g_autoptr (GpuBuffer) out = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  GBytes *result;
+
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "run", &error);
+  g_assert_no_error (error);
+  in = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, input, &error);
+  g_assert_no_error (error);
+  out = gpu_buffer_new (context, GPU_MEMORY_NONE, size, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (out), 0, size, (const guint8 *) &zero,
+                                   sizeof zero, &error), error);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (in));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (out));
+  if (local_size > 0)
+    gpu_arguments_add_local (arguments, local_size);
+  test_assert_ok (gpu_stream_launch_arguments (stream, kernel, &grid, &block, arguments, &error),
+                  error);
+  result = gpu_buffer_read_bytes (out, stream, 0, size, NULL, &error);
+  g_assert_no_error (error);
+  return result;
+}
+
+static GpuContext *
+host_context (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) host = gpu_device_find ("host", &error);
+  GpuContext *context = NULL;
+
+  if (host != NULL &&
+      (gpu_device_get_capabilities (host) & GPU_CAPABILITIES_SOURCE) != 0)
+    context = gpu_context_new (host, &error);
+  if (context == NULL)
+    g_test_skip ("the host has no compiler to compare with");
+  return context;
+}
+
+static void
+assert_same (const char *name, GBytes *got, GBytes *expected)
+{
+  const guint32 *left = g_bytes_get_data (got, NULL);
+  const guint32 *right = g_bytes_get_data (expected, NULL);
+
+  for (guint i = 0; i < N_ITEMS * N_OUTPUTS; i++)
+    if (left[i] != right[i])
+      g_error ("%s: output %u of work-item %u is 0x%08x, on the host 0x%08x", name,
+               i % N_OUTPUTS, i / N_OUTPUTS, left[i], right[i]);
+}
+
+static void
+dialect_bits (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) host = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO))
+    return;
+  host = host_context ();
+  if (host == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GBytes) got = run (fixture->context, cases[i].source, cases[i].local_size);
+      g_autoptr (GBytes) expected = run (host, cases[i].source, cases[i].local_size);
+
+      assert_same (cases[i].name, got, expected);
+    }
+}
+
+static void
+dialect_vectors (TestFixture *fixture)
+{
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GBytes) expected = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO))
+    return;
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      g_test_skip ("the host has no vectors");
+      return;
+    }
+  got = run (fixture->context, by_vectors, 0);
+  expected = run (fixture->context, by_components, 0);
+  assert_same ("vectors", got, expected);
+}
+
+/* A line of the source is the same line in what the compiler says of it. */
+static void
+dialect_lines (TestFixture *fixture)
+{
+  static const char wrong[] =
+    "/* one\n"
+    "   two */\n"
+    "#define MACRO \\\n"
+    "  1\n"
+    "__kernel void\n"
+    "six (__global int *x,\n"
+    "     __local int *y)\n"
+    "{\n"
+    "  x[0] = MACRO;\n"
+    "  line_ten_is_wrong = y[0];\n"
+    "}\n";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  program = gpu_program_new_from_source (fixture->context, wrong, NULL, &error);
+  g_assert_null (program);
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "line_ten_is_wrong", "10");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("bits", dialect_bits);
+  test_add ("vectors", dialect_vectors);
+  test_add ("lines", dialect_lines);
+  return test_run ();
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory and events that pass between two processes. The other process is this program again,
+ * which does as it is told line by line: a verb, and bytes in base64. */
+#include "config.h"
+
+#include <signal.h>
+
+#include <gio/gunixfdlist.h>
+#include <glib/gstdio.h>
+
+#include "test-util.h"
+
+#define SIZE 65536
+#define CHILD_FD 3
+
+/* --- the other process ------------------------------------------------------------ */
+
+static GpuContext *
+child_context (const char *id)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find (id, &error);
+  GpuContext *context = NULL;
+
+  if (device != NULL)
+    context = gpu_context_new (device, &error);
+  if (context == NULL)
+    g_print ("failed %s\n", error->message);
+  return context;
+}
+
+static GBytes *
+decode (const char *text)
+{
+  gsize size;
+  guchar *data = g_base64_decode (text, &size);
+
+  return g_bytes_new_take (data, size);
+}
+
+static char *
+get_digest (GpuBuffer *buffer, GError **error)
+{
+  gsize size = gpu_memory_get_size (GPU_MEMORY (buffer));
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, size, NULL, error);
+
+  return content != NULL ? g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content) : NULL;
+}
+
+/* Tells what the memory holds, and where it is, and fills it with 0xee. */
+static gboolean
+child_use (GpuBuffer *buffer, GError **error)
+{
+  static const guint8 value = 0xee;
+  g_autofree char *digest = get_digest (buffer, error);
+
+  if (digest == NULL
+      || !gpu_buffer_fill (buffer, NULL, 0, gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1,
+                           NULL, error))
+    return FALSE;
+  g_print ("%s %" G_GUINT64_FORMAT "\n", digest,
+           gpu_memory_get_native_handle (GPU_MEMORY (buffer)));
+  return TRUE;
+}
+
+static GpuBuffer *
+child_import (GpuContext *context, const char *verb, GBytes *bytes, GError **error)
+{
+  g_autoptr (GUnixFDList) fds = NULL;
+
+  if (g_str_equal (verb, "handle"))
+    return gpu_buffer_new_from_handle (context, bytes, error);
+  fds = g_unix_fd_list_new ();
+  if (g_unix_fd_list_append (fds, CHILD_FD, error) < 0)
+    return NULL;
+  return gpu_buffer_new_from_fds (context, bytes, fds, error);
+}
+
+/* Everything later on the default stream comes after the event. */
+static gboolean
+child_wait (GpuContext *context, GBytes *bytes, GError **error)
+{
+  g_autoptr (GpuEvent) event = gpu_event_new_from_handle (context, bytes, error);
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+
+  if (event == NULL || !gpu_stream_wait_event (stream, event, error)
+      || !gpu_event_wait (event, NULL, error))
+    return FALSE;
+  g_print ("waited\n");
+  return TRUE;
+}
+
+static gboolean
+child_export (GpuContext *context, GError **error)
+{
+  static const guint8 value = 5;
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  g_autoptr (GBytes) handle = NULL;
+  g_autofree char *text = NULL;
+
+  if (buffer == NULL || !gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, error))
+    return FALSE;
+  handle = gpu_buffer_export_handle (buffer, error);
+  if (handle == NULL)
+    return FALSE;
+  text = g_base64_encode (g_bytes_get_data (handle, NULL), g_bytes_get_size (handle));
+  g_print ("%s\n", text);
+  /* Until it is killed, or nobody is there any more. */
+  return getchar () == EOF;
+}
+
+static gboolean
+child_obey (GpuContext *context, GPtrArray *kept, char **words, GError **error)
+{
+  g_autoptr (GBytes) bytes = words[1] != NULL ? decode (words[1]) : NULL;
+  GpuBuffer *buffer;
+
+  if (g_str_equal (words[0], "export"))
+    return child_export (context, error);
+  if (bytes == NULL)
+    return TRUE;
+  if (g_str_equal (words[0], "event"))
+    return child_wait (context, bytes, error);
+  buffer = child_import (context, words[0], bytes, error);
+  if (buffer == NULL)
+    return FALSE;
+  g_ptr_array_add (kept, buffer);
+  return child_use (buffer, error);
+}
+
+static int
+child (const char *id)
+{
+  g_autoptr (GPtrArray) kept = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GpuContext) context = child_context (id);
+  char line[4096];
+
+  while (context != NULL && fgets (line, sizeof line, stdin) != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+      g_auto (GStrv) words = g_strsplit (g_strstrip (line), " ", 2);
+
+      if (!child_obey (context, kept, words, &error))
+        g_print ("failed %s\n", error->message);
+    }
+  return 0;
+}
+
+/* --- this one --------------------------------------------------------------------- */
+
+typedef struct
+{
+  GSubprocess      *process;
+  GDataInputStream *answers;
+  GOutputStream    *orders;
+} Child;
+
+static char *
+ask (Child *self, const char *verb, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = bytes != NULL ? g_base64_encode (g_bytes_get_data (bytes, NULL),
+                                                           g_bytes_get_size (bytes))
+                                        : g_strdup ("");
+  g_autofree char *line = g_strdup_printf ("%s %s\n", verb, text);
+  char *answer;
+
+  test_assert_ok (g_output_stream_write_all (self->orders, line, strlen (line), NULL, NULL,
+                                             &error), error);
+  answer = g_data_input_stream_read_line (self->answers, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_nonnull (answer);
+  return answer;
+}
+
+/* @fd becomes the child's, -1 for none. */
+static void
+child_start (Child *self, TestFixture *fixture, int fd)
+{
+  g_autoptr (GSubprocessLauncher) launcher = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", &error);
+
+  g_assert_no_error (error);
+  launcher = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDIN_PIPE
+                                        | G_SUBPROCESS_FLAGS_STDOUT_PIPE);
+  if (fd >= 0)
+    g_subprocess_launcher_take_fd (launcher, fd, CHILD_FD);
+  self->process = g_subprocess_launcher_spawn (launcher, &error, program, "--child",
+                                               gpu_device_get_id (fixture->device), NULL);
+  g_assert_no_error (error);
+  self->orders = g_subprocess_get_stdin_pipe (self->process);
+  self->answers = g_data_input_stream_new (g_subprocess_get_stdout_pipe (self->process));
+}
+
+static void
+child_stop (Child *self)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (g_output_stream_close (self->orders, NULL, &error), error);
+  test_assert_ok (g_subprocess_wait_check (self->process, NULL, &error), error);
+  g_object_unref (self->answers);
+  g_object_unref (self->process);
+}
+
+/* --- handles ----------------------------------------------------------------------- */
+
+static void
+assert_seen (const char *answer, GBytes *content)
+{
+  g_autofree char *digest = g_compute_checksum_for_bytes (G_CHECKSUM_MD5, content);
+
+  if (!g_str_has_prefix (answer, digest))
+    g_error ("the other process answers: %s", answer);
+}
+
+static void
+ipc_handle (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GBytes) part = g_bytes_new_from_bytes (bytes, 4096, 1000);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 4096, 1000, &error);
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree char *answer = NULL;
+  g_autofree char *again = NULL;
+  const guint8 *data;
+  Child other;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  g_assert_no_error (error);
+  handle = gpu_buffer_export_handle (slice, &error);
+  g_assert_no_error (error);
+  child_start (&other, fixture, -1);
+  answer = ask (&other, "handle", handle);
+  assert_seen (answer, part);
+  /* The second import is the same memory, filled by now. */
+  again = ask (&other, "handle", handle);
+  g_assert_cmpstr (strchr (answer, ' '), ==, strchr (again, ' '));
+  child_stop (&other);
+
+  content = test_content (buffer);
+  data = g_bytes_get_data (content, NULL);
+  test_assert_mem (data, g_bytes_get_data (bytes, NULL), 4096);
+  test_assert_value (data + 4096, 0xee, 1000);
+  test_assert_mem (data + 5096, (const guint8 *) g_bytes_get_data (bytes, NULL) + 5096,
+                   SIZE - 5096);
+}
+
+static void
+ipc_bad_handles (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) handle = NULL;
+  gsize size;
+  const guint8 *data;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  handle = gpu_buffer_export_handle (buffer, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_buffer_new_from_handle (fixture->context, handle, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "this process");
+
+  data = g_bytes_get_data (handle, &size);
+  for (gsize i = 0; i < size; i++)
+    {
+      g_autoptr (GBytes) shorter = g_bytes_new (data, i);
+      g_autofree guint8 *copy = g_memdup2 (data, size);
+      g_autoptr (GBytes) other = NULL;
+
+      copy[i] ^= 0xff;
+      other = g_bytes_new (copy, size);
+      g_assert_null (gpu_buffer_new_from_handle (fixture->context, shorter, &error));
+      g_assert_nonnull (error);
+      g_clear_error (&error);
+      g_clear_object (&buffer);
+      /* Bytes that only name another allocation may still pass: then there must be memory. */
+      buffer = gpu_buffer_new_from_handle (fixture->context, other, &error);
+      g_assert_true (buffer != NULL || error != NULL);
+      g_clear_error (&error);
+      g_clear_object (&buffer);
+    }
+}
+
+static void
+ipc_killed_exporter (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree char *answer = NULL;
+  Child other;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  child_start (&other, fixture, -1);
+  answer = ask (&other, "export", NULL);
+  handle = decode (answer);
+  buffer = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (content, NULL), 5, SIZE);
+  g_clear_pointer (&content, g_bytes_unref);
+
+  g_subprocess_send_signal (other.process, SIGKILL);
+  g_subprocess_wait (other.process, NULL, NULL);
+  g_object_unref (other.answers);
+  g_object_unref (other.process);
+  /* The data stay, or there is an error. */
+  content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  if (content != NULL)
+    test_assert_value (g_bytes_get_data (content, NULL), 5, SIZE);
+  else
+    g_assert_true (error->domain == GPU_ERROR);
+}
+
+/* --- file descriptors --------------------------------------------------------------- */
+
+static void
+pass_fd (TestFixture *fixture, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree char *answer = NULL;
+  g_autofree char *again = NULL;
+  Child other;
+  int fd;
+
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error),
+                  error);
+  test_synchronize (fixture->stream);
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (g_unix_fd_list_get_length (fds), ==, 1);
+  fd = g_unix_fd_list_get (fds, 0, &error);
+  g_assert_no_error (error);
+  child_start (&other, fixture, fd);
+  answer = ask (&other, "fd", handle);
+  assert_seen (answer, bytes);
+  again = ask (&other, "fd", handle);
+  g_assert_cmpstr (strchr (answer, ' '), ==, strchr (again, ' '));
+  child_stop (&other);
+
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 0xee, SIZE);
+}
+
+static void
+ipc_fd (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  pass_fd (fixture, buffer);
+}
+
+static void
+ipc_fd_pooled (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS | GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+  buffer = gpu_buffer_new_on_stream (fixture->stream, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  pass_fd (fixture, buffer);
+}
+
+/* The memory outlives the buffer that it came from. */
+static void
+ipc_fd_outlives (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) content = NULL;
+  guint8 value = 6;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  second = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  content = test_content (second);
+  test_assert_value (g_bytes_get_data (content, NULL), 6, SIZE);
+}
+
+/* --- events ------------------------------------------------------------------------- */
+
+static void
+ipc_event (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GBytes) memory_handle = NULL;
+  g_autoptr (GBytes) event_handle = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autofree char *waited = NULL;
+  g_autofree char *answer = NULL;
+  Child other;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  child_start (&other, fixture, -1);
+  memory_handle = gpu_buffer_export_handle (buffer, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error),
+                  error);
+  event = gpu_stream_record (fixture->stream, GPU_EVENT_FLAGS_INTERPROCESS, &error);
+  g_assert_no_error (error);
+  event_handle = gpu_event_export_handle (event, &error);
+  g_assert_no_error (error);
+  waited = ask (&other, "event", event_handle);
+  g_assert_cmpstr (waited, ==, "waited");
+  answer = ask (&other, "handle", memory_handle);
+  assert_seen (answer, bytes);
+  child_stop (&other);
+
+  g_assert_null (gpu_event_new_from_handle (fixture->context, memory_handle, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC);
+}
+
+int
+main (int argc, char **argv)
+{
+  if (argc == 3 && g_str_equal (argv[1], "--child"))
+    return child (argv[2]);
+  test_init (&argc, &argv);
+  test_add ("handle", ipc_handle);
+  test_add ("bad-handles", ipc_bad_handles);
+  test_add ("killed-exporter", ipc_killed_exporter);
+  test_add ("fd", ipc_fd);
+  test_add ("fd-pooled", ipc_fd_pooled);
+  test_add ("fd-outlives", ipc_fd_outlives);
+  test_add ("event", ipc_event);
+  return test_run ();
+}

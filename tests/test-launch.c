@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Launches that were prepared, timed, or ask for more (parity rows D50, D51, D52). */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_ITEMS 256
+#define N_TIMES 20
+#define N_THREADS 4
+#define MANY_ARGUMENTS 20
+
+static const char add_source[] =
+  "__kernel void add (__global int *p, const int n)\n"
+  "{\n"
+  "  p[get_global_id (0)] += n;\n"
+  "}\n";
+
+static GpuArguments *
+add_arguments (GpuBuffer *buffer, gint64 n)
+{
+  GpuArguments *arguments = gpu_arguments_new ();
+
+  gpu_arguments_add_memory (arguments, buffer != NULL ? GPU_MEMORY (buffer) : NULL);
+  gpu_arguments_add_int (arguments, n);
+  return arguments;
+}
+
+static GpuLaunch *
+prepare (GpuKernel *kernel, GpuBuffer *buffer, gint64 n)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = add_arguments (buffer, n);
+  GpuLaunch *launch = gpu_launch_new (kernel, &grid, NULL, arguments, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (launch);
+  return launch;
+}
+
+static void
+assert_ints (GpuBuffer *buffer, gint32 expected)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+  const gint32 *data = g_bytes_get_data (content, NULL);
+
+  for (guint i = 0; i < N_ITEMS; i++)
+    g_assert_cmpint (data[i], ==, expected);
+}
+
+/* --- prepared --------------------------------------------------------------------------- */
+
+static void
+launch_prepared (TestFixture *fixture)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  const GpuExtent block = { 16, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  GpuExtent extent;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  test_assert_ok (gpu_kernel_declare_arguments (kernel, "pi", &error), error);
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 3);
+  launch = gpu_launch_new (kernel, &grid, &block, arguments, &error);
+  g_assert_no_error (error);
+
+  /* What becomes of the list and of the kernel object does not matter. */
+  gpu_arguments_clear (arguments);
+  for (guint i = 0; i < N_TIMES; i++)
+    test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+  assert_ints (buffer, 3 * N_TIMES);
+
+  g_assert_true (gpu_launch_get_kernel (launch) == kernel);
+  gpu_launch_get_grid (launch, &extent);
+  g_assert_cmpuint (extent.width, ==, N_ITEMS);
+  g_assert_true (gpu_launch_get_block (launch, &extent));
+  g_assert_cmpuint (extent.width, ==, 16);
+  g_assert_cmpuint (gpu_launch_get_shared_size (launch), ==, 0);
+  g_assert_cmpint (gpu_launch_get_flags (launch), ==, GPU_LAUNCH_FLAGS_NONE);
+}
+
+static void
+launch_keeps (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuLaunch) same = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuKernel *kernel;
+  GpuExtent extent;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 1);
+  launch = prepare (kernel, buffer, 0);
+  g_object_unref (kernel);
+  same = gpu_launch_ref (launch);
+  g_clear_pointer (&launch, gpu_launch_unref);
+  g_assert_false (gpu_launch_get_block (same, &extent));
+  g_assert_cmpuint (extent.width, ==, 0);
+  test_assert_ok (gpu_stream_launch_prepared (fixture->stream, same, &error), error);
+  assert_ints (buffer, 0x01010101);
+}
+
+/* Memory that is released is refused, and the device finds what was submitted before. */
+static void
+launch_released (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  launch = prepare (kernel, buffer, 1);
+  test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_false (gpu_stream_launch_prepared (fixture->stream, launch, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_launch");
+
+  arguments = add_arguments (buffer, 1);
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_launch_new");
+}
+
+/* Uses of memory on several streams are ordered, as with any launch. */
+static void
+launch_hazards (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuStream) other = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  launch = prepare (kernel, buffer, 1);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  for (guint i = 0; i < N_TIMES; i++)
+    test_assert_ok (gpu_stream_launch_prepared (i % 2 == 0 ? fixture->stream : other, launch,
+                                                &error), error);
+  assert_ints (buffer, N_TIMES);
+}
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuLaunch *launch;
+} Launcher;
+
+static gpointer
+launch_often (gpointer data)
+{
+  const Launcher *launcher = data;
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < N_TIMES; i++)
+    test_assert_ok (gpu_stream_launch_prepared (launcher->stream, launcher->launch, &error), error);
+  return NULL;
+}
+
+static void
+launch_threads (TestFixture *fixture)
+{
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  GThread *threads[N_THREADS];
+  Launcher launchers[N_THREADS];
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  launch = prepare (kernel, buffer, 1);
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      launchers[i] = (Launcher) { test_stream (fixture, GPU_STREAM_FLAGS_NONE), launch };
+      threads[i] = g_thread_new ("launch", launch_often, &launchers[i]);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      g_thread_join (threads[i]);
+      g_object_unref (launchers[i].stream);
+    }
+  assert_ints (buffer, N_THREADS * N_TIMES);
+}
+
+/* More arguments than there is room for without an allocation. */
+static void
+launch_many_arguments (TestFixture *fixture)
+{
+  const GpuExtent grid = { 1, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GString) source = g_string_new ("__kernel void sum (__global int *p");
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  buffer = test_buffer_filled (fixture, 4, 0);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  for (guint i = 0; i < MANY_ARGUMENTS; i++)
+    {
+      g_string_append_printf (source, ", __global const int *a%u", i);
+      gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+    }
+  g_string_append (source, ")\n{\n  p[0] = 7;\n}\n");
+  kernel = test_kernel (fixture, source->str, "sum");
+  launch = gpu_launch_new (kernel, &grid, NULL, arguments, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+  content = test_content (buffer);
+  g_assert_cmpint (*(const gint32 *) g_bytes_get_data (content, NULL), ==, 7);
+}
+
+static void
+launch_refuses (TestFixture *fixture)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  const GpuExtent nothing = { 0, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuKernel) empty = g_object_new (GPU_TYPE_KERNEL, NULL);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+  g_autoptr (GpuArguments) none = gpu_arguments_new ();
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+  g_assert_null (gpu_launch_new (kernel, &nothing, NULL, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch", "grid 0");
+  g_assert_null (gpu_launch_new (kernel, &grid, NULL, none, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_launch");
+  g_assert_null (gpu_launch_new (empty, &grid, NULL, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_launch_new", "never initialised");
+  g_assert_null (gpu_launch_new_full (kernel, &grid, NULL, 0, 1 << 10, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "launch flags 0x400");
+
+  launch = prepare (kernel, buffer, 1);
+  context = gpu_context_new (fixture->device, &error);
+  g_assert_no_error (error);
+  stream = gpu_context_get_default_stream (context);
+  g_assert_false (gpu_stream_launch_prepared (stream, launch, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "different contexts");
+}
+
+/* --- timed -------------------------------------------------------------------------------- */
+
+static void
+assert_timed (GpuStream *stream, GpuLaunch *launch)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = gpu_stream_launch_timed (stream, launch, &error);
+  guint64 nanoseconds = G_MAXUINT64;
+
+  g_assert_no_error (error);
+  g_assert_nonnull (event);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  test_assert_ok (gpu_event_get_duration (event, &nanoseconds, &error), error);
+  g_assert_cmpuint (nanoseconds, <, TEST_DEADLINE * G_GUINT64_CONSTANT (1000000000));
+}
+
+static void
+launch_timed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GpuEvent) untimed = NULL;
+  guint64 nanoseconds;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_PROFILING))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  launch = prepare (kernel, buffer, 1);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  assert_timed (stream, launch);
+  assert_timed (stream, launch);
+  assert_ints (buffer, 2);
+
+  /* Without profiling only where any stream can take the time. */
+  event = gpu_stream_launch_timed (fixture->stream, launch, &error);
+  if (event == NULL)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_record", "flags 0x1");
+  else
+    assert_timed (fixture->stream, launch);
+
+  untimed = test_record (fixture->stream);
+  g_assert_false (gpu_event_get_duration (untimed, &nanoseconds, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_event_get_duration");
+}
+
+static void
+launch_timed_out_of_order (TestFixture *fixture)
+{
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_PROFILING
+                          | GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  launch = prepare (kernel, buffer, 1);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING | GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  assert_timed (stream, launch);
+  assert_timed (stream, launch);
+  assert_ints (buffer, 2);
+}
+
+/* --- options ------------------------------------------------------------------------------- */
+
+static void
+launch_full (TestFixture *fixture)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  buffer = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  arguments = add_arguments (buffer, 1);
+  test_assert_ok (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, 0,
+                                          GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
+  assert_ints (buffer, 1);
+  if (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, 256, GPU_LAUNCH_FLAGS_NONE,
+                              arguments, &error))
+    assert_ints (buffer, 2);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch");
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_COOPERATIVE) != 0)
+    return;
+  g_assert_false (gpu_stream_launch_full (fixture->stream, kernel, &grid, NULL, 0,
+                                          GPU_LAUNCH_FLAGS_COOPERATIVE, arguments, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch");
+}
+
+static void
+launch_attributes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuKernel) empty = g_object_new (GPU_TYPE_KERNEL, NULL);
+  g_autoptr (GVariant) value = NULL;
+  guint n_blocks = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  value = gpu_kernel_get_attribute (kernel, "name", &error);
+  g_assert_no_error (error);
+  g_assert_cmpstr (g_variant_get_string (value, NULL), ==, "add");
+  g_assert_null (gpu_kernel_get_attribute (kernel, "colour", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "add", "\"colour\"");
+
+  if (!gpu_kernel_set_attribute (kernel, "max-dynamic-shared-size", 4096, &error))
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_kernel_set_attribute");
+  g_assert_false (gpu_kernel_set_attribute (kernel, "colour", 1, &error));
+  g_clear_error (&error);
+  if (!gpu_kernel_set_cache_preference (kernel, GPU_CACHE_PREFERENCE_L1, &error))
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_kernel_set_cache_preference");
+  g_assert_false (gpu_kernel_set_cache_preference (kernel, 17, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "17");
+  if (gpu_kernel_get_max_active_blocks (kernel, 128, 0, &n_blocks, &error))
+    g_assert_cmpuint (n_blocks, >, 0);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_kernel_get_max_active_blocks");
+  g_assert_false (gpu_kernel_get_max_active_blocks (kernel, 0, 0, &n_blocks, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "blocks of 0");
+  g_assert_false (gpu_kernel_set_attribute (empty, "colour", 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("prepared", launch_prepared);
+  test_add ("keeps", launch_keeps);
+  test_add ("released", launch_released);
+  test_add ("hazards", launch_hazards);
+  test_add ("threads", launch_threads);
+  test_add ("many-arguments", launch_many_arguments);
+  test_add ("refuses", launch_refuses);
+  test_add ("timed", launch_timed);
+  test_add ("timed-out-of-order", launch_timed_out_of_order);
+  test_add ("full", launch_full);
+  test_add ("attributes", launch_attributes);
+  return test_run ();
+}

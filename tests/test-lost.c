@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A kernel that traps takes its context with it, and nothing else. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 4096
+
+static const char source[] =
+  "extern \"C\" __global__ void broken (int *p) { if (p != 0) asm (\"trap;\"); }\n"
+  "extern \"C\" __global__ void sound (int *p) { p[threadIdx.x] += 1; }\n";
+
+typedef struct
+{
+  GpuContext *context;
+  GpuStream  *stream;
+  GpuBuffer  *buffer;
+  GpuKernel  *broken;
+  GpuKernel  *sound;
+  guint       n_lost;
+  gboolean    is_lost;
+} Victim;
+
+static void
+on_lost (GpuContext *context, GError *error, gpointer user_data)
+{
+  Victim *victim = user_data;
+
+  g_assert_true (gpu_context_is_lost (context));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST);
+  victim->n_lost++;
+  victim->is_lost = TRUE;
+}
+
+static void
+victim_init (Victim *victim, GpuDevice *device)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  victim->context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  g_signal_connect (victim->context, "lost", G_CALLBACK (on_lost), victim);
+  victim->stream = gpu_stream_new (victim->context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  victim->buffer = gpu_buffer_new (victim->context, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  program = gpu_program_new_from_source (victim->context, source, NULL, &error);
+  g_assert_no_error (error);
+  victim->broken = gpu_program_get_kernel (program, "broken", &error);
+  g_assert_no_error (error);
+  victim->sound = gpu_program_get_kernel (program, "sound", &error);
+  g_assert_no_error (error);
+}
+
+static void
+victim_clear (Victim *victim)
+{
+  g_object_unref (victim->broken);
+  g_object_unref (victim->sound);
+  g_object_unref (victim->buffer);
+  g_object_unref (victim->stream);
+  g_object_unref (victim->context);
+}
+
+static gboolean
+victim_launch (Victim *victim, GpuKernel *kernel, GError **error)
+{
+  const GpuExtent one = { 1, 1, 1 };
+
+  return gpu_stream_launch (victim->stream, kernel, &one, &one, error, victim->buffer);
+}
+
+/* Every way into the driver that a lost context must answer by itself. */
+static void
+assert_all_fail (Victim *victim)
+{
+  static const guint8 value = 1;
+  g_autoptr (GError) error = NULL;
+  GpuMemory *memory = GPU_MEMORY (victim->buffer);
+  GpuMemoryInfoSource info_source;
+  guint64 free_size;
+  guint64 total_size;
+
+  g_assert_null (gpu_buffer_new (victim->context, GPU_MEMORY_NONE, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_buffer_new");
+  g_assert_null (gpu_stream_new (victim->context, GPU_STREAM_FLAGS_NONE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_new");
+  g_assert_null (gpu_program_new_from_source (victim->context, source, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_stream_fill (victim->stream, memory, 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_fill");
+  g_assert_false (gpu_stream_copy (victim->stream, memory, 0, memory, SIZE / 2, SIZE / 2, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_copy");
+  g_assert_false (victim_launch (victim, victim->sound, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_null (gpu_stream_record (victim->stream, GPU_EVENT_FLAGS_NONE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_null (gpu_buffer_read_bytes (victim->buffer, NULL, 0, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_null (gpu_buffer_map (victim->buffer, NULL, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_stream_synchronize (victim->stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_context_synchronize (victim->context, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_context_get_memory_info (victim->context, &free_size, &total_size,
+                                               &info_source, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+}
+
+/* Every device there is goes on, the one of the victim included. */
+static void
+assert_others_work (void)
+{
+  g_autolist (GpuDevice) devices = gpu_device_list ();
+
+  for (GList *link = devices; link != NULL; link = link->next)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuContext) context = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+
+      if (!gpu_device_check (link->data, NULL))
+        continue;
+
+      context = gpu_context_new (link->data, &error);
+      g_assert_no_error (error);
+      buffer = gpu_buffer_new_from_bytes (context, GPU_MEMORY_NONE, bytes, &error);
+      g_assert_no_error (error);
+      test_assert_content (buffer, bytes);
+    }
+}
+
+static void
+lost_trap (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  Victim victim = { 0 };
+  Victim other = { 0 };
+
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    {
+      g_test_skip ("kernels of this back end cannot trap");
+      return;
+    }
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  victim_init (&victim, fixture->device);
+  victim_init (&other, fixture->device);
+  test_assert_ok (victim_launch (&other, other.sound, &error), error);
+  test_assert_ok (victim_launch (&victim, victim.broken, &error), error);
+  event = gpu_stream_record (victim.stream, GPU_EVENT_FLAGS_NONE, NULL);
+  g_assert_false (gpu_stream_synchronize (victim.stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "CUDA_ERROR_");
+  test_wait_until (&victim.is_lost);
+  assert_all_fail (&victim);
+
+  if (event != NULL)
+    {
+      g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_FAILED);
+      test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+    }
+
+  test_assert_ok (victim_launch (&other, other.sound, &error), error);
+  test_synchronize (other.stream);
+  assert_others_work ();
+  g_assert_cmpuint (victim.n_lost, ==, 1);
+  g_assert_cmpuint (other.n_lost, ==, 0);
+  victim_clear (&victim);
+  victim_clear (&other);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("trap", lost_trap);
+
+  return test_run ();
+}

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python binding: what PyCUDA's users look for, over every device that GPUMEM_TEST chooses
+(parity rows D4, D17, D20, D23, D28, D49 to D54, C4, C7)."""
+
+import random
+import sys
+
+from python_util import Gio, GLib, Gpu, equal, main, need, need_numpy, np, raises
+
+CAPABILITIES = Gpu.Capabilities
+
+
+def works(fixture, call, *args):
+    """The result of a call that CUDA has; elsewhere it must be NOT_SUPPORTED, and is None."""
+    if fixture.device.backend == "cuda":
+        return call(*args)
+    with raises(Gpu.Error.NOT_SUPPORTED):
+        call(*args)
+    return None
+
+
+# --- launches ------------------------------------------------------------------------------------
+
+def test_in_out(fixture):
+    """D54: arrays that are copied before and after a launch."""
+    kernel = fixture.program().add
+    numbers = bytearray(b"\1\0\0\0" * 100)
+    kernel(fixture.stream, 100, None, Gpu.InOut(numbers), 5)
+    equal(numbers, b"\6\0\0\0" * 100)
+
+    kernel(fixture.stream, 100, None, Gpu.In(numbers), 5)
+    equal(numbers, b"\6\0\0\0" * 100)
+
+    out = bytearray(400)
+    fixture.program().place(fixture.stream, 100, 10, Gpu.Out(out))
+    equal(out[4:8], (10000001).to_bytes(4, sys.byteorder))
+
+    assert "InOut" in repr(Gpu.InOut(b"ab"))
+    with raises(BufferError):                   # nobody can write to bytes
+        kernel(fixture.stream, 1, None, Gpu.Out(b"1234"), 5)
+    with raises(TypeError):
+        kernel(fixture.stream, 1, None, Gpu.In(3), 5)
+
+
+def test_in_out_numpy(fixture):
+    need_numpy()
+    kernel = fixture.program().scale
+    numbers = np.arange(50, dtype=np.float32)
+    kernel(fixture.stream, 50, None, Gpu.InOut(numbers), np.float32(2))
+    assert np.array_equal(numbers, np.arange(50, dtype=np.float32) * 2)
+    with raises(ValueError):                    # nobody can write to it in one piece
+        kernel(fixture.stream, 25, None, Gpu.Out(numbers[::2]), np.float32(2))
+
+
+def test_prepared(fixture):
+    """D51: a launch that is looked up once."""
+    buffer = fixture.buffer(b"\0" * 400)
+    launch = fixture.program().add.prepare(100, None, (buffer, 3))
+    for _ in range(10):
+        fixture.stream.launch_prepared(launch)
+    equal(buffer.read(), b"\36\0\0\0" * 100)
+    equal(launch.get_grid(), Gpu.Extent(100))
+    equal(launch.get_kernel().name, "add")
+
+
+def test_timed(fixture):
+    """D50, D51: a launch that tells how long it took."""
+    buffer = fixture.buffer(b"\0" * 400)
+    stream = Gpu.Stream(fixture.context, Gpu.StreamFlags.PROFILING)
+    seconds = fixture.program().add.timed(stream, 100, None, buffer, 3)
+    assert 0 <= seconds() < 30
+    equal(buffer.read(), b"\3\0\0\0" * 100)
+    event = stream.launch_timed(fixture.program().add.prepare(100, None, (buffer, 3)))
+    event.wait()
+    assert event.get_duration() >= 0
+
+
+def test_launch_options(fixture):
+    """D50, D52: shared memory that is no argument, flags, attributes of kernels."""
+    kernel = fixture.program().add
+    buffer = fixture.buffer(b"\0" * 400)
+    works(fixture, lambda: fixture.stream.launch(kernel, 100, args=(buffer, 3), shared_size=64))
+    works(fixture, kernel.set_attribute, "max-dynamic-shared-size", 1024)
+    works(fixture, kernel.set_cache_preference, Gpu.CachePreference.L1)
+    blocks = works(fixture, kernel.get_max_active_blocks, 64)
+    assert blocks is None or blocks > 0
+    equal(kernel.get_attribute("name").unpack(), "add")
+
+
+# --- contexts ------------------------------------------------------------------------------------
+
+def test_context_flags(fixture):
+    """D4, D17, D19, D56."""
+    flags = Gpu.ContextFlags.OWN | Gpu.ContextFlags.SCHED_BLOCKING
+    context = Gpu.Context(fixture.device, flags)
+    equal(context.flags & flags, flags)
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        Gpu.Context(fixture.device, Gpu.ContextFlags.SCHED_SPIN | Gpu.ContextFlags.SCHED_YIELD)
+    least, greatest = context.priority_range
+    assert greatest <= least, (least, greatest)
+
+    def enter(manager):
+        with manager():
+            pass
+    works(fixture, enter, context.current)
+    works(fixture, enter, context.profiled)
+    preference = works(fixture, context.get_cache_preference)
+    assert preference is None or isinstance(preference, Gpu.CachePreference)
+    buffer = fixture.buffer(64)
+    attributes = works(fixture, fixture.context.get_address_attributes, buffer.device_address)
+    assert attributes is None or attributes.unpack()["range-start"] <= buffer.device_address
+
+
+def test_peers(fixture):
+    """D20, D43: peers, and copies between contexts."""
+    equal(fixture.device.can_access_peer(fixture.device), False)
+    other = Gpu.Context(fixture.device, Gpu.ContextFlags.OWN)
+    data = random.Random(1).randbytes(1000)
+    far = Gpu.Buffer(other, data)
+    near = fixture.buffer(1000)
+    if fixture.device.backend == "opencl":
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            fixture.stream.copy(near, far)
+        return
+    fixture.stream.copy(near, far)
+    equal(near.read(), data)
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+def test_linked(fixture):
+    """C7, D12: parts that are compiled by themselves."""
+    need(fixture, CAPABILITIES.LINKING)
+    need(fixture, CAPABILITIES.SOURCE)
+    parts = [Gpu.Program.compile(fixture.context, source) for source in (
+        "int next (int i); __kernel void k (__global int *p) { p[0] = next (p[0]); }",
+        "int next (int i) { return i + 1; }")]
+    assert all(isinstance(part, bytes) for part in parts)
+    kernel = Gpu.Program.new_linked(fixture.context, parts).k
+    numbers = bytearray(b"\4\0\0\0")
+    kernel(fixture.stream, 1, None, Gpu.InOut(numbers))
+    equal(numbers, b"\5\0\0\0")
+
+
+def test_global(fixture):
+    """D49: a variable of a program is a buffer."""
+    need(fixture, CAPABILITIES.GLOBALS)
+    need(fixture, CAPABILITIES.SOURCE)
+    program = Gpu.Program(fixture.context,
+                          "__global int limit = 7;\n"
+                          "__kernel void k (__global int *p) { p[0] = limit; }")
+    limit = program.get_global("limit")
+    equal(limit.size, 4)
+    equal(limit.read(), b"\7\0\0\0")
+    limit.write(b"\11\0\0\0")
+    out = bytearray(4)
+    program.k(fixture.stream, 1, None, Gpu.Out(out))
+    equal(out, b"\11\0\0\0")
+    with raises(Gpu.Error.INVALID_ARGUMENT, "nothing"):
+        program.get_global("nothing")
+
+
+def test_names(fixture):
+    """C4: names as one writes them."""
+    need(fixture, CAPABILITIES.SOURCE)
+    source = "template <typename T> __global__ void one (T *p) { p[0] = 1; }"
+    if fixture.device.backend != "cuda":
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            Gpu.Program(fixture.context, source, names=["one<int>"])
+        return
+    program = Gpu.Program(fixture.context, source, names=["one<int>"])
+    out = bytearray(4)
+    program.get_kernel("one<int>")(fixture.stream, 1, None, Gpu.Out(out))
+    equal(out, b"\1\0\0\0")
+    assert program.get_lowered_name("one<int>")
+
+
+# --- other processes -----------------------------------------------------------------------------
+
+def test_fds(fixture):
+    """D28: memory that passes as a file descriptor."""
+    if not fixture.device.capabilities & CAPABILITIES.IPC_FDS:
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            fixture.buffer(100, Gpu.MemoryFlags.SHAREABLE)
+        return
+    buffer = fixture.buffer(8192, Gpu.MemoryFlags.SHAREABLE)
+    buffer.fill(3)
+    fds = Gio.UnixFDList.new()
+    handle = buffer.slice(4096, 4096).export_fds(fds)
+    assert isinstance(handle, bytes)
+    equal(fds.get_length(), 1)
+    other = Gpu.Buffer.new_from_fds(fixture.context, handle, fds)
+    equal(other.read(), b"\3" * 4096)
+    other.fill(4)
+    equal(buffer.read(4095, 2), b"\3\4")
+    with raises(Gpu.Error.IPC):
+        Gpu.Buffer.new_from_fds(fixture.context, b"rubbish", fds)
+    with raises(Gpu.Error.IPC):
+        Gpu.Buffer.new_from_fds(fixture.context, handle, Gio.UnixFDList.new())
+    with raises(Gpu.Error.INVALID_ARGUMENT, "GPU_MEMORY_SHAREABLE"):
+        fixture.buffer(16).export_fds(fds)
+
+
+def test_handles(fixture):
+    """D23, D28: handles as bytes; a test of its own does it with two processes."""
+    if not fixture.device.capabilities & CAPABILITIES.IPC_HANDLES:
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            fixture.buffer(100).export_handle()
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            fixture.stream.record(Gpu.EventFlags.INTERPROCESS)
+        return
+    assert isinstance(fixture.buffer(100).export_handle(), bytes)
+    event = fixture.stream.record(Gpu.EventFlags.INTERPROCESS)
+    assert isinstance(event.export_handle(), bytes)
+    with raises(Gpu.Error.IPC):
+        Gpu.Buffer.new_from_handle(fixture.context, event.export_handle())
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        fixture.stream.record().export_handle()
+
+
+def test_ordered(fixture):
+    """Memory in the order of a stream."""
+    need(fixture, CAPABILITIES.STREAM_ORDERED)
+    buffer = Gpu.Buffer.new_on_stream(fixture.stream, Gpu.MemoryFlags.NONE, 100)
+    fixture.stream.fill(buffer, 5)
+    equal(buffer.read(), b"\5" * 100)
+
+
+def test_stream_handles(fixture):
+    """D21: the default streams of the driver."""
+    equal((Gpu.STREAM_HANDLE_DEFAULT, Gpu.STREAM_HANDLE_LEGACY, Gpu.STREAM_HANDLE_PER_THREAD),
+          (0, 1, 2))
+    if fixture.device.backend != "cuda":
+        with raises(GLib.Error):
+            Gpu.Stream.new_wrapped(fixture.context, Gpu.STREAM_HANDLE_DEFAULT,
+                                   Gpu.WrapMode.BORROW)
+        return
+    stream = Gpu.Stream.new_wrapped(fixture.context, Gpu.STREAM_HANDLE_LEGACY, Gpu.WrapMode.BORROW)
+    buffer = fixture.buffer(b"\0" * 100)
+    stream.fill(buffer, 5)
+    equal(buffer.read(), b"\5" * 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
