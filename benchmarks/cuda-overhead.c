@@ -15,7 +15,7 @@
 #include "gpumem/cuda/gpu-cuda-api.h"
 
 #define SIZE 4
-#define N_COPIES 8
+#define N_COPIES 16
 #define N_COPY_ROUNDS 21
 
 static const char source[] =
@@ -150,6 +150,24 @@ raw_three (gpointer data)
 }
 
 static void
+ours_synchronize (gpointer data)
+{
+  Bench *bench = data;
+
+  ours_copy (data);
+  g_assert_true (gpu_stream_synchronize (bench->stream, NULL, NULL));
+}
+
+static void
+raw_synchronize (gpointer data)
+{
+  Bench *bench = data;
+
+  raw_copy (data);
+  check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
+}
+
+static void
 settle (gpointer data)
 {
   Bench *bench = data;
@@ -177,7 +195,10 @@ time_copies (Bench    *bench,
                                         bench->raw_stream), "cuMemcpyAsync");
     }
 
-  settle (bench);
+  if (ours)
+    g_assert_true (gpu_stream_synchronize (bench->stream, NULL, NULL));
+  else
+    check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 
   return (double) bench->copy_size * N_COPIES / (g_get_monotonic_time () - start) / 1000;
 }
@@ -309,6 +330,8 @@ main (int    argc,
   const BenchOperation operations[] = { { "copy on the device, 4 B", 100, ours_copy, raw_copy },
                                         { "fill, 4 B", 100, ours_fill, raw_fill },
                                         { "blocking write, 4 B", 50, ours_write, raw_write },
+                                        { "copy, 4 B, and synchronize", 50, ours_synchronize,
+                                          raw_synchronize },
                                         { "empty launch", 100, ours_empty, raw_empty },
                                         { "empty launch, prepared", 100, ours_prepared,
                                           raw_empty },
@@ -327,7 +350,7 @@ main (int    argc,
   bench_init (&bench, device);
   printf ("%s, driver %s\n\n", gpu_device_get_name (device),
           gpu_device_get_driver_version (device));
-  bench_overhead (operations, bench.launch != NULL ? G_N_ELEMENTS (operations) : 3, settle,
+  bench_overhead (operations, bench.launch != NULL ? G_N_ELEMENTS (operations) : 4, settle,
                   &bench);
   printf ("\n%-28s %13s %13s %8s\n", "copies", "ours", "raw", "ratio");
   bench_copies (&bench, "on the device", GPU_MEMORY_NONE, GPU_MEMORY_NONE, size);

@@ -61,6 +61,28 @@ GpuArguments *_gpu_arguments_new_va       (GpuKernel         *kernel,
                                            va_list            ap,
                                            GError           **error);
 
+/* A number as an argument takes it. */
+typedef union
+{
+  gint8   int8;
+  gint16  int16;
+  gint32  int32;
+  gint64  int64;
+  gfloat  single;
+  gdouble real;
+} GpuArgumentNumber;
+
+/* What gpu_stream_launch() was given, for @n_arguments arguments that are all right, of kinds that
+ * take no conversion but that of numbers into @numbers; the values point into it. Fills in @values
+ * and @memories as _gpu_arguments_resolve() does. FALSE for all else: that is for
+ * _gpu_arguments_new_va(), which knows the errors, too. */
+gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
+                                           guint              n_arguments,
+                                           va_list            ap,
+                                           GpuArgumentNumber *numbers,
+                                           GpuArgumentValue  *values,
+                                           GpuMemory        **memories);
+
 /* Another list of the same. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);
 

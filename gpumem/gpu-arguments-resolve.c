@@ -490,3 +490,139 @@ _gpu_arguments_new_va (GpuKernel  *kernel,
 
   return is_right ? g_steal_pointer (&arguments) : NULL;
 }
+
+static inline gboolean
+read_integer (char               type,
+              int                given,
+              GpuArgumentNumber *number)
+{
+  switch (type)
+    {
+    case 'b':
+      number->int8 = (gint8) given;
+      return number->int8 == given;
+
+    case 'B':
+      number->int8 = (gint8) (guint8) given;
+      return (guint8) given == given;
+
+    case 'h':
+      number->int16 = (gint16) given;
+      return number->int16 == given;
+
+    case 'H':
+      number->int16 = (gint16) (guint16) given;
+      return (guint16) given == given;
+
+    default:
+      number->int32 = given;
+      return TRUE;
+    }
+}
+
+static inline gboolean
+read_value (const GpuArgumentInfo  *info,
+            va_list                *ap,
+            GpuArgumentNumber      *number,
+            GpuArgumentValue       *value)
+{
+  double real;
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->buffer = NULL;
+  value->data = number;
+  value->size = info->size;
+
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+      value->size = sizeof number->int8;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'h':
+    case 'H':
+      value->size = sizeof number->int16;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'i':
+    case 'I':
+      value->size = sizeof number->int32;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'q':
+    case 'Q':
+      value->size = sizeof number->int64;
+      number->int64 = va_arg (*ap, gint64);
+      return info->size == 0 || info->size == sizeof number->int64;
+
+    case 'f':
+      real = va_arg (*ap, double);
+      value->size = sizeof number->single;
+      number->single = (gfloat) real;
+      return isfinite (number->single) || !isfinite (real);
+
+    case 'd':
+      value->size = sizeof number->real;
+      number->real = va_arg (*ap, double);
+      return TRUE;
+
+    case 'e':
+      return FALSE;
+
+    default:
+      value->data = va_arg (*ap, const guint8 *);
+      return value->data != NULL && value->size != 0;
+    }
+}
+
+static inline gboolean
+read_argument (const GpuArgumentInfo  *info,
+               va_list                *ap,
+               GpuArgumentNumber      *number,
+               GpuArgumentValue       *value,
+               GpuMemory             **memory)
+{
+  *memory = NULL;
+
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_VALUE:
+      return read_value (info, ap, number, value);
+
+    case GPU_ARGUMENT_KIND_MEMORY:
+      *memory = va_arg (*ap, GpuMemory *);
+      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
+      return *memory == NULL || GPU_IS_MEMORY (*memory);
+
+    case GPU_ARGUMENT_KIND_LOCAL:
+      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,
+                                    .size = va_arg (*ap, gsize) };
+      return value->size != 0;
+
+    case GPU_ARGUMENT_KIND_IMAGE:
+    case GPU_ARGUMENT_KIND_SAMPLER:
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return FALSE;
+    }
+}
+
+gboolean
+_gpu_arguments_read_va (const GpuArgumentInfo  *infos,
+                        guint                   n_arguments,
+                        va_list                 ap,
+                        GpuArgumentNumber      *numbers,
+                        GpuArgumentValue       *values,
+                        GpuMemory             **memories)
+{
+  gboolean is_right = TRUE;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_right; i++)
+    is_right = read_argument (&infos[i], &copy, &numbers[i], &values[i], &memories[i]);
+  va_end (copy);
+
+  return is_right;
+}

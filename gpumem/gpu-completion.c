@@ -53,11 +53,10 @@ job_waits_for_locked (GpuTimeline *timeline,
 /* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
  * one could be recorded. */
 static gboolean
-job_begin (GpuTimeline  *timeline,
-           guint64      *seq,
-           GpuFence    **fence)
+job_begin_locked (GpuTimeline  *timeline,
+                  guint64      *seq,
+                  GpuFence    **fence)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
   g_autoptr (GError) error = NULL;
 
   *seq = _gpu_timeline_get_needed_locked (timeline);
@@ -71,15 +70,28 @@ job_begin (GpuTimeline  *timeline,
   for (guint i = 0; i < timeline->jobs->len; i++)
     {
       if (g_array_index (timeline->jobs, guint64, i) == *seq)
-        {
-          g_clear_pointer (fence, _gpu_fence_unref);
-          return FALSE;
-        }
+        return FALSE;
     }
 
   g_array_append_val (timeline->jobs, *seq);
 
   return TRUE;
+}
+
+static gboolean
+job_begin (GpuTimeline  *timeline,
+           guint64      *seq,
+           GpuFence    **fence)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean success = job_begin_locked (timeline, seq, fence);
+
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  if (!success)
+    g_clear_pointer (fence, _gpu_fence_unref);
+
+  return success;
 }
 
 /* PoCL fails what waits for a user event at once, and gives up the order of the queue with it,
@@ -110,7 +122,7 @@ retire (GpuTimeline  *timeline,
     {
       g_autoptr (GError) earlier_failure = NULL;
 
-      timeline->context->backend->event->wait (earlier->event, &earlier_failure);
+      timeline->context->backend->event->wait (earlier->event, FALSE, &earlier_failure);
       _gpu_timeline_retire (timeline, earlier->seq, earlier_failure);
       _gpu_fence_unref (earlier);
     }
@@ -132,7 +144,7 @@ job (gpointer data,
       g_autoptr (GError) failure = NULL;
 
       if (fence != NULL)
-        backend->event->wait (fence->event, &failure);
+        backend->event->wait (fence->event, FALSE, &failure);
       else
         backend->stream->finish (timeline->stream, &failure);
 
@@ -153,7 +165,7 @@ _gpu_pending_wait (GpuPending   *pending,
   if (event == NULL)
     return TRUE;
 
-  event->backend->event->wait (event, &failure);
+  event->backend->event->wait (event, TRUE, &failure);
   retire (timeline, pending->covers, failure);
 
   if (!_gpu_timeline_check (timeline, pending->covers, error))
@@ -221,7 +233,7 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
 
   if (fence != NULL)
     {
-      timeline->context->backend->event->wait (fence->event, &failure);
+      timeline->context->backend->event->wait (fence->event, TRUE, &failure);
       retire (timeline, fence->seq, failure);
     }
 
@@ -318,24 +330,14 @@ _gpu_timeline_query (GpuTimeline  *timeline,
                                                     : GPU_EVENT_STATUS_FAILED;
 }
 
-/* Sets @over, and adds nothing, if the point is reached already. */
 static gboolean
-add_waiter (GpuTimeline    *timeline,
-            guint64         seq,
-            GpuWaiterFunc   func,
-            gpointer        data,
-            gboolean       *over,
-            GError        **error)
+add_waiter_locked (GpuTimeline    *timeline,
+                   guint64         seq,
+                   GpuWaiterFunc   func,
+                   gpointer        data,
+                   GError        **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
-  g_autoptr (GpuFence) fence = NULL;
-
-  *over = timeline->completed >= seq;
-
-  if (*over)
-    return TRUE;
-
-  fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+  g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
 
   if (fence == NULL)
     return FALSE;
@@ -346,6 +348,25 @@ add_waiter (GpuTimeline    *timeline,
     start_job_locked (timeline);
 
   return TRUE;
+}
+
+/* Sets @over, and adds nothing, if the point is reached already. */
+static gboolean
+add_waiter (GpuTimeline    *timeline,
+            guint64         seq,
+            GpuWaiterFunc   func,
+            gpointer        data,
+            gboolean       *over,
+            GError        **error)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean success;
+
+  *over = timeline->completed >= seq;
+  success = *over || add_waiter_locked (timeline, seq, func, data, error);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return success;
 }
 
 gboolean

@@ -104,7 +104,8 @@ typedef enum
 
 /**
  * GpuContextFlags:
- * @GPU_CONTEXT_FLAGS_NONE: as the driver does by itself
+ * @GPU_CONTEXT_FLAGS_NONE: threads that wait for the device poll for up to 20 milliseconds, and
+ *   sleep then
  * @GPU_CONTEXT_FLAGS_SCHED_SPIN: threads that wait for the device spin
  * @GPU_CONTEXT_FLAGS_SCHED_YIELD: threads that wait for the device spin and let others run
  * @GPU_CONTEXT_FLAGS_SCHED_BLOCKING: threads that wait for the device sleep

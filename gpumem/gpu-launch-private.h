@@ -34,6 +34,9 @@ gboolean _gpu_launch_check_options (GpuKernel        *kernel,
 gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
                                     const GpuNativeDevice *device,
                                     GError               **error);
+/* Fills in the accesses from the memories, as the kernel says in @infos what it does to them. */
+void     _gpu_launch_set_accesses  (GpuLaunch             *launch,
+                                    const GpuArgumentInfo *infos);
 /* Fills in the values, memories and accesses, for which there is room. */
 gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,

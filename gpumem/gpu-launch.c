@@ -52,6 +52,14 @@ fail_extent (const char       *what,
   return FALSE;
 }
 
+/* A division takes longer than the rest of the check. */
+static inline gboolean
+is_multiple (gsize size,
+             gsize divisor)
+{
+  return divisor == 1 || size % divisor == 0;
+}
+
 gboolean
 _gpu_launch_check_extents (const GpuLaunch        *launch,
                            const GpuNativeDevice  *device,
@@ -75,8 +83,8 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
     return fail_extent ("the block has no work-item", launch, error);
 
   if ((device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0
-      && (grid->width % block->width != 0 || grid->height % block->height != 0
-          || grid->depth % block->depth != 0))
+      && (!is_multiple (grid->width, block->width) || !is_multiple (grid->height, block->height)
+          || !is_multiple (grid->depth, block->depth)))
     return fail_extent ("the grid is no multiple of the block, as the device wants it", launch,
                         error);
 
@@ -113,11 +121,10 @@ _gpu_launch_check_options (GpuKernel       *kernel,
 }
 
 /* What the kernel can do to each memory; a memory that is given twice is accessed twice. */
-static void
-collect_accesses (GpuLaunch *launch)
+void
+_gpu_launch_set_accesses (GpuLaunch             *launch,
+                          const GpuArgumentInfo *infos)
 {
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
-
   launch->n_accesses = 0;
 
   for (guint i = 0; i < launch->n_arguments; i++)
@@ -145,7 +152,7 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error))
     return FALSE;
 
-  collect_accesses (launch);
+  _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
 
   return TRUE;
 }

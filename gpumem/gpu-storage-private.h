@@ -76,13 +76,13 @@ void        _gpu_storage_unlock         (GpuStorage        *root);
 /* The lock of the root alone, which has no holder from now on. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
 /* Between the two, with the lock of @timeline: makes it the holder if no other may be at work. */
-void        _gpu_storage_hold_locked     (GpuStorage        *root,
+void        _gpu_storage_hold_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);
 
 static inline gboolean
 _gpu_storage_is_held_by (GpuStorage  *root,
-                          GpuTimeline *timeline)
+                         GpuTimeline *timeline)
 {
   return __atomic_load_n (&root->holder, __ATOMIC_RELAXED) == timeline;
 }

@@ -154,7 +154,7 @@ is_pending_elsewhere (const GpuPoint *point,
 
 void
 _gpu_storage_hold_locked (GpuStorage  *root,
-                         GpuTimeline *timeline)
+                          GpuTimeline *timeline)
 {
   if (root->n_holders == MAX_HOLDERS
       || is_pending_elsewhere (&root->writer, timeline)

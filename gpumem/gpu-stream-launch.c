@@ -46,16 +46,37 @@ submit_launch (GpuTimeline      *timeline,
   const GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
                                      .n_accesses = launch->n_accesses, .run = run_launch,
                                      .operation = launch, .keep = launch->code,
+                                     .retain = (GBoxedCopyFunc) _gpu_kernel_code_ref,
                                      .release = (GDestroyNotify) _gpu_kernel_code_unref };
 
-  _gpu_kernel_code_ref (launch->code);
+  return _gpu_submit (timeline, &submission, pending, error);
+}
 
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
+/* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
+static inline gboolean
+launch_few (GpuTimeline  *timeline,
+            GpuLaunch    *launch,
+            va_list       ap,
+            gboolean     *submitted,
+            GError      **error)
+{
+  GpuArgumentNumber numbers[FEW_ARGUMENTS];
+  GpuArgumentValue values[FEW_ARGUMENTS];
+  GpuMemory *memories[FEW_ARGUMENTS];
+  GpuAccess accesses[FEW_ARGUMENTS];
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, &launch->n_arguments);
 
-  _gpu_kernel_code_unref (launch->code);
+  if (launch->n_arguments > FEW_ARGUMENTS
+      || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
+    return FALSE;
 
-  return FALSE;
+  launch->values = values;
+  launch->memories = memories;
+  launch->accesses = accesses;
+  _gpu_launch_set_accesses (launch, infos);
+  *submitted = submit_launch (timeline, launch, accesses, NULL, error);
+
+  return TRUE;
 }
 
 static gboolean
@@ -79,6 +100,17 @@ launch_once (GpuTimeline   *timeline,
 
   return _gpu_launch_resolve (launch, arguments, error)
          && submit_launch (timeline, launch, launch->accesses, NULL, error);
+}
+
+G_GNUC_NO_INLINE static gboolean
+launch_collected (GpuTimeline  *timeline,
+                  GpuLaunch    *launch,
+                  va_list       ap,
+                  GError      **error)
+{
+  g_autoptr (GpuArguments) arguments = _gpu_arguments_new_va (launch->kernel, ap, error);
+
+  return arguments != NULL && launch_once (timeline, launch, arguments, error);
 }
 
 /* The accesses are copied: submitting writes to them. */
@@ -176,9 +208,10 @@ gpu_stream_launch (GpuStream        *stream,
                    GError          **error,
                    ...)
 {
-  g_autoptr (GpuArguments) arguments = NULL;
   GpuTimeline *timeline;
+  gboolean submitted;
   GpuLaunch launch;
+  gboolean usual;
   va_list ap;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
@@ -192,10 +225,17 @@ gpu_stream_launch (GpuStream        *stream,
     return FALSE;
 
   va_start (ap, error);
-  arguments = _gpu_arguments_new_va (kernel, ap, error);
+  usual = launch_few (timeline, &launch, ap, &submitted, error);
   va_end (ap);
 
-  return arguments != NULL && launch_once (timeline, &launch, arguments, error);
+  if (usual)
+    return submitted;
+
+  va_start (ap, error);
+  submitted = launch_collected (timeline, &launch, ap, error);
+  va_end (ap);
+
+  return submitted;
 }
 
 /**

@@ -820,6 +820,7 @@ gpu_stream_barrier (GpuStream  *stream,
 {
   GpuTimeline *timeline;
   GError *failure = NULL;
+  gboolean has_failure_lock;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
 
@@ -828,9 +829,9 @@ gpu_stream_barrier (GpuStream  *stream,
   if (timeline == NULL)
     return FALSE;
 
-  _gpu_timeline_lock (timeline);
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
   _gpu_timeline_barrier_locked (timeline, &failure);
-  _gpu_timeline_unlock (timeline);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
 
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
@@ -939,6 +940,7 @@ gpu_stream_record (GpuStream      *stream,
   GpuTimeline *timeline;
   GpuEvent *event;
   GError *failure = NULL;
+  gboolean has_failure_lock;
   guint64 seq;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
@@ -948,7 +950,7 @@ gpu_stream_record (GpuStream      *stream,
   if (timeline == NULL || !check_record_flags (timeline, flags, error))
     return NULL;
 
-  _gpu_timeline_lock (timeline);
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
 
   if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0)
     shared = record_shared_locked (timeline, flags, &failure);
@@ -956,7 +958,7 @@ gpu_stream_record (GpuStream      *stream,
     get_timed_event_locked (timeline, flags, &timed, &failure);
 
   seq = timeline->submitted;
-  _gpu_timeline_unlock (timeline);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
 
   if (!end_call (timeline, "gpu_stream_record", failure, error))
     return NULL;

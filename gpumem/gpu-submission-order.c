@@ -6,21 +6,18 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
-/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
- * that it must not be waited for. */
 static gboolean
-add_fence (GpuSubmitter    *s,
-           const GpuPoint  *point,
-           GError         **error)
+add_fence_locked (GpuSubmitter  *s,
+                  GpuTimeline   *timeline,
+                  guint64        seq,
+                  GError       **error)
 {
-  GpuTimeline *timeline = point->timeline;
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
   g_autoptr (GpuFence) fence = NULL;
 
-  if (timeline->completed >= point->seq)
+  if (timeline->completed >= seq)
     return TRUE;
 
-  fence = _gpu_timeline_get_fence_locked (timeline, point->seq, error);
+  fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
 
   if (fence == NULL)
     return FALSE;
@@ -38,6 +35,21 @@ add_fence (GpuSubmitter    *s,
     }
 
   return TRUE;
+}
+
+/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
+ * that it must not be waited for. */
+static gboolean
+add_fence (GpuSubmitter    *s,
+           const GpuPoint  *point,
+           GError         **error)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (point->timeline);
+  gboolean success = add_fence_locked (s, point->timeline, point->seq, error);
+
+  _gpu_timeline_unlock_steady (point->timeline, has_failure_lock);
+
+  return success;
 }
 
 /* A use on the same stream costs a compare. */

@@ -33,7 +33,8 @@ typedef struct
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
   GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;
-  gpointer          keep;           /* nullable; taken over on success, released at completion */
+  gpointer          keep;           /* nullable; released at completion */
+  GBoxedCopyFunc    retain;         /* of keep, which else is taken over on success */
   GDestroyNotify    release;
   gsize             keep_size;      /* bytes of host memory that it holds */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */

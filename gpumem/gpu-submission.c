@@ -204,7 +204,10 @@ run_locked (GpuTimeline          *timeline,
   seq = _gpu_timeline_submit_locked (timeline);
   set_uses_locked (timeline, submission, seq);
 
-  if (submission->keep != NULL)
+  if (submission->retain != NULL)
+    _gpu_timeline_keep_shared_locked (timeline, submission->keep, submission->retain,
+                                      submission->release);
+  else if (submission->keep != NULL)
     _gpu_timeline_keep_locked (timeline, submission->keep, submission->release,
                                submission->keep_size);
 
@@ -320,21 +323,6 @@ order_and_run_locked (GpuSubmitter  *s,
                         error);
 }
 
-/* With the failure lock, which comes first, if the order of the timeline has to be mended. */
-static void
-lock_timeline (GpuSubmitter *s)
-{
-  _gpu_timeline_lock (s->timeline);
-
-  if (G_LIKELY (s->has_failure_lock || !_gpu_timeline_is_overtaken_locked (s->timeline)))
-    return;
-
-  _gpu_timeline_unlock (s->timeline);
-  g_mutex_lock (&s->timeline->context->failure_lock);
-  s->has_failure_lock = TRUE;
-  _gpu_timeline_lock (s->timeline);
-}
-
 static gboolean
 run_shared (GpuSubmitter  *s,
             GpuPending    *pending,
@@ -347,7 +335,11 @@ run_shared (GpuSubmitter  *s,
   if (user_event != NULL && !_gpu_user_event_get_native (user_event, &s->user_wait, error))
     return FALSE;
 
-  lock_timeline (s);
+  if (s->has_failure_lock)
+    _gpu_timeline_lock (timeline);
+  else
+    s->has_failure_lock = _gpu_timeline_lock_steady (timeline);
+
   success = order_and_run_locked (s, pending, error);
 
   /* Out of order there is something to wait for even so. */

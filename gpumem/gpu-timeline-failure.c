@@ -178,22 +178,35 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
     }
 }
 
+gboolean
+_gpu_timeline_lock_steady (GpuTimeline *timeline)
+{
+  _gpu_timeline_lock (timeline);
+
+  if (!_gpu_timeline_may_fail_locked (timeline))
+    return FALSE;
+
+  _gpu_timeline_unlock (timeline);
+  g_mutex_lock (&timeline->context->failure_lock);
+  _gpu_timeline_lock (timeline);
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_unlock_steady (GpuTimeline *timeline,
+                             gboolean     has_failure_lock)
+{
+  _gpu_timeline_unlock (timeline);
+
+  if (has_failure_lock)
+    g_mutex_unlock (&timeline->context->failure_lock);
+}
+
 static gboolean
 is_overtaken (GpuUserWait *wait)
 {
   return !wait->mended && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
-}
-
-gboolean
-_gpu_timeline_search_overtaken_locked (GpuTimeline *timeline)
-{
-  for (guint i = 0; i < timeline->user_waits->len; i++)
-    {
-      if (is_overtaken (g_ptr_array_index (timeline->user_waits, i)))
-        return TRUE;
-    }
-
-  return FALSE;
 }
 
 void

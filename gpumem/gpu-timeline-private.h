@@ -145,6 +145,13 @@ _gpu_timeline_unlock (GpuTimeline *timeline)
   g_mutex_unlock (&timeline->lock);
 }
 
+/* The same for calls of the driver. While user events may fail the work, it also takes the failure
+ * lock of the context, which comes first, and tells so: PoCL may both fail and run what is enqueued
+ * while it is failing what comes before. */
+gboolean        _gpu_timeline_lock_steady     (GpuTimeline       *timeline);
+void            _gpu_timeline_unlock_steady   (GpuTimeline       *timeline,
+                                               gboolean           has_failure_lock);
+
 /* Counts a submission; its number. */
 static inline guint64
 _gpu_timeline_submit_locked (GpuTimeline *timeline)
@@ -184,6 +191,11 @@ void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
+/* The same, with a reference of its own, for what is used again and again. */
+void            _gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+                                               gpointer           object,
+                                               GBoxedCopyFunc     retain,
+                                               GDestroyNotify     release);
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
                                                GpuUserEvent      *event);
@@ -205,16 +217,6 @@ void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
 void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq,
                                                GPtrArray         *events);
-/* Whether a user event has failed, and what comes later was not put behind what came before: */
-gboolean        _gpu_timeline_search_overtaken_locked (GpuTimeline *timeline);
-
-static inline gboolean
-_gpu_timeline_is_overtaken_locked (GpuTimeline *timeline)
-{
-  return G_UNLIKELY (timeline->n_user_waits > 0)
-         && _gpu_timeline_search_overtaken_locked (timeline);
-}
-
 /* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
  * order of a queue when a user event fails, while work before it still runs. */
 void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,

@@ -293,6 +293,29 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
     _gpu_timeline_reap_locked (timeline);
 }
 
+void
+_gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+                                  gpointer        object,
+                                  GBoxedCopyFunc  retain,
+                                  GDestroyNotify  release)
+{
+  GArray *kept = timeline->kept;
+
+  /* One reference does for a row of launches: the last in the queue may stay for longer. */
+  if (kept->len > timeline->kept_first)
+    {
+      GpuKept *last = &g_array_index (kept, GpuKept, kept->len - 1);
+
+      if (last->object == object)
+        {
+          last->seq = timeline->submitted;
+          return;
+        }
+    }
+
+  _gpu_timeline_keep_locked (timeline, retain (object), release, 0);
+}
+
 GpuFence *
 _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
                                 guint64       seq,
@@ -357,21 +380,23 @@ _gpu_timeline_get_fence (GpuTimeline  *timeline,
                          GpuFence    **fence,
                          GError      **error)
 {
-  g_autoptr (GMutexLocker) locker = NULL;
+  gboolean has_failure_lock;
+  gboolean over;
 
   *fence = NULL;
 
   if (_gpu_timeline_is_complete (timeline, seq))
     return TRUE;
 
-  locker = g_mutex_locker_new (&timeline->lock);
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  over = timeline->completed >= seq;
 
-  if (timeline->completed >= seq)
-    return TRUE;
+  if (!over)
+    *fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
 
-  *fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
 
-  return *fence != NULL;
+  return over || *fence != NULL;
 }
 
 void
@@ -449,7 +474,8 @@ retire_locked (GpuTimeline  *timeline,
     retire_kept_locked (timeline, seq, retired);
 
   if (timeline->n_user_waits > 0)
-    _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from, &failure);
+    _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from,
+                                            &failure);
 
   while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
     g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
@@ -516,6 +542,23 @@ retired_finish (GpuRetired  *retired,
     }
 }
 
+/* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done, also
+ * if what was waited for did not fail, as the order of a queue is given up then. */
+static void
+lock_to_retire (GpuTimeline *timeline,
+                gboolean     failed)
+{
+  g_mutex_lock (&timeline->lock);
+
+  if (!failed && timeline->n_user_waits == 0)
+    return;
+
+  g_mutex_unlock (&timeline->lock);
+  g_mutex_lock (&timeline->context->failure_lock);
+  g_mutex_unlock (&timeline->context->failure_lock);
+  g_mutex_lock (&timeline->lock);
+}
+
 void
 _gpu_timeline_retire (GpuTimeline  *timeline,
                       guint64       seq,
@@ -524,14 +567,7 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   GpuRetired retired = { 0 };
   GpuNativeStream *stream;
 
-  /* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done. */
-  if (failure != NULL)
-    {
-      g_mutex_lock (&timeline->context->failure_lock);
-      g_mutex_unlock (&timeline->context->failure_lock);
-    }
-
-  g_mutex_lock (&timeline->lock);
+  lock_to_retire (timeline, failure != NULL);
   retire_locked (timeline, seq, failure, &retired);
   stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);

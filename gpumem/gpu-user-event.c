@@ -70,14 +70,14 @@ call_waiters (GQueue       *waiters,
     }
 }
 
-gboolean
-_gpu_user_event_set (GpuUserEvent  *event,
-                     const GError  *failure,
-                     GError       **error)
+/* With the failure lock held, so that the driver's event has the status as soon as ours has it. */
+static gboolean
+set_status (GpuUserEvent  *event,
+            const GError  *failure,
+            GQueue        *waiters,
+            GError       **error)
 {
   g_autoptr (GpuNativeEvent) native = NULL;
-  GQueue waiters = G_QUEUE_INIT;
-  gboolean success = TRUE;
 
   g_mutex_lock (&event->lock);
 
@@ -91,18 +91,26 @@ _gpu_user_event_set (GpuUserEvent  *event,
 
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
-  waiters = event->waiters;
+  *waiters = event->waiters;
   g_queue_init (&event->waiters);
   native = g_steal_pointer (&event->event);
   g_mutex_unlock (&event->lock);
 
-  if (native != NULL)
-    {
-      g_mutex_lock (&event->context->failure_lock);
-      success = event->context->backend->event->set_user (native, failure == NULL, error);
-      g_mutex_unlock (&event->context->failure_lock);
-    }
+  return native == NULL
+         || event->context->backend->event->set_user (native, failure == NULL, error);
+}
 
+gboolean
+_gpu_user_event_set (GpuUserEvent  *event,
+                     const GError  *failure,
+                     GError       **error)
+{
+  GQueue waiters = G_QUEUE_INIT;
+  gboolean success;
+
+  g_mutex_lock (&event->context->failure_lock);
+  success = set_status (event, failure, &waiters, error);
+  g_mutex_unlock (&event->context->failure_lock);
   call_waiters (&waiters, failure);
 
   return success;

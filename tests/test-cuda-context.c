@@ -234,6 +234,58 @@ contexts_settings (TestFixture *fixture)
   g_assert_null (get_current ());
 }
 
+static void
+check_ordered (GpuContext *context)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GBytes) bytes = test_random_bytes (10000);
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if ((gpu_device_get_capabilities (gpu_context_get_device (context))
+       & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
+    return;
+  buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, 10000, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+  test_assert_content (buffer, bytes);
+}
+
+/* Whether the pool behind stream-ordered memory was made before or after, it is opened. */
+static void
+contexts_peers (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
+  gboolean reaches = FALSE;
+
+  if (!is_cuda (fixture))
+    return;
+  if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1") ||
+      !gpu_device_can_access_peer (fixture->device, other, &reaches, NULL) || !reaches)
+    {
+      g_test_skip ("not two devices that reach one another");
+      return;
+    }
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuContext) peer = gpu_context_new (other, &error);
+
+      g_assert_no_error (error);
+      if (i == 0)
+        check_ordered (peer);
+      test_assert_ok (gpu_context_enable_peer_access (fixture->context, peer, &error), error);
+      check_ordered (peer);
+      g_assert_false (gpu_context_enable_peer_access (fixture->context, peer, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "ALREADY_ENABLED");
+      test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
+      check_ordered (peer);
+      g_assert_false (gpu_context_disable_peer_access (fixture->context, peer, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "NOT_ENABLED");
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -245,5 +297,6 @@ main (int argc, char **argv)
   test_add ("of-another-device", contexts_of_another_device);
   test_add ("flags", contexts_flags);
   test_add ("settings", contexts_settings);
+  test_add ("peers", contexts_peers);
   return test_run ();
 }

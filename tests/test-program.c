@@ -473,8 +473,8 @@ program_shared_child (TestFixture *fixture)
     }
 }
 
-/* With the environment as this process found it: Khronos' loader of OpenCL cuts OCL_ICD_FILENAMES in
- * place, after the first driver. */
+/* With the environment as this process found it: Khronos' loader of OpenCL cuts OCL_ICD_FILENAMES
+ * in place, after the first driver. */
 static GSubprocess *
 start_sharer (const char *path, const char *directory)
 {

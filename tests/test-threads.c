@@ -248,6 +248,8 @@ typedef struct
 {
   GpuStream *streams[2];
   GpuBuffer *buffers[2];
+  GRWLock    lock;                  /* for writing: nobody submits */
+  gint       wanted;                /* atomic; for writing: readers might never make room */
   gint       n_users;               /* atomic */
   gint       done;                  /* atomic */
 } Failing;
@@ -265,17 +267,37 @@ use_failing (gpointer data)
       g_autoptr (GpuEvent) event = NULL;
       GpuStream *stream = failing->streams[i % 2];
 
-      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (failing->buffers[i / 2 % 2]), 0, SIZE,
+      while (g_atomic_int_get (&failing->wanted))
+        g_usleep (20);
+      g_rw_lock_reader_lock (&failing->lock);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (failing->buffers[i % 2]), 0, SIZE,
                                        &value, 1, &error), error);
       if (i % 5 == 0)
         {
           event = test_record (stream);
           gpu_event_query (event, NULL);
         }
+      g_rw_lock_reader_unlock (&failing->lock);
       if (i % 64 == 0)
         gpu_stream_synchronize (stream, NULL, NULL);
     }
   return NULL;
+}
+
+/* What a stream has to do before its gate is done by then: PoCL, in threads of its own, runs work
+ * that it is failing if something else that the work waited for ends at the same time. */
+static GpuEvent *
+gate_when_idle (TestFixture *fixture, Failing *failing, GpuStream *stream)
+{
+  GpuEvent *gate;
+
+  g_atomic_int_set (&failing->wanted, TRUE);
+  g_rw_lock_writer_lock (&failing->lock);
+  gpu_stream_synchronize (stream, NULL, NULL);
+  gate = test_gate (fixture, stream);
+  g_rw_lock_writer_unlock (&failing->lock);
+  g_atomic_int_set (&failing->wanted, FALSE);
+  return gate;
 }
 
 /* User events fail while others submit to the streams that wait for them. */
@@ -287,12 +309,13 @@ run_failing (TestFixture *fixture, GpuStreamFlags flags)
   g_autoptr (GBytes) expected = test_value_bytes (SIZE, 7);
   GThread *threads[3];
 
+  g_rw_lock_init (&failing.lock);
   for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
     threads[i] = g_thread_new ("user", use_failing, &failing);
   for (guint i = 0; i < 100; i++)
     {
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuEvent) gate = test_gate (fixture, failing.streams[i % 2]);
+      g_autoptr (GpuEvent) gate = gate_when_idle (fixture, &failing, failing.streams[i % 2]);
 
       if (i % 3 == 0)
         g_usleep (100);
@@ -316,6 +339,7 @@ run_failing (TestFixture *fixture, GpuStreamFlags flags)
       g_object_unref (failing.streams[i]);
       g_object_unref (failing.buffers[i]);
     }
+  g_rw_lock_clear (&failing.lock);
 }
 
 static void

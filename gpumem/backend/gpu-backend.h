@@ -308,9 +308,11 @@ typedef struct
   /* any thread; does not block. FAILED sets @error. */
   GpuEventStatus   (*query)              (GpuNativeEvent     *event,
                                           GError            **error);
-  /* any thread; blocks until the event completes or fails, without spinning. The stream of the
-   * event was flushed. */
+  /* any thread; blocks until the event completes or fails. The stream of the event was flushed.
+   * The thread sleeps; with @urgent, when the user's own thread waits, it may poll for as long as
+   * the flags of the context allow. */
   gboolean         (*wait)               (GpuNativeEvent     *event,
+                                          gboolean            urgent,
                                           GError            **error);
   /* any thread; may be NULL. In nanoseconds of a clock of the device. The event is complete. */
   gboolean         (*get_profiling_time) (GpuNativeEvent     *event,

@@ -2,7 +2,7 @@
 /*
  * Events, and what every op that enqueues begins and ends with.
  *
- * Nothing here calls back: whoever waits sleeps in cuEventSynchronize().
+ * Nothing here calls back: whoever waits polls for a while, or sleeps in cuEventSynchronize().
  */
 #include "config.h"
 
@@ -284,21 +284,64 @@ event_query (GpuNativeEvent  *native,
                                                        : GPU_EVENT_STATUS_FAILED;
 }
 
+/* How long to poll before the thread sleeps: drivers need up to half a millisecond to wake it. */
+static gint64
+get_poll_time (const GpuCudaContext *context)
+{
+  GpuContextFlags flags = context->base.flags;
+
+  if ((flags & GPU_CONTEXT_FLAGS_SCHED_BLOCKING) != 0)
+    return 0;
+
+  if ((flags & (GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD)) != 0)
+    return G_MAXINT64 / 2;
+
+  return 20 * G_TIME_SPAN_MILLISECOND;
+}
+
+/* The state of the event when it is no longer pending, or that time has passed. */
+static CUresult
+poll_event (GpuCudaEvent *event)
+{
+  gboolean yield = (event->context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
+  gint64 end = g_get_monotonic_time () + get_poll_time (event->context);
+  CUresult code;
+
+  while ((code = _gpu_cuda.cuEventQuery (event->event)) == CUDA_ERROR_NOT_READY
+         && g_get_monotonic_time () < end)
+    {
+      if (yield)
+        g_thread_yield ();
+    }
+
+  return code;
+}
+
 static gboolean
 event_wait (GpuNativeEvent  *native,
+            gboolean         urgent,
             GError         **error)
 {
   GpuCudaEvent *event = (GpuCudaEvent *) native;
+  const char *function = "cuEventQuery";
+  CUresult code = CUDA_ERROR_NOT_READY;
   gboolean entered;
-  CUresult code;
 
   if (!_gpu_cuda_enter_again (event->context, &entered, error))
     return FALSE;
 
-  code = _gpu_cuda.cuEventSynchronize (event->event);
+  if (urgent)
+    code = poll_event (event);
+
+  if (code == CUDA_ERROR_NOT_READY)
+    {
+      function = "cuEventSynchronize";
+      code = _gpu_cuda.cuEventSynchronize (event->event);
+    }
+
   _gpu_cuda_leave (entered);
 
-  return _gpu_cuda_check (code, "cuEventSynchronize", error);
+  return _gpu_cuda_check (code, function, error);
 }
 
 static gboolean

@@ -220,7 +220,7 @@ entry_regex (void)
 
   if (g_once_init_enter (&regex))
     g_once_init_leave (&regex, g_regex_new ("\\.entry\\s+([\\w$%]+)\\s*(?:\\(([^)]*)\\))?",
-                                            G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL));
+                                            G_REGEX_RAW, 0, NULL));
 
   return regex;
 }

@@ -4,6 +4,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/cuda/gpu-cuda-program.h"
 
 /* Work-items of a block when nobody says how many. */
@@ -28,46 +30,73 @@ G_LOCK_DEFINE_STATIC (dynamic_shared);
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
+/* Division in 64 bits takes several times as long as in 32, and most blocks are powers of two. */
+static inline gsize
+divide (gsize size,
+        gsize by)
+{
+  if ((by & (by - 1)) == 0)
+    return size >> __builtin_ctzll (by);
+
+  return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
+}
+
 /* The largest divisor of @size up to @limit that is a multiple of @warp, or else any. */
 static gsize
 choose_divisor (gsize size,
                 gsize limit,
                 gsize warp)
 {
+  if (size == 1 || limit <= 1)
+    return 1;
+
   for (gsize divisor = limit / warp * warp; divisor >= warp; divisor -= warp)
     {
-      if (size % divisor == 0)
+      if (divide (size, divisor) * divisor == size)
         return divisor;
     }
 
   for (gsize divisor = MIN (limit, size); divisor > 1; divisor--)
     {
-      if (size % divisor == 0)
+      if (divide (size, divisor) * divisor == size)
         return divisor;
     }
 
   return 1;
 }
 
+/* Programs launch the same grid again and again: the last choice is kept for each thread. */
 static void
 choose_block (const GpuCudaKernel *kernel,
               const GpuCudaDevice *device,
               Launch              *launch)
 {
+  static __thread struct
+  {
+    const GpuCudaDevice *device;
+    int                  max_threads;
+    gsize                grid[3];
+    gsize                block[3];
+  } last;
   gsize left = MIN (DEFAULT_BLOCK, kernel->max_threads);
 
-  for (guint i = 0; i < 3; i++)
+  if (last.device != device || last.max_threads != kernel->max_threads ||
+      memcmp (last.grid, launch->grid, sizeof last.grid) != 0)
     {
-      if (kernel->required_block[0] != 0)
+      for (guint i = 0; i < 3; i++)
         {
-          launch->block[i] = kernel->required_block[i];
-          continue;
+          gsize limit = MIN (left, (gsize) device->max_block[i]);
+
+          last.block[i] = choose_divisor (launch->grid[i], limit, i == 0 ? device->warp_size : 1);
+          left /= last.block[i];
         }
 
-      launch->block[i] = choose_divisor (launch->grid[i], MIN (left, (gsize) device->max_block[i]),
-                                         i == 0 ? device->warp_size : 1);
-      left /= launch->block[i];
+      last.device = device;
+      last.max_threads = kernel->max_threads;
+      memcpy (last.grid, launch->grid, sizeof last.grid);
     }
+
+  memcpy (launch->block, last.block, sizeof last.block);
 }
 
 static gboolean
@@ -125,6 +154,11 @@ set_geometry (const GpuCudaKernel  *kernel,
       launch->block[1] = block->height;
       launch->block[2] = block->depth;
     }
+  else if (kernel->required_block[0] != 0)
+    {
+      for (guint i = 0; i < 3; i++)
+        launch->block[i] = kernel->required_block[i];
+    }
   else
     {
       choose_block (kernel, device, launch);
@@ -137,7 +171,7 @@ set_geometry (const GpuCudaKernel  *kernel,
       if (size > (gsize) device->max_block[i])
         return fail_geometry (kernel, device, launch, "the block is too large", error);
 
-      launch->n_blocks[i] = launch->grid[i] / size;
+      launch->n_blocks[i] = divide (launch->grid[i], size);
       n_items *= size;
 
       if (launch->n_blocks[i] * size != launch->grid[i])
@@ -320,6 +354,12 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
     }
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
+
+  if (G_LIKELY (_gpu_cuda_is_done (stream, &call, code)))
+    {
+      _gpu_cuda_leave (call.entered);
+      return TRUE;
+    }
 
   return _gpu_cuda_end (stream, event, &call, code, error, "cuLaunchKernel",
                         "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT

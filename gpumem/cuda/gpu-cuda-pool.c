@@ -23,6 +23,8 @@ pool_new (GpuCudaContext  *context,
 {
   CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED };
   cuuint64_t threshold = G_MAXUINT64;
+  CUmemAccessDesc access[GPU_CUDA_MAX_PEERS + 1];
+  guint n_access = _gpu_cuda_list_access (context, access);
   CUmemoryPool pool = NULL;
 
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -35,7 +37,10 @@ pool_new (GpuCudaContext  *context,
 
   if (_gpu_cuda_check (_gpu_cuda.cuMemPoolSetAttribute
                          (pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold),
-                       "cuMemPoolSetAttribute", error))
+                       "cuMemPoolSetAttribute", error)
+      && (n_access == 1
+          || _gpu_cuda_check (_gpu_cuda.cuMemPoolSetAccess (pool, &access[1], n_access - 1),
+                              "cuMemPoolSetAccess", error)))
     return pool;
 
   _gpu_cuda.cuMemPoolDestroy (pool);

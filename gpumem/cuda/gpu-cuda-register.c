@@ -45,6 +45,7 @@ register_locked (GpuCudaContext  *context,
 {
   const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   Registration *registration = find_locked (start, end);
+  unsigned int known;
   CUresult code;
 
   if (registration != NULL)
@@ -55,7 +56,10 @@ register_locked (GpuCudaContext  *context,
 
   code = _gpu_cuda.cuMemHostRegister ((void *) start, end - start, flags);
 
-  if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+  /* Of memory from cuMemHostAlloc() drivers say either. */
+  if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+      || (code == CUDA_ERROR_INVALID_VALUE
+          && _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) == CUDA_SUCCESS))
     return NULL;
 
   if (code != CUDA_SUCCESS)

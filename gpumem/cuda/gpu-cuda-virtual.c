@@ -24,11 +24,8 @@ _gpu_cuda_virtual_map (GpuCudaContext                *context,
                        CUdeviceptr                   *address,
                        GError                       **error)
 {
-  const CUmemAccessDesc access =
-  {
-    .location = { CU_MEM_LOCATION_TYPE_DEVICE, context->device->device },
-    .flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-  };
+  CUmemAccessDesc access[GPU_CUDA_MAX_PEERS + 1];
+  guint n_access = _gpu_cuda_list_access (context, access);
 
   if (!_gpu_cuda_check (_gpu_cuda.cuMemAddressReserve (address, size, 0, 0, 0),
                         "cuMemAddressReserve", error))
@@ -40,8 +37,8 @@ _gpu_cuda_virtual_map (GpuCudaContext                *context,
       return FALSE;
     }
 
-  if (_gpu_cuda_check (_gpu_cuda.cuMemSetAccess (*address, size, &access, 1), "cuMemSetAccess",
-                       error))
+  if (_gpu_cuda_check (_gpu_cuda.cuMemSetAccess (*address, size, access, n_access),
+                       "cuMemSetAccess", error))
     return TRUE;
 
   _gpu_cuda_virtual_unmap (*address, size);

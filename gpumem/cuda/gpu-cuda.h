@@ -44,6 +44,7 @@ typedef struct
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
+  guint64           peers;              /* bits: the devices that may reach this memory, too */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
   CUfunction        fill_function;
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
@@ -155,6 +156,10 @@ gboolean    _gpu_cuda_get_peer_attributes    (GpuNativeDevice   *device,
                                               GpuNativeDevice   *peer,
                                               GVariantDict      *attributes,
                                               GError           **error);
+/* Fills in the devices that reach memory of @context, its own one first, and tells how many. */
+#define GPU_CUDA_MAX_PEERS 64
+guint       _gpu_cuda_list_access            (GpuCudaContext    *context,
+                                              CUmemAccessDesc    access[GPU_CUDA_MAX_PEERS + 1]);
 gboolean    _gpu_cuda_enable_peer            (GpuNativeContext  *context,
                                               GpuNativeContext  *peer,
                                               GError           **error);
@@ -178,6 +183,15 @@ gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
                                     const char      *function,
                                     const char      *format,
                                     ...) G_GNUC_PRINTF (7, 8);
+/* Whether there is nothing for an _end() to do but _gpu_cuda_leave(). */
+static inline gboolean
+_gpu_cuda_is_done (GpuNativeStream   *stream,
+                   const GpuCudaCall *call,
+                   CUresult           code)
+{
+  return code == CUDA_SUCCESS && call->event == NULL && ((GpuCudaStream *) stream)->last == NULL;
+}
+
 /* In place of an _end(), for an op that could not even ask the driver. */
 void        _gpu_cuda_cancel       (GpuCudaCall     *call);
 /* With the context entered. What _gpu_cuda_begin() does for ops that are asked for an event. */

@@ -211,6 +211,7 @@ host_event_query (GpuNativeEvent  *event,
 
 static gboolean
 host_event_wait (GpuNativeEvent  *event,
+                 gboolean         urgent G_GNUC_UNUSED,
                  GError         **error)
 {
   GpuHostEvent *self = (GpuHostEvent *) event;

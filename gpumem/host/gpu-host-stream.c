@@ -287,7 +287,7 @@ host_stream_finish (GpuNativeStream  *stream,
 {
   g_autoptr (GpuNativeEvent) event = host_stream_record (stream, GPU_EVENT_FLAGS_NONE, error);
 
-  return event != NULL && _gpu_host_event_ops.wait (event, error);
+  return event != NULL && _gpu_host_event_ops.wait (event, FALSE, error);
 }
 
 const GpuStreamOps _gpu_host_stream_ops =

@@ -12,6 +12,11 @@
 #define MAGIC "GPUCLBIN"
 #define WORD 8
 
+/* Before a compiled part: a magic text, and the digest of who compiled it and of the part. */
+#define PART_MAGIC "GPUCLOBJ"
+#define DIGEST_SIZE 32
+#define SEAL_SIZE (WORD + DIGEST_SIZE)
+
 static void
 append_word (GByteArray *array,
              guint64     value)
@@ -119,4 +124,66 @@ _gpu_opencl_binary_split (GBytes  *bytes,
     }
 
   return g_steal_pointer (&parts);
+}
+
+static void
+get_digest (const char *maker,
+            GBytes     *part,
+            guint8      digest[DIGEST_SIZE])
+{
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  gsize digest_size = DIGEST_SIZE;
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (part, &size);
+
+  g_checksum_update (checksum, (const guint8 *) maker, (gssize) strlen (maker) + 1);
+  g_checksum_update (checksum, data, (gssize) size);
+  g_checksum_get_digest (checksum, digest, &digest_size);
+}
+
+GBytes *
+_gpu_opencl_part_seal (GBytes     *part,
+                       const char *maker)
+{
+  GByteArray *array = g_byte_array_new ();
+  guint8 digest[DIGEST_SIZE];
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (part, &size);
+
+  get_digest (maker, part, digest);
+  g_byte_array_append (array, (const guint8 *) PART_MAGIC, WORD);
+  g_byte_array_append (array, digest, DIGEST_SIZE);
+  g_byte_array_append (array, data, size);
+
+  return g_byte_array_free_to_bytes (array);
+}
+
+GBytes *
+_gpu_opencl_part_open (GBytes      *sealed,
+                       const char  *maker,
+                       GError     **error)
+{
+  g_autoptr (GBytes) part = NULL;
+  guint8 digest[DIGEST_SIZE];
+  gsize size = 0;
+  const guint8 *data = g_bytes_get_data (sealed, &size);
+
+  if (size <= SEAL_SIZE || memcmp (data, PART_MAGIC, WORD) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%" G_GSIZE_FORMAT " bytes are no part that gpu_program_compile() made for "
+                   "OpenCL", size);
+      return NULL;
+    }
+
+  part = g_bytes_new_from_bytes (sealed, SEAL_SIZE, size - SEAL_SIZE);
+  get_digest (maker, part, digest);
+
+  if (memcmp (data + WORD, digest, DIGEST_SIZE) == 0)
+    return g_steal_pointer (&part);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "a part of %" G_GSIZE_FORMAT " bytes is damaged, or was compiled for other devices "
+               "or by another version of the driver: compile it again", size);
+  return NULL;
 }

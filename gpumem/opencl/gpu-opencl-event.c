@@ -243,6 +243,7 @@ wait_failed (cl_event   event,
 
 static gboolean
 event_wait (GpuNativeEvent  *native,
+            gboolean         urgent G_GNUC_UNUSED,
             GError         **error)
 {
   cl_event event = _gpu_opencl_event_handle (native);

@@ -392,6 +392,16 @@ compile (GpuNativeContext  *context,
   return FALSE;
 }
 
+static char *
+get_maker (GpuNativeContext *context)
+{
+  GString *text = g_string_new (NULL);
+
+  program_fingerprint (context, text);
+
+  return g_string_free (text, FALSE);
+}
+
 static GBytes *
 program_compile (GpuNativeContext  *context,
                  const char        *source,
@@ -399,7 +409,8 @@ program_compile (GpuNativeContext  *context,
                  GError           **error)
 {
   GpuOpenclProgram program = { .program = create_with_source (context, source, error) };
-  GBytes *part = NULL;
+  g_autofree char *maker = NULL;
+  g_autoptr (GBytes) part = NULL;
 
   if (program.program == NULL)
     return NULL;
@@ -409,13 +420,29 @@ program_compile (GpuNativeContext  *context,
 
   clReleaseProgram (program.program);
 
-  return part;
+  if (part == NULL)
+    return NULL;
+
+  maker = get_maker (context);
+
+  return _gpu_opencl_part_seal (part, maker);
 }
 
 static void
 release_program (gpointer program)
 {
   clReleaseProgram (program);
+}
+
+static cl_program
+create_with_part (GpuNativeContext  *context,
+                  GBytes            *sealed,
+                  GError           **error)
+{
+  g_autofree char *maker = get_maker (context);
+  g_autoptr (GBytes) part = _gpu_opencl_part_open (sealed, maker, error);
+
+  return part != NULL ? create_with_binary (context, part, error) : NULL;
 }
 
 static GpuNativeProgram *
@@ -432,7 +459,7 @@ program_link (GpuNativeContext  *context,
 
   for (guint i = 0; i < n_images; i++)
     {
-      cl_program part = create_with_binary (context, images[i], error);
+      cl_program part = create_with_part (context, images[i], error);
 
       if (part == NULL)
         return NULL;

@@ -174,6 +174,13 @@ GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,
 GPtrArray      *_gpu_opencl_binary_split     (GBytes              *bytes,
                                               guint                n_devices,
                                               GError             **error);
+/* What was compiled goes out with a seal: NVIDIA's driver ends the process when it is to link what
+ * its compiler did not make. @maker tells the devices and drivers apart. */
+GBytes         *_gpu_opencl_part_seal        (GBytes              *part,
+                                              const char          *maker);
+GBytes         *_gpu_opencl_part_open        (GBytes              *sealed,
+                                              const char          *maker,
+                                              GError             **error);
 
 /* gpu-opencl-kernel.c */
 /* Takes @handle over, also when it fails. */

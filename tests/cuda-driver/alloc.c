@@ -41,7 +41,7 @@ find_start (guint64     address,
   return CUDA_SUCCESS;
 }
 
-/* --- of devices ---------------------------------------------------------------------------- */
+/* --- of devices ------------------------------------------------------------------------------- */
 
 ENTRY (cuMemGetInfo, (size_t *free_size, size_t *total_size), (free_size, total_size))
 {
@@ -125,7 +125,7 @@ ENTRY (cuMemGetAddressRange, (CUdeviceptr *base, size_t *size, CUdeviceptr addre
   return CUDA_SUCCESS;
 }
 
-/* --- of the host ----------------------------------------------------------------------------- */
+/* --- of the host ------------------------------------------------------------------------------ */
 
 ENTRY (cuMemHostAlloc, (void **data, size_t size, unsigned int flags), (data, size, flags))
 {

@@ -84,7 +84,7 @@ context_free (Context *context)
   object_kill (context);
 }
 
-/* --- what others ask ------------------------------------------------------------------ */
+/* --- what others ask -------------------------------------------------------------------------- */
 
 CUresult
 context_current_lost (Context **context)
@@ -120,7 +120,7 @@ context_reaches (Context *context,
          g_hash_table_contains (context->peers, owner);
 }
 
-/* --- entry points --------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 ENTRY (cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice ordinal), (context, ordinal))
 {

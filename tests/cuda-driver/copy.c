@@ -201,7 +201,7 @@ copy_linear (CUmemorytype destination_type,
   return copy_submit (&copy, stream, waits);
 }
 
-/* --- linear ---------------------------------------------------------------------------- */
+/* --- linear ----------------------------------------------------------------------------------- */
 
 ENTRY (cuMemcpyHtoDAsync,
        (CUdeviceptr destination, const void *source, size_t size, CUstream stream),
@@ -258,7 +258,7 @@ ENTRY (cuMemcpyDtoH, (void *destination, CUdeviceptr source, size_t size),
                       source, size, NULL, TRUE);
 }
 
-/* --- with pitches ------------------------------------------------------------------------ */
+/* --- with pitches ----------------------------------------------------------------------------- */
 
 static CUresult
 fill_side (Side          *side,
@@ -332,7 +332,7 @@ ENTRY (cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *with, CUstream stream), (
   return copy_3d (with, stream);
 }
 
-/* --- fills ----------------------------------------------------------------------------------- */
+/* --- fills ------------------------------------------------------------------------------------ */
 
 typedef struct
 {

@@ -19,7 +19,7 @@
 
 G_BEGIN_DECLS
 
-/* --- the entry points -------------------------------------------------------- */
+/* --- the entry points ------------------------------------------------------------------------- */
 
 #define DRIVER_SYMBOLS "driver-symbols.h"
 
@@ -89,7 +89,7 @@ void        call_write_counts (const char  *path);
 /* Code of the application runs: it may make no call. */
 void        call_forbid     (gboolean       forbidden);
 
-/* --- configuration, faults, reports ------------------------------------------- */
+/* --- configuration, faults, reports ----------------------------------------------------------- */
 
 typedef struct
 {
@@ -126,7 +126,7 @@ CUresult    misuse          (CUresult       code,
 void        report_leak     (const char    *format,
                              ...) G_GNUC_PRINTF (1, 2);
 
-/* --- objects -------------------------------------------------------------------- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 typedef struct CUctx_st           Context;
 typedef struct CUstream_st        Stream;
@@ -178,7 +178,7 @@ CUresult    object_check    (gconstpointer  handle,
 GPtrArray * object_list     (ObjectKind     kind,
                              Context       *context);
 
-/* --- devices and contexts ---------------------------------------------------------- */
+/* --- devices and contexts --------------------------------------------------------------------- */
 
 struct _Device
 {
@@ -223,7 +223,7 @@ void        context_fail    (Context       *context,
 gboolean    context_reaches (Context       *context,
                              Context       *owner);
 
-/* --- streams, points, operations ------------------------------------------------------ */
+/* --- streams, points, operations -------------------------------------------------------------- */
 
 /* A place in a stream: what an event is recorded at. */
 struct _Point
@@ -333,7 +333,7 @@ void        event_wait_shared (Event       *event,
 gboolean    event_is_over   (Event         *event);
 void        event_wait      (Event         *event);
 
-/* --- memory ------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 typedef enum
 {
@@ -433,7 +433,7 @@ void        pool_note_freed (Memory        *memory);
 void        virtual_note_unmapped (Memory  *memory);
 gboolean    file_is_memory  (int            file);
 
-/* --- programs ----------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 struct CUmod_st
 {

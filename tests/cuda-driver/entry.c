@@ -166,7 +166,7 @@ gpumem_cuda_driver_set_fail (const char *spec)
   return understood;
 }
 
-/* --- finding functions ----------------------------------------------------------- */
+/* --- finding functions ------------------------------------------------------------------------ */
 
 /* Stands in for a function with other parameters, which nobody here should ask for. */
 static CUresult
@@ -272,7 +272,7 @@ cuGetProcAddress_v2 (const char                     *name,
 }
 #endif
 
-/* --- the driver -------------------------------------------------------------------- */
+/* --- the driver ------------------------------------------------------------------------------- */
 
 ENTRY (cuInit, (unsigned int flags), (flags))
 {

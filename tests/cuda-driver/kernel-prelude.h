@@ -19,7 +19,7 @@ typedef __PTRDIFF_TYPE__   ptrdiff_t;
 #define __CUDACC_VER_MINOR__ 0
 #define warpSize 32
 
-/* --- vectors -------------------------------------------------------------------- */
+/* --- vectors ---------------------------------------------------------------------------------- */
 
 #define GPUMEM_VECTORS(T, N)                                                       \
   struct N##1 { T x; };                                                            \
@@ -56,7 +56,7 @@ struct dim3
   }
 };
 
-/* --- the thread that runs ---------------------------------------------------------- */
+/* --- the thread that runs --------------------------------------------------------------------- */
 
 struct gpumem_thread
 {
@@ -167,7 +167,7 @@ static inline int __all_sync (unsigned int mask, int value)
   return __ballot_sync (mask, !value) == 0;
 }
 
-/* --- atomics ------------------------------------------------------------------------- */
+/* --- atomics ---------------------------------------------------------------------------------- */
 
 template <class T> static inline T atomicAdd (T *place, T value)
 {
@@ -272,7 +272,7 @@ template <class T, class V, class W> static inline T atomicCAS (T *place, V expe
   return atomicCAS<T> (place, static_cast<T> (expected), static_cast<T> (value));
 }
 
-/* --- mathematics ------------------------------------------------------------------------ */
+/* --- mathematics ------------------------------------------------------------------------------ */
 
 #define GPUMEM_MATH_1(name)                                                        \
   extern "C" double name (double) noexcept;                                        \
@@ -407,7 +407,7 @@ static inline long long clock64 () { return __builtin_ia32_rdtsc (); }
 static inline long long clock () { return clock64 (); }
 template <class T> static inline T __ldg (const T *place) { return *place; }
 
-/* --- what the driver reads --------------------------------------------------------------- */
+/* --- what the driver reads -------------------------------------------------------------------- */
 
 struct gpumem_kernel
 {

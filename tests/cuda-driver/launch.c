@@ -33,7 +33,7 @@ get_max_threads (const Function *function)
   return entry != NULL && entry->max_threads > 0 ? entry->max_threads : MAX_THREADS;
 }
 
-/* --- attributes ------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 ENTRY (cuFuncGetAttribute, (int *value, CUfunction_attribute attribute, CUfunction function),
        (value, attribute, function))
@@ -149,7 +149,7 @@ ENTRY (cuOccupancyMaxActiveBlocksPerMultiprocessor,
   return CUDA_SUCCESS;
 }
 
-/* --- launches ------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 
 static void
 launch_free (gpointer data)

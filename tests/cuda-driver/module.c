@@ -53,7 +53,7 @@ jit_fail (JitLog     *log,
   return code;
 }
 
-/* --- images ----------------------------------------------------------------------------- */
+/* --- images ----------------------------------------------------------------------------------- */
 
 static CUresult
 link_objects (GPtrArray  *objects,
@@ -117,7 +117,7 @@ find_image (gconstpointer   data,
   return link_objects (objects, log, image);
 }
 
-/* --- modules -------------------------------------------------------------------------------- */
+/* --- modules ---------------------------------------------------------------------------------- */
 
 static Function *
 function_new (Module        *module,
@@ -403,7 +403,7 @@ ENTRY (cuModuleEnumerateFunctions,
   return CUDA_SUCCESS;
 }
 
-/* --- linking --------------------------------------------------------------------------------- */
+/* --- linking ---------------------------------------------------------------------------------- */
 
 struct CUlinkState_st
 {

@@ -6,9 +6,56 @@
  */
 #pragma once
 
-#include <glib.h>
+#include "gpumem/cuda/gpu-cuda-nvrtc.h"
 
 G_BEGIN_DECLS
+
+struct _nvrtcProgram
+{
+  char       *source;
+  char       *name;
+  GPtrArray  *headers;          /* name, text, name, text ... */
+  GPtrArray  *expressions;
+  GPtrArray  *kernels;          /* names of those that are no templates */
+  GHashTable *lowered;          /* by expression */
+  GString    *log;
+  GBytes     *cubin;            /* nullable */
+  char       *ptx;              /* nullable */
+  gboolean    compiled;
+};
+
+typedef struct
+{
+  int        architecture;
+  gboolean   compute_only;
+  gboolean   relocatable;
+  GPtrArray *flags;             /* for the preprocessor */
+  char      *standard;          /* nullable */
+}
+NvrtcOptions;
+
+/* nvrtc-options.c; what is wrong goes to the log */
+gboolean nvrtc_parse_options (nvrtcProgram        program,
+                              NvrtcOptions       *options,
+                              int                 n,
+                              const char *const  *words);
+/* nvrtc.c */
+gboolean nvrtc_has_architecture (int              architecture);
+
+/* nvrtc-compile.c: what stands before every program */
+extern const char nvrtc_prelude[];
+
+gboolean nvrtc_compile       (nvrtcProgram        program,
+                              const NvrtcOptions *options);
+
+/* nvrtc-cache.c: what was compiled before, in GPUMEM_CUDA_DRIVER_CACHE. NULL: not to be kept. */
+char    *nvrtc_cache_find    (nvrtcProgram        program,
+                              int                 n_options,
+                              const char *const  *words);
+gboolean nvrtc_cache_load    (nvrtcProgram        program,
+                              const char         *path);
+void     nvrtc_cache_store   (nvrtcProgram        program,
+                              const char         *path);
 
 /* scan.c: what the scanner finds in preprocessed source. */
 typedef struct

@@ -101,7 +101,7 @@ pool_note_freed (Memory *memory)
     add_used (memory->pool, -(gint64) memory->size);
 }
 
-/* --- allocation -------------------------------------------------------------------------- */
+/* --- allocation ------------------------------------------------------------------------------- */
 
 static Memory *
 alloc (Pool    *pool,
@@ -196,7 +196,7 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
   return CUDA_SUCCESS;
 }
 
-/* --- pools ---------------------------------------------------------------------------------- */
+/* --- pools ------------------------------------------------------------------------------------ */
 
 ENTRY (cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice ordinal), (pool, ordinal))
 {

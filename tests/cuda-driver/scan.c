@@ -105,7 +105,7 @@ skip_parentheses (const char *text)
   return text;
 }
 
-/* --- output --------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static void
 copy_to (Scanner    *scanner,
@@ -146,7 +146,7 @@ put_directive (Scanner    *scanner,
   g_string_append_printf (scanner->out, "\n# %u %s\n", scanner->line, scanner->file);
 }
 
-/* --- kernels ----------------------------------------------------------------------------- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static char *
 get_namespaces (Scanner *scanner)
@@ -227,7 +227,7 @@ read_kernel (Scanner    *scanner,
   g_free (bound);
 }
 
-/* --- other words --------------------------------------------------------------------------- */
+/* --- other words ------------------------------------------------------------------------------ */
 
 static void
 read_namespace (Scanner    *scanner,

@@ -85,7 +85,7 @@ fill_handle (Handle  *handle,
   handle->inode = info.st_ino;
 }
 
-/* --- memory ----------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 ENTRY (cuIpcGetMemHandle, (CUipcMemHandle *handle, CUdeviceptr address), (handle, address))
 {
@@ -172,7 +172,7 @@ ENTRY (cuIpcCloseMemHandle, (CUdeviceptr address), (address))
   return context->error;
 }
 
-/* --- events ------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void
 shared_event_unref (SharedEvent *shared)

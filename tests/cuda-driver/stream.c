@@ -10,7 +10,7 @@
 
 static guint n_streams;
 
-/* --- order --------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static void
 note_after (Stream  *stream,
@@ -89,7 +89,7 @@ wait_for_legacy (Stream *stream,
     }
 }
 
-/* --- the thread ------------------------------------------------------------------------ */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static guint
 random_number (guint *state)
@@ -190,7 +190,7 @@ start_thread (Stream *stream)
   stream->has_thread = TRUE;
 }
 
-/* --- what others ask --------------------------------------------------------------------- */
+/* --- what others ask -------------------------------------------------------------------------- */
 
 Stream *
 stream_new (Context *context,
@@ -346,7 +346,7 @@ stream_resolve_any (CUstream   handle,
   return (*stream)->object.context->error;
 }
 
-/* --- entry points ------------------------------------------------------------------------ */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 ENTRY (cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),
        (stream, flags, priority))
@@ -422,7 +422,7 @@ ENTRY (cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
   return CUDA_SUCCESS;
 }
 
-/* --- functions of the host ------------------------------------------------------------- */
+/* --- functions of the host -------------------------------------------------------------------- */
 
 typedef struct
 {

@@ -19,7 +19,7 @@ typedef CUresult (CUDAAPI *GetProcAddress) (const char                     *name
 
 static GetProcAddress get_proc_address;
 
-/* --- finding it ---------------------------------------------------------------------------- */
+/* --- finding it ------------------------------------------------------------------------------- */
 
 static char *
 get_path (const char *folder,
@@ -74,7 +74,7 @@ assert_aborts (const char *text)
   g_test_trap_assert_stderr (pattern);
 }
 
-/* --- functions ------------------------------------------------------------------------------ */
+/* --- functions -------------------------------------------------------------------------------- */
 
 static void
 test_versions (void)
@@ -166,7 +166,7 @@ test_contexts (void)
   g_assert_false (active);
 }
 
-/* --- order ------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static void
 test_data (void)
@@ -215,6 +215,10 @@ test_no_order (void)
   CUstream writer, reader;
   guint n_wrong = 0;
 
+#ifdef __SANITIZE_THREAD__
+  g_test_skip ("the thread sanitizer finds the race that is meant to be here");
+  return;
+#endif
   begin ();
   OK (cuMemAlloc, &memory, 64);
   OK (cuMemHostAlloc, (void **) &pinned, 64, 0);
@@ -309,7 +313,7 @@ test_events (void)
   end ();
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void
 test_regions (void)
@@ -439,7 +443,7 @@ test_pointers (void)
   end ();
 }
 
-/* --- faults ------------------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void
 test_faults (void)

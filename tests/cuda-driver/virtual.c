@@ -84,7 +84,7 @@ find_share (CUmemGenericAllocationHandle   handle,
   return object_check (*share, OBJECT_SHARE);
 }
 
-/* --- memory -------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 ENTRY (cuMemGetAllocationGranularity,
        (size_t *granularity, const CUmemAllocationProp *properties,
@@ -145,7 +145,7 @@ ENTRY (cuMemRelease, (CUmemGenericAllocationHandle handle), (handle))
   return CUDA_SUCCESS;
 }
 
-/* --- addresses ------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 ENTRY (cuMemAddressReserve,
        (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr fixed,
@@ -204,7 +204,7 @@ ENTRY (cuMemAddressFree, (CUdeviceptr address, size_t size), (address, size))
   return CUDA_SUCCESS;
 }
 
-/* --- mappings -------------------------------------------------------------------------------- */
+/* --- mappings --------------------------------------------------------------------------------- */
 
 ENTRY (cuMemMap,
        (CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
@@ -259,7 +259,8 @@ ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
   g_autoptr (GPtrArray) list = find_mappings (address, size);
 
   if (list == NULL)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx and %zu bytes were not mapped so", address, size);
+    return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx and %zu bytes were not mapped so", address,
+                   size);
   for (guint i = 0; i < list->len; i++)
     {
       Memory *memory = list->pdata[i];
@@ -313,7 +314,7 @@ ENTRY (cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void 
   return CUDA_SUCCESS;
 }
 
-/* --- between processes ------------------------------------------------------------------------- */
+/* --- between processes ------------------------------------------------------------------------ */
 
 ENTRY (cuMemExportToShareableHandle,
        (void *handle, CUmemGenericAllocationHandle allocation, CUmemAllocationHandleType type,

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From CUDA C++ to what runs on the host: preprocessor, scanner, compiler, linker. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <glib/gstdio.h>
+
+#include "kernel.h"
+#include "nvrtc.h"
+
+/* The prelude, as it stands in its file. */
+__asm__ (".pushsection .rodata\n"
+         ".globl nvrtc_prelude\n"
+         ".hidden nvrtc_prelude\n"
+         "nvrtc_prelude: .incbin \"" KERNEL_PRELUDE "\"\n"
+         ".byte 0\n"
+         ".popsection");
+
+static const char *const common_flags[] = {
+  "-x", "c++", "-w", "-O1", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-gnu-unique",
+  "-fno-math-errno", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
+  "-fno-stack-protector", NULL,
+};
+
+/* What the scanner has to see as it was written. */
+static const char *const word_flags[] = {
+  "-D__global__=__attribute__((used,noinline))", "-D__device__=", "-D__host__=", "-D__constant__=",
+  "-D__shared__=static thread_local", "-D__forceinline__=inline", "-D__launch_bounds__(...)=",
+  "-D__grid_constant__=", "-D__align__(n)=__attribute__((aligned(n)))", "-c", NULL,
+};
+
+static void
+add_all (GPtrArray         *arguments,
+         const char *const *words)
+{
+  for (; *words != NULL; words++)
+    g_ptr_array_add (arguments, g_strdup (*words));
+}
+
+static gboolean
+run (nvrtcProgram  self,
+     GPtrArray    *arguments,
+     const char   *input,
+     const char   *output)
+{
+  g_autofree char *log = NULL;
+  gboolean success;
+
+  g_ptr_array_add (arguments, g_strdup ("-o"));
+  g_ptr_array_add (arguments, g_strdup (output));
+  g_ptr_array_add (arguments, g_strdup (input));
+  g_ptr_array_add (arguments, NULL);
+  success = compiler_run ((const char *const *) arguments->pdata, &log);
+  g_string_append (self->log, log);
+  return success;
+}
+
+static GPtrArray *
+start_arguments (const NvrtcOptions *options)
+{
+  GPtrArray *arguments = g_ptr_array_new_with_free_func (g_free);
+
+  add_all (arguments, common_flags);
+  g_ptr_array_add (arguments, g_strconcat ("-std=", options->standard != NULL ? options->standard
+                                                                              : "c++17", NULL));
+  return arguments;
+}
+
+static gboolean
+write_file (const char *folder,
+            const char *name,
+            const char *text,
+            GPtrArray  *files)
+{
+  char *path = g_build_filename (folder, name, NULL);
+
+  g_ptr_array_add (files, path);
+  if (strchr (name, '/') != NULL)
+    {
+      g_autofree char *parent = g_path_get_dirname (path);
+
+      g_mkdir_with_parents (parent, 0700);
+    }
+  return g_file_set_contents (path, text, -1, NULL);
+}
+
+static gboolean
+preprocess (nvrtcProgram   self,
+            const NvrtcOptions *options,
+            const char    *folder,
+            GPtrArray     *files)
+{
+  g_autoptr (GPtrArray) arguments = start_arguments (options);
+  g_autofree char *text = g_strdup_printf ("#line 1 \"%s\"\n%s\n", self->name, self->source);
+  g_autofree char *input = g_build_filename (folder, "source.cu", NULL);
+  g_autofree char *output = g_build_filename (folder, "source.ii", NULL);
+
+  if (!write_file (folder, "prelude.h", nvrtc_prelude, files) ||
+      !write_file (folder, "source.cu", text, files))
+    return FALSE;
+  for (guint i = 0; i < self->headers->len; i += 2)
+    if (!write_file (folder, self->headers->pdata[i], self->headers->pdata[i + 1], files))
+      return FALSE;
+  g_ptr_array_add (arguments, g_strdup ("-E"));
+  g_ptr_array_add (arguments, g_strdup ("-include"));
+  g_ptr_array_add (arguments, g_build_filename (folder, "prelude.h", NULL));
+  g_ptr_array_add (arguments, g_strdup_printf ("-D__CUDA_ARCH__=%d", options->architecture * 10));
+  for (guint i = 0; i < options->flags->len; i++)
+    g_ptr_array_add (arguments, g_strdup (options->flags->pdata[i]));
+  g_ptr_array_add (arguments, g_strconcat ("-I", folder, NULL));
+  g_ptr_array_add (files, g_strdup (output));
+  return run (self, arguments, input, output);
+}
+
+static void
+scanned_kernel_free (gpointer data)
+{
+  ScannedKernel *kernel = data;
+
+  g_free (kernel->name);
+  g_free (kernel->max_threads);
+  g_free (kernel);
+}
+
+static void
+add_entry (GString    *code,
+           guint       number,
+           const char *name,
+           const char *max_threads)
+{
+  g_string_append_printf (code, "static gpumem_kernel gpumem_kernel_%u = "
+                          "gpumem_describe (\"%s\", &%s, (%s));\n"
+                          "__attribute__ ((section (\"gpumem_kernels\"), used)) "
+                          "static gpumem_kernel *gpumem_entry_%u = &gpumem_kernel_%u;\n",
+                          number, name, name, max_threads != NULL ? max_threads : "0", number,
+                          number);
+}
+
+/* The program, and behind it what tells the driver of its kernels. */
+static char *
+scan (nvrtcProgram  self,
+      const char   *text)
+{
+  g_autoptr (GPtrArray) kernels = g_ptr_array_new_with_free_func (scanned_kernel_free);
+  g_autofree char *code = scan_source (text, kernels);
+  GString *whole = g_string_new (code);
+
+  g_string_append (whole, "\n# 1 \"kernels\"\n");
+  for (guint i = 0; i < kernels->len; i++)
+    {
+      const ScannedKernel *kernel = kernels->pdata[i];
+
+      add_entry (whole, i, kernel->name, kernel->max_threads);
+      g_ptr_array_add (self->kernels, g_strdup (kernel->name));
+    }
+  g_string_append (whole, "\n# 1 \"name expressions\"\n");
+  for (guint i = 0; i < self->expressions->len; i++)
+    add_entry (whole, kernels->len + i, self->expressions->pdata[i], NULL);
+  return g_string_free (whole, FALSE);
+}
+
+static gboolean
+compile (nvrtcProgram   self,
+         const NvrtcOptions *options,
+         const char    *folder,
+         GPtrArray     *files)
+{
+  g_autoptr (GPtrArray) arguments = start_arguments (options);
+  g_autofree char *preprocessed = g_build_filename (folder, "source.ii", NULL);
+  g_autofree char *input = g_build_filename (folder, "source.cc", NULL);
+  g_autofree char *output = g_build_filename (folder, "source.o", NULL);
+  g_autofree char *text = NULL;
+  g_autofree char *code = NULL;
+
+  if (!g_file_get_contents (preprocessed, &text, NULL, NULL))
+    return FALSE;
+  code = scan (self, text);
+  if (!write_file (folder, "source.cc", code, files))
+    return FALSE;
+  add_all (arguments, word_flags);
+  g_ptr_array_add (files, g_strdup (output));
+  return run (self, arguments, input, output);
+}
+
+/* The names of kernels in the object, by what they are called in the source. */
+static gboolean
+find_lowered (nvrtcProgram  self,
+              GBytes       *image,
+              const char   *folder,
+              GPtrArray    *files)
+{
+  g_autofree char *path = g_build_filename (folder, "image.so", NULL);
+  gsize size = g_bytes_get_size (image);
+  g_autofree char *data = image_unmark (g_bytes_get_data (image, NULL), size);
+  KernelEntry **(*get_kernels) (size_t *);
+  KernelEntry **kernels;
+  gpointer module;
+  gsize n;
+
+  g_ptr_array_add (files, g_strdup (path));
+  if (!g_file_set_contents (path, data, size, NULL))
+    return FALSE;
+  module = dlopen (path, RTLD_NOW | RTLD_LOCAL);
+  if (module == NULL)
+    {
+      g_string_append_printf (self->log, "%s\n", dlerror ());
+      return FALSE;
+    }
+  get_kernels = dlsym (module, "gpumem_get_kernels");
+  kernels = get_kernels (&n);
+  for (gsize i = 0; i < n; i++)
+    {
+      Dl_info info;
+
+      if (dladdr (kernels[i]->function, &info) != 0 && info.dli_sname != NULL)
+        g_hash_table_insert (self->lowered, g_strdup (kernels[i]->name), g_strdup (info.dli_sname));
+    }
+  dlclose (module);
+  return TRUE;
+}
+
+/* What people look for in PTX. */
+static char *
+list_entries (nvrtcProgram self)
+{
+  GString *text = g_string_new (NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+
+  for (guint i = 0; i < self->kernels->len; i++)
+    g_ptr_array_add (names, self->kernels->pdata[i]);
+  for (guint i = 0; i < self->expressions->len; i++)
+    g_ptr_array_add (names, self->expressions->pdata[i]);
+  for (guint i = 0; i < names->len; i++)
+    {
+      const char *lowered = g_hash_table_lookup (self->lowered, names->pdata[i]);
+
+      g_string_append_printf (text, ".visible .entry %s()\n{\n  ret;\n}\n",
+                              lowered != NULL ? lowered : (char *) names->pdata[i]);
+    }
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+make_images (nvrtcProgram   self,
+             const NvrtcOptions *options,
+             const char    *folder,
+             GPtrArray     *files)
+{
+  g_autofree char *path = g_build_filename (folder, "source.o", NULL);
+  g_autoptr (GBytes) object = image_mark (path, options->architecture, options->compute_only);
+  g_autoptr (GPtrArray) objects = g_ptr_array_new ();
+  g_autoptr (GBytes) image = NULL;
+  g_autofree char *log = NULL;
+  g_autofree char *entries = NULL;
+
+  if (object == NULL)
+    return FALSE;
+  g_ptr_array_add (objects, object);
+  if (!options->relocatable)
+    {
+      image = image_link (objects, options->architecture, &log);
+      g_string_append (self->log, log != NULL ? log : "");
+      if (image == NULL)
+        return FALSE;
+      if (!find_lowered (self, image, folder, files))
+        return FALSE;
+    }
+  entries = list_entries (self);
+  self->ptx = image_to_ptx (object, options->architecture, entries);
+  if (!options->compute_only)
+    self->cubin = g_bytes_ref (options->relocatable ? object : image);
+  return TRUE;
+}
+
+static void
+remove_files (const char *folder,
+              GPtrArray  *files)
+{
+  for (guint i = 0; i < files->len; i++)
+    {
+      g_autofree char *parent = g_path_get_dirname (files->pdata[i]);
+
+      g_unlink (files->pdata[i]);
+      g_rmdir (parent);
+    }
+  g_rmdir (folder);
+}
+
+gboolean
+nvrtc_compile (nvrtcProgram        self,
+               const NvrtcOptions *options)
+{
+  g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
+  g_autofree char *folder = g_dir_make_tmp ("gpumem-nvrtc-XXXXXX", NULL);
+  gboolean success;
+
+  if (folder == NULL)
+    return FALSE;
+  success = preprocess (self, options, folder, files) && compile (self, options, folder, files) &&
+            make_images (self, options, folder, files);
+  remove_files (folder, files);
+  return success;
+}
