@@ -138,8 +138,9 @@ gpu_program_compile (GpuContext  *context,
  *
  * Makes one program of several parts, which can use each other's functions and variables (CUDA:
  * cuLinkCreate, cuLinkAddData, cuLinkComplete, of cubins, PTX, fat binaries, objects and archives;
- * OpenCL: clLinkProgram). Parts are code: link none that you would not run. Blocks until it is
- * linked and loaded.
+ * OpenCL: clLinkProgram, only of parts that gpu_program_compile() made with the same driver: some
+ * end the process when they get anything else). Parts are code: link none that you would not run.
+ * Blocks until it is linked and loaded.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
  *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT for no parts or such that are

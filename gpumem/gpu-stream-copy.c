@@ -219,14 +219,13 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
+  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_write,
                                      .run_now = get_run_now (pending, bytes, size,
                                                              ops->write_now != NULL,
                                                              run_write_now),
-                                     .operation = &copy, .keep = bytes,
-                                     .release = (GDestroyNotify) g_bytes_unref,
-                                     .keep_size = size };
+                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
       || !_gpu_memory_check_host (destination, function, TRUE, error))
@@ -260,14 +259,13 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   const Copy copy = { NULL, source, 0, offset, size, data };
+  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_read,
                                      .run_now = get_run_now (pending, bytes, size,
                                                              ops->read_now != NULL,
                                                              run_read_now),
-                                     .operation = &copy, .keep = bytes,
-                                     .release = (GDestroyNotify) g_bytes_unref,
-                                     .keep_size = size };
+                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
       || !_gpu_memory_check_host (source, function, FALSE, error))

@@ -43,11 +43,11 @@ submit_launch (GpuTimeline      *timeline,
                GpuPending       *pending,
                GError          **error)
 {
+  const GpuKeep keep = { launch->code, (GBoxedCopyFunc) _gpu_kernel_code_ref,
+                         (GDestroyNotify) _gpu_kernel_code_unref, 0 };
   const GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
                                      .n_accesses = launch->n_accesses, .run = run_launch,
-                                     .operation = launch, .keep = launch->code,
-                                     .retain = (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                                     .release = (GDestroyNotify) _gpu_kernel_code_unref };
+                                     .operation = launch, .keep = &keep };
 
   return _gpu_submit (timeline, &submission, pending, error);
 }
@@ -160,19 +160,22 @@ check_launch (GpuStream        *stream,
   return _gpu_launch_check_extents (launch, timeline->device, error) ? timeline : NULL;
 }
 
+/* Field by field: to clear all of it takes as long as the checks. The rest is set with the
+ * arguments. */
 static void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
              const GpuExtent  *grid,
              const GpuExtent  *block)
 {
-  *launch = (GpuLaunch) { .kernel = kernel, .code = _gpu_kernel_get_code (kernel), .grid = *grid };
-
-  if (block == NULL)
-    return;
-
-  launch->block = *block;
-  launch->has_block = TRUE;
+  launch->kernel = kernel;
+  launch->code = _gpu_kernel_get_code (kernel);
+  launch->grid = *grid;
+  launch->block = block != NULL ? *block : (GpuExtent) { 0 };
+  launch->has_block = block != NULL;
+  launch->shared_size = 0;
+  launch->flags = GPU_LAUNCH_FLAGS_NONE;
+  launch->is_prepared = FALSE;
 }
 
 /**

@@ -155,9 +155,9 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
+  GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, 0 };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses,
-                               .run = run_region, .operation = copy, .keep = bytes,
-                               .release = (GDestroyNotify) g_bytes_unref };
+                               .run = run_region, .operation = copy };
 
   if (_gpu_region_is_empty (copy->extent))
     return TRUE;
@@ -176,7 +176,8 @@ submit_region (GpuTimeline  *timeline,
 
   if (bytes != NULL)
     {
-      submission.keep_size = g_bytes_get_size (bytes);
+      keep.size = g_bytes_get_size (bytes);
+      submission.keep = &keep;
       g_bytes_ref (bytes);
     }
 

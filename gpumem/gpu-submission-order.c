@@ -171,6 +171,18 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
   return TRUE;
 }
 
+/* Some drivers fail what waits for failed work a little later, on a thread of their own, and refuse
+ * to wait for what has failed: at once, where others let the wait fail. */
+#define N_REFUSED 100
+#define REFUSED_PAUSE 100
+
+/* Whether the driver refused on account of what failed. */
+static gboolean
+is_refused (const GError *failure)
+{
+  return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
+}
+
 /* Who waits for work submitted before must not wait for a user's event as well. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
@@ -219,11 +231,9 @@ wait_locked (GpuSubmitter           *s,
   return success;
 }
 
-/* After the failure of a user event, with the failure lock held: has the stream wait for what came
- * before it. */
 static gboolean
-mend_order_locked (GpuTimeline  *timeline,
-                   GError      **error)
+wait_for_overtaken_locked (GpuTimeline  *timeline,
+                           GError      **error)
 {
   const GpuStreamOps *ops = timeline->context->backend->stream;
   g_autoptr (GPtrArray) events = g_ptr_array_new ();
@@ -238,21 +248,53 @@ mend_order_locked (GpuTimeline  *timeline,
   if (event != NULL)
     _gpu_timeline_keep_event_locked (timeline, event);
 
-  if (success)
-    _gpu_timeline_set_mended_locked (timeline);
-
   return success;
 }
 
+/* After the failure of a user event, with the failure lock held: has the stream wait for what came
+ * before it. */
+static gboolean
+mend_order_locked (GpuTimeline  *timeline,
+                   GError      **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  for (guint i = 0; !wait_for_overtaken_locked (timeline, &failure); i++)
+    {
+      if (i == N_REFUSED || !is_refused (failure))
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+
+      g_clear_error (&failure);
+      g_usleep (REFUSED_PAUSE);
+    }
+
+  _gpu_timeline_set_mended_locked (timeline);
+
+  return TRUE;
+}
+
+static gboolean
+wait_for_fences_locked (GpuSubmitter  *s,
+                        GError       **error)
+{
+  g_autofree GpuNativeEvent **events = g_new (GpuNativeEvent *, s->waits->len);
+
+  for (guint i = 0; i < s->waits->len; i++)
+    events[i] = ((GpuFence *) s->waits->pdata[i])->event;
+
+  return wait_locked (s, events, s->waits->len, error);
+}
+
+/* What failed need not be waited for, unless waiting is all that was asked for: then it fails. */
 static gboolean
 wait_for_others_locked (GpuSubmitter  *s,
                         GError       **error)
 {
   GpuTimeline *timeline = s->timeline;
-  g_autofree GpuNativeEvent **events = g_new (GpuNativeEvent *, s->waits->len);
-
-  for (guint i = 0; i < s->waits->len; i++)
-    events[i] = ((GpuFence *) s->waits->pdata[i])->event;
+  g_autoptr (GError) failure = NULL;
 
   if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
     _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
@@ -261,7 +303,24 @@ wait_for_others_locked (GpuSubmitter  *s,
   if (s->submission->after == NULL)
     __atomic_add_fetch (&timeline->n_hazard_waits, s->waits->len, __ATOMIC_RELAXED);
 
-  return wait_locked (s, events, s->waits->len, error);
+  for (guint i = 0; s->waits->len > 0 && !wait_for_fences_locked (s, &failure); i++)
+    {
+      if (i == N_REFUSED || !is_refused (failure))
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+
+      if (i > 0)
+        g_usleep (REFUSED_PAUSE);
+
+      if (!_gpu_submitter_drop_failed (s, error))
+        return FALSE;
+
+      g_clear_error (&failure);
+    }
+
+  return TRUE;
 }
 
 gboolean

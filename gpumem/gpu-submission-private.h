@@ -25,21 +25,28 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
                                       GpuNativeEvent  **event,
                                       GError          **error);
 
+/* What is kept until the operation is over. */
+typedef struct
+{
+  gpointer          object;
+  GBoxedCopyFunc    retain;         /* else it is taken over on success */
+  GDestroyNotify    release;
+  gsize             size;           /* bytes of host memory that it holds */
+} GpuKeep;
+
+/* Small: it is cleared for every operation, and larger ones much slower. */
 typedef struct
 {
   const char       *function;       /* of the public API, for errors */
   GpuAccess        *accesses;
   guint             n_accesses;
+  gboolean          peers;          /* memory may be of other contexts of the back end */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
   GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;
-  gpointer          keep;           /* nullable; released at completion */
-  GBoxedCopyFunc    retain;         /* of keep, which else is taken over on success */
-  GDestroyNotify    release;
-  gsize             keep_size;      /* bytes of host memory that it holds */
+  const GpuKeep    *keep;           /* nullable */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
   const GpuPoint   *after;          /* likewise */
-  gboolean          peers;          /* memory may be of other contexts of the back end */
 } GpuSubmission;
 
 /* What to wait for after an operation: nothing if there is no event. */

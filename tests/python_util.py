@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the Python tests share: devices, errors, waiting, and TAP."""
 
+import faulthandler
 import gc
 import os
 import sys
@@ -229,15 +230,31 @@ def check_nothing_lives():
         time.sleep(0.001)
 
 
+def trace_lines(frame, event, arg):
+    """Tells each line of a test before it runs: the last one is where a driver crashed."""
+    name = os.path.basename(frame.f_code.co_filename)
+    if not name.startswith("test-python"):
+        return None
+    if event == "line":
+        print(f"# {name}:{frame.f_lineno} {frame.f_code.co_name}", file=sys.stderr, flush=True)
+    return trace_lines
+
+
 def run_case(func, device):
-    if device is None:
-        func()
-    else:
-        func(Fixture(device))
+    if os.environ.get("GPUMEM_TEST_VERBOSE"):
+        sys.settrace(trace_lines)
+    try:
+        if device is None:
+            func()
+        else:
+            func(Fixture(device))
+    finally:
+        sys.settrace(None)
 
 
 def main(functions):
     """Runs plain_NAME once and test_NAME on every device."""
+    faulthandler.enable()
     cases = [(name[6:], func, None) for name, func in functions.items()
              if name.startswith("plain_")]
     for device in choose_devices():

@@ -94,6 +94,17 @@ link_refuses (TestFixture *fixture)
   g_assert_nonnull (error);
   g_assert_true (g_str_has_prefix (error->message, "gpu_program_new_linked: "));
   g_clear_error (&error);
+  if (test_is_opencl (fixture))
+    {
+      g_autoptr (GByteArray) array = g_bytes_unref_to_array (g_bytes_ref (good));
+      g_autoptr (GBytes) damaged = NULL;
+
+      array->data[array->len / 2] ^= 1;
+      damaged = g_bytes_new (array->data, array->len);
+      g_assert_null (gpu_program_new_linked (fixture->context, &damaged, 1, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_program_new_linked",
+                             "damaged");
+    }
   g_assert_null (gpu_program_compile (fixture->context, "__kernel void broken (", NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "gpu_program_compile");
 }

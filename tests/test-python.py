@@ -479,11 +479,16 @@ def test_regions(fixture):
 
 # --- memory objects ------------------------------------------------------------------------------
 
-def test_slices(fixture):
-    """M9: slices of slices, which keep what they are of."""
+def sliced(fixture):
+    """A buffer, its content, and the unit in which it can be sliced."""
     step = max(fixture.device.base_alignment, 64)
     data = random.Random(3).randbytes(step * 8)
-    buffer = fixture.buffer(data)
+    return fixture.buffer(data), data, step
+
+
+def test_slices_read(fixture):
+    """M9: parts of a buffer."""
+    buffer, data, step = sliced(fixture)
     part = buffer[step:3 * step]
     equal(len(part), 2 * step)
     equal(part.offset, step)
@@ -492,16 +497,30 @@ def test_slices(fixture):
     equal(buffer[-step:].read(), data[-step:])
     equal(buffer[:step].read(), data[:step])
 
+
+def test_slices_write(fixture):
+    """M9: what is written to a part, or to a part of one, is in the whole."""
+    buffer, data, step = sliced(fixture)
+    part = buffer[step:3 * step]
     part.fill(1)
     equal(buffer.read(), data[:step] + b"\1" * (2 * step) + data[3 * step:])
     inner = part[step:]
     inner.fill(2)
     equal(buffer.read(2 * step, step), b"\2" * step)
 
+
+def test_slices_keep(fixture):
+    """M9: slices of slices keep what they are of."""
+    buffer, data, step = sliced(fixture)
+    part = buffer[step:3 * step]
+    inner = part[step:]
     del buffer, part
     gc.collect()
-    equal(inner.read(), b"\2" * step)
+    equal(inner.read(), data[2 * step:3 * step])
 
+
+def test_slices_refuse(fixture):
+    inner = fixture.buffer(256)[:]
     with raises(TypeError, "slices"):
         inner[3]
     with raises(ValueError, "2"):

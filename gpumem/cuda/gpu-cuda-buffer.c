@@ -424,6 +424,9 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
   GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (parent->address + offset, size,
                                                 GPU_CUDA_MEMORY_BORROWED);
 
+  buffer->whole = parent->whole;
+  buffer->whole_size = parent->whole_size;
+
   if (parent->host != NULL)
     buffer->host = (guint8 *) parent->host + offset;
 

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
 
@@ -223,7 +224,55 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
   return bytes;
 }
 
-/* With the context entered. */
+/* With the context entered. What the driver takes for the allocation may be the piece of the pool
+ * that it was cut from, with one id for all that lies in there. */
+static gboolean
+handle_init_pooled (Handle          *handle,
+                    GpuCudaContext  *context,
+                    GpuCudaBuffer   *buffer,
+                    GError         **error)
+{
+  if (!handle_init_buffer (handle, context, buffer, KIND_POOLED,
+                           CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                           error))
+    return FALSE;
+
+  if (buffer->whole != 0)
+    {
+      handle->offset = buffer->address - buffer->whole;
+      handle->whole_size = buffer->whole_size;
+    }
+
+  handle->id ^= (buffer->address - handle->offset) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+
+  return TRUE;
+}
+
+static gboolean
+fail_pooled (GpuCudaContext  *context,
+             GpuCudaBuffer   *buffer,
+             CUmemoryPool     pool,
+             const char      *function,
+             CUresult         code,
+             GError         **error)
+{
+  CUdeviceptr address = buffer->address;
+
+  _gpu_cuda_set_error (error, function, code,
+                       "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x, allocated at 0x%"
+                       G_GINT64_MODIFIER "x, the driver's range begins at 0x%" G_GINT64_MODIFIER
+                       "x with %" G_GUINT64_FORMAT " bytes; pool %p, that of the context is %p; "
+                       "pools of the device pass as handles of the types 0x%x", buffer->base.size,
+                       (guint64) address, (guint64) buffer->whole,
+                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0),
+                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0),
+                       (void *) pool, (void *) context->pool,
+                       _gpu_cuda_get_pool_handle_types (context));
+
+  return fail_ipc (error);
+}
+
+/* With the context entered. Addresses of a pool pass only once the pool itself has. */
 static GBytes *
 export_pooled (GpuCudaContext  *context,
                GpuCudaBuffer   *buffer,
@@ -232,17 +281,40 @@ export_pooled (GpuCudaContext  *context,
                GError         **error)
 {
   CUmemPoolPtrExportData native;
+  CUresult code;
   Handle handle;
 
-  if (!handle_init_buffer (&handle, context, buffer, KIND_POOLED,
-                           CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                           error)
-      || !check (_gpu_cuda.cuMemPoolExportPointer (&native, buffer->address - handle.offset),
-                 "cuMemPoolExportPointer", error)
-      || !check (_gpu_cuda.cuMemPoolExportToShareableHandle
-                   (fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                 "cuMemPoolExportToShareableHandle", error))
+  if ((_gpu_cuda_get_pool_handle_types (context) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "memory that was allocated in the order of a stream does not pass as a file "
+                   "descriptor on device %s: its pools have handles of the types 0x%x only",
+                   context->base.devices[0]->id, _gpu_cuda_get_pool_handle_types (context));
+      return NULL;
+    }
+
+  if (!handle_init_pooled (&handle, context, buffer, error))
     return NULL;
+
+  code = _gpu_cuda.cuMemPoolExportToShareableHandle (fd, pool,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+  if (code != CUDA_SUCCESS)
+    {
+      *fd = -1;
+      fail_pooled (context, buffer, pool, "cuMemPoolExportToShareableHandle", code, error);
+      return NULL;
+    }
+
+  code = _gpu_cuda.cuMemPoolExportPointer (&native, buffer->address - handle.offset);
+
+  if (code != CUDA_SUCCESS)
+    {
+      close (*fd);
+      *fd = -1;
+      fail_pooled (context, buffer, pool, "cuMemPoolExportPointer", code, error);
+      return NULL;
+    }
 
   memcpy (handle.native, &native, sizeof native);
 

@@ -4,15 +4,22 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
-static gboolean
-has_fds (GpuCudaContext *context)
+guint
+_gpu_cuda_get_pool_handle_types (GpuCudaContext *context)
 {
   int types = 0;
 
   _gpu_cuda.cuDeviceGetAttribute (&types, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
                                   context->device->device);
 
-  return (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+  return (guint) types;
+}
+
+static gboolean
+has_fds (GpuCudaContext *context)
+{
+  return (_gpu_cuda_get_pool_handle_types (context) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+         != 0;
 }
 
 /* With the context entered. It keeps what is freed: the driver would give it all back each time
@@ -107,7 +114,15 @@ _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
                      "context on device %s", size,
                      (gsize) g_atomic_pointer_get (&context->base.allocated),
                      context->base.devices[0]->id))
-    return &_gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_STREAM_ORDERED)->base;
+    {
+      GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (address, size,
+                                                    GPU_CUDA_MEMORY_STREAM_ORDERED);
+
+      buffer->whole = address;
+      buffer->whole_size = size;
+
+      return &buffer->base;
+    }
 
   if (code == CUDA_SUCCESS && _gpu_cuda_enter_again (context, &call.entered, NULL))
     {

@@ -83,6 +83,8 @@ typedef struct
 {
   GpuNativeBuffer  base;
   CUdeviceptr      address;
+  CUdeviceptr      whole;               /* where the allocation begins; 0: the driver knows */
+  gsize            whole_size;          /* bytes of it */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
@@ -285,6 +287,8 @@ gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GError          **error);
 /* With the context entered. Gives what the pool holds for nobody back to the driver. */
 void        _gpu_cuda_pool_trim    (GpuCudaContext   *context);
+/* Bits: how the memory of pools passes to other processes. */
+guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
 /* gpu-cuda-register.c: memory of the program that devices reach. */
 GpuNativeBuffer *

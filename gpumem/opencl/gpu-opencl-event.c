@@ -4,10 +4,18 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/opencl/gpu-opencl.h"
 
 /* How often a wait that the driver refuses is tried again before it is given up. */
 #define N_WAITS 3
+
+/* After a failure: how many markers are tried, how often each is looked at, and the time between
+ * in microseconds. */
+#define N_MARKERS 50
+#define N_LOOKS 20
+#define PAUSE 100
 
 GpuNativeEvent *
 _gpu_opencl_event_new (cl_event handle)
@@ -169,6 +177,66 @@ get_status (cl_event   event,
   return FALSE;
 }
 
+/* The queue of @event; NULL for a user event, and where failures take effect at once. */
+static cl_command_queue
+get_unsettled_queue (cl_event event)
+{
+  cl_command_queue queue = NULL;
+  cl_device_id id = NULL;
+  GpuOpenclDevice *device;
+
+  if (clGetEventInfo (event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL) != CL_SUCCESS
+      || queue == NULL
+      || clGetCommandQueueInfo (queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL) != CL_SUCCESS)
+    return NULL;
+
+  device = _gpu_opencl_device_lookup (id);
+
+  return device != NULL && strstr (device->base.platform, "NVIDIA") != NULL ? queue : NULL;
+}
+
+/* What a marker behind all work ends with: pending if it is not over soon. */
+static GpuEventStatus
+try_marker (cl_command_queue queue)
+{
+  cl_event marker = NULL;
+  cl_int status = CL_QUEUED;
+
+  if (clEnqueueMarkerWithWaitList (queue, 0, NULL, &marker) != CL_SUCCESS)
+    return GPU_EVENT_STATUS_FAILED;
+
+  clFlush (queue);
+  for (guint i = 0; i < N_LOOKS && get_status (marker, &status, NULL) && status > CL_COMPLETE; i++)
+    g_usleep (PAUSE);
+  clReleaseEvent (marker);
+
+  if (status > CL_COMPLETE)
+    return GPU_EVENT_STATUS_PENDING;
+
+  return status == CL_COMPLETE ? GPU_EVENT_STATUS_COMPLETE : GPU_EVENT_STATUS_FAILED;
+}
+
+/* NVIDIA's driver fails what stands behind failed work on a thread of its own, and with it also
+ * what comes to the queue before that thread is done. So nobody hears of a failure until a marker
+ * gets through, or until something else keeps it. */
+static void
+settle (GpuOpenclEvent *event)
+{
+  cl_command_queue queue;
+
+  if (g_atomic_int_get (&event->settled))
+    return;
+
+  queue = get_unsettled_queue (event->event);
+  for (guint i = 0; queue != NULL && i < N_MARKERS; i++)
+    {
+      if (try_marker (queue) != GPU_EVENT_STATUS_FAILED)
+        break;
+      g_usleep (PAUSE);
+    }
+  g_atomic_int_set (&event->settled, TRUE);
+}
+
 static GpuEventStatus
 event_query (GpuNativeEvent  *native,
              GError         **error)
@@ -180,6 +248,7 @@ event_query (GpuNativeEvent  *native,
 
   if (status < 0)
     {
+      settle ((GpuOpenclEvent *) native);
       set_status_error (error, status);
       return GPU_EVENT_STATUS_FAILED;
     }
@@ -255,13 +324,17 @@ event_wait (GpuNativeEvent  *native,
 
   code = clWaitForEvents (1, &event);
   if (code != CL_SUCCESS)
-    return wait_failed (event, code, error);
+    {
+      settle ((GpuOpenclEvent *) native);
+      return wait_failed (event, code, error);
+    }
 
   /* Not every driver tells by the code of the wait that the command failed. */
   if (!get_status (event, &status, error))
     return FALSE;
   if (status < CL_COMPLETE)
     {
+      settle ((GpuOpenclEvent *) native);
       set_status_error (error, status);
       return FALSE;
     }

@@ -47,6 +47,7 @@ typedef struct
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
+  gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 
 typedef struct

@@ -8,6 +8,15 @@
 
 #define EXPORT __attribute__ ((visibility ("default")))
 #define DEFAULT_ARCHITECTURE 75
+#define NVRTC_MAY_FAIL(name)                  \
+  G_STMT_START                                \
+    {                                         \
+      nvrtcResult fault = nvrtc_fault (#name); \
+                                              \
+      if (fault != NVRTC_SUCCESS)             \
+        return fault;                         \
+    }                                         \
+  G_STMT_END
 #define NO_LOWERED_NAMES_BEFORE_COMPILATION 9
 
 #define GPU_CUDA_NVRTC_SYMBOL(result, name, parameters) EXPORT result name parameters;
@@ -35,6 +44,7 @@ nvrtcResult
 nvrtcVersion (int *major,
               int *minor)
 {
+  NVRTC_MAY_FAIL (nvrtcVersion);
   *major = 13;
   *minor = 0;
   return NVRTC_SUCCESS;
@@ -43,6 +53,7 @@ nvrtcVersion (int *major,
 nvrtcResult
 nvrtcGetNumSupportedArchs (int *n_architectures)
 {
+  NVRTC_MAY_FAIL (nvrtcGetNumSupportedArchs);
   *n_architectures = G_N_ELEMENTS (architectures);
   return NVRTC_SUCCESS;
 }
@@ -50,6 +61,7 @@ nvrtcGetNumSupportedArchs (int *n_architectures)
 nvrtcResult
 nvrtcGetSupportedArchs (int *list)
 {
+  NVRTC_MAY_FAIL (nvrtcGetSupportedArchs);
   memcpy (list, architectures, sizeof architectures);
   return NVRTC_SUCCESS;
 }
@@ -64,6 +76,7 @@ nvrtcCreateProgram (nvrtcProgram      *program,
 {
   nvrtcProgram self;
 
+  NVRTC_MAY_FAIL (nvrtcCreateProgram);
   if (program == NULL || source == NULL || n_headers < 0)
     return NVRTC_ERROR_INVALID_INPUT;
   self = g_new0 (struct _nvrtcProgram, 1);
@@ -80,6 +93,7 @@ nvrtcCreateProgram (nvrtcProgram      *program,
   self->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->log = g_string_new (NULL);
   *program = self;
+  nvrtc_count_programs (1);
   return NVRTC_SUCCESS;
 }
 
@@ -98,6 +112,7 @@ nvrtcDestroyProgram (nvrtcProgram *program)
   g_string_free (self->log, TRUE);
   g_clear_pointer (&self->cubin, g_bytes_unref);
   g_free (self);
+  nvrtc_count_programs (-1);
   *program = NULL;
   return NVRTC_SUCCESS;
 }
@@ -106,6 +121,7 @@ nvrtcResult
 nvrtcAddNameExpression (nvrtcProgram       program,
                         const char *const  expression)
 {
+  NVRTC_MAY_FAIL (nvrtcAddNameExpression);
   g_ptr_array_add (program->expressions, g_strdup (expression));
   return NVRTC_SUCCESS;
 }
@@ -128,6 +144,7 @@ nvrtcCompileProgram (nvrtcProgram       self,
   g_autofree char *cached = nvrtc_cache_find (self, n_options, words);
   nvrtcResult result = NVRTC_SUCCESS;
 
+  NVRTC_MAY_FAIL (nvrtcCompileProgram);
   g_string_truncate (self->log, 0);
   g_ptr_array_set_size (self->kernels, 0);
   g_hash_table_remove_all (self->lowered);
@@ -154,6 +171,7 @@ nvrtcResult
 nvrtcGetProgramLogSize (nvrtcProgram  program,
                         size_t       *size)
 {
+  NVRTC_MAY_FAIL (nvrtcGetProgramLogSize);
   *size = program->log->len + 1;
   return NVRTC_SUCCESS;
 }
@@ -162,6 +180,7 @@ nvrtcResult
 nvrtcGetProgramLog (nvrtcProgram  program,
                     char         *log)
 {
+  NVRTC_MAY_FAIL (nvrtcGetProgramLog);
   memcpy (log, program->log->str, program->log->len + 1);
   return NVRTC_SUCCESS;
 }
@@ -170,6 +189,7 @@ nvrtcResult
 nvrtcGetCUBINSize (nvrtcProgram  program,
                    size_t       *size)
 {
+  NVRTC_MAY_FAIL (nvrtcGetCUBINSize);
   if (!program->compiled)
     return NVRTC_ERROR_INVALID_INPUT;
   *size = program->cubin != NULL ? g_bytes_get_size (program->cubin) : 0;
@@ -180,6 +200,7 @@ nvrtcResult
 nvrtcGetCUBIN (nvrtcProgram  program,
                char         *cubin)
 {
+  NVRTC_MAY_FAIL (nvrtcGetCUBIN);
   if (!program->compiled || program->cubin == NULL)
     return NVRTC_ERROR_INVALID_INPUT;
   memcpy (cubin, g_bytes_get_data (program->cubin, NULL), g_bytes_get_size (program->cubin));
@@ -190,6 +211,7 @@ nvrtcResult
 nvrtcGetPTXSize (nvrtcProgram  program,
                  size_t       *size)
 {
+  NVRTC_MAY_FAIL (nvrtcGetPTXSize);
   if (!program->compiled)
     return NVRTC_ERROR_INVALID_INPUT;
   *size = strlen (program->ptx) + 1;
@@ -200,6 +222,7 @@ nvrtcResult
 nvrtcGetPTX (nvrtcProgram  program,
              char         *ptx)
 {
+  NVRTC_MAY_FAIL (nvrtcGetPTX);
   if (!program->compiled)
     return NVRTC_ERROR_INVALID_INPUT;
   memcpy (ptx, program->ptx, strlen (program->ptx) + 1);
@@ -211,6 +234,7 @@ nvrtcGetLoweredName (nvrtcProgram       program,
                      const char *const  expression,
                      const char       **lowered)
 {
+  NVRTC_MAY_FAIL (nvrtcGetLoweredName);
   if (!program->compiled)
     return NO_LOWERED_NAMES_BEFORE_COMPILATION;
   *lowered = g_hash_table_lookup (program->lowered, expression);

@@ -48,6 +48,10 @@ extern const char nvrtc_prelude[];
 gboolean nvrtc_compile       (nvrtcProgram        program,
                               const NvrtcOptions *options);
 
+/* nvrtc-fault.c: what the call shall answer before it begins */
+nvrtcResult nvrtc_fault      (const char         *function);
+void     nvrtc_count_programs (int                change);
+
 /* nvrtc-cache.c: what was compiled before, in GPUMEM_CUDA_DRIVER_CACHE. NULL: not to be kept. */
 char    *nvrtc_cache_find    (nvrtcProgram        program,
                               int                 n_options,

@@ -15,6 +15,7 @@ struct CUmemPoolHandle_st
   Device     *device;
   gboolean    is_default;
   guint       handle_types;
+  gboolean    exported;         /* only then its addresses can be */
   int         file;             /* -1 for pools of this process */
   guint64     max_size;         /* 0: that of the device */
   guint64     threshold;
@@ -331,6 +332,7 @@ ENTRY (cuMemPoolExportToShareableHandle,
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0 || pool->file >= 0 ||
       (pool->handle_types & type) == 0)
     return CUDA_ERROR_INVALID_VALUE;
+  pool->exported = TRUE;
   *(int *) handle = dup (pool->device->memory_file);
   return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
@@ -357,7 +359,7 @@ ENTRY (cuMemPoolExportPointer, (CUmemPoolPtrExportData *data, CUdeviceptr addres
   Export export = { .magic = MAGIC };
 
   if (memory == NULL || memory->freed || memory->kind != MEMORY_POOL ||
-      memory->pool->handle_types == 0)
+      memory->pool->handle_types == 0 || !memory->pool->exported || address != memory->address)
     return CUDA_ERROR_INVALID_VALUE;
   export.file_offset = memory->file_offset;
   export.data_size = memory->data_size;
