@@ -1059,7 +1059,7 @@ gpu_stream_synchronize (GpuStream     *stream,
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_synchronize", error);
+  timeline = begin_call (stream, "gpu_stream_synchronize", error);
 
   if (timeline == NULL)
     return FALSE;
@@ -1100,7 +1100,7 @@ gpu_stream_synchronize_async (GpuStream           *stream,
 
   task = g_task_new (stream, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_stream_synchronize_async);
-  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_synchronize", &error);
+  timeline = begin_call (stream, "gpu_stream_synchronize", &error);
 
   if (timeline == NULL)
     g_task_return_error (task, error);

@@ -333,7 +333,8 @@ event_wait (GpuNativeEvent  *native,
   if (urgent)
     code = poll_event (event);
 
-  if (code == CUDA_ERROR_NOT_READY)
+  /* Also after a query that failed: whoever waited goes on to free what the event is about. */
+  if (code != CUDA_SUCCESS)
     {
       function = "cuEventSynchronize";
       code = _gpu_cuda.cuEventSynchronize (event->event);

@@ -9,19 +9,6 @@
                     CU_MEMHOSTALLOC_WRITECOMBINED)
 #define REGISTER_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 
-/* As the driver does, for programs that make use of it. */
-static CUresult
-wait_for_uses (Memory *memory)
-{
-  if (!memory_is_busy (memory))
-    return CUDA_SUCCESS;
-  misuse (CUDA_SUCCESS, "%u operations at work use the %s from call %u (%s)", memory->uses->len,
-          memory_kinds[memory->kind], memory->number, call_names[memory->function]);
-  while (memory_is_busy (memory))
-    point_wait (memory->uses->pdata[0]);
-  return CUDA_SUCCESS;
-}
-
 /* The one that begins there, of one of two kinds. */
 static CUresult
 find_start (guint64     address,
@@ -102,8 +89,7 @@ ENTRY (cuMemFree, (CUdeviceptr address), (address))
   if (address == 0)
     return context->error;
   TRY (find_start (address, MEMORY_DEVICE, MEMORY_POOL, &memory));
-  if (context->error == CUDA_SUCCESS)
-    wait_for_uses (memory);
+  memory_wait (memory, context->error);
   pool_note_free (memory);
   memory_kill (memory);
   return context->error;
@@ -150,8 +136,7 @@ ENTRY (cuMemFreeHost, (void *data), (data))
 
   TRY (context_current_lost (&context));
   TRY (find_start (GPOINTER_TO_SIZE (data), MEMORY_HOST, MEMORY_HOST, &memory));
-  if (context->error == CUDA_SUCCESS)
-    wait_for_uses (memory);
+  memory_wait (memory, context->error);
   memory_kill (memory);
   return context->error;
 }
@@ -187,8 +172,7 @@ ENTRY (cuMemHostUnregister, (void *data), (data))
 
   TRY (context_current_lost (&context));
   TRY (find_start (GPOINTER_TO_SIZE (data), MEMORY_REGISTERED, MEMORY_REGISTERED, &memory));
-  if (context->error == CUDA_SUCCESS)
-    wait_for_uses (memory);
+  memory_wait (memory, context->error);
   memory_kill (memory);
   return context->error;
 }

@@ -45,13 +45,13 @@ compiler_run (const char *const *arguments,
 
 /* --- ELF files -------------------------------------------------------------------------------- */
 
-static const Elf64_Ehdr *
-get_header (gconstpointer data)
+/* Bytes may come from anywhere, aligned or not. */
+static gboolean
+get_header (gconstpointer  data,
+            Elf64_Ehdr    *header)
 {
-  const Elf64_Ehdr *header = data;
-
-  return memcmp (header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_machine == MACHINE_CUDA
-         ? header : NULL;
+  memcpy (header, data, sizeof *header);
+  return memcmp (header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_machine == MACHINE_CUDA;
 }
 
 GBytes *
@@ -75,13 +75,13 @@ image_get_size (gconstpointer  data,
                 int           *capability,
                 gboolean      *is_object)
 {
-  const Elf64_Ehdr *header = get_header (data);
+  Elf64_Ehdr header;
 
-  if (header == NULL)
+  if (!get_header (data, &header))
     return 0;
-  *capability = header->e_flags & 0xffff;
-  *is_object = header->e_type == ET_REL;
-  return header->e_shoff + (gsize) header->e_shnum * header->e_shentsize;
+  *capability = header.e_flags & 0xffff;
+  *is_object = header.e_type == ET_REL;
+  return header.e_shoff + (gsize) header.e_shnum * header.e_shentsize;
 }
 
 gpointer

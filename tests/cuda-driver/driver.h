@@ -409,6 +409,9 @@ Memory     *memory_new_at   (MemoryKind     kind,
 void        memory_unmap    (Memory        *memory);
 void        memory_kill     (Memory        *memory);
 gboolean    memory_is_busy  (Memory        *memory);
+/* Until it is not; misuse, unless the context has failed with @error. */
+void        memory_wait     (Memory        *memory,
+                             CUresult       error);
 /* A range of what a device can reach. */
 CUresult    memory_check    (Op            *op,
                              Stream        *stream,

@@ -3,7 +3,8 @@
  * Makes chosen calls fail:
  *
  *   17                   the 17th call, with a plausible code; not counted are those that make
- *                        contexts current, of which there are many, and those that never fail
+ *                        contexts current or poll, of which there are many, and those that
+ *                        never fail
  *   cuMem*:2             the second of these functions
  *   cuMemAlloc:2:46      with that code
  *   cuMemAlloc:2:46:3    three times; 0: for ever
@@ -50,7 +51,7 @@ static gboolean
 can_fail (CallFunction function)
 {
   static const char *const never[] = { "cuGetError*", "cuGetProcAddress", "cuDriverGetVersion",
-                                       "cuCtx*Current", NULL };
+                                       "cuCtx*Current", "cuEventQuery", NULL };
 
   return !is_any_of (function, never);
 }
@@ -140,6 +141,16 @@ fault_set (const char *spec)
   return TRUE;
 }
 
+/* What was submitted does not run any more. */
+static void
+lose_contexts (CUresult code)
+{
+  g_autoptr (GPtrArray) contexts = object_list (OBJECT_CONTEXT, NULL);
+
+  for (guint i = 0; i < contexts->len; i++)
+    context_fail (contexts->pdata[i], code);
+}
+
 /* CUDA_SUCCESS, or what the call shall fail with. */
 CUresult
 fault_decide (Call *call)
@@ -159,6 +170,8 @@ fault_decide (Call *call)
   fault.n_failed++;
   if (fault.n_failed == 1)
     {
+      if (fault.lost)
+        lose_contexts (call->fault);
       fault.first = *call;
       fault.first.number = n_failable;
     }

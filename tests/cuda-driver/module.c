@@ -322,10 +322,9 @@ ENTRY (cuModuleUnload, (CUmodule module), (module))
   TRY (object_check (module, OBJECT_MODULE));
   error = module->object.context->error;
   if (error == CUDA_SUCCESS && module->n_launches > 0)
-    {
-      misuse (CUDA_SUCCESS, "%u launches of its kernels are at work", module->n_launches);
-      context_finish (module->object.context);
-    }
+    misuse (CUDA_SUCCESS, "%u launches of its kernels are at work", module->n_launches);
+  if (module->n_launches > 0)
+    context_finish (module->object.context);
   module_close (module);
   return error;
 }

@@ -123,3 +123,18 @@ memory_is_busy (Memory *memory)
   forget_uses (memory);
   return memory->uses->len > 0;
 }
+
+/* As the driver does, for programs that make use of it; and what a lost context has begun ends. */
+void
+memory_wait (Memory   *memory,
+             CUresult  error)
+{
+  if (!memory_is_busy (memory))
+    return;
+  if (error == CUDA_SUCCESS)
+    misuse (CUDA_SUCCESS, "%u operations at work use the %s from call %u (%s)",
+            memory->uses->len, memory_kinds[memory->kind], memory->number,
+            call_names[memory->function]);
+  while (memory_is_busy (memory))
+    point_wait (memory->uses->pdata[0]);
+}

@@ -163,11 +163,7 @@ ENTRY (cuIpcCloseMemHandle, (CUdeviceptr address), (address))
   if (memory == NULL || memory->freed || memory->kind != MEMORY_IMPORTED ||
       memory->address != address)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx is not imported", address);
-  if (context->error == CUDA_SUCCESS && memory_is_busy (memory))
-    {
-      misuse (CUDA_SUCCESS, "%u operations at work use it", memory->uses->len);
-      context_finish (context);
-    }
+  memory_wait (memory, context->error);
   memory_kill (memory);
   return context->error;
 }

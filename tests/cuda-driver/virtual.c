@@ -254,6 +254,18 @@ find_mappings (guint64 address,
   return g_steal_pointer (&list);
 }
 
+/* Mappings belong to no context: what was lost may have been at work on them. */
+static CUresult
+any_error (void)
+{
+  g_autoptr (GPtrArray) contexts = object_list (OBJECT_CONTEXT, NULL);
+
+  for (guint i = 0; i < contexts->len; i++)
+    if (((Context *) contexts->pdata[i])->error != CUDA_SUCCESS)
+      return ((Context *) contexts->pdata[i])->error;
+  return CUDA_SUCCESS;
+}
+
 ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
 {
   g_autoptr (GPtrArray) list = find_mappings (address, size);
@@ -265,12 +277,7 @@ ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
     {
       Memory *memory = list->pdata[i];
 
-      if (memory_is_busy (memory))
-        {
-          misuse (CUDA_SUCCESS, "%u operations at work use it", memory->uses->len);
-          while (memory_is_busy (memory))
-            point_wait (memory->uses->pdata[0]);
-        }
+      memory_wait (memory, any_error ());
       memory_kill (memory);
     }
   return CUDA_SUCCESS;
