@@ -187,7 +187,7 @@ buffer_wrap (GpuNativeContext  *context,
 }
 
 static GpuNativeBuffer *
-buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
+buffer_slice (GpuNativeContext  *context,
               GpuNativeBuffer   *parent,
               GpuMemoryFlags     flags,
               gsize              offset,
@@ -200,7 +200,15 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
                                   CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
 
   if (code == CL_SUCCESS)
-    return new_buffer (mem, size);
+    {
+      GpuNativeBuffer *buffer = new_buffer (mem, size);
+
+      ((GpuOpenclBuffer *) buffer)->slice =
+        _gpu_opencl_slice_new ((GpuOpenclContext *) context, (GpuOpenclBuffer *) parent, mem,
+                               offset, size);
+
+      return buffer;
+    }
 
   _gpu_opencl_set_error (error, "clCreateSubBuffer", code,
                          "flags 0x%x, %" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT
@@ -210,10 +218,17 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 }
 
 static void
-buffer_free (GpuNativeContext *context G_GNUC_UNUSED,
-             GpuNativeBuffer  *buffer)
+buffer_free (GpuNativeContext *context,
+             GpuNativeBuffer  *native)
 {
-  clReleaseMemObject (_gpu_opencl_buffer_handle (buffer));
+  GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) native;
+
+  if (buffer->slice != NULL)
+    _gpu_opencl_slice_release ((GpuOpenclContext *) context, buffer->slice);
+  else
+    clReleaseMemObject (buffer->mem);
+
+  g_clear_pointer (&buffer->slices, g_ptr_array_unref);
   g_free (buffer);
 }
 

@@ -22,6 +22,7 @@ new_context (cl_context              handle,
   GpuOpenclContext *context = g_new0 (GpuOpenclContext, 1);
 
   _gpu_native_context_init (&context->base, &_gpu_opencl_backend, devices, n_devices);
+  g_mutex_init (&context->slices_lock);
   context->context = handle;
   context->ids = g_new (cl_device_id, n_devices);
   for (guint i = 0; i < n_devices; i++)
@@ -174,6 +175,7 @@ context_free (GpuNativeContext *native)
 
   clReleaseContext (context->context);
   g_free (context->ids);
+  g_mutex_clear (&context->slices_lock);
   _gpu_native_context_clear (native);
   g_free (context);
 }

@@ -30,6 +30,7 @@ typedef struct
   GpuNativeContext  base;
   cl_context        context;
   cl_device_id     *ids;                        /* of the devices, in their order */
+  GMutex            slices_lock;                /* of the slices of every buffer */
 } GpuOpenclContext;
 
 typedef struct
@@ -50,10 +51,14 @@ typedef struct
   gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 
+typedef struct _GpuOpenclSlice GpuOpenclSlice;
+
 typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
+  GpuOpenclSlice   *slice;                      /* what it is, nullable */
+  GPtrArray        *slices;                     /* nullable; those that it has, unowned */
 } GpuOpenclBuffer;
 
 typedef struct
@@ -141,6 +146,15 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
+
+/* gpu-opencl-slice.c */
+GpuOpenclSlice *_gpu_opencl_slice_new        (GpuOpenclContext    *context,
+                                              GpuOpenclBuffer     *root,
+                                              cl_mem               mem,
+                                              gsize                offset,
+                                              gsize                size);
+void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
+                                              GpuOpenclSlice      *slice);
 
 /* gpu-opencl-region.c: the ops of GpuBufferOps on regions. */
 gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,

@@ -103,4 +103,6 @@ fault_report (void)
           _exit (EXIT_BAD_STATE);
         }
     }
+  g_clear_pointer (&asked.counts, g_free);
+  g_clear_pointer (&asked.report, g_free);
 }
