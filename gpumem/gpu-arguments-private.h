@@ -17,7 +17,9 @@ typedef enum
   GPU_ARGUMENT_ITEM_BYTES,
   GPU_ARGUMENT_ITEM_INT,
   GPU_ARGUMENT_ITEM_UINT,
-  GPU_ARGUMENT_ITEM_DOUBLE
+  GPU_ARGUMENT_ITEM_DOUBLE,
+  GPU_ARGUMENT_ITEM_SAMPLER,
+  GPU_ARGUMENT_ITEM_TEXTURE
 } GpuArgumentItemType;
 
 /* A number is kept in every form that an argument can ask for, so that a launch converts nothing
@@ -28,7 +30,11 @@ typedef struct
   gsize               size;         /* of LOCAL and BYTES */
   union
   {
-    GpuMemory *memory;              /* nullable */
+    struct
+    {
+      GpuMemory  *memory;           /* nullable; the image of TEXTURE */
+      GpuSampler *sampler;          /* of SAMPLER and TEXTURE */
+    };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
     struct

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "gpumem/gpu-arguments-private.h"
+#include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-kernel-private.h"
+#include "gpumem/gpu-sampler-private.h"
+#include "gpumem/gpu-texel-private.h"
 
 static const struct
 {
@@ -113,7 +116,8 @@ set_mismatch (GpuKernel              *kernel,
       wanted = g_strdup ("local memory, given by its size");
       break;
     case GPU_ARGUMENT_KIND_IMAGE:
-      wanted = g_strdup ("an image");
+      wanted = g_strdup_printf ("an image%s%s", info->type_name != NULL ? ", " : "",
+                                info->type_name != NULL ? info->type_name : "");
       break;
     case GPU_ARGUMENT_KIND_SAMPLER:
       wanted = g_strdup ("a sampler");
@@ -298,6 +302,177 @@ resolve_bytes (const GpuArgumentItem  *item,
   return TRUE;
 }
 
+/* --- images and samplers ---------------------------------------------------------------------- */
+
+static gboolean
+has_textures (GpuKernel *kernel)
+{
+  const GpuBackend *backend = _gpu_kernel_get_code (kernel)->context->backend;
+
+  return backend->image != NULL && backend->image->has_textures;
+}
+
+/* Where a kernel takes what it reads or writes an image by as a value. */
+static gboolean
+takes_object (GpuKernel              *kernel,
+              const GpuArgumentInfo  *info)
+{
+  return has_textures (kernel)
+         && (info->kind == GPU_ARGUMENT_KIND_UNKNOWN || info->kind == GPU_ARGUMENT_KIND_VALUE)
+         && (info->size == 0 || info->size == sizeof (guint64));
+}
+
+static gboolean
+set_denied (GpuKernel              *kernel,
+            const GpuArgumentInfo  *info,
+            guint                   index,
+            GpuMemoryFlags          flags,
+            GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s is %s, which the flags of the image, 0x%x, do not allow", where,
+               info->read_only ? "read" : "written", flags);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_image (GpuImage               *image,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               GpuArgumentValue       *value,
+               GError                **error)
+{
+  GpuImageType type = gpu_image_get_image_type (image);
+  GpuMemoryFlags flags = gpu_memory_get_flags (GPU_MEMORY (image));
+  GpuImageType wanted;
+
+  value->kind = GPU_ARGUMENT_KIND_IMAGE;
+
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN || takes_object (kernel, info))
+    return TRUE;
+
+  if (info->kind != GPU_ARGUMENT_KIND_IMAGE
+      || (_gpu_image_type_from_name (info->type_name, &wanted) && wanted != type))
+    {
+      g_autofree char *given = g_strdup_printf ("an image of type %s",
+                                                _gpu_image_type_get_name (type));
+
+      return set_mismatch (kernel, info, index, given, error);
+    }
+
+  if ((flags & (info->read_only ? GPU_MEMORY_WRITE_ONLY : GPU_MEMORY_READ_ONLY)) != 0)
+    return set_denied (kernel, info, index, flags, error);
+
+  return TRUE;
+}
+
+static gboolean
+resolve_memory (const GpuArgumentItem  *item,
+                GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GpuArgumentValue       *value,
+                GpuMemory             **memory,
+                GError                **error)
+{
+  *memory = item->value.memory;
+
+  if (*memory != NULL && GPU_IS_IMAGE (*memory))
+    return resolve_image (GPU_IMAGE (*memory), kernel, info, index, value, error);
+
+  value->kind = GPU_ARGUMENT_KIND_MEMORY;
+
+  if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_MEMORY)
+    return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "NULL", error);
+
+  return TRUE;
+}
+
+static gboolean
+resolve_sampler (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  value->kind = GPU_ARGUMENT_KIND_SAMPLER;
+  value->sampler = _gpu_sampler_get_native (item->value.sampler, "gpu_stream_launch", error);
+
+  if (value->sampler == NULL)
+    return FALSE;
+
+  if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_SAMPLER)
+    return set_mismatch (kernel, info, index, "a sampler", error);
+
+  if (value->sampler->context == _gpu_kernel_get_code (kernel)->context)
+    return TRUE;
+
+  return set_mismatch (kernel, info, index, "one of another context", error);
+}
+
+/* Whether what is read of an image can be read in this way: between texels there is nothing where
+ * they are integers. */
+static gboolean
+check_texture (GpuImage                     *image,
+               const GpuSamplerDescription  *sampler,
+               GpuKernel                    *kernel,
+               const GpuArgumentInfo        *info,
+               guint                         index,
+               GError                      **error)
+{
+  const GpuImageFormat *format = gpu_image_get_format (image);
+  gboolean is_integer = _gpu_texel_get_kind (format) != GPU_TEXEL_REAL;
+  gboolean is_wide = is_integer && gpu_image_format_get_channel_size (format) > 2;
+  g_autofree char *where = NULL;
+  g_autofree char *text = NULL;
+
+  if (!(is_wide && sampler->read_mode == GPU_READ_MODE_NORMALIZED)
+      && !(is_integer && sampler->read_mode == GPU_READ_MODE_FORMAT
+           && sampler->filter_mode == GPU_FILTER_MODE_LINEAR))
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  text = gpu_image_format_to_string (format);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: texels of format %s cannot be %s", where, text,
+               is_wide && sampler->read_mode == GPU_READ_MODE_NORMALIZED ? "read as normalized"
+                                                                         : "filtered");
+
+  return FALSE;
+}
+
+static gboolean
+resolve_texture (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GpuMemory             **memory,
+                 GError                **error)
+{
+  if (!takes_object (kernel, info))
+    return set_mismatch (kernel, info, index, "a texture", error);
+
+  value->sampler = _gpu_sampler_get_native (item->value.sampler, "gpu_stream_launch", error);
+  value->kind = GPU_ARGUMENT_KIND_IMAGE;
+  *memory = item->value.memory;
+
+  if (value->sampler == NULL)
+    return FALSE;
+
+  if (value->sampler->context != _gpu_kernel_get_code (kernel)->context)
+    return set_mismatch (kernel, info, index, "a texture with a sampler of another context",
+                         error);
+
+  return check_texture (GPU_IMAGE (*memory), &value->sampler->description, kernel, info, index,
+                        error);
+}
+
 static gboolean
 resolve_item (const GpuArgumentItem  *item,
               GpuKernel              *kernel,
@@ -310,6 +485,7 @@ resolve_item (const GpuArgumentItem  *item,
   gboolean is_unknown = info->kind == GPU_ARGUMENT_KIND_UNKNOWN;
 
   value->buffer = NULL;
+  value->sampler = NULL;
   value->data = NULL;
   value->size = 0;
   *memory = NULL;
@@ -317,11 +493,13 @@ resolve_item (const GpuArgumentItem  *item,
   switch (item->type)
     {
     case GPU_ARGUMENT_ITEM_MEMORY:
-      if (!is_unknown && info->kind != GPU_ARGUMENT_KIND_MEMORY)
-        return set_mismatch (kernel, info, index, "memory", error);
-      value->kind = GPU_ARGUMENT_KIND_MEMORY;
-      *memory = item->value.memory;
-      return TRUE;
+      return resolve_memory (item, kernel, info, index, value, memory, error);
+
+    case GPU_ARGUMENT_ITEM_SAMPLER:
+      return resolve_sampler (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_TEXTURE:
+      return resolve_texture (item, kernel, info, index, value, memory, error);
 
     case GPU_ARGUMENT_ITEM_LOCAL:
       if (!is_unknown && info->kind != GPU_ARGUMENT_KIND_LOCAL)
@@ -463,8 +641,12 @@ collect (GpuArguments           *arguments,
       return collect_value (arguments, kernel, info, index, ap, error);
 
     case GPU_ARGUMENT_KIND_IMAGE:
+      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
+      return TRUE;
+
     case GPU_ARGUMENT_KIND_SAMPLER:
-      return set_mismatch (kernel, info, index, "anything that this version can pass", error);
+      gpu_arguments_add_sampler (arguments, va_arg (*ap, GpuSampler *));
+      return TRUE;
 
     case GPU_ARGUMENT_KIND_UNKNOWN:
     default:
@@ -530,6 +712,7 @@ read_value (const GpuArgumentInfo  *info,
 
   value->kind = GPU_ARGUMENT_KIND_VALUE;
   value->buffer = NULL;
+  value->sampler = NULL;
   value->data = number;
   value->size = info->size;
 
@@ -593,7 +776,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory == NULL || GPU_IS_MEMORY (*memory);
+      return *memory == NULL || GPU_IS_BUFFER (*memory);
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,

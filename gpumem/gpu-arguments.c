@@ -6,6 +6,7 @@
 
 #include "gpumem/gpu-arguments-private.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-half-private.h"
 
 /**
  * SECTION:gpu-arguments
@@ -40,27 +41,30 @@
  */
 G_DEFINE_BOXED_TYPE (GpuArguments, gpu_arguments, gpu_arguments_ref, gpu_arguments_unref)
 
-/* Nearest, ties to even, as the hardware converts. */
-static guint16
-half_from_double (gdouble value)
+/* An item that holds objects has what it holds referenced. */
+static void
+retain_objects (const GpuArgumentItem *item)
 {
-  guint16 sign = signbit (value) ? 0x8000 : 0;
-  gdouble magnitude = fabs (value);
-  gdouble scaled;
-  int exponent;
+  if (item->type != GPU_ARGUMENT_ITEM_MEMORY && item->type != GPU_ARGUMENT_ITEM_SAMPLER
+      && item->type != GPU_ARGUMENT_ITEM_TEXTURE)
+    return;
 
-  if (isnan (value))
-    return 0x7e00;
-  if (magnitude >= 65520.0)
-    return sign | 0x7c00;
-  if (magnitude < 0x1p-14)
-    return sign | (guint16) nearbyint (magnitude * 0x1p24);
+  if (item->value.memory != NULL)
+    g_object_ref (item->value.memory);
 
-  frexp (magnitude, &exponent);
-  scaled = nearbyint (ldexp (magnitude, 11 - exponent));
+  if (item->value.sampler != NULL)
+    g_object_ref (item->value.sampler);
+}
 
-  /* scaled is 1024 to 2048; 2048 carries into the exponent, as it should */
-  return sign | (guint16) (((exponent + 13) << 10) + (int) scaled);
+static void
+release_objects (GpuArgumentItem *item)
+{
+  if (item->type != GPU_ARGUMENT_ITEM_MEMORY && item->type != GPU_ARGUMENT_ITEM_SAMPLER
+      && item->type != GPU_ARGUMENT_ITEM_TEXTURE)
+    return;
+
+  g_clear_object (&item->value.memory);
+  g_clear_object (&item->value.sampler);
 }
 
 static GpuArgumentItem *
@@ -84,6 +88,19 @@ append (GpuArguments *arguments,
   item->type = type;
 
   return item;
+}
+
+static void
+append_objects (GpuArguments        *arguments,
+                GpuArgumentItemType  type,
+                GpuMemory           *memory,
+                GpuSampler          *sampler)
+{
+  GpuArgumentItem *item = append (arguments, type);
+
+  item->value.memory = memory;
+  item->value.sampler = sampler;
+  retain_objects (item);
 }
 
 /**
@@ -121,9 +138,8 @@ _gpu_arguments_copy (GpuArguments *arguments)
 
       *other = *item;
 
-      if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->value.memory != NULL)
-        g_object_ref (item->value.memory);
-      else if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
+      retain_objects (item);
+      if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
         other->value.allocated = g_memdup2 (item->value.allocated, item->size);
     }
 
@@ -209,9 +225,8 @@ gpu_arguments_clear (GpuArguments *arguments)
     {
       GpuArgumentItem *item = &arguments->items[--arguments->n_items];
 
-      if (item->type == GPU_ARGUMENT_ITEM_MEMORY)
-        g_clear_object (&item->value.memory);
-      else if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
+      release_objects (item);
+      if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
         g_free (item->value.allocated);
     }
 }
@@ -222,7 +237,9 @@ gpu_arguments_clear (GpuArguments *arguments)
  * @memory: (nullable) (transfer none): memory of the context of the kernel; %NULL passes a null
  *   pointer
  *
- * Adds memory. The list holds it until it is cleared or freed.
+ * Adds memory: a buffer for a pointer, an image for an image. Kernels in CUDA C++ take an image as
+ * a surface object, to read and write its texels. The list holds the memory until it is cleared or
+ * freed.
  *
  * Since: 0.1
  */
@@ -233,9 +250,49 @@ gpu_arguments_add_memory (GpuArguments *arguments,
   g_return_if_fail (arguments != NULL);
   g_return_if_fail (memory == NULL || GPU_IS_MEMORY (memory));
 
-  if (memory != NULL)
-    g_object_ref (memory);
-  append (arguments, GPU_ARGUMENT_ITEM_MEMORY)->value.memory = memory;
+  append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
+}
+
+/**
+ * gpu_arguments_add_sampler:
+ * @arguments: a #GpuArguments
+ * @sampler: (transfer none): a sampler of the context of the kernel
+ *
+ * Adds a sampler, the `sampler_t` of OpenCL C. The list holds it until it is cleared or freed.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_sampler (GpuArguments *arguments,
+                           GpuSampler   *sampler)
+{
+  g_return_if_fail (arguments != NULL);
+  g_return_if_fail (GPU_IS_SAMPLER (sampler));
+
+  append_objects (arguments, GPU_ARGUMENT_ITEM_SAMPLER, NULL, sampler);
+}
+
+/**
+ * gpu_arguments_add_texture:
+ * @arguments: a #GpuArguments
+ * @image: (transfer none): an image of the context of the kernel
+ * @sampler: (transfer none): a sampler of the same context
+ *
+ * Adds an image and how it is read as one argument, the `cudaTextureObject_t` of kernels in CUDA
+ * C++ (cuTexObjectCreate, once for a pair). The list holds both until it is cleared or freed.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_texture (GpuArguments *arguments,
+                           GpuImage     *image,
+                           GpuSampler   *sampler)
+{
+  g_return_if_fail (arguments != NULL);
+  g_return_if_fail (GPU_IS_IMAGE (image));
+  g_return_if_fail (GPU_IS_SAMPLER (sampler));
+
+  append_objects (arguments, GPU_ARGUMENT_ITEM_TEXTURE, GPU_MEMORY (image), sampler);
 }
 
 /**
@@ -308,7 +365,7 @@ gpu_arguments_add_int (GpuArguments *arguments,
   item->value.number.integral = TRUE;
   item->value.number.real = (gdouble) value;
   item->value.number.single = (gfloat) value;
-  item->value.number.half = half_from_double ((gdouble) value);
+  item->value.number.half = _gpu_half_from_double ((gdouble) value);
 }
 
 /**
@@ -333,7 +390,7 @@ gpu_arguments_add_uint (GpuArguments *arguments,
   item->value.number.integral = TRUE;
   item->value.number.real = (gdouble) value;
   item->value.number.single = (gfloat) value;
-  item->value.number.half = half_from_double ((gdouble) value);
+  item->value.number.half = _gpu_half_from_double ((gdouble) value);
 }
 
 /**
@@ -359,7 +416,7 @@ gpu_arguments_add_double (GpuArguments *arguments,
   item = append (arguments, GPU_ARGUMENT_ITEM_DOUBLE);
   item->value.number.real = value;
   item->value.number.single = (gfloat) value;
-  item->value.number.half = half_from_double (value);
+  item->value.number.half = _gpu_half_from_double (value);
   item->value.number.integral = FALSE;
   item->value.number.integer = 0;
 

@@ -2,124 +2,8 @@
 /* The methods of a buffer that wait, and their asynchronous pairs. */
 #include "config.h"
 
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-memory-transfer-private.h"
 #include "gpumem/gpu-stream-private.h"
-
-/* (transfer none): the timeline for a method of @buffer, or NULL. */
-static GpuTimeline *
-peek_timeline (GpuBuffer     *buffer,
-               GpuStream     *stream,
-               const char    *function,
-               GCancellable  *cancellable,
-               GError       **error)
-{
-  GpuMemory *memory = (GpuMemory *) buffer;
-
-  if (!_gpu_memory_check (memory, function, error)
-      || (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error)))
-    return NULL;
-
-  return _gpu_context_peek_timeline (memory->context, stream, function, error);
-}
-
-static GpuTimeline *
-get_timeline (GpuBuffer     *buffer,
-              GpuStream     *stream,
-              const char    *function,
-              GCancellable  *cancellable,
-              GError       **error)
-{
-  GpuTimeline *timeline = peek_timeline (buffer, stream, function, cancellable, error);
-
-  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
-}
-
-static gboolean
-wait_for_operation (GpuTimeline  *timeline,
-                    GpuPending   *pending,
-                    const char   *function,
-                    GError      **error)
-{
-  if (_gpu_pending_wait (pending, timeline, error))
-    return TRUE;
-
-  g_prefix_error (error, "%s: ", function);
-
-  return FALSE;
-}
-
-static gboolean
-wait_for_all (GpuTimeline   *timeline,
-              const char    *function,
-              GCancellable  *cancellable,
-              GError       **error)
-{
-  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
-                                error))
-    return TRUE;
-
-  g_prefix_error (error, "%s: ", function);
-
-  return FALSE;
-}
-
-/* What an asynchronous method has begun: its task, and the timeline, NULL if it failed. */
-static GTask *
-begin_task (GpuBuffer            *buffer,
-            GpuStream            *stream,
-            const char           *function,
-            gpointer              tag,
-            GCancellable         *cancellable,
-            GAsyncReadyCallback   callback,
-            gpointer              user_data,
-            GpuTimeline         **timeline,
-            GError              **error)
-{
-  GTask *task = g_task_new (buffer, cancellable, callback, user_data);
-
-  g_task_set_source_tag (task, tag);
-  *timeline = get_timeline (buffer, stream, function, cancellable, error);
-
-  return task;
-}
-
-static void
-end_task (GTask           *task,
-          GpuTimeline     *timeline,
-          gpointer         result,
-          GDestroyNotify   result_free,
-          GError          *error)
-{
-  if (error == NULL)
-    {
-      _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
-                                 result_free);
-      return;
-    }
-
-  if (result != NULL)
-    result_free (result);
-
-  g_task_return_error (task, error);
-}
-
-GBytes *
-_gpu_bytes_new (gsize        size,
-                const char  *function,
-                gpointer    *data,
-                GError     **error)
-{
-  *data = g_try_malloc (MAX (size, 1));
-
-  if (*data != NULL)
-    return g_bytes_new_take (*data, size);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-               "%s: %" G_GSIZE_FORMAT " bytes of host memory were requested", function, size);
-
-  return NULL;
-}
 
 /**
  * gpu_buffer_read: (skip)
@@ -155,12 +39,12 @@ gpu_buffer_read (GpuBuffer     *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  timeline = peek_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
          && _gpu_timeline_read (timeline, function, (GpuMemory *) buffer, offset, data, size, NULL,
                                 &pending, error)
-         && wait_for_operation (timeline, &pending, function, error);
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
 }
 
 /**
@@ -197,12 +81,12 @@ gpu_buffer_write (GpuBuffer      *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
-  timeline = peek_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
          && _gpu_timeline_write (timeline, function, (GpuMemory *) buffer, offset, data, size,
                                  NULL, &pending, error)
-         && wait_for_operation (timeline, &pending, function, error);
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
 }
 
 /**
@@ -240,7 +124,7 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   if (timeline == NULL
       || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
@@ -252,8 +136,9 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
       || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
                               cancellable == NULL ? NULL : bytes,
                               cancellable == NULL ? &pending : NULL, error)
-      || !wait_for_operation (timeline, &pending, function, error)
-      || (cancellable != NULL && !wait_for_all (timeline, function, cancellable, error)))
+      || !_gpu_memory_wait_for_operation (timeline, &pending, function, error)
+      || (cancellable != NULL
+          && !_gpu_memory_wait_for_all (timeline, function, cancellable, error)))
     return NULL;
 
   return g_steal_pointer (&bytes);
@@ -292,8 +177,9 @@ gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
-  task = begin_task (buffer, stream, function, gpu_buffer_read_bytes_async, cancellable, callback,
-                     user_data, &timeline, &error);
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
+                                 gpu_buffer_read_bytes_async, cancellable, callback, user_data,
+                                 &timeline, &error);
 
   if (timeline != NULL
       && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
@@ -301,7 +187,8 @@ gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
     _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
                         &error);
 
-  end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref, error);
+  _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
+                        error);
 }
 
 /**
@@ -361,14 +248,15 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
   data = g_bytes_get_data (bytes, &size);
 
   return timeline != NULL
          && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
                                  bytes, cancellable == NULL ? &pending : NULL, error)
-         && wait_for_operation (timeline, &pending, function, error)
-         && (cancellable == NULL || wait_for_all (timeline, function, cancellable, error));
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error)
+         && (cancellable == NULL
+             || _gpu_memory_wait_for_all (timeline, function, cancellable, error));
 }
 
 /**
@@ -405,15 +293,16 @@ gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
   g_return_if_fail (GPU_IS_BUFFER (buffer));
   g_return_if_fail (bytes != NULL);
 
-  task = begin_task (buffer, stream, function, gpu_buffer_write_bytes_async, cancellable,
-                     callback, user_data, &timeline, &error);
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
+                                 gpu_buffer_write_bytes_async, cancellable, callback, user_data,
+                                 &timeline, &error);
   data = g_bytes_get_data (bytes, &size);
 
   if (timeline != NULL)
     _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
                          &error);
 
-  end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }
 
 /**
@@ -472,12 +361,12 @@ gpu_buffer_fill (GpuBuffer     *buffer,
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
          && _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
                                 pattern_size, error)
-         && wait_for_all (timeline, function, cancellable, error);
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
 }
 
 /**
@@ -515,14 +404,14 @@ gpu_buffer_fill_async (GpuBuffer           *buffer,
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
-  task = begin_task (buffer, stream, function, gpu_buffer_fill_async, cancellable, callback,
-                     user_data, &timeline, &error);
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_fill_async,
+                                 cancellable, callback, user_data, &timeline, &error);
 
   if (timeline != NULL)
     _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
                         pattern_size, &error);
 
-  end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }
 
 /**
@@ -582,12 +471,12 @@ gpu_buffer_copy (GpuBuffer     *buffer,
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (GPU_IS_BUFFER (source), FALSE);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
          && _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset,
                                 GPU_MEMORY (source), source_offset, size, NULL, error)
-         && wait_for_all (timeline, function, cancellable, error);
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
 }
 
 /**
@@ -626,14 +515,14 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
   g_return_if_fail (GPU_IS_BUFFER (buffer));
   g_return_if_fail (GPU_IS_BUFFER (source));
 
-  task = begin_task (buffer, stream, function, gpu_buffer_copy_async, cancellable, callback,
-                     user_data, &timeline, &error);
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_copy_async,
+                                 cancellable, callback, user_data, &timeline, &error);
 
   if (timeline != NULL)
     _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
                         source_offset, size, NULL, &error);
 
-  end_task (task, timeline, NULL, NULL, error);
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }
 
 /**
@@ -691,7 +580,7 @@ gpu_buffer_map (GpuBuffer     *buffer,
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  timeline = get_timeline (buffer, stream, function, cancellable, error);
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   if (timeline == NULL)
     return NULL;
@@ -699,7 +588,7 @@ gpu_buffer_map (GpuBuffer     *buffer,
   mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
                                error);
 
-  if (mapping == NULL || !wait_for_all (timeline, function, cancellable, error))
+  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
     return NULL;
 
   return g_steal_pointer (&mapping);
@@ -739,14 +628,14 @@ gpu_buffer_map_async (GpuBuffer           *buffer,
 
   g_return_if_fail (GPU_IS_BUFFER (buffer));
 
-  task = begin_task (buffer, stream, function, gpu_buffer_map_async, cancellable, callback,
-                     user_data, &timeline, &error);
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_map_async,
+                                 cancellable, callback, user_data, &timeline, &error);
 
   if (timeline != NULL)
     mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
                                  &error);
 
-  end_task (task, timeline, mapping, g_object_unref, error);
+  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
 }
 
 /**

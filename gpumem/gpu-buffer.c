@@ -218,12 +218,13 @@ typedef struct
   gsize           row_pitch;        /* out */
 } Allocation;
 
-static GpuNativeBuffer *
-allocate_once (GpuNativeContext  *context,
-               Allocation        *allocation,
-               GError           **error)
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
 {
   const GpuBufferOps *ops = context->backend->buffer;
+  Allocation *allocation = data;
 
   if (allocation->host != NULL)
     return ops->alloc_for_host (context, allocation->flags, allocation->host, allocation->size,
@@ -235,38 +236,6 @@ allocate_once (GpuNativeContext  *context,
                                &allocation->row_pitch, error);
 
   return ops->alloc (context, allocation->flags, allocation->size, allocation->data, error);
-}
-
-/* Out of memory is an ordinary event: who listens for memory pressure may make room. */
-static GpuNativeBuffer *
-allocate (GpuContext  *context,
-          Allocation  *allocation,
-          GError     **error)
-{
-  GpuNativeContext *native = _gpu_context_get_native (context);
-  g_autoptr (GError) failure = NULL;
-  GpuNativeBuffer *buffer;
-
-  if (!_gpu_buffer_check_size (allocation->function, native, allocation->size, error))
-    return NULL;
-
-  buffer = allocate_once (native, allocation, &failure);
-
-  if (buffer == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-      && _gpu_context_signal_pressure (context, allocation->size))
-    {
-      g_clear_error (&failure);
-      buffer = allocate_once (native, allocation, &failure);
-    }
-
-  if (buffer == NULL)
-    {
-      _gpu_native_context_report (native, failure);
-      g_propagate_prefixed_error (error, g_steal_pointer (&failure), "%s: ",
-                                  allocation->function);
-    }
-
-  return buffer;
 }
 
 static gboolean
@@ -288,10 +257,13 @@ allocate_for (GpuBuffer   *buffer,
 
   if (!_gpu_context_check (memory->context, allocation->function, error)
       || !_gpu_buffer_check_flags (allocation->function, _gpu_context_get_native (memory->context),
-                                   allocation->flags, error))
+                                   allocation->flags, error)
+      || !_gpu_buffer_check_size (allocation->function, _gpu_context_get_native (memory->context),
+                                  allocation->size, error))
     return FALSE;
 
-  native = allocate (memory->context, allocation, error);
+  native = _gpu_memory_allocate (memory->context, allocation->function, allocation->size, allocate,
+                                 allocation, error);
 
   if (native == NULL)
     return FALSE;

@@ -65,6 +65,16 @@ gboolean    gpu_context_set_limit          (GpuContext           *context,
                                             guint64               value,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1
+GPtrArray  *gpu_context_list_image_formats (GpuContext           *context,
+                                            GpuMemoryFlags        flags,
+                                            GpuImageType          type,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_context_get_max_image_extent (GpuContext         *context,
+                                            GpuImageType          type,
+                                            GpuExtent            *extent,
+                                            GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_synchronize        (GpuContext           *context,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1

@@ -66,6 +66,10 @@ typedef enum
  * @GPU_CAPABILITIES_COOPERATIVE: all work-groups of a launch can wait for one another
  * @GPU_CAPABILITIES_LINKING: programs can be linked from parts compiled before
  * @GPU_CAPABILITIES_GLOBALS: the variables of programs can be reached
+ * @GPU_CAPABILITIES_IMAGE_FROM_BUFFER: images of two dimensions can be made over a buffer
+ * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels can write images of three dimensions
+ * @GPU_CAPABILITIES_MIPMAPS: images can have mip levels
+ * @GPU_CAPABILITIES_CUBEMAPS: images can be cubes
  *
  * What a device, through its driver, can do.
  *
@@ -99,7 +103,11 @@ typedef enum
   GPU_CAPABILITIES_IPC_FDS            = 1 << 22,
   GPU_CAPABILITIES_COOPERATIVE        = 1 << 23,
   GPU_CAPABILITIES_LINKING            = 1 << 24,
-  GPU_CAPABILITIES_GLOBALS            = 1 << 25
+  GPU_CAPABILITIES_GLOBALS            = 1 << 25,
+  GPU_CAPABILITIES_IMAGE_FROM_BUFFER  = 1 << 26,
+  GPU_CAPABILITIES_IMAGE_3D_WRITES    = 1 << 27,
+  GPU_CAPABILITIES_MIPMAPS            = 1 << 28,
+  GPU_CAPABILITIES_CUBEMAPS           = 1 << 29
 } GpuCapabilities;
 
 /**
@@ -397,5 +405,168 @@ typedef enum
   GPU_ARGUMENT_KIND_IMAGE,
   GPU_ARGUMENT_KIND_SAMPLER
 } GpuArgumentKind;
+
+/**
+ * GpuImageType:
+ * @GPU_IMAGE_TYPE_1D: a row of texels
+ * @GPU_IMAGE_TYPE_1D_ARRAY: rows that kernels choose from by number
+ * @GPU_IMAGE_TYPE_1D_BUFFER: a row of texels over a buffer, read without a sampler
+ * @GPU_IMAGE_TYPE_2D: rows of texels
+ * @GPU_IMAGE_TYPE_2D_ARRAY: images of two dimensions that kernels choose from by number
+ * @GPU_IMAGE_TYPE_3D: slices of rows of texels
+ * @GPU_IMAGE_TYPE_CUBEMAP: the six sides of a cube
+ * @GPU_IMAGE_TYPE_CUBEMAP_ARRAY: cubes that kernels choose from by number
+ *
+ * What dimensions an image has.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_IMAGE_TYPE_1D,
+  GPU_IMAGE_TYPE_1D_ARRAY,
+  GPU_IMAGE_TYPE_1D_BUFFER,
+  GPU_IMAGE_TYPE_2D,
+  GPU_IMAGE_TYPE_2D_ARRAY,
+  GPU_IMAGE_TYPE_3D,
+  GPU_IMAGE_TYPE_CUBEMAP,
+  GPU_IMAGE_TYPE_CUBEMAP_ARRAY
+} GpuImageType;
+
+/**
+ * GpuChannelOrder:
+ * @GPU_CHANNEL_ORDER_R: red
+ * @GPU_CHANNEL_ORDER_A: alpha
+ * @GPU_CHANNEL_ORDER_RG: red, green
+ * @GPU_CHANNEL_ORDER_RA: red, alpha
+ * @GPU_CHANNEL_ORDER_RGB: red, green, blue
+ * @GPU_CHANNEL_ORDER_RGBA: red, green, blue, alpha
+ * @GPU_CHANNEL_ORDER_BGRA: blue, green, red, alpha
+ * @GPU_CHANNEL_ORDER_ARGB: alpha, red, green, blue
+ * @GPU_CHANNEL_ORDER_ABGR: alpha, blue, green, red
+ * @GPU_CHANNEL_ORDER_INTENSITY: one value for all four components
+ * @GPU_CHANNEL_ORDER_LUMINANCE: one value for red, green and blue
+ * @GPU_CHANNEL_ORDER_DEPTH: the depth of a scene
+ * @GPU_CHANNEL_ORDER_SRGBA: red, green, blue, alpha, the first three as sRGB
+ * @GPU_CHANNEL_ORDER_SBGRA: blue, green, red, alpha, the first three as sRGB
+ *
+ * Which channels a texel has, in the order in which they stand in memory.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_CHANNEL_ORDER_R,
+  GPU_CHANNEL_ORDER_A,
+  GPU_CHANNEL_ORDER_RG,
+  GPU_CHANNEL_ORDER_RA,
+  GPU_CHANNEL_ORDER_RGB,
+  GPU_CHANNEL_ORDER_RGBA,
+  GPU_CHANNEL_ORDER_BGRA,
+  GPU_CHANNEL_ORDER_ARGB,
+  GPU_CHANNEL_ORDER_ABGR,
+  GPU_CHANNEL_ORDER_INTENSITY,
+  GPU_CHANNEL_ORDER_LUMINANCE,
+  GPU_CHANNEL_ORDER_DEPTH,
+  GPU_CHANNEL_ORDER_SRGBA,
+  GPU_CHANNEL_ORDER_SBGRA
+} GpuChannelOrder;
+
+/**
+ * GpuChannelType:
+ * @GPU_CHANNEL_TYPE_UNORM8: 8 bits, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UNORM16: 16 bits, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_SNORM8: 8 bits, from -1.0 to 1.0
+ * @GPU_CHANNEL_TYPE_SNORM16: 16 bits, from -1.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UINT8: unsigned integers of 8 bits
+ * @GPU_CHANNEL_TYPE_UINT16: unsigned integers of 16 bits
+ * @GPU_CHANNEL_TYPE_UINT32: unsigned integers of 32 bits
+ * @GPU_CHANNEL_TYPE_INT8: signed integers of 8 bits
+ * @GPU_CHANNEL_TYPE_INT16: signed integers of 16 bits
+ * @GPU_CHANNEL_TYPE_INT32: signed integers of 32 bits
+ * @GPU_CHANNEL_TYPE_FLOAT16: floating-point numbers of 16 bits
+ * @GPU_CHANNEL_TYPE_FLOAT32: floating-point numbers of 32 bits
+ * @GPU_CHANNEL_TYPE_UNORM_565: three channels of 5, 6 and 5 bits in 16, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UNORM_555: three channels of 5 bits in 16, from 0.0 to 1.0
+ * @GPU_CHANNEL_TYPE_UNORM_101010: three channels of 10 bits in 32, from 0.0 to 1.0
+ *
+ * What a channel of a texel holds.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_CHANNEL_TYPE_UNORM8,
+  GPU_CHANNEL_TYPE_UNORM16,
+  GPU_CHANNEL_TYPE_SNORM8,
+  GPU_CHANNEL_TYPE_SNORM16,
+  GPU_CHANNEL_TYPE_UINT8,
+  GPU_CHANNEL_TYPE_UINT16,
+  GPU_CHANNEL_TYPE_UINT32,
+  GPU_CHANNEL_TYPE_INT8,
+  GPU_CHANNEL_TYPE_INT16,
+  GPU_CHANNEL_TYPE_INT32,
+  GPU_CHANNEL_TYPE_FLOAT16,
+  GPU_CHANNEL_TYPE_FLOAT32,
+  GPU_CHANNEL_TYPE_UNORM_565,
+  GPU_CHANNEL_TYPE_UNORM_555,
+  GPU_CHANNEL_TYPE_UNORM_101010
+} GpuChannelType;
+
+/**
+ * GpuAddressMode:
+ * @GPU_ADDRESS_MODE_NONE: kernels stay within the image; what they read outside is undefined
+ * @GPU_ADDRESS_MODE_CLAMP_TO_EDGE: outside are the texels at the edge
+ * @GPU_ADDRESS_MODE_CLAMP_TO_BORDER: outside is the color of the border
+ * @GPU_ADDRESS_MODE_REPEAT: outside the image begins again; normalized coordinates only
+ * @GPU_ADDRESS_MODE_MIRRORED_REPEAT: outside the image begins again, mirrored every second time;
+ *   normalized coordinates only
+ *
+ * What kernels read outside of an image.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_ADDRESS_MODE_NONE,
+  GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
+  GPU_ADDRESS_MODE_CLAMP_TO_BORDER,
+  GPU_ADDRESS_MODE_REPEAT,
+  GPU_ADDRESS_MODE_MIRRORED_REPEAT
+} GpuAddressMode;
+
+/**
+ * GpuFilterMode:
+ * @GPU_FILTER_MODE_NEAREST: the nearest texel
+ * @GPU_FILTER_MODE_LINEAR: what lies between the nearest texels, by the distance to each
+ *
+ * What kernels read between the texels of an image, or between its mip levels.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_FILTER_MODE_NEAREST,
+  GPU_FILTER_MODE_LINEAR
+} GpuFilterMode;
+
+/**
+ * GpuReadMode:
+ * @GPU_READ_MODE_FORMAT: what the format of the image says: integers as integers, normalized ones
+ *   as floating-point numbers
+ * @GPU_READ_MODE_ELEMENT: integers as they stand in memory, normalized or not
+ * @GPU_READ_MODE_NORMALIZED: integers of 8 and 16 bits as floating-point numbers from 0.0 or -1.0
+ *   to 1.0, normalized or not
+ *
+ * As what kernels read integers.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_READ_MODE_FORMAT,
+  GPU_READ_MODE_ELEMENT,
+  GPU_READ_MODE_NORMALIZED
+} GpuReadMode;
 
 G_END_DECLS

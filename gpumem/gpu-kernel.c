@@ -506,6 +506,10 @@ parse_declaration (const char      **types,
   argument->size = size;
   if (code == 'p')
     argument->kind = GPU_ARGUMENT_KIND_MEMORY;
+  else if (code == 'T')
+    argument->kind = GPU_ARGUMENT_KIND_IMAGE;
+  else if (code == 'S')
+    argument->kind = GPU_ARGUMENT_KIND_SAMPLER;
   else if (code == 'l')
     argument->kind = GPU_ARGUMENT_KIND_LOCAL;
   else if (code == 'v' || size > 0)
@@ -514,7 +518,7 @@ parse_declaration (const char      **types,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "gpu_kernel_declare_arguments: '%c' (0x%02x) for argument %u is none of "
-                   "p l v b B h H i I q Q e f d", g_ascii_isprint (code) ? code : '?',
+                   "p T S l v b B h H i I q Q e f d", g_ascii_isprint (code) ? code : '?',
                    (guint) (guchar) code, index);
       return FALSE;
     }
@@ -582,7 +586,7 @@ check_count (GpuKernel   *kernel,
  * Says what the arguments are, where the driver does not, so that launches can be checked and
  * numbers converted. Each letter stands for one argument:
  *
- * - `p`: memory
+ * - `p`: memory; `T`: an image; `S`: a sampler
  * - `l`: local memory, given by its size
  * - `b` `B`: char, uchar (8 bits); `h` `H`: short, ushort (16 bits); `i` `I`: int, uint (32 bits);
  *   `q` `Q`: long, ulong (64 bits)

@@ -19,6 +19,7 @@ struct _GpuLaunch
   gsize             shared_size;
   GpuLaunchFlags    flags;
   gboolean          is_prepared;    /* the buffers stand in the values already */
+  gboolean          has_samplers;
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
   GpuMemory       **memories;       /* n_arguments, owned; the arguments hold what they hold */

@@ -120,6 +120,13 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
+/* Read and never written. */
+static inline gboolean
+is_texture (const GpuArgumentValue *value)
+{
+  return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
+}
+
 /* What the kernel can do to each memory; a memory that is given twice is accessed twice. */
 void
 _gpu_launch_set_accesses (GpuLaunch             *launch,
@@ -137,7 +144,8 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
 
       access->memory = memory;
       access->write = (infos == NULL || !infos[i].read_only)
-                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0;
+                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && !is_texture (&launch->values[i]);
       access->offset = 0;
       access->size = memory->size;
       launch->n_accesses++;
@@ -151,6 +159,9 @@ _gpu_launch_resolve (GpuLaunch     *launch,
 {
   if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error))
     return FALSE;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    launch->has_samplers |= launch->values[i].sampler != NULL;
 
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
 

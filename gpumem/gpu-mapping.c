@@ -5,6 +5,8 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-region-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /**
@@ -31,6 +33,9 @@ typedef struct
   gsize            offset;          /* within the root */
   gsize            size;
   gboolean         write;
+  gsize            row_pitch;       /* of an image; 0 of a buffer */
+  gsize            slice_pitch;
+  gsize            mapped_size;     /* bytes from data on; those of the range unless an image */
 } MappedRange;
 
 /**
@@ -78,7 +83,7 @@ run_unmap (gconstpointer     operation,
 {
   const UnmapOperation *unmap = operation;
 
-  return stream->backend->buffer->unmap (stream, unmap->storage->buffer, unmap->data, event,
+  return stream->backend->memory->unmap (stream, unmap->storage->buffer, unmap->data, event,
                                          error);
 }
 
@@ -137,6 +142,7 @@ range_new (GpuTimeline *timeline,
   range->storage = _gpu_storage_ref (storage);
   range->offset = storage->offset + offset;
   range->size = size;
+  range->mapped_size = size;
   range->write = write;
 
   return range;
@@ -246,13 +252,38 @@ gpu_mapping_init (GpuMapping *mapping)
 
 typedef struct
 {
-  GpuMemory   *memory;
-  GpuMapFlags  flags;
-  gsize        offset;
-  gsize        size;
-  gboolean     write;
-  MappedRange *range;
+  GpuMemory           *memory;
+  GpuMapFlags          flags;
+  gsize                offset;
+  gsize                size;
+  const GpuRegionSide *side;        /* of an image, NULL of a buffer */
+  const GpuExtent     *extent;
+  gboolean             write;
+  MappedRange         *range;
 } MapOperation;
+
+static gpointer
+map_image (const MapOperation  *map,
+           GpuNativeStream     *stream,
+           GpuNativeEvent     **event,
+           GError             **error)
+{
+  MappedRange *range = map->range;
+  GpuNativeImage *image = (GpuNativeImage *) range->storage->buffer;
+  GpuExtent bytes = *map->extent;
+  GpuRegionSide side = { .offset = 0 };
+  gpointer data;
+
+  data = stream->backend->image->map (stream, image, map->flags, map->side, map->extent,
+                                      &side.row_pitch, &side.slice_pitch, event, error);
+
+  bytes.width *= image->description.texel_size;
+  range->row_pitch = side.row_pitch;
+  range->slice_pitch = side.slice_pitch;
+  range->mapped_size = _gpu_region_get_end (&side, &bytes);
+
+  return data;
+}
 
 static gboolean
 run_map (gconstpointer     operation,
@@ -263,8 +294,11 @@ run_map (gconstpointer     operation,
   const MapOperation *map = operation;
   MappedRange *range = map->range;
 
-  range->data = stream->backend->buffer->map (stream, range->storage->buffer, map->flags,
-                                              map->offset, map->size, event, error);
+  if (map->side != NULL)
+    range->data = map_image (map, stream, event, error);
+  else
+    range->data = stream->backend->buffer->map (stream, range->storage->buffer, map->flags,
+                                                map->offset, map->size, event, error);
 
   if (range->data == NULL)
     return FALSE;
@@ -283,13 +317,10 @@ check_map (const char        *function,
   const GpuMapFlags known = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE
                             | GPU_MAP_FLAGS_WRITE_INVALIDATE;
 
-  if (timeline->context->backend->buffer->map == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the back end %s cannot map memory", function,
-                   timeline->context->backend->name);
-      return FALSE;
-    }
+  const GpuBackend *backend = timeline->context->backend;
+
+  if (map->side != NULL ? backend->image->map == NULL : backend->buffer->map == NULL)
+    return _gpu_backend_fail (backend, function, "mappings of this memory", error);
 
   if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
                                      && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE))
@@ -312,6 +343,42 @@ check_map (const char        *function,
          && (!map->write || _gpu_memory_check_host (map->memory, function, TRUE, error));
 }
 
+static GpuMapping *
+submit_map (GpuTimeline   *timeline,
+            const char    *function,
+            MapOperation  *map,
+            GError       **error)
+{
+  GpuAccess access = { map->memory, FALSE, map->offset, map->size };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_map, .operation = map };
+  GpuMapping *mapping;
+
+  if (map->flags == GPU_MAP_FLAGS_NONE)
+    map->flags = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE;
+
+  map->write = access.write = map->flags != GPU_MAP_FLAGS_READ;
+
+  if (!check_map (function, timeline, map, error)
+      || _gpu_memory_acquire (map->memory, function, error) == NULL)
+    return NULL;
+
+  map->range = range_new (timeline, map->memory->storage, map->offset, map->size, map->write);
+
+  if (!_gpu_submit (timeline, &submission, NULL, error))
+    {
+      range_unref (map->range);
+      return NULL;
+    }
+
+  mapping = g_object_new (GPU_TYPE_MAPPING, NULL);
+  mapping->memory = g_object_ref (map->memory);
+  mapping->flags = map->flags;
+  mapping->range = map->range;
+
+  return mapping;
+}
+
 GpuMapping *
 _gpu_timeline_map (GpuTimeline  *timeline,
                    const char   *function,
@@ -321,35 +388,42 @@ _gpu_timeline_map (GpuTimeline  *timeline,
                    gsize         size,
                    GError      **error)
 {
-  MapOperation map = { memory, flags, offset, size, FALSE, NULL };
-  GpuAccess access = { memory, FALSE, offset, size };
-  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                               .run = run_map, .operation = &map };
-  GpuMapping *mapping;
+  MapOperation map = { .memory = memory, .flags = flags, .offset = offset, .size = size };
 
-  if (flags == GPU_MAP_FLAGS_NONE)
-    map.flags = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE;
+  if (!GPU_IS_IMAGE (memory))
+    return submit_map (timeline, function, &map, error);
 
-  map.write = access.write = map.flags != GPU_MAP_FLAGS_READ;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an image is mapped by a region, not from byte %" G_GSIZE_FORMAT " on", function,
+               offset);
 
-  if (!check_map (function, timeline, &map, error)
-      || _gpu_memory_acquire (memory, function, error) == NULL)
+  return NULL;
+}
+
+GpuMapping *
+_gpu_timeline_map_image (GpuTimeline      *timeline,
+                         const char       *function,
+                         GpuImage         *image,
+                         GpuMapFlags       flags,
+                         const GpuLayout  *layout,
+                         const GpuExtent  *extent,
+                         GError          **error)
+{
+  GpuRegionSide side = { .context = timeline->context };
+  MapOperation map = { .memory = GPU_MEMORY (image), .flags = flags, .side = &side,
+                       .extent = extent };
+  GpuExtent bytes = *extent;
+
+  if (!_gpu_memory_check (map.memory, function, error)
+      || !_gpu_image_resolve (image, layout, extent, function, "image", &side, error))
     return NULL;
 
-  map.range = range_new (timeline, memory->storage, offset, size, map.write);
+  side.memory = map.memory->storage->buffer;
+  bytes.width *= image->description.texel_size;
+  map.offset = side.offset;
+  map.size = _gpu_region_get_end (&side, &bytes) - side.offset;
 
-  if (!_gpu_submit (timeline, &submission, NULL, error))
-    {
-      range_unref (map.range);
-      return NULL;
-    }
-
-  mapping = g_object_new (GPU_TYPE_MAPPING, NULL);
-  mapping->memory = g_object_ref (memory);
-  mapping->flags = map.flags;
-  mapping->range = map.range;
-
-  return mapping;
+  return submit_map (timeline, function, &map, error);
 }
 
 /**
@@ -479,15 +553,15 @@ gpu_mapping_get_size (GpuMapping *mapping)
 {
   g_return_val_if_fail (GPU_IS_MAPPING (mapping), 0);
 
-  return mapping->range != NULL ? mapping->range->size : 0;
+  return mapping->range != NULL ? mapping->range->mapped_size : 0;
 }
 
 /**
  * gpu_mapping_get_row_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance of two rows in the mapped range: for a buffer that was made with
- * gpu_buffer_new_pitched() its row pitch, for any other its size.
+ * Gets the distance of two rows in the mapped range: for an image what the driver chose, for a
+ * buffer that was made with gpu_buffer_new_pitched() its row pitch, for any other its size.
  *
  * Returns: the pitch in bytes
  *
@@ -502,6 +576,8 @@ gpu_mapping_get_row_pitch (GpuMapping *mapping)
 
   if (GPU_IS_BUFFER (mapping->memory))
     pitch = gpu_buffer_get_row_pitch (GPU_BUFFER (mapping->memory));
+  else if (mapping->range != NULL)
+    pitch = mapping->range->row_pitch;
 
   return pitch != 0 ? pitch : gpu_mapping_get_size (mapping);
 }
@@ -510,8 +586,8 @@ gpu_mapping_get_row_pitch (GpuMapping *mapping)
  * gpu_mapping_get_slice_pitch:
  * @mapping: a #GpuMapping
  *
- * Gets the distance of two slices in the mapped range: for a buffer, which is one slice, the size
- * of the range.
+ * Gets the distance of two slices, or layers, in the mapped range: for an image what the driver
+ * chose, for a buffer, which is one slice, the size of the range.
  *
  * Returns: the pitch in bytes
  *
@@ -520,6 +596,11 @@ gpu_mapping_get_row_pitch (GpuMapping *mapping)
 gsize
 gpu_mapping_get_slice_pitch (GpuMapping *mapping)
 {
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), 0);
+
+  if (mapping->range != NULL && mapping->range->slice_pitch != 0)
+    return mapping->range->slice_pitch;
+
   return gpu_mapping_get_size (mapping);
 }
 
@@ -544,7 +625,8 @@ gpu_mapping_get_bytes (GpuMapping *mapping)
 
   g_atomic_ref_count_inc (&mapping->range->refs);
 
-  return g_bytes_new_with_free_func (data, mapping->range->size, range_unref, mapping->range);
+  return g_bytes_new_with_free_func (data, mapping->range->mapped_size, range_unref,
+                                     mapping->range);
 }
 
 /* A reference to the range of @mapping, which keeps it mapped, if @size bytes at @offset are in it;
@@ -564,11 +646,12 @@ ref_range (GpuMapping  *mapping,
       return NULL;
     }
 
-  if (offset > range->size || size > range->size - offset)
+  if (offset > range->mapped_size || size > range->mapped_size - offset)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
-                   G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->size);
+                   G_GSIZE_FORMAT " bytes of the mapping", function, offset, size,
+                   range->mapped_size);
       return NULL;
     }
 
@@ -660,7 +743,7 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
   if (!writable)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading", function,
-                 range->size);
+                 range->mapped_size);
   else if (size > 0)
     memcpy ((guint8 *) range->data + offset, data, size);
 
@@ -696,7 +779,7 @@ gpu_mapping_unmap (GpuMapping  *mapping,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                    "gpu_mapping_unmap: bytes of the mapping of %" G_GSIZE_FORMAT
-                   " bytes are still alive", mapping->range->size);
+                   " bytes are still alive", mapping->range->mapped_size);
       return FALSE;
     }
 

@@ -73,6 +73,19 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
 
+typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
+                                             gpointer           data,
+                                             GError           **error);
+
+/* Calls @func, again if it had no memory and somebody who listens for that may have made room. The
+ * error gets the name of @function. */
+GpuNativeMemory *
+         _gpu_memory_allocate    (GpuContext        *context,
+                                  const char        *function,
+                                  gsize              size,
+                                  GpuAllocateFunc    func,
+                                  gpointer           data,
+                                  GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,

@@ -252,7 +252,7 @@ void
 _gpu_memory_set_storage (GpuMemory  *memory,
                          GpuStorage *storage)
 {
-  const GpuBufferOps *ops = storage->context->backend->buffer;
+  const GpuMemoryOps *ops = storage->context->backend->memory;
 
   memory->storage = storage;
   memory->size = storage->size;
@@ -334,6 +334,35 @@ _gpu_memory_check_host (GpuMemory   *memory,
                memory->flags, write ? "write" : "read");
 
   return FALSE;
+}
+
+/* Out of memory is an ordinary event: who listens for memory pressure may make room. */
+GpuNativeMemory *
+_gpu_memory_allocate (GpuContext       *context,
+                      const char       *function,
+                      gsize             size,
+                      GpuAllocateFunc   func,
+                      gpointer          data,
+                      GError          **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  g_autoptr (GError) failure = NULL;
+  GpuNativeMemory *memory = func (native, data, &failure);
+
+  if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+      && _gpu_context_signal_pressure (context, size))
+    {
+      g_clear_error (&failure);
+      memory = func (native, data, &failure);
+    }
+
+  if (memory == NULL)
+    {
+      _gpu_native_context_report (native, failure);
+      g_propagate_prefixed_error (error, g_steal_pointer (&failure), "%s: ", function);
+    }
+
+  return memory;
 }
 
 /**
@@ -478,7 +507,7 @@ gpu_memory_get_attributes (GpuMemory  *memory,
   if (storage == NULL)
     return NULL;
 
-  success = storage->context->backend->buffer->get_attributes (storage->context, storage->buffer,
+  success = storage->context->backend->memory->get_attributes (storage->context, storage->buffer,
                                                                &dict, error);
   _gpu_storage_unuse (storage);
 

@@ -16,6 +16,9 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
                               GpuRegionSide    *side,
                               gsize            *end,
                               GError          **error);
+/* The first byte after a region that is known to be within memory, and is not empty. */
+gsize    _gpu_region_get_end (const GpuRegionSide *side,
+                              const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);
 /* Whether the bytes of a region follow each other without a gap. */
 gboolean _gpu_region_is_tight (const GpuRegionSide *side,

@@ -55,6 +55,17 @@ _gpu_region_is_empty (const GpuExtent *extent)
   return extent->width == 0 || extent->height == 0 || extent->depth == 0;
 }
 
+gsize
+_gpu_region_get_end (const GpuRegionSide *side,
+                     const GpuExtent     *extent)
+{
+  if (_gpu_region_is_empty (extent))
+    return side->offset;
+
+  return side->offset + (extent->depth - 1) * side->slice_pitch
+         + (extent->height - 1) * side->row_pitch + extent->width;
+}
+
 gboolean
 _gpu_region_is_tight (const GpuRegionSide *side,
                       const GpuExtent     *extent)

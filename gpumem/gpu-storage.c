@@ -219,7 +219,7 @@ free_buffer (GpuStorage *storage)
   GpuNativeContext *context = storage->context;
 
   if (storage->buffer != NULL)
-    context->backend->buffer->free (context, g_steal_pointer (&storage->buffer));
+    context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
 
   g_clear_pointer (&storage->home, _gpu_timeline_unref);
   g_atomic_pointer_add (&context->allocated, -(gssize) storage->allocated);

@@ -304,7 +304,7 @@ run_migrate (gconstpointer     operation,
   for (gsize i = 0; i < migration->n_memories; i++)
     buffers[i] = migration->memories[i]->storage->buffer;
 
-  return stream->backend->buffer->migrate (stream, buffers, migration->n_memories,
+  return stream->backend->memory->migrate (stream, buffers, migration->n_memories,
                                            migration->flags, event, error);
 }
 

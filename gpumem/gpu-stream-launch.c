@@ -6,6 +6,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-event-private.h"
 #include "gpumem/gpu-launch-private.h"
+#include "gpumem/gpu-sampler-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* Launches of few arguments need no allocation. */
@@ -35,6 +36,29 @@ run_launch (gconstpointer     operation,
                            &launch->grid, block, launch->shared_size, launch->flags, event, error);
 }
 
+/* The code of the kernel, which is launched again and again, comes last. */
+static const GpuKeep *
+keep_samplers (const GpuLaunch *launch,
+               GpuKeep         *keeps,
+               const GpuKeep   *code)
+{
+  const GpuKeep *first = code;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuNativeSampler *sampler = launch->values[i].sampler;
+
+      if (sampler == NULL)
+        continue;
+
+      keeps[i] = (GpuKeep) { sampler, (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                             (GDestroyNotify) _gpu_native_sampler_unref, 0, first };
+      first = &keeps[i];
+    }
+
+  return first;
+}
+
 /* @accesses are those of @launch, for this submission alone. */
 static gboolean
 submit_launch (GpuTimeline      *timeline,
@@ -44,10 +68,13 @@ submit_launch (GpuTimeline      *timeline,
                GError          **error)
 {
   const GpuKeep keep = { launch->code, (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                         (GDestroyNotify) _gpu_kernel_code_unref, 0 };
-  const GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
-                                     .n_accesses = launch->n_accesses, .run = run_launch,
-                                     .operation = launch, .keep = &keep };
+                         (GDestroyNotify) _gpu_kernel_code_unref, 0, NULL };
+  GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
+                               .n_accesses = launch->n_accesses, .run = run_launch,
+                               .operation = launch, .keep = &keep };
+
+  if (G_UNLIKELY (launch->has_samplers))
+    submission.keep = keep_samplers (launch, g_newa (GpuKeep, launch->n_arguments), &keep);
 
   return _gpu_submit (timeline, &submission, pending, error);
 }
@@ -176,6 +203,7 @@ launch_init (GpuLaunch        *launch,
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
+  launch->has_samplers = FALSE;
 }
 
 /**
@@ -193,7 +221,8 @@ launch_init (GpuLaunch        *launch,
  * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
  *
  * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
- * where it says nothing: a #GpuMemory for memory, a #gsize of bytes for local memory, an int or
+ * where it says nothing: a #GpuMemory for memory and images, a #GpuSampler for samplers, a #gsize
+ * of bytes for local memory, an int or
  * #guint for integers up to 32 bits, a #gint64 or #guint64 for those of 64 bits, a #gdouble for
  * half, float and double, and a pointer to its bytes for any other value. Nobody can check that
  * there are as many, and of these types.

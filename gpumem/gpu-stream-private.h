@@ -58,6 +58,43 @@ gboolean     _gpu_timeline_copy_region    (GpuTimeline      *timeline,
                                            const GpuLayout  *source_layout,
                                            const GpuExtent  *extent,
                                            GError          **error);
+/* What a region of the host is copied from or to. */
+typedef struct
+{
+  gpointer         data;
+  gsize            size;            /* bytes */
+  const GpuLayout *layout;          /* nullable: from the first byte on, without gaps */
+  GBytes          *bytes;           /* nullable: what @data belongs to, and is kept */
+} GpuHostBytes;
+
+gboolean     _gpu_timeline_write_region   (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           GpuMemory           *destination,
+                                           const GpuLayout     *destination_layout,
+                                           const GpuHostBytes  *host,
+                                           const GpuExtent     *extent,
+                                           GpuPending          *pending,
+                                           GError             **error);
+gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           GpuMemory           *source,
+                                           const GpuLayout     *source_layout,
+                                           const GpuHostBytes  *host,
+                                           const GpuExtent     *extent,
+                                           GpuPending          *pending,
+                                           GError             **error);
+/* FALSE if the region reaches past the end of @memory. */
+gboolean     _gpu_region_check            (GpuMemory           *memory,
+                                           const GpuLayout     *layout,
+                                           const GpuExtent     *extent,
+                                           const char          *function,
+                                           GError             **error);
+/* (transfer full): memory for all of a region without gaps, to be read into. */
+GBytes      *_gpu_region_bytes_new        (GpuMemory           *memory,
+                                           const GpuExtent     *extent,
+                                           const char          *function,
+                                           GpuHostBytes        *host,
+                                           GError             **error);
 /* Memory of the host to be filled in by a read; NULL if there is none. */
 GBytes      *_gpu_bytes_new               (gsize         size,
                                            const char   *function,
@@ -70,5 +107,20 @@ GpuMapping  *_gpu_timeline_map            (GpuTimeline  *timeline,
                                            gsize         offset,
                                            gsize         size,
                                            GError      **error);
+/* @extent is not empty. */
+GpuMapping  *_gpu_timeline_map_image      (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuImage         *image,
+                                           GpuMapFlags       flags,
+                                           const GpuLayout  *layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
+gboolean     _gpu_timeline_fill_image     (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuImage         *image,
+                                           const GpuColor   *color,
+                                           const GpuLayout  *layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
 
 G_END_DECLS

@@ -1,24 +1,41 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The verbs of a stream that move regions of rows and slices. */
+/* The verbs of a stream that move regions of rows and slices, between any two kinds of memory. */
 #include "config.h"
 
 #include <string.h>
 
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-region-private.h"
 #include "gpumem/gpu-stream-private.h"
 
+/* One of the two sides. What it covers, in bytes as if it were linear, is what hazards, mappings
+ * and overlaps are told by. */
 typedef struct
 {
-  const char      *function;
-  GpuMemory       *destination;     /* NULL for a read */
-  GpuMemory       *source;          /* NULL for a write */
-  gpointer         data;            /* of the host, for a read or a write */
-  GpuRegionSide    destination_side;
-  GpuRegionSide    source_side;
-  gsize            destination_end;
-  gsize            source_end;
-  const GpuExtent *extent;
+  const char    *name;              /* for errors */
+  GpuMemory     *memory;            /* NULL for memory of the host */
+  gsize          size;              /* of the host, bytes */
+  GpuRegionSide  native;
+  gsize          offset;
+  gsize          end;
+  gsize          row_pitch;
+  gsize          slice_pitch;
+} Side;
+
+typedef struct
+{
+  const char *function;
+  Side        destination;
+  Side        source;
+  GpuExtent   extent;               /* as the back ends take it */
+  GpuExtent   bytes;                /* the same with the width in bytes */
 } RegionCopy;
+
+#define BYTES_FORMAT "%" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %" G_GSIZE_FORMAT \
+                     " slices"
+#define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
+#define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
 static gboolean
 run_region (gconstpointer     operation,
@@ -27,41 +44,134 @@ run_region (gconstpointer     operation,
             GError          **error)
 {
   const RegionCopy *copy = operation;
-  const GpuBufferOps *ops = stream->backend->buffer;
 
-  if (copy->source == NULL)
-    return ops->write_region (stream, copy->destination->storage->buffer,
-                              &copy->destination_side, copy->data, &copy->source_side,
-                              copy->extent, event, error);
-
-  if (copy->destination == NULL)
-    return ops->read_region (stream, copy->source->storage->buffer, &copy->source_side,
-                             copy->data, &copy->destination_side, copy->extent, event, error);
-
-  return ops->copy_region (stream, copy->destination->storage->buffer, &copy->destination_side,
-                           copy->source->storage->buffer, &copy->source_side, copy->extent,
-                           event, error);
+  return stream->backend->memory->copy_region (stream, &copy->destination.native,
+                                               &copy->source.native, &copy->extent, event, error);
 }
 
 static gboolean
-check_end (const RegionCopy     *copy,
-           const char           *what,
-           const GpuRegionSide  *side,
-           gsize                 end,
-           gsize                 size,
-           GError              **error)
+is_image (const Side *side)
 {
-  if (end <= size)
+  return side->memory != NULL && GPU_IS_IMAGE (side->memory);
+}
+
+/* Memory whose objects can be looked into. */
+static gboolean
+check_side (const char  *function,
+            Side        *side,
+            GError     **error)
+{
+  if (side->memory == NULL)
+    return TRUE;
+
+  if (!_gpu_memory_check (side->memory, function, error))
+    return FALSE;
+
+  side->native.context = side->memory->storage->context;
+  side->native.memory = side->memory->storage->buffer;
+  side->size = side->memory->size;
+
+  return TRUE;
+}
+
+/* Sets what the width of the extent is in bytes. */
+static gboolean
+resolve_extent (RegionCopy  *copy,
+                GError     **error)
+{
+  gsize to = is_image (&copy->destination)
+             ? gpu_image_get_texel_size (GPU_IMAGE (copy->destination.memory)) : 0;
+  gsize from = is_image (&copy->source)
+               ? gpu_image_get_texel_size (GPU_IMAGE (copy->source.memory)) : 0;
+
+  copy->bytes = copy->extent;
+
+  if (to != 0 && from != 0 && to != from)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: texels of %" G_GSIZE_FORMAT " bytes cannot be copied to an image with "
+                   "texels of %" G_GSIZE_FORMAT, copy->function, from, to);
+      return FALSE;
+    }
+
+  if (to == 0 && from == 0)
+    return TRUE;
+
+  if (g_size_checked_mul (&copy->bytes.width, copy->extent.width, MAX (to, from)))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: a region of %" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %"
-               G_GSIZE_FORMAT " slices from offset %" G_GSIZE_FORMAT ", row pitch %"
-               G_GSIZE_FORMAT ", slice pitch %" G_GSIZE_FORMAT ", exceeds the %" G_GSIZE_FORMAT
-               " bytes of the %s", copy->function, copy->extent->width, copy->extent->height,
-               copy->extent->depth, side->offset, side->row_pitch, side->slice_pitch, size, what);
+               "%s: there are no regions of " TEXELS_FORMAT, copy->function,
+               EXTENT_ARGS (&copy->extent));
 
   return FALSE;
+}
+
+static gboolean
+resolve_linear (const RegionCopy  *copy,
+                Side              *side,
+                const GpuLayout   *layout,
+                GError           **error)
+{
+  if (!_gpu_region_resolve (layout, &copy->bytes, copy->function, side->name, &side->native,
+                            &side->end, error))
+    return FALSE;
+
+  side->offset = side->native.offset;
+  side->row_pitch = side->native.row_pitch;
+  side->slice_pitch = side->native.slice_pitch;
+
+  if (side->end <= side->size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: a region of " BYTES_FORMAT " from offset %" G_GSIZE_FORMAT ", row pitch %"
+               G_GSIZE_FORMAT ", slice pitch %" G_GSIZE_FORMAT ", exceeds the %" G_GSIZE_FORMAT
+               " bytes of the %s", copy->function, EXTENT_ARGS (&copy->bytes), side->offset,
+               side->row_pitch, side->slice_pitch, side->size, side->name);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_image (const RegionCopy  *copy,
+               Side              *side,
+               const GpuLayout   *layout,
+               GError           **error)
+{
+  if (!_gpu_image_resolve (GPU_IMAGE (side->memory), layout, &copy->extent, copy->function,
+                           side->name, &side->native, error))
+    return FALSE;
+
+  side->offset = side->native.offset;
+  side->row_pitch = side->native.row_pitch;
+  side->slice_pitch = side->native.slice_pitch;
+  side->end = _gpu_region_get_end (&side->native, &copy->bytes);
+
+  return TRUE;
+}
+
+static gboolean
+resolve (RegionCopy       *copy,
+         const GpuLayout  *destination_layout,
+         const GpuLayout  *source_layout,
+         GError          **error)
+{
+  const GpuLayout *layouts[] = { destination_layout, source_layout };
+  Side *sides[] = { &copy->destination, &copy->source };
+
+  if (!check_side (copy->function, sides[0], error) || !check_side (copy->function, sides[1], error)
+      || !resolve_extent (copy, error))
+    return FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
+    {
+      if (!(is_image (sides[i]) ? resolve_image : resolve_linear) (copy, sides[i], layouts[i],
+                                                                   error))
+        return FALSE;
+    }
+
+  return TRUE;
 }
 
 /* Whether rows share a byte of two boxes in a slice that begin @distance bytes apart. A row may
@@ -70,8 +180,8 @@ static gboolean
 rows_overlap (const RegionCopy *copy,
               gsize             distance)
 {
-  const GpuExtent *extent = copy->extent;
-  gsize row_pitch = copy->source_side.row_pitch;
+  const GpuExtent *extent = &copy->bytes;
+  gsize row_pitch = copy->source.row_pitch;
   gsize rows = extent->height > 1 ? distance / row_pitch : 0;
 
   distance -= rows * row_pitch;
@@ -85,94 +195,107 @@ rows_overlap (const RegionCopy *copy,
 static gboolean
 regions_overlap (const RegionCopy *copy)
 {
-  const GpuRegionSide *to = &copy->destination_side;
-  const GpuRegionSide *from = &copy->source_side;
-  gsize to_offset = to->offset + copy->destination->storage->offset;
-  gsize from_offset = from->offset + copy->source->storage->offset;
-  gsize to_end = copy->destination_end + copy->destination->storage->offset;
-  gsize from_end = copy->source_end + copy->source->storage->offset;
+  const Side *to = &copy->destination;
+  const Side *from = &copy->source;
+  gsize to_base = to->memory->storage->offset;
+  gsize from_base = from->memory->storage->offset;
   gsize distance;
   gsize slices;
 
-  if (to_offset >= from_end || from_offset >= to_end)
+  if (to->offset + to_base >= from->end + from_base
+      || from->offset + from_base >= to->end + to_base)
     return FALSE;
 
   if (to->row_pitch != from->row_pitch
-      || (copy->extent->depth > 1 && to->slice_pitch != from->slice_pitch))
+      || (copy->bytes.depth > 1 && to->slice_pitch != from->slice_pitch))
     return TRUE;
 
-  distance = MAX (to_offset, from_offset) - MIN (to_offset, from_offset);
-  slices = copy->extent->depth > 1 ? distance / to->slice_pitch : 0;
+  distance = MAX (to->offset + to_base, from->offset + from_base)
+             - MIN (to->offset + to_base, from->offset + from_base);
+  slices = copy->bytes.depth > 1 ? distance / to->slice_pitch : 0;
   distance -= slices * to->slice_pitch;
 
-  return (slices < copy->extent->depth && rows_overlap (copy, distance))
-         || (slices + 1 < copy->extent->depth && rows_overlap (copy, to->slice_pitch - distance));
+  return (slices < copy->bytes.depth && rows_overlap (copy, distance))
+         || (slices + 1 < copy->bytes.depth && rows_overlap (copy, to->slice_pitch - distance));
 }
 
 static gboolean
 check_region_overlap (const RegionCopy  *copy,
                       GError           **error)
 {
-  if (copy->destination->storage->root != copy->source->storage->root || !regions_overlap (copy))
+  if (_gpu_region_is_empty (&copy->extent)
+      || copy->destination.memory->storage->root != copy->source.memory->storage->root
+      || !regions_overlap (copy))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the regions from offset %" G_GSIZE_FORMAT " and from offset %" G_GSIZE_FORMAT
-               " of the same memory overlap", copy->function, copy->source_side.offset,
-               copy->destination_side.offset);
+               " of the same memory overlap", copy->function, copy->source.offset,
+               copy->destination.offset);
 
   return FALSE;
 }
 
+/* Memory of another context, on one side. */
 static gboolean
-check_memory (RegionCopy           *copy,
-              GpuMemory            *memory,
-              const char           *what,
-              const GpuRegionSide  *side,
-              gsize                 end,
-              GError              **error)
+check_peers (GpuTimeline       *timeline,
+             const RegionCopy  *copy,
+             gboolean          *peers,
+             GError           **error)
 {
-  return _gpu_memory_check (memory, copy->function, error)
-         && check_end (copy, what, side, end, memory->size, error);
+  GpuNativeContext *to = copy->destination.native.context;
+  GpuNativeContext *from = copy->source.native.context;
+  const GpuBackend *backend = timeline->context->backend;
+
+  *peers = FALSE;
+
+  /* Any other combination is refused like memory of a foreign context in any operation. */
+  if (to == from || (to != timeline->context && from != timeline->context)
+      || to->backend != backend || from->backend != backend)
+    return TRUE;
+
+  *peers = TRUE;
+
+  if (!backend->memory->copies_peers)
+    return _gpu_backend_fail (backend, copy->function, "copies of regions between contexts",
+                              error);
+
+  if (_gpu_native_context_check (to == timeline->context ? from : to, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
 }
 
-static gboolean
-resolve (RegionCopy       *copy,
-         const GpuLayout  *destination_layout,
-         const GpuLayout  *source_layout,
-         GError          **error)
+static void
+add_access (GpuSubmission *submission,
+            const Side    *side,
+            gboolean       write)
 {
-  return _gpu_region_resolve (destination_layout, copy->extent, copy->function, "destination",
-                              &copy->destination_side, &copy->destination_end, error)
-         && _gpu_region_resolve (source_layout, copy->extent, copy->function, "source",
-                                 &copy->source_side, &copy->source_end, error);
+  if (side->memory != NULL)
+    submission->accesses[submission->n_accesses++] =
+      (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
 }
 
 static gboolean
 submit_region (GpuTimeline  *timeline,
                RegionCopy   *copy,
+               gboolean      peers,
                GBytes       *bytes,
+               GpuPending   *pending,
                GError      **error)
 {
   GpuAccess accesses[2];
   GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, 0 };
-  GpuSubmission submission = { .function = copy->function, .accesses = accesses,
+  GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
                                .run = run_region, .operation = copy };
 
-  if (_gpu_region_is_empty (copy->extent))
+  if (_gpu_region_is_empty (&copy->extent))
     return TRUE;
 
-  if (copy->source != NULL)
-    accesses[submission.n_accesses++] = (GpuAccess) { copy->source, FALSE,
-                                                      copy->source_side.offset,
-                                                      copy->source_end
-                                                      - copy->source_side.offset };
-
-  if (copy->destination != NULL)
-    accesses[submission.n_accesses++] = (GpuAccess) { copy->destination, TRUE,
-                                                      copy->destination_side.offset,
-                                                      copy->destination_end
-                                                      - copy->destination_side.offset };
+  add_access (&submission, &copy->source, FALSE);
+  add_access (&submission, &copy->destination, TRUE);
 
   if (bytes != NULL)
     {
@@ -181,7 +304,7 @@ submit_region (GpuTimeline  *timeline,
       g_bytes_ref (bytes);
     }
 
-  if (_gpu_submit (timeline, &submission, NULL, error))
+  if (_gpu_submit (timeline, &submission, pending, error))
     return TRUE;
 
   g_clear_pointer (&bytes, g_bytes_unref);
@@ -199,37 +322,122 @@ _gpu_timeline_copy_region (GpuTimeline      *timeline,
                            const GpuExtent  *extent,
                            GError          **error)
 {
-  RegionCopy copy = { .function = function, .destination = destination, .source = source,
-                      .extent = extent };
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "destination", .memory = destination },
+                      .source = { .name = "source", .memory = source } };
+  gboolean peers;
 
-  if (!resolve (&copy, destination_layout, source_layout, error)
-      || !check_memory (&copy, destination, "destination", &copy.destination_side,
-                        copy.destination_end, error)
-      || !check_memory (&copy, source, "source", &copy.source_side, copy.source_end, error)
-      || !check_region_overlap (&copy, error))
-    return FALSE;
+  return resolve (&copy, destination_layout, source_layout, error)
+         && check_region_overlap (&copy, error)
+         && check_peers (timeline, &copy, &peers, error)
+         && submit_region (timeline, &copy, peers, NULL, NULL, error);
+}
 
-  return submit_region (timeline, &copy, NULL, error);
+gboolean
+_gpu_timeline_write_region (GpuTimeline         *timeline,
+                            const char          *function,
+                            GpuMemory           *destination,
+                            const GpuLayout     *destination_layout,
+                            const GpuHostBytes  *host,
+                            const GpuExtent     *extent,
+                            GpuPending          *pending,
+                            GError             **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "destination", .memory = destination },
+                      .source = { .name = "host bytes", .size = host->size,
+                                  .native = { .data = host->data } } };
+
+  return resolve (&copy, destination_layout, host->layout, error)
+         && _gpu_memory_check_host (destination, function, TRUE, error)
+         && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
+}
+
+gboolean
+_gpu_timeline_read_region (GpuTimeline         *timeline,
+                           const char          *function,
+                           GpuMemory           *source,
+                           const GpuLayout     *source_layout,
+                           const GpuHostBytes  *host,
+                           const GpuExtent     *extent,
+                           GpuPending          *pending,
+                           GError             **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "host bytes", .size = host->size,
+                                       .native = { .data = host->data } },
+                      .source = { .name = "source", .memory = source } };
+
+  return resolve (&copy, host->layout, source_layout, error)
+         && _gpu_memory_check_host (source, function, FALSE, error)
+         && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
+}
+
+gboolean
+_gpu_region_check (GpuMemory        *memory,
+                   const GpuLayout  *layout,
+                   const GpuExtent  *extent,
+                   const char       *function,
+                   GError          **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .source = { .name = "source", .memory = memory } };
+
+  return check_side (function, &copy.source, error) && resolve_extent (&copy, error)
+         && (is_image (&copy.source) ? resolve_image : resolve_linear) (&copy, &copy.source,
+                                                                        layout, error);
+}
+
+GBytes *
+_gpu_region_bytes_new (GpuMemory        *memory,
+                       const GpuExtent  *extent,
+                       const char       *function,
+                       GpuHostBytes     *host,
+                       GError          **error)
+{
+  gsize texel_size = GPU_IS_IMAGE (memory) ? gpu_image_get_texel_size (GPU_IMAGE (memory)) : 1;
+
+  if (!g_size_checked_mul (&host->size, extent->width, texel_size)
+      || !g_size_checked_mul (&host->size, host->size, extent->height)
+      || !g_size_checked_mul (&host->size, host->size, extent->depth))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: there are no regions of " TEXELS_FORMAT, function, EXTENT_ARGS (extent));
+      return NULL;
+    }
+
+  host->layout = NULL;
+  host->bytes = _gpu_bytes_new (host->size, function, &host->data, error);
+
+  return host->bytes;
 }
 
 /**
  * gpu_stream_copy_region:
  * @stream: a #GpuStream
- * @destination: memory of the stream's context
+ * @destination: memory of the stream's context, or of another one of the back end
  * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
- * @source: memory of the stream's context
+ * @source: memory of the stream's context, or of another one if @destination is not
  * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
- * @extent: size of the region: bytes, rows, slices
+ * @extent: size of the region: bytes, or texels if an image is among the two; rows; slices
  * @error: return location for an error
  *
- * Copies a region of rows and slices on the device (OpenCL: clEnqueueCopyBufferRect; several of
- * them, or clEnqueueCopyBuffer, where it does not take the pitches; CUDA: cuMemcpy2DAsync,
- * cuMemcpy3DAsync). The two regions must not overlap. Does not block; both memories are kept until
- * the copy is done. An empty region does nothing.
+ * Copies a region of rows and slices on the device, between buffers, between images, or from one to
+ * the other (OpenCL: clEnqueueCopyBufferRect; several of them, or clEnqueueCopyBuffer, where it
+ * does not take the pitches; clEnqueueCopyImage, clEnqueueCopyBufferToImage,
+ * clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync, cuMemcpy3DPeerAsync).
+ *
+ * In an image a layout counts texels, rows and slices, and has no pitches: 0. The rows of an image
+ * of one dimension that is an array are its layers, and so are the slices of one of two dimensions
+ * and the sides of cubes. In a buffer it is bytes, also where the other side is an image.
+ *
+ * The two regions must not overlap, and two images have texels of the same size. Does not block;
+ * both memories are kept until the copy is done. An empty region does nothing.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
- *   the pitches are too small, the regions overlap or a context is foreign, %GPU_ERROR_RELEASED,
- *   %GPU_ERROR_BUSY if a range is mapped, or the driver's error
+ *   the pitches are too small, the regions overlap or neither memory is of the stream's context,
+ *   %GPU_ERROR_NOT_SUPPORTED for one of another context where the back end cannot,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
  *
  * Since: 0.1
  */
@@ -264,13 +472,14 @@ gpu_stream_copy_region (GpuStream        *stream,
  * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
  * @bytes: what to write
  * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
- * @extent: size of the region: bytes, rows, slices
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the host to the device (OpenCL:
  * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches;
- * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Does not block; @bytes and @destination are kept until
- * the copy is done. An empty region does nothing.
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of
+ * gpu_stream_copy_region(). Does not block; @bytes and @destination are kept until the copy is
+ * done. An empty region does nothing.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
  *   host from writing
@@ -286,28 +495,21 @@ gpu_stream_write_region (GpuStream        *stream,
                          const GpuExtent  *extent,
                          GError          **error)
 {
-  RegionCopy copy = { .function = "gpu_stream_write_region", .destination = destination,
-                      .extent = extent };
+  const char *function = "gpu_stream_write_region";
+  GpuHostBytes host = { .bytes = bytes, .layout = bytes_layout };
   GpuTimeline *timeline;
-  gsize size;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
   g_return_val_if_fail (extent != NULL, FALSE);
 
-  timeline = _gpu_stream_get_timeline (stream, copy.function, error);
-  copy.data = (gpointer) g_bytes_get_data (bytes, &size);
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
 
-  if (timeline == NULL
-      || !resolve (&copy, destination_layout, bytes_layout, error)
-      || !check_memory (&copy, destination, "destination", &copy.destination_side,
-                        copy.destination_end, error)
-      || !check_end (&copy, "host bytes", &copy.source_side, copy.source_end, size, error)
-      || !_gpu_memory_check_host (destination, copy.function, TRUE, error))
-    return FALSE;
-
-  return submit_region (timeline, &copy, bytes, error);
+  return timeline != NULL
+         && _gpu_timeline_write_region (timeline, function, destination, destination_layout, &host,
+                                        extent, NULL, error);
 }
 
 /**
@@ -315,13 +517,14 @@ gpu_stream_write_region (GpuStream        *stream,
  * @stream: a #GpuStream
  * @source: memory of the stream's context
  * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
- * @extent: size of the region: bytes, rows, slices
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
  * @error: return location for an error
  *
  * Copies a region of rows and slices from the device into new memory of the host, where the rows
- * follow each other tightly (OpenCL: clEnqueueReadBufferRect; CUDA: cuMemcpy2DAsync,
- * cuMemcpy3DAsync). Does not block: what the bytes hold is right once the point of this operation
- * is reached. An empty region gives no bytes.
+ * follow each other tightly (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of gpu_stream_copy_region(). Does not block:
+ * what the bytes hold is right once the point of this operation is reached. An empty region gives
+ * no bytes.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
  *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -335,26 +538,72 @@ gpu_stream_read_region (GpuStream        *stream,
                         const GpuExtent  *extent,
                         GError          **error)
 {
-  RegionCopy copy = { .function = "gpu_stream_read_region", .source = source, .extent = extent };
+  const char *function = "gpu_stream_read_region";
   g_autoptr (GBytes) bytes = NULL;
   GpuTimeline *timeline;
+  GpuHostBytes host;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
   g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
   g_return_val_if_fail (extent != NULL, NULL);
 
-  timeline = _gpu_stream_get_timeline (stream, copy.function, error);
+  timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL
-      || !resolve (&copy, NULL, source_layout, error)
-      || !check_memory (&copy, source, "source", &copy.source_side, copy.source_end, error)
-      || !_gpu_memory_check_host (source, copy.function, FALSE, error))
+  if (timeline == NULL || !_gpu_region_check (source, source_layout, extent, function, error))
     return NULL;
 
-  bytes = _gpu_bytes_new (copy.destination_end, copy.function, &copy.data, error);
+  bytes = _gpu_region_bytes_new (source, extent, function, &host, error);
 
-  if (bytes == NULL || !submit_region (timeline, &copy, bytes, error))
+  if (bytes == NULL
+      || !_gpu_timeline_read_region (timeline, function, source, source_layout, &host, extent,
+                                     NULL, error))
     return NULL;
 
   return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_stream_read_region_into:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
+ * @bytes: memory that may be written, for the region with the pitches of @bytes_layout
+ * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @error: return location for an error
+ *
+ * Copies a region of rows and slices from the device into the memory of @bytes, like
+ * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Layouts are as of
+ * gpu_stream_copy_region(). Does not block; @bytes and @source are kept until the copy is done, and
+ * what they hold is right then. An empty region does nothing.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read_region_into (GpuStream        *stream,
+                             GpuMemory        *source,
+                             const GpuLayout  *source_layout,
+                             GBytes           *bytes,
+                             const GpuLayout  *bytes_layout,
+                             const GpuExtent  *extent,
+                             GError          **error)
+{
+  const char *function = "gpu_stream_read_region_into";
+  GpuHostBytes host = { .bytes = bytes, .layout = bytes_layout };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+  g_return_val_if_fail (extent != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
+
+  return timeline != NULL
+         && _gpu_timeline_read_region (timeline, function, source, source_layout, &host, extent,
+                                       NULL, error);
 }

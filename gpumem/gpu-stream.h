@@ -131,6 +131,14 @@ GBytes         *gpu_stream_read_region           (GpuStream            *stream,
                                                   const GpuExtent      *extent,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_read_region_into      (GpuStream            *stream,
+                                                  GpuMemory            *source,
+                                                  const GpuLayout      *source_layout,
+                                                  GBytes               *bytes,
+                                                  const GpuLayout      *bytes_layout,
+                                                  const GpuExtent      *extent,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_fill                  (GpuStream            *stream,
                                                   GpuMemory            *destination,
                                                   gsize                 offset,
@@ -147,6 +155,13 @@ gboolean        gpu_stream_fill_region           (GpuStream            *stream,
                                                   gsize                 pattern_size,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_fill_image            (GpuStream            *stream,
+                                                  GpuImage             *image,
+                                                  const GpuColor       *color,
+                                                  const GpuLayout      *layout,
+                                                  const GpuExtent      *extent,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_migrate               (GpuStream            *stream,
                                                   GpuMemory           **memories,
                                                   gsize                 n_memories,
@@ -158,6 +173,13 @@ GpuMapping     *gpu_stream_map                   (GpuStream            *stream,
                                                   GpuMapFlags           flags,
                                                   gsize                 offset,
                                                   gsize                 size,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuMapping     *gpu_stream_map_image             (GpuStream            *stream,
+                                                  GpuImage             *image,
+                                                  GpuMapFlags           flags,
+                                                  const GpuLayout      *layout,
+                                                  const GpuExtent      *extent,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_launch                (GpuStream            *stream,

@@ -25,14 +25,17 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
                                       GpuNativeEvent  **event,
                                       GError          **error);
 
+typedef struct _GpuKeep GpuKeep;
+
 /* What is kept until the operation is over. */
-typedef struct
+struct _GpuKeep
 {
   gpointer          object;
   GBoxedCopyFunc    retain;         /* else it is taken over on success */
   GDestroyNotify    release;
   gsize             size;           /* bytes of host memory that it holds */
-} GpuKeep;
+  const GpuKeep    *next;           /* nullable */
+};
 
 /* Small: it is cleared for every operation, and larger ones much slower. */
 typedef struct

@@ -193,7 +193,6 @@ run_locked (GpuTimeline          *timeline,
 {
   gboolean with_event = pending != NULL || may_fail
                         || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
-  const GpuKeep *keep = submission->keep;
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
@@ -205,10 +204,13 @@ run_locked (GpuTimeline          *timeline,
   seq = _gpu_timeline_submit_locked (timeline);
   set_uses_locked (timeline, submission, seq);
 
-  if (keep != NULL && keep->retain != NULL)
-    _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
-  else if (keep != NULL)
-    _gpu_timeline_keep_locked (timeline, keep->object, keep->release, keep->size);
+  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
+    {
+      if (keep->retain != NULL)
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+      else
+        _gpu_timeline_keep_locked (timeline, keep->object, keep->release, keep->size);
+    }
 
   if (event != NULL)
     commit_event_locked (timeline, seq, event, pending);

@@ -12,18 +12,22 @@
 
 G_BEGIN_DECLS
 
-typedef struct _GpuDevice    GpuDevice;
-typedef struct _GpuContext   GpuContext;
-typedef struct _GpuStream    GpuStream;
-typedef struct _GpuEvent     GpuEvent;
-typedef struct _GpuMemory    GpuMemory;
-typedef struct _GpuBuffer    GpuBuffer;
-typedef struct _GpuMapping   GpuMapping;
-typedef struct _GpuProgram   GpuProgram;
-typedef struct _GpuKernel    GpuKernel;
-typedef struct _GpuArguments GpuArguments;
-typedef struct _GpuLaunch    GpuLaunch;
-typedef struct _GpuExtent    GpuExtent;
-typedef struct _GpuLayout    GpuLayout;
+typedef struct _GpuDevice      GpuDevice;
+typedef struct _GpuContext     GpuContext;
+typedef struct _GpuStream      GpuStream;
+typedef struct _GpuEvent       GpuEvent;
+typedef struct _GpuMemory      GpuMemory;
+typedef struct _GpuBuffer      GpuBuffer;
+typedef struct _GpuImage       GpuImage;
+typedef struct _GpuImageFormat GpuImageFormat;
+typedef struct _GpuSampler     GpuSampler;
+typedef struct _GpuMapping     GpuMapping;
+typedef struct _GpuProgram     GpuProgram;
+typedef struct _GpuKernel      GpuKernel;
+typedef struct _GpuArguments   GpuArguments;
+typedef struct _GpuLaunch      GpuLaunch;
+typedef struct _GpuExtent      GpuExtent;
+typedef struct _GpuLayout      GpuLayout;
+typedef struct _GpuColor       GpuColor;
 
 G_END_DECLS

@@ -10,11 +10,14 @@
 #include <gpumem/gpu-enumtypes.h>
 #include <gpumem/gpu-error.h>
 #include <gpumem/gpu-geometry.h>
+#include <gpumem/gpu-image-format.h>
 #include <gpumem/gpu-debug.h>
 #include <gpumem/gpu-device.h>
 #include <gpumem/gpu-context.h>
 #include <gpumem/gpu-memory.h>
 #include <gpumem/gpu-buffer.h>
+#include <gpumem/gpu-image.h>
+#include <gpumem/gpu-sampler.h>
 #include <gpumem/gpu-mapping.h>
 #include <gpumem/gpu-event.h>
 #include <gpumem/gpu-arguments.h>

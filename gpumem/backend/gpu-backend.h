@@ -30,7 +30,10 @@ typedef struct _GpuNativeDevice  GpuNativeDevice;
 typedef struct _GpuNativeContext GpuNativeContext;
 typedef struct _GpuNativeStream  GpuNativeStream;
 typedef struct _GpuNativeEvent   GpuNativeEvent;
-typedef struct _GpuNativeBuffer  GpuNativeBuffer;
+typedef struct _GpuNativeMemory  GpuNativeMemory;
+typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory is nothing beyond that */
+typedef struct _GpuNativeImage   GpuNativeImage;
+typedef struct _GpuNativeSampler GpuNativeSampler;
 typedef struct _GpuNativeProgram GpuNativeProgram;
 typedef struct _GpuNativeKernel  GpuNativeKernel;
 
@@ -86,10 +89,55 @@ struct _GpuNativeEvent
   gatomicrefcount   refs;           /* managed by _gpu_native_event_ref() and _unref() */
 };
 
-struct _GpuNativeBuffer
+/* A buffer, or what a GpuNativeImage begins with. */
+struct _GpuNativeMemory
 {
   const GpuBackend *backend;
-  gsize             size;           /* bytes, set by the op that made the buffer */
+  gsize             size;           /* bytes, set by the op that made the memory */
+  gboolean          is_image;
+};
+
+/* What an image is. The dimensions of @extent that its type does not have are 1. */
+typedef struct
+{
+  GpuImageType   type;
+  GpuImageFormat format;
+  gsize          texel_size;        /* bytes */
+  GpuExtent      extent;            /* texels, of the first level; the layers of an array stand in
+                                     * the dimension after those of a layer: 6 for a cubemap */
+  guint          n_levels;          /* 1 without mip levels */
+} GpuImageDescription;
+
+struct _GpuNativeImage
+{
+  GpuNativeMemory     base;
+  GpuImageDescription description;
+  gsize               row_pitch;    /* bytes: those of the memory where it is linear, or else of */
+  gsize               slice_pitch;  /* texels that follow each other tightly */
+};
+
+/* How kernels read images; every value was checked. */
+typedef struct
+{
+  gboolean       normalized_coordinates;
+  GpuAddressMode address_modes[3];  /* of x, y and z */
+  GpuFilterMode  filter_mode;
+  GpuFilterMode  mip_filter_mode;
+  GpuReadMode    read_mode;
+  guint          max_anisotropy;    /* 1 for none */
+  float          lod_bias;
+  float          min_lod;
+  float          max_lod;
+  float          border_color[4];
+} GpuSamplerDescription;
+
+/* The front class counts the references and sets the context. */
+struct _GpuNativeSampler
+{
+  const GpuBackend      *backend;
+  GpuNativeContext      *context;
+  gatomicrefcount        refs;
+  GpuSamplerDescription  description;
 };
 
 struct _GpuNativeProgram
@@ -108,7 +156,7 @@ typedef struct
                                      * 0 for structures and whatever has no code */
   gsize            size;            /* for values: bytes, 0 if unknown; for memory: those of an
                                      * address, if its bytes can be passed as well, else 0 */
-  gboolean         read_only;       /* for memory: the kernel cannot write through it */
+  gboolean         read_only;       /* for memory and images: the kernel cannot write it */
 } GpuArgumentInfo;
 
 struct _GpuNativeKernel
@@ -118,22 +166,38 @@ struct _GpuNativeKernel
   GpuArgumentInfo  *arguments;      /* n_arguments of them, owned by the back end */
 };
 
-/* One argument of a launch, ready for the driver. */
+/* One argument of a launch, ready for the driver. An image for an argument whose kind is VALUE or
+ * UNKNOWN is a texture with @sampler, and what kernels write it by without: only where
+ * GpuImageOps.has_textures. */
 typedef struct
 {
-  GpuArgumentKind   kind;           /* MEMORY, LOCAL or VALUE */
-  GpuNativeBuffer  *buffer;         /* MEMORY; NULL passes a null pointer */
+  GpuArgumentKind   kind;           /* MEMORY, LOCAL, VALUE, IMAGE or SAMPLER */
+  union
+  {
+    GpuNativeBuffer  *buffer;       /* MEMORY; NULL passes a null pointer */
+    GpuNativeImage   *image;        /* IMAGE */
+  };
+  GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
   gconstpointer     data;           /* VALUE */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
 
-/* One side of a region copy: an origin and the pitches, all in bytes, none of them zero but for
- * the origin. */
+/* One side of a region copy: linear memory of the device or of the host, or an image. */
 typedef struct
 {
-  gsize offset;                     /* of the first byte, origin and pitches resolved */
-  gsize row_pitch;
-  gsize slice_pitch;
+  GpuNativeContext *context;        /* that @memory belongs to */
+  GpuNativeMemory  *memory;         /* NULL for memory of the host */
+  gpointer          data;           /* of the host */
+
+  /* Of linear memory: in bytes, pitches are never 0. */
+  gsize             offset;         /* of the first byte, origin and pitches resolved */
+  gsize             row_pitch;
+  gsize             slice_pitch;
+
+  /* Of an image: in texels, rows and slices or layers. */
+  gsize             x;
+  gsize             y;
+  gsize             z;
 } GpuRegionSide;
 
 typedef struct
@@ -340,6 +404,50 @@ typedef struct
                                           GError            **error);
 } GpuEventOps;
 
+/* What all memory has, buffers and images alike. */
+typedef struct
+{
+  /* Whether copy_region() takes memory of another context of the back end on one of its sides. */
+  gboolean          copies_peers;
+
+  /* any thread. No submitted work uses the memory any more, or the context is lost. */
+  void              (*free)           (GpuNativeContext        *context,
+                                       GpuNativeMemory         *memory);
+  guint64           (*get_handle)     (GpuNativeMemory         *memory);
+  /* any thread. The address that kernels see, 0 if the driver does not tell or there is none. */
+  guint64           (*get_address)    (GpuNativeMemory         *memory);
+  /* any thread. Everything the driver tells, by nick. */
+  gboolean          (*get_attributes) (GpuNativeContext        *context,
+                                       GpuNativeMemory         *memory,
+                                       GVariantDict            *attributes,
+                                       GError                 **error);
+
+  /* The rest are stream ops. */
+
+  /* Any pair of sides but host and host. @extent is not empty; its width counts bytes, or texels
+   * where a side is an image; two images have texels of the same size. The regions do not overlap
+   * and lie within what they are of. Memory of the host stays as it is until the operation is
+   * complete. */
+  gboolean          (*copy_region)    (GpuNativeStream         *stream,
+                                       const GpuRegionSide     *destination,
+                                       const GpuRegionSide     *source,
+                                       const GpuExtent         *extent,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*migrate)        (GpuNativeStream         *stream,
+                                       GpuNativeMemory *const  *memories,
+                                       guint                    n_memories,
+                                       GpuMigrateFlags          flags,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* NULL where nothing can be mapped. @data is what map() of the memory gave. */
+  gboolean          (*unmap)          (GpuNativeStream         *stream,
+                                       GpuNativeMemory         *memory,
+                                       gpointer                 data,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+} GpuMemoryOps;
+
 typedef struct
 {
   /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
@@ -379,17 +487,6 @@ typedef struct
                                        GpuMemoryFlags           flags,
                                        gsize                    offset,
                                        gsize                    size,
-                                       GError                 **error);
-  /* any thread. No submitted work uses the buffer any more, or the context is lost. */
-  void              (*free)           (GpuNativeContext        *context,
-                                       GpuNativeBuffer         *buffer);
-  guint64           (*get_handle)     (GpuNativeBuffer         *buffer);
-  /* any thread. The address that kernels see, 0 if the driver does not tell. */
-  guint64           (*get_address)    (GpuNativeBuffer         *buffer);
-  /* any thread. Everything the driver tells, by nick. */
-  gboolean          (*get_attributes) (GpuNativeContext        *context,
-                                       GpuNativeBuffer         *buffer,
-                                       GVariantDict            *attributes,
                                        GError                 **error);
   /* any thread; may be NULL, both of a pair. What another process opens the memory of @buffer
    * with; @buffer may be a slice or lie inside a greater allocation of the driver: the bytes then
@@ -440,14 +537,6 @@ typedef struct
                                        gsize                    size,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  gboolean          (*copy_region)    (GpuNativeStream         *stream,
-                                       GpuNativeBuffer         *destination,
-                                       const GpuRegionSide     *destination_side,
-                                       GpuNativeBuffer         *source,
-                                       const GpuRegionSide     *source_side,
-                                       const GpuExtent         *extent,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
   /* May be NULL. One of the contexts is that of the stream; the other is of the same back end. */
   gboolean          (*copy_peer)      (GpuNativeStream         *stream,
                                        GpuNativeContext        *destination_context,
@@ -467,27 +556,11 @@ typedef struct
                                        gsize                    size,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  gboolean          (*write_region)   (GpuNativeStream         *stream,
-                                       GpuNativeBuffer         *destination,
-                                       const GpuRegionSide     *side,
-                                       gconstpointer            data,
-                                       const GpuRegionSide     *data_side,
-                                       const GpuExtent         *extent,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
   gboolean          (*read)           (GpuNativeStream         *stream,
                                        GpuNativeBuffer         *source,
                                        gsize                    offset,
                                        gpointer                 data,
                                        gsize                    size,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
-  gboolean          (*read_region)    (GpuNativeStream         *stream,
-                                       GpuNativeBuffer         *source,
-                                       const GpuRegionSide     *side,
-                                       gpointer                 data,
-                                       const GpuRegionSide     *data_side,
-                                       const GpuExtent         *extent,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
   /* Write and read that block until they are over, and fail if the operation does; may be NULL.
@@ -527,12 +600,6 @@ typedef struct
                                        gsize                    pattern_size,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  gboolean          (*migrate)        (GpuNativeStream         *stream,
-                                       GpuNativeBuffer *const  *buffers,
-                                       guint                    n_buffers,
-                                       GpuMigrateFlags          flags,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
   /* May be NULL. The pointer comes at once, what it points to is right once the operation is
    * complete. */
   gpointer          (*map)            (GpuNativeStream         *stream,
@@ -542,12 +609,106 @@ typedef struct
                                        gsize                    size,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  gboolean          (*unmap)          (GpuNativeStream         *stream,
-                                       GpuNativeBuffer         *buffer,
-                                       gpointer                 data,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
 } GpuBufferOps;
+
+/* Images: everything where the capability GPU_CAPABILITIES_IMAGES is, or the back end has none. */
+typedef struct
+{
+  /* Whether an image and a sampler make a value that kernels take as an argument. */
+  gboolean          has_textures;
+
+  /* any thread. Appends the formats, of GpuImageFormat, that images of @type with @flags have. */
+  gboolean          (*list_formats)   (GpuNativeContext          *context,
+                                       GpuMemoryFlags             flags,
+                                       GpuImageType               type,
+                                       GArray                    *formats,
+                                       GError                   **error);
+  /* any thread. The greatest extent of images of @type, all zeros where there are none. */
+  void              (*get_max_extent) (GpuNativeContext          *context,
+                                       GpuImageType               type,
+                                       GpuExtent                 *extent);
+  /* any thread. The format is one of list_formats(), the extent not empty and at most the greatest,
+   * the number of levels 1 unless GPU_CAPABILITIES_MIPMAPS is there, and possible then. @data, if
+   * not NULL, are the texels of the first level to begin with, with these pitches, copied before
+   * the call returns. */
+  GpuNativeImage *  (*create)         (GpuNativeContext          *context,
+                                       GpuMemoryFlags             flags,
+                                       const GpuImageDescription *description,
+                                       gconstpointer              data,
+                                       gsize                      row_pitch,
+                                       gsize                      slice_pitch,
+                                       GError                   **error);
+  /* any thread; may be NULL. Uses @data in place; it outlives the image. */
+  GpuNativeImage *  (*create_for_host) (GpuNativeContext          *context,
+                                        GpuMemoryFlags             flags,
+                                        const GpuImageDescription *description,
+                                        gpointer                   data,
+                                        gsize                      row_pitch,
+                                        gsize                      slice_pitch,
+                                        GError                   **error);
+  /* any thread; may be NULL. An image over @buffer, which outlives it, of the type 1D_BUFFER, or 2D
+   * with @row_pitch where GPU_CAPABILITIES_IMAGE_FROM_BUFFER is there. @buffer may be a slice. What
+   * @row_pitch and the beginning of the buffer have to be multiples of is for the op to check. */
+  GpuNativeImage *  (*create_for_buffer) (GpuNativeContext          *context,
+                                          GpuMemoryFlags             flags,
+                                          const GpuImageDescription *description,
+                                          GpuNativeBuffer           *buffer,
+                                          gsize                      row_pitch,
+                                          GError                   **error);
+  /* any thread; may be NULL. @format, nullable, is what the texels mean where the driver does not
+   * tell; it is an error where it does and tells another one. */
+  GpuNativeImage *  (*wrap)           (GpuNativeContext          *context,
+                                       guint64                    handle,
+                                       const GpuImageFormat      *format,
+                                       GpuWrapMode                mode,
+                                       GError                   **error);
+  /* any thread; may be NULL. A level, from 0 on, of @image, which has that many and outlives it. */
+  GpuNativeImage *  (*get_level)      (GpuNativeContext          *context,
+                                       GpuNativeImage            *image,
+                                       guint                      level,
+                                       GError                   **error);
+
+  /* The rest are stream ops. */
+
+  /* May be NULL: the front class then writes a row of texels and copies it. @texel are
+   * description.texel_size bytes, which may change once the call has returned. */
+  gboolean          (*fill)           (GpuNativeStream           *stream,
+                                       GpuNativeImage            *image,
+                                       const GpuRegionSide       *side,
+                                       const GpuExtent           *extent,
+                                       gconstpointer              texel,
+                                       GpuNativeEvent           **event,
+                                       GError                   **error);
+  /* May be NULL. The same as GpuBufferOps.map(), with the pitches of what comes. */
+  gpointer          (*map)            (GpuNativeStream           *stream,
+                                       GpuNativeImage            *image,
+                                       GpuMapFlags                flags,
+                                       const GpuRegionSide       *side,
+                                       const GpuExtent           *extent,
+                                       gsize                     *row_pitch,
+                                       gsize                     *slice_pitch,
+                                       GpuNativeEvent           **event,
+                                       GError                   **error);
+} GpuImageOps;
+
+typedef struct
+{
+  /* any thread. What does not exist anywhere was refused; what this driver lacks is
+   * GPU_ERROR_NOT_SUPPORTED. Sets the description. */
+  GpuNativeSampler * (*create)         (GpuNativeContext             *context,
+                                        const GpuSamplerDescription  *description,
+                                        GError                      **error);
+  /* any thread; may be NULL. Sets the description. */
+  GpuNativeSampler * (*wrap)           (GpuNativeContext             *context,
+                                        guint64                       handle,
+                                        GpuWrapMode                   mode,
+                                        GError                      **error);
+  /* any thread. No submitted launch uses it, or the context is lost. Frees the structure itself. */
+  void               (*free)           (GpuNativeContext             *context,
+                                        GpuNativeSampler             *sampler);
+  /* 0 where samplers are no objects of the driver. */
+  guint64            (*get_handle)     (GpuNativeSampler             *sampler);
+} GpuSamplerOps;
 
 typedef struct
 {
@@ -678,7 +839,10 @@ struct _GpuBackend
   const GpuContextOps *context;
   const GpuStreamOps  *stream;
   const GpuEventOps   *event;
+  const GpuMemoryOps  *memory;
   const GpuBufferOps  *buffer;
+  const GpuImageOps   *image;       /* nullable */
+  const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
 };

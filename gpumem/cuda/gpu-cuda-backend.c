@@ -10,6 +10,7 @@ const GpuBackend _gpu_cuda_backend =
   .context = &_gpu_cuda_context_ops,
   .stream  = &_gpu_cuda_stream_ops,
   .event   = &_gpu_cuda_event_ops,
+  .memory  = &_gpu_cuda_memory_ops,
   .buffer  = &_gpu_cuda_buffer_ops,
   .program = &_gpu_cuda_program_ops,
   .kernel  = &_gpu_cuda_kernel_ops

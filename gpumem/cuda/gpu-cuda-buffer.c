@@ -190,9 +190,9 @@ free_entered (GpuCudaContext *context,
     }
 }
 
-static void
-buffer_free (GpuNativeContext *native,
-             GpuNativeBuffer  *native_buffer)
+void
+_gpu_cuda_buffer_free (GpuNativeContext *native,
+                       GpuNativeBuffer  *native_buffer)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
@@ -433,39 +433,6 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
   return &buffer->base;
 }
 
-static guint64
-buffer_get_address (GpuNativeBuffer *buffer)
-{
-  return ((GpuCudaBuffer *) buffer)->address;
-}
-
-static gboolean
-buffer_get_attributes (GpuNativeContext  *context,
-                       GpuNativeBuffer   *buffer,
-                       GVariantDict      *attributes,
-                       GError           **error)
-{
-  return _gpu_cuda_get_address_attributes (context, buffer_get_address (buffer), attributes,
-                                           error);
-}
-
-/* Memory of a device stays where it is. */
-static gboolean
-buffer_migrate (GpuNativeStream         *stream,
-                GpuNativeBuffer *const  *buffers G_GNUC_UNUSED,
-                guint                    n_buffers,
-                GpuMigrateFlags          flags G_GNUC_UNUSED,
-                GpuNativeEvent         **event,
-                GError                 **error)
-{
-  GpuCudaCall call;
-
-  return event == NULL
-         || (_gpu_cuda_begin (stream, event, &call, error)
-             && _gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord",
-                               "%u buffers", n_buffers));
-}
-
 const GpuBufferOps _gpu_cuda_buffer_ops =
 {
   .max_fill_pattern = GPU_CUDA_PATTERN_MAX,
@@ -474,10 +441,6 @@ const GpuBufferOps _gpu_cuda_buffer_ops =
   .alloc_for_host   = _gpu_cuda_alloc_for_host,
   .wrap             = buffer_wrap,
   .slice            = buffer_slice,
-  .free             = buffer_free,
-  .get_handle       = buffer_get_address,
-  .get_address      = buffer_get_address,
-  .get_attributes   = buffer_get_attributes,
   .export_handle    = _gpu_cuda_export_handle,
   .import_handle    = _gpu_cuda_import_handle,
   .export_fd        = _gpu_cuda_export_fd,
@@ -485,17 +448,12 @@ const GpuBufferOps _gpu_cuda_buffer_ops =
   .alloc_ordered    = _gpu_cuda_alloc_ordered,
   .free_ordered     = _gpu_cuda_free_ordered,
   .copy             = _gpu_cuda_copy,
-  .copy_region      = _gpu_cuda_copy_region,
   .copy_peer        = _gpu_cuda_copy_peer,
   .write            = _gpu_cuda_write,
-  .write_region     = _gpu_cuda_write_region,
   .read             = _gpu_cuda_read,
-  .read_region      = _gpu_cuda_read_region,
   .write_now        = _gpu_cuda_write_now,
   .read_now         = _gpu_cuda_read_now,
   .fill             = _gpu_cuda_fill,
   .fill_region      = _gpu_cuda_fill_region,
-  .migrate          = buffer_migrate,
-  .map              = _gpu_cuda_map,
-  .unmap            = _gpu_cuda_unmap
+  .map              = _gpu_cuda_map
 };

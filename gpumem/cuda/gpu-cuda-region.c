@@ -32,21 +32,16 @@ typedef struct
 } RegionOp;
 
 static Side
-get_buffer_side (GpuNativeBuffer     *native,
-                 const GpuRegionSide *side)
+get_side (const GpuRegionSide *side)
 {
-  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) side->memory;
+
+  if (buffer == NULL)
+    return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) side->data + side->offset, 0, side->row_pitch,
+                    side->slice_pitch };
 
   return (Side) { buffer->host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
                   buffer->address + side->offset, side->row_pitch, side->slice_pitch };
-}
-
-static Side
-get_host_side (gconstpointer        data,
-               const GpuRegionSide *side)
-{
-  return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) data + side->offset, 0, side->row_pitch,
-                  side->slice_pitch };
 }
 
 static Side
@@ -241,42 +236,11 @@ enqueue (GpuNativeStream  *stream,
 
 gboolean
 _gpu_cuda_copy_region (GpuNativeStream      *stream,
-                       GpuNativeBuffer      *destination,
-                       const GpuRegionSide  *destination_side,
-                       GpuNativeBuffer      *source,
-                       const GpuRegionSide  *source_side,
+                       const GpuRegionSide  *destination,
+                       const GpuRegionSide  *source,
                        const GpuExtent      *extent,
                        GpuNativeEvent      **event,
                        GError              **error)
 {
-  return enqueue (stream, get_buffer_side (destination, destination_side),
-                  get_buffer_side (source, source_side), extent, event, error);
-}
-
-gboolean
-_gpu_cuda_write_region (GpuNativeStream      *stream,
-                        GpuNativeBuffer      *destination,
-                        const GpuRegionSide  *side,
-                        gconstpointer         data,
-                        const GpuRegionSide  *data_side,
-                        const GpuExtent      *extent,
-                        GpuNativeEvent      **event,
-                        GError              **error)
-{
-  return enqueue (stream, get_buffer_side (destination, side), get_host_side (data, data_side),
-                  extent, event, error);
-}
-
-gboolean
-_gpu_cuda_read_region (GpuNativeStream      *stream,
-                       GpuNativeBuffer      *source,
-                       const GpuRegionSide  *side,
-                       gpointer              data,
-                       const GpuRegionSide  *data_side,
-                       const GpuExtent      *extent,
-                       GpuNativeEvent      **event,
-                       GError              **error)
-{
-  return enqueue (stream, get_host_side (data, data_side), get_buffer_side (source, side), extent,
-                  event, error);
+  return enqueue (stream, get_side (destination), get_side (source), extent, event, error);
 }

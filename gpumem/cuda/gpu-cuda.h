@@ -249,6 +249,8 @@ GpuCudaBuffer *
             _gpu_cuda_buffer_new   (CUdeviceptr      address,
                                     gsize            size,
                                     int              kind);
+void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
+                                    GpuNativeBuffer  *buffer);
 /* With the context entered. Says what was asked for and what there is. */
 void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     const char      *function,
@@ -347,26 +349,8 @@ gboolean    _gpu_cuda_read_now     (GpuNativeStream    *stream,
 
 /* gpu-cuda-region.c */
 gboolean    _gpu_cuda_copy_region  (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *destination,
-                                    const GpuRegionSide  *destination_side,
-                                    GpuNativeBuffer      *source,
-                                    const GpuRegionSide  *source_side,
-                                    const GpuExtent      *extent,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
-gboolean    _gpu_cuda_write_region (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *destination,
-                                    const GpuRegionSide  *side,
-                                    gconstpointer         data,
-                                    const GpuRegionSide  *data_side,
-                                    const GpuExtent      *extent,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
-gboolean    _gpu_cuda_read_region  (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *source,
-                                    const GpuRegionSide  *side,
-                                    gpointer              data,
-                                    const GpuRegionSide  *data_side,
+                                    const GpuRegionSide  *destination,
+                                    const GpuRegionSide  *source,
                                     const GpuExtent      *extent,
                                     GpuNativeEvent      **event,
                                     GError              **error);
@@ -445,6 +429,7 @@ extern const GpuDeviceOps  _gpu_cuda_device_ops;
 extern const GpuContextOps _gpu_cuda_context_ops;
 extern const GpuStreamOps  _gpu_cuda_stream_ops;
 extern const GpuEventOps   _gpu_cuda_event_ops;
+extern const GpuMemoryOps  _gpu_cuda_memory_ops;
 extern const GpuBufferOps  _gpu_cuda_buffer_ops;
 extern const GpuProgramOps _gpu_cuda_program_ops;
 extern const GpuKernelOps  _gpu_cuda_kernel_ops;

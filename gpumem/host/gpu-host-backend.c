@@ -10,6 +10,7 @@ const GpuBackend _gpu_host_backend =
   .context = &_gpu_host_context_ops,
   .stream = &_gpu_host_stream_ops,
   .event = &_gpu_host_event_ops,
+  .memory = &_gpu_host_memory_ops,
   .buffer = &_gpu_host_buffer_ops,
   .program = &_gpu_host_program_ops,
   .kernel = &_gpu_host_kernel_ops

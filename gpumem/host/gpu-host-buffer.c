@@ -26,16 +26,6 @@ typedef struct
 {
   GpuHostOperation  parent;
   guint8           *destination;
-  const guint8     *source;
-  GpuRegionSide     destination_side;
-  GpuRegionSide     source_side;
-  GpuExtent         extent;
-} GpuHostCopyRegion;
-
-typedef struct
-{
-  GpuHostOperation  parent;
-  guint8           *destination;
   gsize             size;
   gsize             pattern_size;
   guint8            pattern[128];
@@ -199,43 +189,6 @@ host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
   return slice;
 }
 
-static void
-host_buffer_free (GpuNativeContext *context G_GNUC_UNUSED,
-                  GpuNativeBuffer  *buffer)
-{
-  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
-
-  if (self->mapped_size > 0)
-    munmap (self->data, self->mapped_size);
-
-  if (self->file != NULL)
-    _gpu_host_file_unuse (self->file);
-
-  free (self->allocation);
-  g_free (self);
-}
-
-static guint64
-host_buffer_get_address (GpuNativeBuffer *buffer)
-{
-  return (guintptr) ((GpuHostBuffer *) buffer)->data;
-}
-
-static gboolean
-host_buffer_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
-                            GpuNativeBuffer   *buffer,
-                            GVariantDict      *attributes,
-                            GError           **error G_GNUC_UNUSED)
-{
-  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
-
-  g_variant_dict_insert (attributes, "size", "t", (guint64) buffer->size);
-  g_variant_dict_insert (attributes, "address", "t", host_buffer_get_address (buffer));
-  g_variant_dict_insert (attributes, "origin", "s", self->origin);
-
-  return TRUE;
-}
-
 static guint8 *
 data_at (GpuNativeBuffer *buffer,
          gsize            offset)
@@ -267,54 +220,6 @@ submit_copy (GpuNativeStream  *stream,
   copy->destination = destination;
   copy->source = source;
   copy->size = size;
-
-  return _gpu_host_stream_submit (stream, copy, event, error);
-}
-
-static gboolean
-copy_region_run (GpuHostOperation  *operation,
-                 GError           **error G_GNUC_UNUSED)
-{
-  GpuHostCopyRegion *copy = (GpuHostCopyRegion *) operation;
-  guint8 *destination_slice = copy->destination + copy->destination_side.offset;
-  const guint8 *source_slice = copy->source + copy->source_side.offset;
-
-  for (gsize z = 0; z < copy->extent.depth; z++)
-    {
-      guint8 *destination = destination_slice;
-      const guint8 *source = source_slice;
-
-      for (gsize y = 0; y < copy->extent.height; y++)
-        {
-          memcpy (destination, source, copy->extent.width);
-          destination += copy->destination_side.row_pitch;
-          source += copy->source_side.row_pitch;
-        }
-
-      destination_slice += copy->destination_side.slice_pitch;
-      source_slice += copy->source_side.slice_pitch;
-    }
-
-  return TRUE;
-}
-
-static gboolean
-submit_copy_region (GpuNativeStream      *stream,
-                    guint8               *destination,
-                    const GpuRegionSide  *destination_side,
-                    const guint8         *source,
-                    const GpuRegionSide  *source_side,
-                    const GpuExtent      *extent,
-                    GpuNativeEvent      **event,
-                    GError              **error)
-{
-  GpuHostCopyRegion *copy = _gpu_host_operation_new (sizeof *copy, copy_region_run);
-
-  copy->destination = destination;
-  copy->destination_side = *destination_side;
-  copy->source = source;
-  copy->source_side = *source_side;
-  copy->extent = *extent;
 
   return _gpu_host_stream_submit (stream, copy, event, error);
 }
@@ -386,20 +291,6 @@ host_buffer_copy_peer (GpuNativeStream   *stream,
 }
 
 static gboolean
-host_buffer_copy_region (GpuNativeStream      *stream,
-                         GpuNativeBuffer      *destination,
-                         const GpuRegionSide  *destination_side,
-                         GpuNativeBuffer      *source,
-                         const GpuRegionSide  *source_side,
-                         const GpuExtent      *extent,
-                         GpuNativeEvent      **event,
-                         GError              **error)
-{
-  return submit_copy_region (stream, data_at (destination, 0), destination_side,
-                             data_at (source, 0), source_side, extent, event, error);
-}
-
-static gboolean
 host_buffer_write (GpuNativeStream  *stream,
                    GpuNativeBuffer  *destination,
                    gsize             offset,
@@ -412,20 +303,6 @@ host_buffer_write (GpuNativeStream  *stream,
 }
 
 static gboolean
-host_buffer_write_region (GpuNativeStream      *stream,
-                          GpuNativeBuffer      *destination,
-                          const GpuRegionSide  *side,
-                          gconstpointer         data,
-                          const GpuRegionSide  *data_side,
-                          const GpuExtent      *extent,
-                          GpuNativeEvent      **event,
-                          GError              **error)
-{
-  return submit_copy_region (stream, data_at (destination, 0), side, data, data_side, extent,
-                             event, error);
-}
-
-static gboolean
 host_buffer_read (GpuNativeStream  *stream,
                   GpuNativeBuffer  *source,
                   gsize             offset,
@@ -435,20 +312,6 @@ host_buffer_read (GpuNativeStream  *stream,
                   GError          **error)
 {
   return submit_copy (stream, data, data_at (source, offset), size, event, error);
-}
-
-static gboolean
-host_buffer_read_region (GpuNativeStream      *stream,
-                         GpuNativeBuffer      *source,
-                         const GpuRegionSide  *side,
-                         gpointer              data,
-                         const GpuRegionSide  *data_side,
-                         const GpuExtent      *extent,
-                         GpuNativeEvent      **event,
-                         GError              **error)
-{
-  return submit_copy_region (stream, data, data_side, data_at (source, 0), side, extent, event,
-                             error);
 }
 
 static gboolean
@@ -480,15 +343,6 @@ host_buffer_fill (GpuNativeStream  *stream,
   return _gpu_host_stream_submit (stream, fill, event, error);
 }
 
-static gboolean
-submit_nothing (GpuNativeStream  *stream,
-                GpuNativeEvent  **event,
-                GError          **error)
-{
-  return _gpu_host_stream_submit (stream, _gpu_host_operation_new (sizeof (GpuHostOperation), NULL),
-                                  event, error);
-}
-
 /* The memory is there at once: only giving it back takes its turn. */
 static GpuNativeBuffer *
 host_buffer_alloc_ordered (GpuNativeStream  *stream,
@@ -499,10 +353,10 @@ host_buffer_alloc_ordered (GpuNativeStream  *stream,
 {
   GpuNativeBuffer *buffer = host_buffer_alloc (stream->context, flags, size, NULL, error);
 
-  if (buffer == NULL || submit_nothing (stream, event, error))
+  if (buffer == NULL || _gpu_host_stream_submit_nothing (stream, event, error))
     return buffer;
 
-  host_buffer_free (stream->context, buffer);
+  _gpu_host_memory_free (stream->context, buffer);
 
   return NULL;
 }
@@ -510,7 +364,7 @@ host_buffer_alloc_ordered (GpuNativeStream  *stream,
 static void
 free_release (GpuHostOperation *operation)
 {
-  host_buffer_free (NULL, ((GpuHostFree *) operation)->buffer);
+  _gpu_host_memory_free (NULL, ((GpuHostFree *) operation)->buffer);
 }
 
 static gboolean
@@ -526,18 +380,6 @@ host_buffer_free_ordered (GpuNativeStream  *stream,
   return _gpu_host_stream_submit (stream, operation, NULL, error);
 }
 
-/* All memory is where all devices of the context are. */
-static gboolean
-host_buffer_migrate (GpuNativeStream         *stream,
-                     GpuNativeBuffer *const  *buffers G_GNUC_UNUSED,
-                     guint                    n_buffers G_GNUC_UNUSED,
-                     GpuMigrateFlags          flags G_GNUC_UNUSED,
-                     GpuNativeEvent         **event,
-                     GError                 **error)
-{
-  return submit_nothing (stream, event, error);
-}
-
 static gpointer
 host_buffer_map (GpuNativeStream  *stream,
                  GpuNativeBuffer  *buffer,
@@ -547,20 +389,10 @@ host_buffer_map (GpuNativeStream  *stream,
                  GpuNativeEvent  **event,
                  GError          **error)
 {
-  if (!submit_nothing (stream, event, error))
+  if (!_gpu_host_stream_submit_nothing (stream, event, error))
     return NULL;
 
   return data_at (buffer, offset);
-}
-
-static gboolean
-host_buffer_unmap (GpuNativeStream  *stream,
-                   GpuNativeBuffer  *buffer G_GNUC_UNUSED,
-                   gpointer          data G_GNUC_UNUSED,
-                   GpuNativeEvent  **event,
-                   GError          **error)
-{
-  return submit_nothing (stream, event, error);
 }
 
 const GpuBufferOps _gpu_host_buffer_ops =
@@ -569,23 +401,14 @@ const GpuBufferOps _gpu_host_buffer_ops =
   .alloc_for_host = host_buffer_alloc_for_host,
   .wrap = host_buffer_wrap,
   .slice = host_buffer_slice,
-  .free = host_buffer_free,
-  .get_handle = host_buffer_get_address,
-  .get_address = host_buffer_get_address,
-  .get_attributes = host_buffer_get_attributes,
   .export_fd = _gpu_host_buffer_export_fd,
   .import_fd = _gpu_host_buffer_import_fd,
   .alloc_ordered = host_buffer_alloc_ordered,
   .free_ordered = host_buffer_free_ordered,
   .copy = host_buffer_copy,
-  .copy_region = host_buffer_copy_region,
   .copy_peer = host_buffer_copy_peer,
   .write = host_buffer_write,
-  .write_region = host_buffer_write_region,
   .read = host_buffer_read,
-  .read_region = host_buffer_read_region,
   .fill = host_buffer_fill,
-  .migrate = host_buffer_migrate,
-  .map = host_buffer_map,
-  .unmap = host_buffer_unmap
+  .map = host_buffer_map
 };

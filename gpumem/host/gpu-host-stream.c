@@ -290,6 +290,15 @@ host_stream_finish (GpuNativeStream  *stream,
   return event != NULL && _gpu_host_event_ops.wait (event, FALSE, error);
 }
 
+gboolean
+_gpu_host_stream_submit_nothing (GpuNativeStream  *stream,
+                                 GpuNativeEvent  **event,
+                                 GError          **error)
+{
+  return _gpu_host_stream_submit (stream, _gpu_host_operation_new (sizeof (GpuHostOperation), NULL),
+                                  event, error);
+}
+
 const GpuStreamOps _gpu_host_stream_ops =
 {
   .foreign_events = TRUE,

@@ -155,6 +155,7 @@ extern const GpuDeviceOps  _gpu_host_device_ops;
 extern const GpuContextOps _gpu_host_context_ops;
 extern const GpuStreamOps  _gpu_host_stream_ops;
 extern const GpuEventOps   _gpu_host_event_ops;
+extern const GpuMemoryOps  _gpu_host_memory_ops;
 extern const GpuBufferOps  _gpu_host_buffer_ops;
 extern const GpuProgramOps _gpu_host_program_ops;
 extern const GpuKernelOps  _gpu_host_kernel_ops;
@@ -188,10 +189,22 @@ gboolean        _gpu_host_stream_submit       (GpuNativeStream         *stream,
                                                gpointer                 operation,
                                                GpuNativeEvent         **event,
                                                GError                 **error);
+gboolean        _gpu_host_stream_submit_nothing (GpuNativeStream       *stream,
+                                               GpuNativeEvent         **event,
+                                               GError                 **error);
 GpuHostStream  *_gpu_host_stream_ref          (GpuHostStream           *stream);
 void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
+void            _gpu_host_memory_free         (GpuNativeContext        *context,
+                                               GpuNativeMemory         *memory);
+/* GpuMemoryOps.copy_region() */
+gboolean        _gpu_host_copy_region         (GpuNativeStream         *stream,
+                                               const GpuRegionSide     *destination,
+                                               const GpuRegionSide     *source,
+                                               const GpuExtent         *extent,
+                                               GpuNativeEvent         **event,
+                                               GError                 **error);
 GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
                                                gsize                    size,
                                                const char              *origin);

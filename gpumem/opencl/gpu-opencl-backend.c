@@ -10,6 +10,7 @@ const GpuBackend _gpu_opencl_backend =
   .context = &_gpu_opencl_context_ops,
   .stream  = &_gpu_opencl_stream_ops,
   .event   = &_gpu_opencl_event_ops,
+  .memory  = &_gpu_opencl_memory_ops,
   .buffer  = &_gpu_opencl_buffer_ops,
   .program = &_gpu_opencl_program_ops,
   .kernel  = &_gpu_opencl_kernel_ops

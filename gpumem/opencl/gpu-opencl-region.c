@@ -266,12 +266,16 @@ enqueue (RegionOp             *op,
   return enqueued;
 }
 
+static cl_mem
+get_buffer (const GpuRegionSide *side)
+{
+  return side->memory != NULL ? _gpu_opencl_buffer_handle (side->memory) : NULL;
+}
+
 gboolean
 _gpu_opencl_copy_region (GpuNativeStream      *stream,
-                         GpuNativeBuffer      *destination,
-                         const GpuRegionSide  *destination_side,
-                         GpuNativeBuffer      *source,
-                         const GpuRegionSide  *source_side,
+                         const GpuRegionSide  *destination,
+                         const GpuRegionSide  *source,
                          const GpuExtent      *extent,
                          GpuNativeEvent      **event,
                          GError              **error)
@@ -279,49 +283,10 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
   RegionOp op =
   {
     .queue       = _gpu_opencl_stream_handle (stream),
-    .destination = _gpu_opencl_buffer_handle (destination),
-    .source      = _gpu_opencl_buffer_handle (source)
+    .destination = get_buffer (destination),
+    .source      = get_buffer (source),
+    .data        = destination->memory == NULL ? destination->data : source->data
   };
 
-  return enqueue (&op, destination_side, source_side, extent, event, error);
-}
-
-gboolean
-_gpu_opencl_write_region (GpuNativeStream      *stream,
-                          GpuNativeBuffer      *destination,
-                          const GpuRegionSide  *side,
-                          gconstpointer         data,
-                          const GpuRegionSide  *data_side,
-                          const GpuExtent      *extent,
-                          GpuNativeEvent      **event,
-                          GError              **error)
-{
-  RegionOp op =
-  {
-    .queue       = _gpu_opencl_stream_handle (stream),
-    .destination = _gpu_opencl_buffer_handle (destination),
-    .data        = (gpointer) data
-  };
-
-  return enqueue (&op, side, data_side, extent, event, error);
-}
-
-gboolean
-_gpu_opencl_read_region (GpuNativeStream      *stream,
-                         GpuNativeBuffer      *source,
-                         const GpuRegionSide  *side,
-                         gpointer              data,
-                         const GpuRegionSide  *data_side,
-                         const GpuExtent      *extent,
-                         GpuNativeEvent      **event,
-                         GError              **error)
-{
-  RegionOp op =
-  {
-    .queue  = _gpu_opencl_stream_handle (stream),
-    .source = _gpu_opencl_buffer_handle (source),
-    .data   = data
-  };
-
-  return enqueue (&op, data_side, side, extent, event, error);
+  return enqueue (&op, destination, source, extent, event, error);
 }

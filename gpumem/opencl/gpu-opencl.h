@@ -156,28 +156,10 @@ GpuOpenclSlice *_gpu_opencl_slice_new        (GpuOpenclContext    *context,
 void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
 
-/* gpu-opencl-region.c: the ops of GpuBufferOps on regions. */
+/* gpu-opencl-region.c: GpuMemoryOps.copy_region() */
 gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *destination,
-                                              const GpuRegionSide *destination_side,
-                                              GpuNativeBuffer     *source,
-                                              const GpuRegionSide *source_side,
-                                              const GpuExtent     *extent,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_write_region     (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *destination,
-                                              const GpuRegionSide *side,
-                                              gconstpointer        data,
-                                              const GpuRegionSide *data_side,
-                                              const GpuExtent     *extent,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_read_region      (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *source,
-                                              const GpuRegionSide *side,
-                                              gpointer             data,
-                                              const GpuRegionSide *data_side,
+                                              const GpuRegionSide *destination,
+                                              const GpuRegionSide *source,
                                               const GpuExtent     *extent,
                                               GpuNativeEvent     **event,
                                               GError             **error);
@@ -218,6 +200,7 @@ void            _gpu_opencl_parse_type       (const char          *type_name,
 extern const GpuContextOps _gpu_opencl_context_ops;
 extern const GpuStreamOps  _gpu_opencl_stream_ops;
 extern const GpuEventOps   _gpu_opencl_event_ops;
+extern const GpuMemoryOps  _gpu_opencl_memory_ops;
 extern const GpuBufferOps  _gpu_opencl_buffer_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;
 extern const GpuKernelOps  _gpu_opencl_kernel_ops;

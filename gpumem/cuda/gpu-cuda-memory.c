@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What buffers and images have in common. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+static guint64
+memory_get_address (GpuNativeMemory *memory)
+{
+  return ((GpuCudaBuffer *) memory)->address;
+}
+
+static gboolean
+memory_get_attributes (GpuNativeContext  *context,
+                       GpuNativeMemory   *memory,
+                       GVariantDict      *attributes,
+                       GError           **error)
+{
+  return _gpu_cuda_get_address_attributes (context, memory_get_address (memory), attributes,
+                                           error);
+}
+
+/* Memory of a device stays where it is. */
+static gboolean
+memory_migrate (GpuNativeStream         *stream,
+                GpuNativeMemory *const  *memories G_GNUC_UNUSED,
+                guint                    n_memories,
+                GpuMigrateFlags          flags G_GNUC_UNUSED,
+                GpuNativeEvent         **event,
+                GError                 **error)
+{
+  GpuCudaCall call;
+
+  return event == NULL
+         || (_gpu_cuda_begin (stream, event, &call, error)
+             && _gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord",
+                               "%u memories", n_memories));
+}
+
+const GpuMemoryOps _gpu_cuda_memory_ops =
+{
+  .free           = _gpu_cuda_buffer_free,
+  .get_handle     = memory_get_address,
+  .get_address    = memory_get_address,
+  .get_attributes = memory_get_attributes,
+  .copy_region    = _gpu_cuda_copy_region,
+  .migrate        = memory_migrate,
+  .unmap          = _gpu_cuda_unmap
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <math.h>
+
+#include "gpumem/gpu-half-private.h"
+
+guint16
+_gpu_half_from_double (gdouble value)
+{
+  guint16 sign = signbit (value) ? 0x8000 : 0;
+  gdouble magnitude = fabs (value);
+  gdouble scaled;
+  int exponent;
+
+  if (isnan (value))
+    return 0x7e00;
+  if (magnitude >= 65520.0)
+    return sign | 0x7c00;
+  if (magnitude < 0x1p-14)
+    return sign | (guint16) nearbyint (magnitude * 0x1p24);
+
+  frexp (magnitude, &exponent);
+  scaled = nearbyint (ldexp (magnitude, 11 - exponent));
+
+  /* scaled is 1024 to 2048; 2048 carries into the exponent, as it should */
+  return sign | (guint16) (((exponent + 13) << 10) + (int) scaled);
+}
+
+gfloat
+_gpu_half_to_float (guint16 half)
+{
+  gfloat sign = (half & 0x8000) != 0 ? -1 : 1;
+  int exponent = half >> 10 & 0x1f;
+  gfloat fraction = half & 0x3ff;
+
+  if (exponent == 0x1f)
+    return fraction != 0 ? NAN : sign * INFINITY;
+  if (exponent == 0)
+    return sign * fraction * 0x1p-24f;
+
+  return sign * ldexpf (1024 + fraction, exponent - 25);
+}

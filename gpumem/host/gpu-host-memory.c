@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What buffers and images have in common. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "gpumem/host/gpu-host.h"
+
+void
+_gpu_host_memory_free (GpuNativeContext *context G_GNUC_UNUSED,
+                       GpuNativeMemory  *memory)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) memory;
+
+  if (self->mapped_size > 0)
+    munmap (self->data, self->mapped_size);
+
+  if (self->file != NULL)
+    _gpu_host_file_unuse (self->file);
+
+  free (self->allocation);
+  g_free (self);
+}
+
+static guint64
+host_memory_get_address (GpuNativeMemory *memory)
+{
+  return (guintptr) ((GpuHostBuffer *) memory)->data;
+}
+
+static gboolean
+host_memory_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GpuNativeMemory   *memory,
+                            GVariantDict      *attributes,
+                            GError           **error G_GNUC_UNUSED)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) memory;
+
+  g_variant_dict_insert (attributes, "size", "t", (guint64) memory->size);
+  g_variant_dict_insert (attributes, "address", "t", host_memory_get_address (memory));
+  g_variant_dict_insert (attributes, "origin", "s", self->origin);
+
+  return TRUE;
+}
+
+/* All memory is where all devices of the context are. */
+static gboolean
+host_memory_migrate (GpuNativeStream         *stream,
+                     GpuNativeMemory *const  *memories G_GNUC_UNUSED,
+                     guint                    n_memories G_GNUC_UNUSED,
+                     GpuMigrateFlags          flags G_GNUC_UNUSED,
+                     GpuNativeEvent         **event,
+                     GError                 **error)
+{
+  return _gpu_host_stream_submit_nothing (stream, event, error);
+}
+
+static gboolean
+host_memory_unmap (GpuNativeStream  *stream,
+                   GpuNativeMemory  *memory G_GNUC_UNUSED,
+                   gpointer          data G_GNUC_UNUSED,
+                   GpuNativeEvent  **event,
+                   GError          **error)
+{
+  return _gpu_host_stream_submit_nothing (stream, event, error);
+}
+
+const GpuMemoryOps _gpu_host_memory_ops =
+{
+  .copies_peers = TRUE,
+  .free = _gpu_host_memory_free,
+  .get_handle = host_memory_get_address,
+  .get_address = host_memory_get_address,
+  .get_attributes = host_memory_get_attributes,
+  .copy_region = _gpu_host_copy_region,
+  .migrate = host_memory_migrate,
+  .unmap = host_memory_unmap
+};
