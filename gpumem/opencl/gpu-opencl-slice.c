@@ -92,3 +92,13 @@ _gpu_opencl_slice_release (GpuOpenclContext *context,
 
   release_locked (slice);
 }
+
+/* They stay as they are for as long as the slice is there: no lock. */
+GpuOpenclBuffer *
+_gpu_opencl_slice_get_root (GpuOpenclSlice *slice,
+                            gsize          *offset)
+{
+  *offset = slice->offset;
+
+  return slice->root;
+}
