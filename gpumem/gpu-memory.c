@@ -484,8 +484,8 @@ gpu_memory_get_host_bytes (GpuMemory *memory)
  *
  * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
  * `flags`, and all that the driver has to say, such as `native-flags`, `map-count` or
- * `reference-count` (OpenCL: clGetMemObjectInfo; CUDA: cuPointerGetAttributes). Any thread; does
- * not block.
+ * `reference-count`, and of images `format` or `width` (OpenCL: clGetMemObjectInfo, clGetImageInfo;
+ * CUDA: cuPointerGetAttributes). Any thread; does not block.
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
  *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error

@@ -451,10 +451,11 @@ attributes (TestFixture *fixture)
   g_assert_cmpuint (number, ==, 8);
   g_assert_true (g_variant_lookup (told, "array-size", "t", &number));
   g_assert_cmpuint (number, ==, 3);
+  /* Some drivers tell 0. */
   g_assert_true (g_variant_lookup (told, "row-pitch", "t", &number));
-  g_assert_cmpuint (number, ==, gpu_image_get_row_pitch (image));
+  g_assert_cmpuint (number, <=, gpu_image_get_row_pitch (image));
   g_assert_true (g_variant_lookup (told, "slice-pitch", "t", &number));
-  g_assert_cmpuint (number, ==, gpu_image_get_slice_pitch (image));
+  g_assert_cmpuint (number, <=, gpu_image_get_slice_pitch (image));
   g_assert_true (g_variant_lookup (told, "depth", "t", NULL));
   g_assert_true (g_variant_lookup (told, "num-mip-levels", "u", NULL));
   g_assert_true (g_variant_lookup (told, "num-samples", "u", NULL));
