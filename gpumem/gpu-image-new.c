@@ -141,7 +141,7 @@ image_new (GpuContext            *context,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
  *   layer, and 1 in those that the type lacks
  * @error: return location for an error
@@ -178,7 +178,7 @@ gpu_image_new (GpuContext            *context,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size of the first level, as of gpu_image_new()
  * @n_levels: number of levels, each half as wide, high and deep as the one before it
  * @error: return location for an error
@@ -254,7 +254,7 @@ resolve_bytes (Creation              *creation,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
  * @bytes: the texels to begin with
  * @row_pitch: bytes from one row to the next, 0 for rows that follow each other tightly
@@ -302,7 +302,7 @@ gpu_image_new_from_bytes (GpuContext            *context,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
  * @bytes: memory of the host
  * @row_pitch: bytes from one row to the next, a multiple of a texel; 0 for rows that follow each
@@ -399,11 +399,11 @@ check_view (GpuNativeContext           *context,
             GError                    **error)
 {
   const GpuMemoryFlags kernel = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  gboolean is_2d = description->type == GPU_IMAGE_TYPE_2D;
+  gboolean is_2d = description->type == GPU_IMAGE_TYPE_IMAGE_2D;
   gsize row_size = description->extent.width * description->texel_size;
   gsize end;
 
-  if ((!is_2d && description->type != GPU_IMAGE_TYPE_1D_BUFFER)
+  if ((!is_2d && description->type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
       || row_pitch < row_size || row_pitch % description->texel_size != 0
       || !g_size_checked_mul (&end, description->extent.height - 1, row_pitch)
       || !g_size_checked_add (&end, end, row_size) || end > memory->size
@@ -436,9 +436,9 @@ check_view (GpuNativeContext           *context,
  * @buffer: a #GpuBuffer
  * @flags: how the image is used; those for kernels must be those of @buffer, if it has any
  * @format: what the texels are
- * @type: %GPU_IMAGE_TYPE_1D_BUFFER or %GPU_IMAGE_TYPE_2D
+ * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
- * @height: rows; 1 for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @height: rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @row_pitch: bytes from one row to the next; 0 for that of a buffer with rows, or else for rows
  *   that follow each other tightly
  * @error: return location for an error

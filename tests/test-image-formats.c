@@ -39,12 +39,12 @@ static const struct
 }
 types[] =
 {
-  { GPU_IMAGE_TYPE_1D, "1d", { 29, 1, 1 } },
-  { GPU_IMAGE_TYPE_1D_ARRAY, "1d-array", { 19, 5, 1 } },
-  { GPU_IMAGE_TYPE_1D_BUFFER, "1d-buffer", { 32, 1, 1 } },
-  { GPU_IMAGE_TYPE_2D, "2d", { 13, 7, 1 } },
-  { GPU_IMAGE_TYPE_2D_ARRAY, "2d-array", { 13, 7, 3 } },
-  { GPU_IMAGE_TYPE_3D, "3d", { 11, 5, 4 } },
+  { GPU_IMAGE_TYPE_IMAGE_1D, "1d", { 29, 1, 1 } },
+  { GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, "1d-array", { 19, 5, 1 } },
+  { GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, "1d-buffer", { 32, 1, 1 } },
+  { GPU_IMAGE_TYPE_IMAGE_2D, "2d", { 13, 7, 1 } },
+  { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, "2d-array", { 13, 7, 3 } },
+  { GPU_IMAGE_TYPE_IMAGE_3D, "3d", { 11, 5, 4 } },
   { GPU_IMAGE_TYPE_CUBEMAP, "cubemap", { 8, 8, 6 } },
   { GPU_IMAGE_TYPE_CUBEMAP_ARRAY, "cubemap-array", { 8, 8, 12 } }
 };
@@ -293,7 +293,7 @@ image_new (const Case  *c,
   g_autoptr (GpuBuffer) buffer = NULL;
   GpuImage *image;
 
-  if (c->type == GPU_IMAGE_TYPE_1D_BUFFER)
+  if (c->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       buffer = bytes != NULL ? test_buffer_from (fixture, bytes) : test_buffer (fixture, c->size);
       image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, c->format, c->type,
@@ -501,7 +501,7 @@ create_with_data (Case *c)
   GpuLayout layout;
   gsize size;
 
-  if (c->type == GPU_IMAGE_TYPE_1D_BUFFER)
+  if (c->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       g_autoptr (GBytes) tight = random_texels (c, c->size);
 

@@ -21,10 +21,10 @@ image_new (TestFixture    *fixture,
   GpuImage *image;
 
   if (bytes != NULL)
-    image = gpu_image_new_from_bytes (fixture->context, flags, &rgba8, GPU_IMAGE_TYPE_2D,
+    image = gpu_image_new_from_bytes (fixture->context, flags, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                       &extent_2d, bytes, 0, 0, &error);
   else
-    image = gpu_image_new (fixture->context, flags, &rgba8, GPU_IMAGE_TYPE_2D, &extent_2d,
+    image = gpu_image_new (fixture->context, flags, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent_2d,
                            &error);
 
   g_assert_no_error (error);
@@ -63,7 +63,7 @@ image_properties (TestFixture *fixture)
     return;
 
   image = g_initable_new (GPU_TYPE_IMAGE, NULL, &error, "context", fixture->context, "format",
-                          &rgba8, "image-type", GPU_IMAGE_TYPE_2D_ARRAY, "width",
+                          &rgba8, "image-type", GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, "width",
                           (guint64) WIDTH, "height", (guint64) HEIGHT, "n-layers", (guint64) 3,
                           NULL);
   g_assert_no_error (error);
@@ -71,7 +71,7 @@ image_properties (TestFixture *fixture)
                 NULL);
   g_assert_true (gpu_image_format_equal (format, &rgba8));
   g_assert_true (gpu_image_format_equal (gpu_image_get_format (image), &rgba8));
-  g_assert_cmpint (type, ==, GPU_IMAGE_TYPE_2D_ARRAY);
+  g_assert_cmpint (type, ==, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY);
   g_assert_cmpint (gpu_image_get_image_type (image), ==, type);
   g_assert_cmpuint (width, ==, WIDTH);
   g_assert_cmpuint (height, ==, HEIGHT);
@@ -105,21 +105,21 @@ image_limits (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     {
       g_assert_null (gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
-                                                     GPU_IMAGE_TYPE_2D, &error));
+                                                     GPU_IMAGE_TYPE_IMAGE_2D, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "images");
-      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D,
-                                    &extent_2d, &error));
+      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_2D, &extent_2d, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new", "images");
       return;
     }
 
-  test_assert_ok (gpu_context_get_max_image_extent (fixture->context, GPU_IMAGE_TYPE_2D, &most,
-                                                    &error), error);
+  test_assert_ok (gpu_context_get_max_image_extent (fixture->context, GPU_IMAGE_TYPE_IMAGE_2D,
+                                                    &most, &error), error);
   g_assert_cmpuint (most.width, >=, 2048);
   g_assert_cmpuint (most.height, >=, 2048);
   g_assert_cmpuint (most.depth, ==, 1);
   most.width++;
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                 &most, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "more than", "type 2d");
   g_assert_false (gpu_context_get_max_image_extent (fixture->context, 99, &most, &error));
@@ -153,23 +153,23 @@ image_refuses (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  assert_refused (fixture, 0, &none, GPU_IMAGE_TYPE_2D, extent_2d, GPU_ERROR_INVALID_ARGUMENT,
+  assert_refused (fixture, 0, &none, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d, GPU_ERROR_INVALID_ARGUMENT,
                   "channel order 77");
-  assert_refused (fixture, 0, &odd, GPU_IMAGE_TYPE_2D, extent_2d, GPU_ERROR_NOT_SUPPORTED,
+  assert_refused (fixture, 0, &odd, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d, GPU_ERROR_NOT_SUPPORTED,
                   "intensity-int32");
   assert_refused (fixture, 0, &rgba8, 42, extent_2d, GPU_ERROR_INVALID_ARGUMENT, "42");
-  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_2D, (GpuExtent) { 0, 10, 1 },
+  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 0, 10, 1 },
                   GPU_ERROR_INVALID_ARGUMENT, "0 x 10 x 1");
-  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_2D, (GpuExtent) { 10, 10, 2 },
+  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 10, 10, 2 },
                   GPU_ERROR_INVALID_ARGUMENT, "10 x 10 x 2");
-  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_1D, (GpuExtent) { 10, 2, 1 },
+  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 10, 2, 1 },
                   GPU_ERROR_INVALID_ARGUMENT, "10 x 2 x 1");
-  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_2D,
+  assert_refused (fixture, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                   (GpuExtent) { G_MAXSIZE, G_MAXSIZE, 1 }, GPU_ERROR_INVALID_ARGUMENT,
                   "more than");
-  assert_refused (fixture, both, &rgba8, GPU_IMAGE_TYPE_2D, extent_2d,
+  assert_refused (fixture, both, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d,
                   GPU_ERROR_INVALID_ARGUMENT, "flags");
-  assert_refused (fixture, GPU_MEMORY_SHAREABLE, &rgba8, GPU_IMAGE_TYPE_2D, extent_2d,
+  assert_refused (fixture, GPU_MEMORY_SHAREABLE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d,
                   GPU_ERROR_NOT_SUPPORTED, "file descriptors");
 }
 
@@ -196,17 +196,17 @@ image_refuses_data (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                            &extent_2d, bytes, 0, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_new_from_bytes", "959",
                          "960");
-  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                            &extent_2d, bytes, 95, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "row pitch 95");
-  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new_from_bytes (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                            &(GpuExtent) { 0, 0, 0 }, bytes, 0, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
-  g_assert_null (gpu_image_new_mipmapped (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new_mipmapped (fixture->context, 0, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                           &extent_2d, 6, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "6 mip levels", "5");
   g_assert_null (gpu_image_new_wrapped (fixture->context, 0, NULL, GPU_WRAP_MODE_BORROW,
@@ -351,8 +351,8 @@ image_over_buffer (TestFixture *fixture)
     return;
 
   buffer = test_buffer_filled (fixture, 256, 0);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_1D_BUFFER, 64,
-                                    1, 0, &error);
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 64, 1, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_buffer (image) == buffer);
   other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
@@ -368,7 +368,7 @@ image_over_buffer (TestFixture *fixture)
   g_clear_object (&image);
   test_assert_content (buffer, more);
   g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
-                                           GPU_IMAGE_TYPE_1D_BUFFER, 65, 1, 0, &error));
+                                           GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 65, 1, 0, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "65 x 1", "256");
 }
 
@@ -385,8 +385,8 @@ image_keeps_buffer (TestFixture *fixture)
     return;
 
   buffer = test_buffer_from (fixture, bytes);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_1D_BUFFER, 64,
-                                    1, 0, &error);
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 64, 1, 0, &error);
   g_assert_no_error (error);
   gpu_memory_release (GPU_MEMORY (buffer));
   g_object_unref (buffer);
@@ -409,7 +409,7 @@ image_rows_over_buffer (TestFixture *fixture)
   buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 4 * WIDTH, HEIGHT, 4,
                                    &error);
   g_assert_no_error (error);
-  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D, WIDTH,
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
                                     HEIGHT, 0, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_row_pitch (image), ==, gpu_buffer_get_row_pitch (buffer));
@@ -438,8 +438,8 @@ image_levels (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
 
-  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D,
-                                   &(GpuExtent) { 16, 9, 1 }, 5, &error);
+  image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+                                   GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 16, 9, 1 }, 5, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_image_get_n_levels (image), ==, 5);
   second = gpu_image_get_level (image, 1, &error);

@@ -79,6 +79,18 @@ make_places (TestFixture          *fixture,
              const GpuImageFormat *format,
              Place                 places[N_PLACES])
 {
+  static const struct
+  {
+    GpuImageType type;
+    GpuExtent    extent;
+  }
+  images[] =
+  {
+    { GPU_IMAGE_TYPE_IMAGE_2D, { 17, 9, 1 } },
+    { GPU_IMAGE_TYPE_IMAGE_3D, { 7, 6, 5 } },
+    { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, { 9, 5, 4 } },
+    { GPU_IMAGE_TYPE_IMAGE_1D, { 40, 1, 1 } }
+  };
   guint n = 0;
 
   places[n++] = host_place ();
@@ -88,10 +100,8 @@ make_places (TestFixture          *fixture,
   if (format == NULL)
     return n;
 
-  places[n++] = image_place (fixture, format, GPU_IMAGE_TYPE_2D, &(GpuExtent) { 17, 9, 1 });
-  places[n++] = image_place (fixture, format, GPU_IMAGE_TYPE_3D, &(GpuExtent) { 7, 6, 5 });
-  places[n++] = image_place (fixture, format, GPU_IMAGE_TYPE_2D_ARRAY, &(GpuExtent) { 9, 5, 4 });
-  places[n++] = image_place (fixture, format, GPU_IMAGE_TYPE_1D, &(GpuExtent) { 40, 1, 1 });
+  for (guint i = 0; i < G_N_ELEMENTS (images); i++)
+    places[n++] = image_place (fixture, format, images[i].type, &images[i].extent);
 
   return n;
 }
@@ -386,7 +396,7 @@ region_overlaps_image (TestFixture *fixture)
     return;
 
   image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &format,
-                                    GPU_IMAGE_TYPE_2D, &whole, bytes, 0, 0, &error);
+                                    GPU_IMAGE_TYPE_IMAGE_2D, &whole, bytes, 0, 0, &error);
   g_assert_no_error (error);
   g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &inside,
                                           GPU_MEMORY (image), NULL, &extent, &error));
@@ -420,11 +430,11 @@ region_bounds (TestFixture *fixture)
   if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
     return;
 
-  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &wide, GPU_IMAGE_TYPE_2D, &whole,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &wide, GPU_IMAGE_TYPE_IMAGE_2D, &whole,
                          &error);
   g_assert_no_error (error);
-  other = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &narrow, GPU_IMAGE_TYPE_2D, &whole,
-                         &error);
+  other = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &narrow, GPU_IMAGE_TYPE_IMAGE_2D,
+                         &whole, &error);
   g_assert_no_error (error);
   memory = GPU_MEMORY (image);
 
