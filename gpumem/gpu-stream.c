@@ -772,9 +772,10 @@ wait_point (GpuTimeline     *timeline,
  * the work that waits for it does not run, and its points fail. An event of another process is
  * waited for like any other.
  *
- * Returns: %TRUE, or %FALSE with the error of @event if it failed already, with
- *   %GPU_ERROR_INVALID_ARGUMENT for an event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED
- *   for a user event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ * Returns: %TRUE, or %FALSE with the error of @event if it failed already, which is
+ *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an
+ *   event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED for a user event if the device lacks
+ *   %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */

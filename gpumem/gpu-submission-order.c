@@ -2,9 +2,38 @@
 /* What a submission has to wait for, and how its stream is made to. */
 #include "config.h"
 
+#include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
+
+static void
+wait_clear (gpointer data)
+{
+  GpuFenceWait *wait = data;
+
+  _gpu_fence_unref (wait->fence);
+}
+
+static GpuFenceWait *
+get_wait (GpuSubmitter *s,
+          guint         i)
+{
+  return &g_array_index (s->waits, GpuFenceWait, i);
+}
+
+static gboolean
+has_fence (GpuSubmitter *s,
+           GpuFence     *fence)
+{
+  for (guint i = 0; i < s->waits->len; i++)
+    {
+      if (get_wait (s, i)->fence == fence)
+        return TRUE;
+    }
+
+  return FALSE;
+}
 
 static gboolean
 add_fence_locked (GpuSubmitter  *s,
@@ -24,17 +53,74 @@ add_fence_locked (GpuSubmitter  *s,
 
   if (s->waits == NULL)
     {
-      s->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_fence_unref);
+      s->waits = g_array_new (FALSE, FALSE, sizeof (GpuFenceWait));
+      g_array_set_clear_func (s->waits, wait_clear);
       s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
     }
 
-  if (!g_ptr_array_find (s->waits, fence, NULL))
+  if (!has_fence (s, fence))
     {
+      GpuFenceWait wait = { fence, timeline->context };
+
       _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
-      g_ptr_array_add (s->waits, g_steal_pointer (&fence));
+      g_array_append_val (s->waits, wait);
+      fence = NULL;
     }
 
   return TRUE;
+}
+
+static gboolean
+is_loss (const GError *failure)
+{
+  return g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST);
+}
+
+static gboolean
+uses_context (const GpuSubmission *submission,
+              GpuNativeContext    *context)
+{
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      if (submission->accesses[i].storage->context == context)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static void
+note_lost (GpuSubmitter     *s,
+           GpuNativeContext *context,
+           const GError     *failure)
+{
+  if (s->lost != NULL)
+    return;
+
+  s->lost = _gpu_native_context_ref (context);
+  s->loss = g_error_copy (failure);
+}
+
+/* What was at work in another context that is lost is over: FALSE if the caller cannot do without
+ * it. Takes @failure over. */
+static gboolean
+skip_lost (GpuSubmitter      *s,
+           GpuNativeContext  *context,
+           GError            *failure,
+           GError           **error)
+{
+  note_lost (s, context, failure);
+
+  if (s->submission->after == NULL && !uses_context (s->submission, context))
+    {
+      g_error_free (failure);
+      return TRUE;
+    }
+
+  s->is_others = TRUE;
+  g_propagate_error (error, failure);
+
+  return FALSE;
 }
 
 /* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
@@ -44,12 +130,22 @@ add_fence (GpuSubmitter    *s,
            const GpuPoint  *point,
            GError         **error)
 {
+  GpuNativeContext *context = point->timeline->context;
   gboolean has_failure_lock = _gpu_timeline_lock_steady (point->timeline);
-  gboolean success = add_fence_locked (s, point->timeline, point->seq, error);
+  GError *failure = NULL;
+  gboolean success = add_fence_locked (s, point->timeline, point->seq, &failure);
 
   _gpu_timeline_unlock_steady (point->timeline, has_failure_lock);
 
-  return success;
+  if (success)
+    return TRUE;
+
+  if (context != s->timeline->context && is_loss (failure))
+    return skip_lost (s, context, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
 }
 
 /* A use on the same stream costs a compare. */
@@ -143,6 +239,27 @@ forget_failed_events (GpuSubmitter *s)
     }
 }
 
+/* Takes @failure over. */
+static gboolean
+drop_wait (GpuSubmitter        *s,
+           const GpuFenceWait  *wait,
+           GError              *failure,
+           GError             **error)
+{
+  if (wait->context != s->timeline->context && is_loss (failure))
+    return skip_lost (s, wait->context, failure, error);
+
+  if (s->submission->after != NULL)
+    {
+      propagate_cause (s, failure, error);
+      return FALSE;
+    }
+
+  g_error_free (failure);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_submitter_drop_failed (GpuSubmitter  *s,
                             GError       **error)
@@ -151,19 +268,16 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
 
   for (guint i = s->waits->len; i > 0; i--)
     {
-      g_autoptr (GError) failure = NULL;
-      GpuFence *fence = g_ptr_array_index (s->waits, i - 1);
+      const GpuFenceWait *wait = get_wait (s, i - 1);
+      GError *failure = NULL;
 
-      if (ops->query (fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
+      if (ops->query (wait->fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
         continue;
 
-      g_ptr_array_remove_index_fast (s->waits, i - 1);
+      if (!drop_wait (s, wait, failure, error))
+        return FALSE;
 
-      if (s->submission->after != NULL)
-        {
-          propagate_cause (s, g_steal_pointer (&failure), error);
-          return FALSE;
-        }
+      g_array_remove_index_fast (s->waits, i - 1);
     }
 
   forget_failed_events (s);
@@ -283,18 +397,51 @@ wait_for_fences_locked (GpuSubmitter  *s,
   g_autofree GpuNativeEvent **events = g_new (GpuNativeEvent *, s->waits->len);
 
   for (guint i = 0; i < s->waits->len; i++)
-    events[i] = ((GpuFence *) s->waits->pdata[i])->event;
+    events[i] = get_wait (s, i)->fence->event;
 
   return wait_locked (s, events, s->waits->len, error);
 }
 
-/* What failed need not be waited for, unless waiting is all that was asked for: then it fails. */
+/* After a wait that the driver did not take: FALSE if that is for good. What failed need not be
+ * waited for, unless waiting is all that was asked for. */
+static gboolean
+drop_refused (GpuSubmitter  *s,
+              guint          n_refused,
+              GError        *failure,
+              GError       **error)
+{
+  guint n = s->waits->len;
+
+  if (n_refused < N_REFUSED && (is_refused (failure) || is_loss (failure)))
+    {
+      if (n_refused > 0 && is_refused (failure))
+        g_usleep (REFUSED_PAUSE);
+
+      if (!_gpu_submitter_drop_failed (s, error))
+        {
+          g_error_free (failure);
+          return FALSE;
+        }
+
+      /* A device that is lost and none of theirs is ours. */
+      if (is_refused (failure) || s->waits->len < n)
+        {
+          g_error_free (failure);
+          return TRUE;
+        }
+    }
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
 static gboolean
 wait_for_others_locked (GpuSubmitter  *s,
                         GError       **error)
 {
   GpuTimeline *timeline = s->timeline;
-  g_autoptr (GError) failure = NULL;
+  GError *failure = NULL;
 
   if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
     _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
@@ -305,19 +452,8 @@ wait_for_others_locked (GpuSubmitter  *s,
 
   for (guint i = 0; s->waits->len > 0 && !wait_for_fences_locked (s, &failure); i++)
     {
-      if (i == N_REFUSED || !is_refused (failure))
-        {
-          g_propagate_error (error, g_steal_pointer (&failure));
-          return FALSE;
-        }
-
-      if (i > 0)
-        g_usleep (REFUSED_PAUSE);
-
-      if (!_gpu_submitter_drop_failed (s, error))
+      if (!drop_refused (s, i, g_steal_pointer (&failure), error))
         return FALSE;
-
-      g_clear_error (&failure);
     }
 
   return TRUE;
@@ -342,10 +478,46 @@ _gpu_submitter_order_locked (GpuSubmitter  *s,
   return s->waits == NULL || s->waits->len == 0 || wait_for_others_locked (s, error);
 }
 
+static gboolean
+is_lost (GpuTimeline *timeline)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  g_autoptr (GError) failure = NULL;
+  g_autoptr (GpuNativeEvent) event = NULL;
+
+  event = timeline->context->backend->stream->record (timeline->stream, GPU_EVENT_FLAGS_NONE,
+                                                      &failure);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return event == NULL && is_loss (failure);
+}
+
+void
+_gpu_submitter_find_lost (GpuSubmitter *s,
+                          const GError *failure)
+{
+  const GpuSubmission *submission = s->submission;
+
+  if (!submission->peers || s->is_others || !is_loss (failure) || is_lost (s->timeline))
+    return;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      GpuNativeContext *context = submission->accesses[i].storage->context;
+
+      if (context != s->timeline->context)
+        note_lost (s, context, failure);
+    }
+
+  s->is_others = TRUE;
+}
+
 void
 _gpu_submitter_clear (GpuSubmitter *s)
 {
-  g_clear_pointer (&s->waits, g_ptr_array_unref);
+  g_clear_pointer (&s->waits, g_array_unref);
+  g_clear_pointer (&s->lost, _gpu_native_context_unref);
+  g_clear_error (&s->loss);
   g_clear_pointer (&s->user_events, g_ptr_array_unref);
   g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
 }

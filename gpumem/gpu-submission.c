@@ -374,7 +374,42 @@ submit_shared_locked (GpuSubmitter  *s,
   return run_shared (s, pending, error);
 }
 
-static void
+G_GNUC_NO_INLINE static gboolean
+fail (GpuTimeline  *timeline,
+      GError       *failure,
+      GError      **error)
+{
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* With no lock held. Takes @failure over; TRUE if there is none. A device that was lost elsewhere
+ * takes none with it that only waited for it. */
+static gboolean
+end_shared (GpuSubmitter  *s,
+            GError        *failure,
+            GError       **error)
+{
+  if (failure != NULL)
+    _gpu_submitter_find_lost (s, failure);
+
+  if (s->lost != NULL)
+    _gpu_native_context_report (s->lost, s->loss);
+
+  if (failure == NULL)
+    return TRUE;
+
+  if (!s->is_others)
+    return fail (s->timeline, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
                GpuPending           *pending,
@@ -383,20 +418,26 @@ submit_shared (GpuTimeline          *timeline,
   GpuStorage *few[MAX_ROOTS];
   g_autofree GpuStorage **many = NULL;
   GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GError *failure = NULL;
+  gboolean success;
 
   if (submission->n_accesses > MAX_ROOTS)
     s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
   lock_roots (&s);
 
-  if (check_accesses_locked (submission, error) && !submit_shared_locked (&s, pending, error))
-    g_prefix_error (error, "%s: ", submission->function);
+  if (check_accesses_locked (submission, &failure)
+      && !submit_shared_locked (&s, pending, &failure))
+    g_prefix_error (&failure, "%s: ", submission->function);
 
   if (s.has_failure_lock)
     g_mutex_unlock (&timeline->context->failure_lock);
 
   unlock_roots (&s);
+  success = end_shared (&s, failure, error);
   _gpu_submitter_clear (&s);
+
+  return success;
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
@@ -413,17 +454,6 @@ must_catch_up (GpuTimeline *timeline)
   locker = g_mutex_locker_new (&timeline->lock);
 
   return timeline->n_user_waits == 0;
-}
-
-G_GNUC_NO_INLINE static gboolean
-fail (GpuTimeline  *timeline,
-      GError       *failure,
-      GError      **error)
-{
-  _gpu_native_context_report (timeline->context, failure);
-  g_propagate_error (error, failure);
-
-  return FALSE;
 }
 
 gboolean
@@ -444,7 +474,7 @@ _gpu_submit (GpuTimeline          *timeline,
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (check_memories (submission, timeline, &held, &failure)
            && (!held || !submit_held (timeline, submission, pending, &failure)))
-    submit_shared (timeline, submission, pending, &failure);
+    return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

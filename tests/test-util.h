@@ -18,6 +18,7 @@ typedef struct
 } TestFixture;
 
 typedef void (*TestFunc) (TestFixture *fixture);
+typedef struct _TestHold TestHold;
 
 /* Seconds after which something counts as hung. */
 #define TEST_DEADLINE 30
@@ -58,6 +59,12 @@ GpuEvent     *test_record         (GpuStream     *stream);
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
+/* Keeps the stream at work from here on, without an event that anybody sets, until it is let go.
+ * Skips the test, with a reason, unless the device can. */
+gboolean      test_can_hold       (TestFixture   *fixture);
+TestHold     *test_hold           (GpuStream     *stream);
+void          test_let_go         (TestHold      *hold);
+void          test_hold_free      (TestHold      *hold);
 void          test_synchronize    (GpuStream     *stream);
 GpuProgram   *test_program        (TestFixture   *fixture,
                                    const char    *source);
@@ -122,5 +129,7 @@ void          test_assert_bytes_at (const char   *location,
 void          test_assert_content_at (const char *location,
                                       GpuBuffer  *buffer,
                                       GBytes     *expected);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestHold, test_hold_free)
 
 G_END_DECLS

@@ -273,8 +273,9 @@ typedef struct
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
-  /* stream. All work submitted later waits for @events, none of which has failed. @event may be
-   * set although it fails: part of the wait is in the stream then. */
+  /* stream. All work submitted later waits for @events, none of which has failed, but that another
+   * context, of one of them, may be lost. @event may be set although it fails: part of the wait is
+   * in the stream then. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,
