@@ -11,6 +11,7 @@ typedef struct
 {
   GpuFence         *fence;
   GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
+  gboolean          is_asked;       /* its failure is that of the submission */
 } GpuFenceWait;
 
 typedef struct

@@ -35,6 +35,47 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
+/* FALSE if the fence is there already. */
+static gboolean
+add_wait_locked (GpuSubmitter *s,
+                 GpuTimeline  *timeline,
+                 GpuFence     *fence,
+                 gboolean      is_asked)
+{
+  GpuFenceWait wait = { fence, timeline->context, is_asked };
+
+  if (s->waits == NULL)
+    {
+      s->waits = g_array_new (FALSE, FALSE, sizeof (GpuFenceWait));
+      g_array_set_clear_func (s->waits, wait_clear);
+      s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+    }
+
+  if (has_fence (s, fence))
+    return FALSE;
+
+  _gpu_fence_ref (fence);
+  g_array_append_val (s->waits, wait);
+
+  return TRUE;
+}
+
+/* A user event that fails may end @fence at once, while what came before it is still at work: that
+ * has fences of its own. */
+static void
+add_overtaken_locked (GpuSubmitter *s,
+                      GpuTimeline  *timeline,
+                      GpuFence     *fence)
+{
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      GpuFence *earlier = l->data;
+
+      if (earlier->seq < fence->seq && add_wait_locked (s, timeline, earlier, FALSE))
+        _gpu_timeline_list_user_events_locked (timeline, earlier->seq, s->user_events);
+    }
+}
+
 static gboolean
 add_fence_locked (GpuSubmitter  *s,
                   GpuTimeline   *timeline,
@@ -42,6 +83,7 @@ add_fence_locked (GpuSubmitter  *s,
                   GError       **error)
 {
   g_autoptr (GpuFence) fence = NULL;
+  guint n_events;
 
   if (timeline->completed >= seq)
     return TRUE;
@@ -51,21 +93,14 @@ add_fence_locked (GpuSubmitter  *s,
   if (fence == NULL)
     return FALSE;
 
-  if (s->waits == NULL)
-    {
-      s->waits = g_array_new (FALSE, FALSE, sizeof (GpuFenceWait));
-      g_array_set_clear_func (s->waits, wait_clear);
-      s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
-    }
+  if (!add_wait_locked (s, timeline, fence, s->submission->after != NULL))
+    return TRUE;
 
-  if (!has_fence (s, fence))
-    {
-      GpuFenceWait wait = { fence, timeline->context };
+  n_events = s->user_events->len;
+  _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
 
-      _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
-      g_array_append_val (s->waits, wait);
-      fence = NULL;
-    }
+  if (s->user_events->len > n_events)
+    add_overtaken_locked (s, timeline, fence);
 
   return TRUE;
 }
@@ -249,7 +284,7 @@ drop_wait (GpuSubmitter        *s,
   if (wait->context != s->timeline->context && is_loss (failure))
     return skip_lost (s, wait->context, failure, error);
 
-  if (s->submission->after != NULL)
+  if (wait->is_asked)
     {
       propagate_cause (s, failure, error);
       return FALSE;

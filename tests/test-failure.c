@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* User events that fail, and the streams that wait for the work behind them: who is told what, and
+ * what must come first all the same. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 4096
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+}
+
+static void
+fail (GpuEvent *event, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_event_fail (event, message, &error), error);
+}
+
+/* What was asked of the driver for @stream so far is not over. */
+static void
+assert_waits (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = test_record (stream);
+
+  g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+}
+
+/* A writes, waits for an event and writes again; the event fails while the first write is held up.
+ * Who uses the memory on another stream comes after that write in any case. */
+static void
+overtaken (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, flags);
+  g_autoptr (GpuStream) b = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, a);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  fill (a, buffer, 2);
+  event = test_gate (fixture, a);
+  fill (a, buffer, 3);
+  fail (event, "overtaken");
+
+  bytes = gpu_stream_read_bytes (b, GPU_MEMORY (buffer), 0, SIZE, &error);
+  g_assert_no_error (error);
+  assert_waits (b);
+  test_open (gate);
+
+  if (gpu_stream_synchronize (b, NULL, &error))
+    test_assert_value (g_bytes_get_data (bytes, NULL), 2, SIZE);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_FAILED);
+
+  g_assert_false (gpu_stream_synchronize (a, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+}
+
+static void
+failure_overtaken (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    overtaken (fixture, GPU_STREAM_FLAGS_NONE);
+}
+
+static void
+failure_overtaken_out_of_order (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_OUT_OF_ORDER))
+    overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("overtaken", failure_overtaken);
+  test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
+  return test_run ();
+}
