@@ -155,7 +155,7 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
-  GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, 0 };
+  GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref, 0 };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses,
                                .run = run_region, .operation = copy };
 
@@ -178,15 +178,9 @@ submit_region (GpuTimeline  *timeline,
     {
       keep.size = g_bytes_get_size (bytes);
       submission.keep = &keep;
-      g_bytes_ref (bytes);
     }
 
-  if (_gpu_submit (timeline, &submission, NULL, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return _gpu_submit (timeline, &submission, NULL, error);
 }
 
 gboolean

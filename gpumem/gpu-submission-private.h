@@ -25,13 +25,13 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
                                       GpuNativeEvent  **event,
                                       GError          **error);
 
-/* What is kept until the operation is over. */
+/* What is kept until the operation is over, with a reference of its own. */
 typedef struct
 {
   gpointer          object;
-  GBoxedCopyFunc    retain;         /* else it is taken over on success */
+  GBoxedCopyFunc    retain;
   GDestroyNotify    release;
-  gsize             size;           /* bytes of host memory that it holds */
+  gsize             size;           /* bytes of host memory; 0 for what is used again and again */
 } GpuKeep;
 
 /* Small: it is cleared for every operation, and larger ones much slower. */

@@ -183,6 +183,42 @@ set_uses_locked (GpuTimeline         *timeline,
     }
 }
 
+/* What the driver took: its number. */
+static inline guint64
+enter_locked (GpuTimeline         *timeline,
+              const GpuSubmission *submission)
+{
+  const GpuKeep *keep = submission->keep;
+  guint64 seq = _gpu_timeline_submit_locked (timeline);
+
+  set_uses_locked (timeline, submission, seq);
+
+  if (keep != NULL && keep->size == 0)
+    _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+  else if (keep != NULL)
+    _gpu_timeline_keep_locked (timeline, keep->retain (keep->object), keep->release, keep->size);
+
+  return seq;
+}
+
+/* The driver may have taken a part, which uses the memory as all of it would have. */
+G_GNUC_NO_INLINE static gboolean
+fail_locked (GpuTimeline         *timeline,
+             const GpuSubmission *submission,
+             GpuNativeEvent      *event)
+{
+  if (!timeline->stream->partial)
+    return FALSE;
+
+  timeline->stream->partial = FALSE;
+  enter_locked (timeline, submission);
+
+  if (event != NULL)
+    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+
+  return FALSE;
+}
+
 /* Calls the driver, and enters what it took. */
 static inline gboolean
 run_locked (GpuTimeline          *timeline,
@@ -193,22 +229,15 @@ run_locked (GpuTimeline          *timeline,
 {
   gboolean with_event = pending != NULL || may_fail
                         || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
-  const GpuKeep *keep = submission->keep;
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
   if (submission->run != NULL
       && !submission->run (submission->operation, timeline->stream, with_event ? &event : NULL,
                            error))
-    return FALSE;
+    return fail_locked (timeline, submission, event);
 
-  seq = _gpu_timeline_submit_locked (timeline);
-  set_uses_locked (timeline, submission, seq);
-
-  if (keep != NULL && keep->retain != NULL)
-    _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
-  else if (keep != NULL)
-    _gpu_timeline_keep_locked (timeline, keep->object, keep->release, keep->size);
+  seq = enter_locked (timeline, submission);
 
   if (event != NULL)
     commit_event_locked (timeline, seq, event, pending);

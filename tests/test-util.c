@@ -366,6 +366,32 @@ test_kernel (TestFixture *fixture, const char *source, const char *name)
   return kernel;
 }
 
+void
+test_run_under_layer (TestFixture *fixture, const char *name)
+{
+  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
+                                             ".libs", "gpumem-opencl-layer.so", NULL);
+  g_autofree char *path = g_strdup_printf ("/%s/%s/subprocess/%s", program_name,
+                                           gpu_device_get_id (fixture->device), name);
+
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("the layer is between the library and OpenCL");
+      return;
+    }
+  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip_printf ("there is no %s", layer);
+      return;
+    }
+  g_setenv ("OPENCL_LAYERS", layer, TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv ("OPENCL_LAYERS");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+}
+
 /* --- holding streams ---------------------------------------------------------- */
 
 #define HOLD_SIZE 4096

@@ -36,6 +36,10 @@ void          test_add            (const char    *name,
 void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
 int           test_run            (void);
+/* Runs /PROGRAM/DEVICE/subprocess/NAME in a process of its own, with the OpenCL layer in front of
+ * the driver; skips the test on devices that are not OpenCL's. */
+void          test_run_under_layer (TestFixture  *fixture,
+                                   const char    *name);
 
 /* Lets go of the fixture's context, which no longer serves then. */
 void          test_drop_context   (TestFixture   *fixture);
