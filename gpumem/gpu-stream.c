@@ -22,8 +22,8 @@
  *
  * A stream that is %GPU_STREAM_FLAGS_OUT_OF_ORDER keeps the order only between operations on the
  * same memory, and around gpu_stream_barrier() and gpu_stream_wait_event(). Once 64 operations of
- * it are not complete a submission waits for them, unless they wait for a user event: drivers slow
- * down without bounds behind many barriers.
+ * it are not complete a submission waits for them, unless they wait for a user event, or it is the
+ * end of a mapping: drivers slow down without bounds behind many barriers.
  */
 
 /**

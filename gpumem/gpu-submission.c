@@ -469,6 +469,15 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
+/* Not a finalizer that unmaps, nor who wants no more than an idle stream. */
+static gboolean
+may_block (const GpuSubmission *submission,
+           const GpuPending    *pending)
+{
+  return (pending == NULL || !pending->if_idle)
+         && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
+}
+
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
 static gboolean
 must_catch_up (GpuTimeline *timeline)
@@ -496,7 +505,7 @@ _gpu_submit (GpuTimeline          *timeline,
 
   /* How the work ended is told to who waits for it. */
   if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
-      && must_catch_up (timeline))
+      && may_block (submission, pending) && must_catch_up (timeline))
     _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
