@@ -751,13 +751,6 @@ wait_point (GpuTimeline     *timeline,
       && (point->timeline->context->backend != backend || !backend->stream->foreign_events))
     return fail_foreign (error);
 
-  if (_gpu_timeline_is_complete (point->timeline, point->seq)
-      && !_gpu_timeline_check (point->timeline, point->seq, error))
-    {
-      g_prefix_error (error, "gpu_stream_wait_event: ");
-      return FALSE;
-    }
-
   return _gpu_submit (timeline, &submission, NULL, error);
 }
 

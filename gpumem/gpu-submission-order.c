@@ -225,6 +225,23 @@ add_waits_locked (GpuSubmitter  *s,
   return TRUE;
 }
 
+/* How the point ended counts if it is reached by now, with a wait for it or without. */
+static gboolean
+add_asked (GpuSubmitter    *s,
+           const GpuPoint  *point,
+           GError         **error)
+{
+  if (!add_wait (s, point, error))
+    return FALSE;
+
+  if (_gpu_point_is_pending (point) || _gpu_timeline_check (point->timeline, point->seq, error))
+    return TRUE;
+
+  s->is_others = TRUE;
+
+  return FALSE;
+}
+
 gboolean
 _gpu_submitter_collect_locked (GpuSubmitter  *s,
                                GError       **error)
@@ -239,7 +256,7 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
         return FALSE;
     }
 
-  return submission->after == NULL || add_wait (s, submission->after, error);
+  return submission->after == NULL || add_asked (s, submission->after, error);
 }
 
 /* The user event that failed says more of the reason than the driver. Takes @failure over. */

@@ -81,11 +81,82 @@ failure_overtaken_out_of_order (TestFixture *fixture)
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
+/* --- a failure that another thread finds first ------------------------------------------- */
+
+#define N_RACES 10000
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuEvent  *event;
+  gint       round;                 /* atomic; the others follow */
+  gint       n_followed;            /* atomic */
+} Race;
+
+static gpointer
+keep_asking (gpointer data)
+{
+  Race *race = data;
+
+  for (gint round = 1; round <= N_RACES; round++)
+    {
+      while (g_atomic_int_get (&race->round) < round)
+        g_thread_yield ();
+      while (gpu_event_query (race->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        ;
+      g_atomic_int_inc (&race->n_followed);
+    }
+  return NULL;
+}
+
+/* A stream that is made to wait for what fails at the same time is told so, or its work fails. */
+static void
+wait_and_fail (TestFixture *fixture, Race *race, gint round)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, race->stream);
+  g_autoptr (GpuEvent) behind = NULL;
+
+  race->event = test_record (race->stream);
+  g_assert_cmpint (gpu_event_query (race->event, NULL), ==, GPU_EVENT_STATUS_PENDING);
+  fail (gate, "at the same time");
+  g_atomic_int_set (&race->round, round);
+  for (gint i = round % 64; i > 0; i--)
+    g_atomic_int_get (&race->n_followed);
+  if (gpu_stream_wait_event (other, race->event, &error))
+    {
+      behind = test_record (other);
+      g_assert_false (gpu_event_wait (behind, NULL, &error));
+    }
+  test_assert_gpu_error (error, GPU_ERROR_FAILED);
+  while (g_atomic_int_get (&race->n_followed) < round)
+    g_thread_yield ();
+  g_clear_object (&race->event);
+}
+
+static void
+failure_race (TestFixture *fixture)
+{
+  Race race = { NULL };
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  race.stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  thread = g_thread_new ("ask", keep_asking, &race);
+  for (gint round = 1; round <= N_RACES; round++)
+    wait_and_fail (fixture, &race, round);
+  g_thread_join (thread);
+  g_object_unref (race.stream);
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("overtaken", failure_overtaken);
   test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
+  test_add ("race", failure_race);
   return test_run ();
 }
