@@ -11,6 +11,7 @@ typedef struct
 {
   GpuFence         *fence;
   GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
+  GPtrArray        *user_events;    /* that may fail it, nullable */
   gboolean          is_asked;       /* its failure is that of the submission */
 } GpuFenceWait;
 
@@ -21,7 +22,7 @@ typedef struct
   GpuStorage         **roots;       /* each once, by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
-  GPtrArray           *user_events; /* that may fail the waits; NULL likewise */
+  gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */
   gboolean             has_failure_lock;

@@ -13,6 +13,7 @@ wait_clear (gpointer data)
   GpuFenceWait *wait = data;
 
   _gpu_fence_unref (wait->fence);
+  g_clear_pointer (&wait->user_events, g_ptr_array_unref);
 }
 
 static GpuFenceWait *
@@ -35,29 +36,30 @@ has_fence (GpuSubmitter *s,
   return FALSE;
 }
 
-/* FALSE if the fence is there already. */
+/* FALSE if nothing was added, or user events cannot fail it. */
 static gboolean
 add_wait_locked (GpuSubmitter *s,
                  GpuTimeline  *timeline,
                  GpuFence     *fence,
                  gboolean      is_asked)
 {
-  GpuFenceWait wait = { fence, timeline->context, is_asked };
+  GpuFenceWait wait = { fence, timeline->context, NULL, is_asked };
 
   if (s->waits == NULL)
     {
       s->waits = g_array_new (FALSE, FALSE, sizeof (GpuFenceWait));
       g_array_set_clear_func (s->waits, wait_clear);
-      s->user_events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
     }
 
   if (has_fence (s, fence))
     return FALSE;
 
   _gpu_fence_ref (fence);
+  wait.user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
   g_array_append_val (s->waits, wait);
+  s->may_fail = s->may_fail || wait.user_events != NULL;
 
-  return TRUE;
+  return wait.user_events != NULL;
 }
 
 /* A user event that fails may end @fence at once, while what came before it is still at work: that
@@ -71,8 +73,8 @@ add_overtaken_locked (GpuSubmitter *s,
     {
       GpuFence *earlier = l->data;
 
-      if (earlier->seq < fence->seq && add_wait_locked (s, timeline, earlier, FALSE))
-        _gpu_timeline_list_user_events_locked (timeline, earlier->seq, s->user_events);
+      if (earlier->seq < fence->seq)
+        add_wait_locked (s, timeline, earlier, FALSE);
     }
 }
 
@@ -83,7 +85,6 @@ add_fence_locked (GpuSubmitter  *s,
                   GError       **error)
 {
   g_autoptr (GpuFence) fence = NULL;
-  guint n_events;
 
   if (timeline->completed >= seq)
     return TRUE;
@@ -93,13 +94,7 @@ add_fence_locked (GpuSubmitter  *s,
   if (fence == NULL)
     return FALSE;
 
-  if (!add_wait_locked (s, timeline, fence, s->submission->after != NULL))
-    return TRUE;
-
-  n_events = s->user_events->len;
-  _gpu_timeline_list_user_events_locked (timeline, fence->seq, s->user_events);
-
-  if (s->user_events->len > n_events)
+  if (add_wait_locked (s, timeline, fence, s->submission->after != NULL))
     add_overtaken_locked (s, timeline, fence);
 
   return TRUE;
@@ -261,15 +256,15 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
 
 /* The user event that failed says more of the reason than the driver. Takes @failure over. */
 static void
-propagate_cause (GpuSubmitter  *s,
-                 GError        *failure,
-                 GError       **error)
+propagate_cause (const GpuFenceWait  *wait,
+                 GError              *failure,
+                 GError             **error)
 {
-  for (guint i = 0; i < s->user_events->len; i++)
+  for (guint i = 0; wait->user_events != NULL && i < wait->user_events->len; i++)
     {
       g_autoptr (GError) cause = NULL;
 
-      if (_gpu_user_event_query (s->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
+      if (_gpu_user_event_query (wait->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
         {
           g_error_free (failure);
           failure = g_steal_pointer (&cause);
@@ -278,17 +273,6 @@ propagate_cause (GpuSubmitter  *s,
     }
 
   g_propagate_error (error, failure);
-}
-
-/* What is still pending does not come from them. */
-static void
-forget_failed_events (GpuSubmitter *s)
-{
-  for (guint i = s->user_events->len; i > 0; i--)
-    {
-      if (_gpu_user_event_query (s->user_events->pdata[i - 1], NULL) == GPU_EVENT_STATUS_FAILED)
-        g_ptr_array_remove_index_fast (s->user_events, i - 1);
-    }
 }
 
 /* Takes @failure over. */
@@ -303,7 +287,7 @@ drop_wait (GpuSubmitter        *s,
 
   if (wait->is_asked)
     {
-      propagate_cause (s, failure, error);
+      propagate_cause (wait, failure, error);
       return FALSE;
     }
 
@@ -331,8 +315,6 @@ _gpu_submitter_drop_failed (GpuSubmitter  *s,
 
       g_array_remove_index_fast (s->waits, i - 1);
     }
-
-  forget_failed_events (s);
 
   return TRUE;
 }
@@ -365,13 +347,34 @@ fence_off_locked (GpuTimeline  *timeline,
 }
 
 static gboolean
+waits_for_users (GpuSubmitter *s)
+{
+  for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+    {
+      if (get_wait (s, i)->user_events != NULL)
+        return TRUE;
+    }
+
+  return s->user_wait != NULL;
+}
+
+static void
+inherit_user_events_locked (GpuTimeline        *timeline,
+                            const GpuFenceWait *wait)
+{
+  for (guint i = 0; wait->user_events != NULL && i < wait->user_events->len; i++)
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, wait->user_events->pdata[i],
+                                    wait->fence);
+}
+
+static gboolean
 wait_locked (GpuSubmitter           *s,
              GpuNativeEvent *const  *events,
              guint                   n_events,
              GError                **error)
 {
   GpuTimeline *timeline = s->timeline;
-  gboolean is_users = s->user_wait != NULL || s->user_events->len > 0;
+  gboolean is_users = waits_for_users (s);
   gboolean may_fail = is_users || _gpu_timeline_may_fail_locked (timeline);
   GpuNativeEvent *event = NULL;
   gboolean success;
@@ -389,10 +392,10 @@ wait_locked (GpuSubmitter           *s,
     _gpu_timeline_keep_event_locked (timeline, event);
 
   if (s->user_wait != NULL)
-    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event);
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event, NULL);
 
-  for (guint i = 0; s->user_events != NULL && i < s->user_events->len; i++)
-    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->user_events->pdata[i]);
+  for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+    inherit_user_events_locked (timeline, get_wait (s, i));
 
   return success;
 }
@@ -570,6 +573,5 @@ _gpu_submitter_clear (GpuSubmitter *s)
   g_clear_pointer (&s->waits, g_array_unref);
   g_clear_pointer (&s->lost, _gpu_native_context_unref);
   g_clear_error (&s->loss);
-  g_clear_pointer (&s->user_events, g_ptr_array_unref);
   g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
 }

@@ -391,7 +391,7 @@ submit_shared_locked (GpuSubmitter  *s,
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
 
-  if (s->submission->user_event != NULL || (s->waits != NULL && s->user_events->len > 0))
+  if (s->submission->user_event != NULL || s->may_fail)
     {
       g_mutex_lock (&s->timeline->context->failure_lock);
       s->has_failure_lock = TRUE;

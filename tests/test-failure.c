@@ -36,16 +36,19 @@ assert_waits (GpuStream *stream)
 }
 
 /* A writes, waits for an event and writes again; the event fails while the first write is held up.
- * Who uses the memory on another stream comes after that write in any case. */
+ * B reads after that write in any case. Whether it still hears of the failure depends on when the
+ * driver finds out; if it does, it hears why, and so does C, which waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) a = test_stream (fixture, flags);
   g_autoptr (GpuStream) b = test_stream (fixture, flags);
+  g_autoptr (GpuStream) c = test_stream (fixture, flags);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GpuEvent) gate = test_gate (fixture, a);
   g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GpuEvent) read = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
   fill (a, buffer, 2);
@@ -56,12 +59,21 @@ overtaken (TestFixture *fixture, GpuStreamFlags flags)
   bytes = gpu_stream_read_bytes (b, GPU_MEMORY (buffer), 0, SIZE, &error);
   g_assert_no_error (error);
   assert_waits (b);
+  read = test_record (b);
+  test_assert_ok (gpu_stream_wait_event (c, read, &error), error);
   test_open (gate);
 
   if (gpu_stream_synchronize (b, NULL, &error))
-    test_assert_value (g_bytes_get_data (bytes, NULL), 2, SIZE);
+    {
+      test_assert_value (g_bytes_get_data (bytes, NULL), 2, SIZE);
+      test_synchronize (c);
+    }
   else
-    test_assert_gpu_error (error, GPU_ERROR_FAILED);
+    {
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+      g_assert_false (gpu_stream_synchronize (c, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+    }
 
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
@@ -79,6 +91,47 @@ failure_overtaken_out_of_order (TestFixture *fixture)
 {
   if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_OUT_OF_ORDER))
     overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+/* Work that comes to a stream after the failure runs, or fails with what came before it: who uses
+ * the memory elsewhere hears of a failure only if it did. */
+static void
+fail_and_go_on (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) event = test_gate (fixture, a);
+  guint8 data[SIZE] = { 0 };
+  guint8 after[SIZE] = { 0 };
+  gboolean is_read;
+
+  fill (a, buffer, 2);
+  fail (event, "go on");
+  fill (a, buffer, 3);
+  is_read = gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error);
+  if (!is_read)
+    test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
+  g_assert_false (gpu_stream_synchronize (a, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
+
+  test_assert_ok (gpu_buffer_read (buffer, b, 0, after, SIZE, NULL, &error), error);
+  test_assert_value (after, is_read && after[0] == 3 ? 3 : 1, SIZE);
+  if (is_read)
+    test_assert_mem (data, after, SIZE);
+  fill (a, buffer, 4);
+  test_assert_ok (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 4, SIZE);
+}
+
+static void
+failure_goes_on (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 100; i++)
+    fail_and_go_on (fixture);
 }
 
 /* --- a failure that another thread finds first ------------------------------------------- */
@@ -129,7 +182,7 @@ wait_and_fail (TestFixture *fixture, Race *race, gint round)
       behind = test_record (other);
       g_assert_false (gpu_event_wait (behind, NULL, &error));
     }
-  test_assert_gpu_error (error, GPU_ERROR_FAILED);
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "at the same time");
   while (g_atomic_int_get (&race->n_followed) < round)
     g_thread_yield ();
   g_clear_object (&race->event);
@@ -157,6 +210,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("overtaken", failure_overtaken);
   test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
+  test_add ("goes-on", failure_goes_on);
   test_add ("race", failure_race);
   return test_run ();
 }
