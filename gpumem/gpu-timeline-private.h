@@ -45,7 +45,7 @@ typedef struct
 struct _GpuTimeline
 {
   gint              refs;
-  gint              users;          /* atomic; who may still submit: streams and mappings */
+  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
   guint64           submitted;      /* atomic; written under lock */
