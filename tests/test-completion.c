@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Waiting when no fence can be recorded. The back end of the context is one that refuses to. */
+/* Who is waited for, and waiting when no fence can be recorded: the back end of the context is then
+ * one that refuses to. */
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
@@ -169,6 +170,43 @@ completion_forked (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "forked");
 }
 
+/* --- which point comes first ----------------------------------------------------------------- */
+
+static void
+ignore (GObject *source, GAsyncResult *result, gpointer user_data)
+{
+  test_assert_ok (gpu_stream_synchronize_finish (GPU_STREAM (source), result, NULL), NULL);
+}
+
+/* Memory of work that is done goes, though somebody waits for a later point that is held up. */
+static void
+completion_reaps_first (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      GpuBuffer *buffer = test_buffer (fixture, SIZE);
+      g_autoptr (GpuEvent) gate = NULL;
+      gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+      fill (stream, buffer);
+      g_object_unref (buffer);
+      gate = test_gate (fixture, stream);
+      gpu_stream_synchronize_async (stream, NULL, ignore, NULL);
+      while (gpu_context_get_allocated_size (fixture->context) > 0)
+        {
+          g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+          g_thread_yield ();
+        }
+      test_open (gate);
+      test_synchronize (stream);
+      while (g_main_context_iteration (NULL, FALSE))
+        ;
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -176,5 +214,6 @@ main (int argc, char **argv)
   test_add ("dropped-stream", completion_dropped_stream);
   test_add ("keeps-failures", completion_keeps_failures);
   test_add ("forked", completion_forked);
+  test_add ("reaps-first", completion_reaps_first);
   return test_run ();
 }
