@@ -94,6 +94,25 @@ timeline_holds (TestFixture *fixture)
   g_assert_null (holder_of (buffer));
 }
 
+/* One stream that uses the memory together with some that is new each time is one. */
+static void
+timeline_keeps_holding (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) weights = test_buffer (fixture, SIZE);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuBuffer) output = test_buffer (fixture, SIZE);
+
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (output), 0, GPU_MEMORY (weights), 0,
+                                       SIZE, &error), error);
+      g_assert_true (holder_of (weights) == timeline_of (stream));
+      g_assert_true (holder_of (output) == timeline_of (stream));
+    }
+}
+
 /* A blocking operation on a stream that is idle is over at once, and leaves no fence behind. */
 static void
 timeline_runs_now (TestFixture *fixture)
@@ -563,6 +582,7 @@ main (int argc, char **argv)
   test_add ("counts", timeline_counts);
   test_add ("points", timeline_points);
   test_add ("holds", timeline_holds);
+  test_add ("keeps-holding", timeline_keeps_holding);
   test_add ("runs-now", timeline_runs_now);
   test_add ("forgets-waiters", timeline_forgets_waiters);
   test_add ("forgets-failures", timeline_forgets_failures);
