@@ -1049,6 +1049,9 @@ gpu_stream_is_idle (GpuStream  *stream,
 
   status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), error);
 
+  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
+    g_prefix_error (error, "gpu_stream_is_idle: ");
+
   return status == GPU_EVENT_STATUS_COMPLETE;
 }
 

@@ -134,6 +134,62 @@ failure_goes_on (TestFixture *fixture)
     fail_and_go_on (fixture);
 }
 
+/* --- who says so --------------------------------------------------------------------------- */
+
+static void
+assert_told_by (GError **error, const char *function)
+{
+  g_autofree char *prefix = g_strconcat (function, ": ", NULL);
+
+  g_assert_nonnull (*error);
+  g_assert_true (g_str_has_prefix ((*error)->message, prefix));
+  test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
+}
+
+/* Every function that tells of the failure puts its own name before it. */
+static void
+failure_names (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) good = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) bad = NULL;
+  guint64 time;
+  gint64 elapsed;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_PROFILING))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  fill (stream, buffer, 1);
+  good = test_record (stream);
+  test_synchronize (stream);
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  bad = test_record (stream);
+  fail (gate, "said");
+
+  g_assert_false (gpu_stream_is_idle (stream, &error));
+  while (error == NULL)
+    g_assert_false (gpu_stream_is_idle (stream, &error));
+  assert_told_by (&error, "gpu_stream_is_idle");
+  g_assert_cmpint (gpu_event_query (bad, &error), ==, GPU_EVENT_STATUS_FAILED);
+  assert_told_by (&error, "gpu_event_query");
+  g_assert_cmpint (gpu_event_poll (bad, 0, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
+  assert_told_by (&error, "gpu_event_poll");
+  g_assert_false (gpu_event_wait (bad, NULL, &error));
+  assert_told_by (&error, "gpu_event_wait");
+  g_assert_false (gpu_event_get_duration (bad, &time, &error));
+  assert_told_by (&error, "gpu_event_get_duration");
+  g_assert_false (gpu_event_get_profiling_time (bad, GPU_PROFILING_POINT_ENDED, &time, &error));
+  assert_told_by (&error, "gpu_event_get_profiling_time");
+  g_assert_false (gpu_event_get_elapsed (bad, good, &elapsed, &error));
+  assert_told_by (&error, "gpu_event_get_elapsed");
+  g_assert_false (gpu_stream_wait_event (stream, bad, &error));
+  assert_told_by (&error, "gpu_stream_wait_event");
+}
+
 /* --- a failure that another thread finds first ------------------------------------------- */
 
 #define N_RACES 10000
@@ -211,6 +267,7 @@ main (int argc, char **argv)
   test_add ("overtaken", failure_overtaken);
   test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
   test_add ("goes-on", failure_goes_on);
+  test_add ("names", failure_names);
   test_add ("race", failure_race);
   return test_run ();
 }
