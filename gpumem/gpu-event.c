@@ -935,12 +935,12 @@ measure_operation (GpuNativeEvent  *event,
  *   negative if @since came later
  * @error: return location for an error
  *
- * Tells how much time passed on the device between two events of one device (OpenCL:
+ * Tells how much time passed on the device between two events of one context (OpenCL:
  * clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, %GPU_ERROR_INVALID_ARGUMENT for events of two
- *   back ends, the error of one that failed, or the driver's error
+ *   contexts, the error of one that failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -964,11 +964,11 @@ gpu_event_get_elapsed (GpuEvent  *event,
   if (to == NULL)
     return FALSE;
 
-  if (to->backend != from->backend)
+  if (event->point.timeline->context != since->point.timeline->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the events are of different back ends, %s and %s", function,
-                   to->backend->name, from->backend->name);
+                   "%s: the events are of different contexts, on %s and %s", function,
+                   event->point.timeline->device->id, since->point.timeline->device->id);
       return FALSE;
     }
 
