@@ -193,19 +193,44 @@ add_wait (GpuSubmitter    *s,
   return !_gpu_point_is_pending (point) || add_fence (s, point, error);
 }
 
-static gboolean
-add_waits_locked (GpuSubmitter  *s,
-                  GpuStorage    *root,
-                  gboolean       write,
-                  GError       **error)
+static void
+follow_point (GpuSubmitter   *s,
+              const GpuPoint *point)
 {
+  if (point->timeline == s->timeline)
+    s->own = MAX (s->own, point->seq);
+}
+
+/* Untracked memory waits for nothing, but that a mapping must have begun before it ends. */
+static void
+follow_mapping_locked (GpuSubmitter *s,
+                       GpuStorage   *root)
+{
+  follow_point (s, &root->reader);
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    follow_point (s, &g_array_index (root->readers, GpuPoint, i));
+}
+
+static gboolean
+add_waits_locked (GpuSubmitter     *s,
+                  const GpuAccess  *access,
+                  GError          **error)
+{
+  GpuStorage *root = access->storage->root;
+
   if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
-    return TRUE;
+    {
+      if (access->memory == NULL)
+        follow_mapping_locked (s, root);
+
+      return TRUE;
+    }
 
   if (!add_wait (s, &root->writer, error))
     return FALSE;
 
-  if (!write)
+  if (!access->write)
     return TRUE;
 
   if (!add_wait (s, &root->reader, error))
@@ -245,9 +270,7 @@ _gpu_submitter_collect_locked (GpuSubmitter  *s,
 
   for (guint i = 0; i < submission->n_accesses; i++)
     {
-      const GpuAccess *access = &submission->accesses[i];
-
-      if (!add_waits_locked (s, access->storage->root, access->write, error))
+      if (!add_waits_locked (s, &submission->accesses[i], error))
         return FALSE;
     }
 
