@@ -369,6 +369,23 @@ fence_off_locked (GpuTimeline  *timeline,
   return fence != NULL;
 }
 
+/* Has the stream wait. @event may be set although it fails. */
+static gboolean
+enqueue_wait_locked (GpuTimeline            *timeline,
+                     GpuNativeEvent *const  *events,
+                     guint                   n_events,
+                     GpuNativeEvent        **event,
+                     GError                **error)
+{
+  if (timeline->context->backend->stream->wait (timeline->stream, events, n_events, event, error))
+    return TRUE;
+
+  /* A part may have gone in, at which PoCL forgets the barrier before it. */
+  timeline->barrier = 0;
+
+  return FALSE;
+}
+
 static gboolean
 waits_for_users (GpuSubmitter *s)
 {
@@ -405,8 +422,7 @@ wait_locked (GpuSubmitter           *s,
   if (is_users && !fence_off_locked (timeline, error))
     return FALSE;
 
-  success = timeline->context->backend->stream->wait (timeline->stream, events, n_events,
-                                                      may_fail ? &event : NULL, error);
+  success = enqueue_wait_locked (timeline, events, n_events, may_fail ? &event : NULL, error);
 
   if (!success && event == NULL)
     return FALSE;
@@ -427,15 +443,14 @@ static gboolean
 wait_for_overtaken_locked (GpuTimeline  *timeline,
                            GError      **error)
 {
-  const GpuStreamOps *ops = timeline->context->backend->stream;
   g_autoptr (GPtrArray) events = g_ptr_array_new ();
   GpuNativeEvent *event = NULL;
   gboolean success;
 
   _gpu_timeline_list_overtaken_locked (timeline, events);
   success = events->len == 0
-            || ops->wait (timeline->stream, (GpuNativeEvent *const *) events->pdata, events->len,
-                          &event, error);
+            || enqueue_wait_locked (timeline, (GpuNativeEvent *const *) events->pdata,
+                                    events->len, &event, error);
 
   if (event != NULL)
     _gpu_timeline_keep_event_locked (timeline, event);

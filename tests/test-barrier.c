@@ -20,6 +20,14 @@ count_barrier (GpuNativeStream *stream, GpuNativeEvent **event, GError **error)
   return real->stream->barrier (stream, event, error);
 }
 
+static gboolean
+refuse_wait (GpuNativeStream *stream, GpuNativeEvent *const *events, guint n_events,
+             GpuNativeEvent **event, GError **error)
+{
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY, "no wait");
+  return FALSE;
+}
+
 /* A stream out of order, in a context that counts. */
 static GpuStream *
 begin (TestFixture *fixture)
@@ -72,10 +80,54 @@ barrier_unmap (TestFixture *fixture)
   unmap (fixture, GPU_MEMORY_UNTRACKED);
 }
 
+static void
+fill (GpuStream *stream, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "b", 1,
+                                   &error), error);
+}
+
+/* Of a wait that the driver refused a part may be there, and an earlier barrier forgotten: what
+ * depends on work before that gets a new one. */
+static void
+barrier_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  GpuStream *stream;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  buffer = test_buffer (fixture, SIZE);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  gate = test_gate (fixture, other);
+  behind = test_record (other);
+  stream = begin (fixture);
+  fill (stream, buffer);
+  fill (stream, buffer);
+  test_assert_ok (gpu_stream_barrier (stream, &error), error);
+  g_assert_cmpuint (n_barriers, ==, 2);
+
+  counting_stream.wait = refuse_wait;
+  g_assert_false (gpu_stream_wait_event (stream, behind, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "no wait");
+  fill (stream, buffer);
+  g_assert_cmpuint (n_barriers, ==, 3);
+  test_open (gate);
+  test_synchronize (other);
+  end (fixture, stream);
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("unmap", barrier_unmap);
+  test_add ("refused", barrier_refused);
   return test_run ();
 }
