@@ -352,6 +352,18 @@ buffer_new (GpuContext  *context,
   return g_steal_pointer (&buffer);
 }
 
+GpuBuffer *
+_gpu_buffer_new (GpuContext      *context,
+                 const char      *function,
+                 GpuMemoryFlags   flags,
+                 gsize            size,
+                 GError         **error)
+{
+  Allocation allocation = { .function = function, .flags = flags, .size = size };
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
 /**
  * gpu_buffer_new:
  * @context: a #GpuContext
@@ -376,11 +388,9 @@ gpu_buffer_new (GpuContext      *context,
                 gsize            size,
                 GError         **error)
 {
-  Allocation allocation = { .function = "gpu_buffer_new", .flags = flags, .size = size };
-
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
-  return buffer_new (context, &allocation, NULL, error);
+  return _gpu_buffer_new (context, "gpu_buffer_new", flags, size, error);
 }
 
 /**

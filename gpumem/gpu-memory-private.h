@@ -73,6 +73,13 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
 
+/* gpu_buffer_new() on behalf of another function. */
+GpuBuffer *
+         _gpu_buffer_new         (GpuContext        *context,
+                                  const char        *function,
+                                  GpuMemoryFlags     flags,
+                                  gsize              size,
+                                  GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,
