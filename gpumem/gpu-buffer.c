@@ -545,7 +545,8 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
  * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
  * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked.
+ * tracked; neither is what this library does with it through another object around the same handle:
+ * between the two streams have to be made to wait, with gpu_stream_wait_event().
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
