@@ -324,6 +324,18 @@ buffer_new (GpuContext  *context,
   return g_steal_pointer (&buffer);
 }
 
+GpuBuffer *
+_gpu_buffer_new (GpuContext      *context,
+                 const char      *function,
+                 GpuMemoryFlags   flags,
+                 gsize            size,
+                 GError         **error)
+{
+  Allocation allocation = { .function = function, .flags = flags, .size = size };
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
 /**
  * gpu_buffer_new:
  * @context: a #GpuContext
@@ -348,11 +360,9 @@ gpu_buffer_new (GpuContext      *context,
                 gsize            size,
                 GError         **error)
 {
-  Allocation allocation = { .function = "gpu_buffer_new", .flags = flags, .size = size };
-
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
-  return buffer_new (context, &allocation, NULL, error);
+  return _gpu_buffer_new (context, "gpu_buffer_new", flags, size, error);
 }
 
 /**
@@ -507,7 +517,8 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
  * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
  * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked.
+ * tracked; neither is what this library does with it through another object around the same handle:
+ * between the two streams have to be made to wait, with gpu_stream_wait_event().
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end

@@ -86,6 +86,13 @@ GpuNativeMemory *
                                   GpuAllocateFunc    func,
                                   gpointer           data,
                                   GError           **error);
+/* gpu_buffer_new() on behalf of another function. */
+GpuBuffer *
+         _gpu_buffer_new         (GpuContext        *context,
+                                  const char        *function,
+                                  GpuMemoryFlags     flags,
+                                  gsize              size,
+                                  GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,

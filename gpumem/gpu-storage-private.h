@@ -35,10 +35,11 @@ struct _GpuStorage
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
-  guint             n_holders;      /* so many there were */
+  guint             n_holders;      /* so many there were, one after the other */
 
   GpuMemoryFlags    flags;
   GMutex            lock;
+  gpointer          last_holder;    /* of a root; compared only, it may be gone */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
   gsize             offset;         /* within the root */

@@ -5,7 +5,8 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-storage-private.h"
 
-/* So often the holder of a root changes before it is taken for one that streams share. */
+/* So often another stream becomes the holder of a root before it is taken for one that they
+ * share. */
 #define MAX_HOLDERS 4
 
 static void
@@ -167,7 +168,11 @@ _gpu_storage_hold_locked (GpuStorage  *root,
         return;
     }
 
-  root->n_holders++;
+  /* One that uses other memory, too, gives it up and takes it again. */
+  if (root->last_holder != timeline)
+    root->n_holders++;
+
+  root->last_holder = timeline;
   __atomic_store_n (&root->holder, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
 }
 

@@ -219,7 +219,8 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
-  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
+  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
+                         size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_write,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -231,18 +232,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
       || !_gpu_memory_check_host (destination, function, TRUE, error))
     return FALSE;
 
-  if (size == 0)
-    return TRUE;
-
-  if (bytes != NULL)
-    g_bytes_ref (bytes);
-
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
 }
 
 gboolean
@@ -259,7 +249,8 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   const Copy copy = { NULL, source, 0, offset, size, data };
-  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
+  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
+                         size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_read,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -271,18 +262,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
       || !_gpu_memory_check_host (source, function, FALSE, error))
     return FALSE;
 
-  if (size == 0)
-    return TRUE;
-
-  if (bytes != NULL)
-    g_bytes_ref (bytes);
-
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
 }
 
 typedef struct

@@ -287,7 +287,7 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
-  GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, 0 };
+  GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref, 0, NULL };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
                                .run = run_region, .operation = copy };
 
@@ -301,15 +301,9 @@ submit_region (GpuTimeline  *timeline,
     {
       keep.size = g_bytes_get_size (bytes);
       submission.keep = &keep;
-      g_bytes_ref (bytes);
     }
 
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return _gpu_submit (timeline, &submission, pending, error);
 }
 
 gboolean

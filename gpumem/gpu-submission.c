@@ -183,6 +183,45 @@ set_uses_locked (GpuTimeline         *timeline,
     }
 }
 
+/* What the driver took: its number. */
+static inline guint64
+enter_locked (GpuTimeline         *timeline,
+              const GpuSubmission *submission)
+{
+  guint64 seq = _gpu_timeline_submit_locked (timeline);
+
+  set_uses_locked (timeline, submission, seq);
+
+  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
+    {
+      if (keep->size == 0)
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+      else
+        _gpu_timeline_keep_locked (timeline, keep->retain (keep->object), keep->release,
+                                   keep->size);
+    }
+
+  return seq;
+}
+
+/* The driver may have taken a part, which uses the memory as all of it would have. */
+G_GNUC_NO_INLINE static gboolean
+fail_locked (GpuTimeline         *timeline,
+             const GpuSubmission *submission,
+             GpuNativeEvent      *event)
+{
+  if (!timeline->stream->partial)
+    return FALSE;
+
+  timeline->stream->partial = FALSE;
+  enter_locked (timeline, submission);
+
+  if (event != NULL)
+    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+
+  return FALSE;
+}
+
 /* Calls the driver, and enters what it took. */
 static inline gboolean
 run_locked (GpuTimeline          *timeline,
@@ -199,18 +238,9 @@ run_locked (GpuTimeline          *timeline,
   if (submission->run != NULL
       && !submission->run (submission->operation, timeline->stream, with_event ? &event : NULL,
                            error))
-    return FALSE;
+    return fail_locked (timeline, submission, event);
 
-  seq = _gpu_timeline_submit_locked (timeline);
-  set_uses_locked (timeline, submission, seq);
-
-  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
-    {
-      if (keep->retain != NULL)
-        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
-      else
-        _gpu_timeline_keep_locked (timeline, keep->object, keep->release, keep->size);
-    }
+  seq = enter_locked (timeline, submission);
 
   if (event != NULL)
     commit_event_locked (timeline, seq, event, pending);
@@ -364,7 +394,7 @@ submit_shared_locked (GpuSubmitter  *s,
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
 
-  if (s->submission->user_event != NULL || (s->waits != NULL && s->user_events->len > 0))
+  if (s->submission->user_event != NULL || s->may_fail)
     {
       g_mutex_lock (&s->timeline->context->failure_lock);
       s->has_failure_lock = TRUE;
@@ -376,7 +406,42 @@ submit_shared_locked (GpuSubmitter  *s,
   return run_shared (s, pending, error);
 }
 
-static void
+G_GNUC_NO_INLINE static gboolean
+fail (GpuTimeline  *timeline,
+      GError       *failure,
+      GError      **error)
+{
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* With no lock held. Takes @failure over; TRUE if there is none. A device that was lost elsewhere
+ * takes none with it that only waited for it. */
+static gboolean
+end_shared (GpuSubmitter  *s,
+            GError        *failure,
+            GError       **error)
+{
+  if (failure != NULL)
+    _gpu_submitter_find_lost (s, failure);
+
+  if (s->lost != NULL)
+    _gpu_native_context_report (s->lost, s->loss);
+
+  if (failure == NULL)
+    return TRUE;
+
+  if (!s->is_others)
+    return fail (s->timeline, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
                GpuPending           *pending,
@@ -385,20 +450,35 @@ submit_shared (GpuTimeline          *timeline,
   GpuStorage *few[MAX_ROOTS];
   g_autofree GpuStorage **many = NULL;
   GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GError *failure = NULL;
+  gboolean success;
 
   if (submission->n_accesses > MAX_ROOTS)
     s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
   lock_roots (&s);
 
-  if (check_accesses_locked (submission, error) && !submit_shared_locked (&s, pending, error))
-    g_prefix_error (error, "%s: ", submission->function);
+  if (check_accesses_locked (submission, &failure)
+      && !submit_shared_locked (&s, pending, &failure))
+    g_prefix_error (&failure, "%s: ", submission->function);
 
   if (s.has_failure_lock)
     g_mutex_unlock (&timeline->context->failure_lock);
 
   unlock_roots (&s);
+  success = end_shared (&s, failure, error);
   _gpu_submitter_clear (&s);
+
+  return success;
+}
+
+/* Not a finalizer that unmaps, nor who wants no more than an idle stream. */
+static gboolean
+may_block (const GpuSubmission *submission,
+           const GpuPending    *pending)
+{
+  return (pending == NULL || !pending->if_idle)
+         && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
@@ -417,17 +497,6 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-G_GNUC_NO_INLINE static gboolean
-fail (GpuTimeline  *timeline,
-      GError       *failure,
-      GError      **error)
-{
-  _gpu_native_context_report (timeline->context, failure);
-  g_propagate_error (error, failure);
-
-  return FALSE;
-}
-
 gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -439,14 +508,14 @@ _gpu_submit (GpuTimeline          *timeline,
 
   /* How the work ended is told to who waits for it. */
   if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
-      && must_catch_up (timeline))
+      && may_block (submission, pending) && must_catch_up (timeline))
     _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (check_memories (submission, timeline, &held, &failure)
            && (!held || !submit_held (timeline, submission, pending, &failure)))
-    submit_shared (timeline, submission, pending, &failure);
+    return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

@@ -45,7 +45,7 @@ typedef struct
 struct _GpuTimeline
 {
   gint              refs;
-  gint              users;          /* atomic; who may still submit: streams and mappings */
+  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
   guint64           submitted;      /* atomic; written under lock */
@@ -196,9 +196,12 @@ void            _gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
                                                gpointer           object,
                                                GBoxedCopyFunc     retain,
                                                GDestroyNotify     release);
+/* @fence, if not NULL, is what the stream waits for and @event may fail. If that has failed by now,
+ * only the fence will tell whether it fails with it. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
-                                               GpuUserEvent      *event);
+                                               GpuUserEvent      *event,
+                                               GpuFence          *fence);
 /* Whether work waits for a user event that may still fail, or has failed. PoCL aborts when such
  * work fails and nobody holds its event, so that all its events are kept meanwhile. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
@@ -213,10 +216,9 @@ _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
 /* Keeps @event, of a command that is no operation of its own, as a submission. */
 void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
                                                GpuNativeEvent    *event);
-/* Adds to @events those of them that work up to @seq waits for. */
-void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
-                                               guint64            seq,
-                                               GPtrArray         *events);
+/* Those of them that work up to @seq waits for; NULL if there are none. */
+GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                               guint64            seq);
 /* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
  * order of a queue when a user event fails, while work before it still runs. */
 void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,

@@ -425,11 +425,12 @@ guint64
 _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
 {
   const GpuWaiter *waiter = g_queue_peek_head (&timeline->waiters);
+  guint64 reap = timeline->reap > timeline->completed ? timeline->reap : 0;
 
-  if (waiter != NULL)
-    return waiter->seq;
+  if (waiter == NULL)
+    return reap;
 
-  return timeline->reap > timeline->completed ? timeline->reap : 0;
+  return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
 static void

@@ -18,6 +18,7 @@ typedef struct
 } TestFixture;
 
 typedef void (*TestFunc) (TestFixture *fixture);
+typedef struct _TestHold TestHold;
 
 /* Seconds after which something counts as hung. */
 #define TEST_DEADLINE 30
@@ -35,6 +36,10 @@ void          test_add            (const char    *name,
 void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
 int           test_run            (void);
+/* Runs /PROGRAM/DEVICE/subprocess/NAME in a process of its own, with the OpenCL layer in front of
+ * the driver; skips the test on devices that are not OpenCL's. */
+void          test_run_under_layer (TestFixture  *fixture,
+                                   const char    *name);
 
 /* Lets go of the fixture's context, which no longer serves then. */
 void          test_drop_context   (TestFixture   *fixture);
@@ -58,6 +63,12 @@ GpuEvent     *test_record         (GpuStream     *stream);
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
+/* Keeps the stream at work from here on, without an event that anybody sets, until it is let go.
+ * Skips the test, with a reason, unless the device can. */
+gboolean      test_can_hold       (TestFixture   *fixture);
+TestHold     *test_hold           (GpuStream     *stream);
+void          test_let_go         (TestHold      *hold);
+void          test_hold_free      (TestHold      *hold);
 void          test_synchronize    (GpuStream     *stream);
 GpuProgram   *test_program        (TestFixture   *fixture,
                                    const char    *source);
@@ -122,5 +133,7 @@ void          test_assert_bytes_at (const char   *location,
 void          test_assert_content_at (const char *location,
                                       GpuBuffer  *buffer,
                                       GBytes     *expected);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestHold, test_hold_free)
 
 G_END_DECLS

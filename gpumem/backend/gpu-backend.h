@@ -18,6 +18,9 @@
  *    lock), and must not block on the device, but for those whose names end in "_now".
  *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
  *    operation; when it is NULL they make no event.
+ *  - An op that enqueues several commands, and fails when some of them are in the stream already,
+ *    sets @partial of the stream. @event, if it was asked for, may then be one to be kept until
+ *    they are over.
  */
 #pragma once
 
@@ -81,6 +84,8 @@ struct _GpuNativeStream
 {
   const GpuBackend *backend;
   GpuNativeContext *context;        /* owned by the timeline that owns the stream */
+  gboolean          partial;        /* set by an op that fails with a part of it at work; taken
+                                     * back by who called it */
 };
 
 struct _GpuNativeEvent
@@ -337,8 +342,9 @@ typedef struct
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
-  /* stream. All work submitted later waits for @events, none of which has failed. @event may be
-   * set although it fails: part of the wait is in the stream then. */
+  /* stream. All work submitted later waits for @events, none of which has failed, but that another
+   * context, of one of them, may be lost. @event may be set although it fails: part of the wait is
+   * in the stream then. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,

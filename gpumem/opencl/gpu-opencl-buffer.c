@@ -192,17 +192,23 @@ buffer_slice (GpuNativeContext  *context,
               GError           **error)
 {
   const cl_buffer_region region = { offset, size };
+  GpuOpenclBuffer *root = (GpuOpenclBuffer *) parent;
+  cl_mem_flags access = get_access_flags (flags);
+  GpuOpenclSlice *slice = NULL;
+  GpuNativeBuffer *buffer;
+  cl_mem mem = NULL;
   cl_int code;
-  cl_mem mem = clCreateSubBuffer (_gpu_opencl_buffer_handle (parent), get_access_flags (flags),
-                                  CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+
+  if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+    slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
+                                   &code);
+  else
+    mem = clCreateSubBuffer (root->mem, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
 
   if (code == CL_SUCCESS)
     {
-      GpuNativeBuffer *buffer = new_buffer (mem, size);
-
-      ((GpuOpenclBuffer *) buffer)->slice =
-        _gpu_opencl_slice_new ((GpuOpenclContext *) context, (GpuOpenclBuffer *) parent, mem,
-                               offset, size);
+      buffer = new_buffer (mem, size);
+      ((GpuOpenclBuffer *) buffer)->slice = slice;
 
       return buffer;
     }

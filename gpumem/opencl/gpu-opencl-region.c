@@ -10,6 +10,7 @@
 
 typedef struct
 {
+  GpuNativeStream  *stream;
   cl_command_queue  queue;
   cl_mem            destination;    /* NULL for a read */
   cl_mem            source;         /* NULL for a write */
@@ -226,11 +227,24 @@ enqueue_pieces (RegionOp            *op,
       op->code = clEnqueueMarkerWithWaitList (op->queue, op->pieces->len,
                                               (cl_event *) (gpointer) op->pieces->data, event);
     }
+}
 
-  /* After a failure nobody keeps the memory of the host for the pieces that are at work: this is
-   * the only enqueueing that may block. */
-  if (op->code != CL_SUCCESS && op->data != NULL && op->pieces->len > 0)
-    clWaitForEvents (op->pieces->len, (cl_event *) (gpointer) op->pieces->data);
+/* After a failure: whoever called keeps what the pieces use, and their events if it asked for
+ * one. */
+static void
+leave_pieces (RegionOp        *op,
+              GpuNativeEvent **event)
+{
+  cl_event last = g_array_index (op->pieces, cl_event, op->pieces->len - 1);
+
+  op->stream->partial = TRUE;
+
+  if (event == NULL)
+    return;
+
+  clRetainEvent (last);
+  *event = _gpu_opencl_event_new (last);
+  ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&op->pieces);
 }
 
 static gboolean
@@ -261,6 +275,8 @@ enqueue (RegionOp             *op,
 
   if (enqueued && event != NULL)
     ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&op->pieces);
+  else if (!enqueued && op->pieces != NULL && op->pieces->len > 0)
+    leave_pieces (op, event);
   g_clear_pointer (&op->pieces, g_array_unref);
 
   return enqueued;
@@ -282,6 +298,7 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
 {
   RegionOp op =
   {
+    .stream      = stream,
     .queue       = _gpu_opencl_stream_handle (stream),
     .destination = get_buffer (destination),
     .source      = get_buffer (source),

@@ -57,7 +57,7 @@ typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
-  GpuOpenclSlice   *slice;                      /* what it is, nullable */
+  GpuOpenclSlice   *slice;                      /* what owns mem, nullable */
   GPtrArray        *slices;                     /* nullable; those that it has, unowned */
 } GpuOpenclBuffer;
 
@@ -112,6 +112,7 @@ gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
  * for, under a lock that it then wants itself: user events and other devices make it hang. So do
  * user events with Oclgrind, which runs everything, waits included, within clFlush(). */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
+gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
 /* @size bytes of an info, exactly. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
@@ -147,12 +148,13 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
 
-/* gpu-opencl-slice.c */
-GpuOpenclSlice *_gpu_opencl_slice_new        (GpuOpenclContext    *context,
+/* gpu-opencl-slice.c, for NVIDIA's driver: with a reference to be released. @mem belongs to it. */
+GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *root,
-                                              cl_mem               mem,
-                                              gsize                offset,
-                                              gsize                size);
+                                              cl_mem_flags         flags,
+                                              const cl_buffer_region *region,
+                                              cl_mem              *mem,
+                                              cl_int              *code);
 void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
 

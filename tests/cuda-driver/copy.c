@@ -240,6 +240,8 @@ ENTRY (cuMemcpyPeerAsync,
 {
   TRY (object_check (destination_context, OBJECT_CONTEXT));
   TRY (object_check (source_context, OBJECT_CONTEXT));
+  TRY (destination_context->error);
+  TRY (source_context->error);
   return copy_linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_DEVICE, source, size,
                       stream, FALSE);
 }
