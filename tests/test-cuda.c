@@ -377,7 +377,7 @@ new_for_host (TestFixture *fixture, gpointer data, gsize size)
   return buffer;
 }
 
-/* Several buffers may stand on pages that the driver locks once only. */
+/* Several buffers may stand on bytes that the driver locks once only. */
 static void
 cuda_registered_memory (TestFixture *fixture)
 {
@@ -401,6 +401,134 @@ cuda_registered_memory (TestFixture *fixture)
   fill (fixture->stream, same, 9);
   test_synchronize (fixture->stream);
   test_assert_value (data, 9, SIZE);
+}
+
+/* Memory that shares pages, as arrays next to each other do, is used and freed apart. */
+static void
+cuda_registered_neighbours (TestFixture *fixture)
+{
+  const gsize sizes[] = { 6000, 100, 10000, SIZE - 16100 };
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autofree guint8 *expected = g_malloc0 (SIZE);
+  GpuBuffer *buffers[G_N_ELEMENTS (sizes)];
+  gsize offset = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      buffers[i] = new_for_host (fixture, data + offset, sizes[i]);
+      memset (expected + offset, i + 1, sizes[i]);
+      offset += sizes[i];
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    fill (fixture->stream, buffers[i], i + 1);
+  test_synchronize (fixture->stream);
+  test_assert_mem (data, expected, SIZE);
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    g_clear_object (&buffers[i]);
+  for (guint i = G_N_ELEMENTS (sizes); i > 0; i--)
+    {
+      buffers[i - 1] = new_for_host (fixture, data + (offset -= sizes[i - 1]), sizes[i - 1]);
+      if (i < G_N_ELEMENTS (sizes))
+        g_object_unref (buffers[i]);
+      fill (fixture->stream, buffers[i - 1], 20 + i);
+      test_synchronize (fixture->stream);
+      memset (expected + offset, 20 + i, sizes[i - 1]);
+      test_assert_mem (data, expected, SIZE);
+    }
+  g_object_unref (buffers[0]);
+}
+
+/* Bytes behind those of a buffer are ordinary ones, whatever page they are on. */
+static void
+cuda_registered_beside (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) start = NULL;
+  g_autoptr (GpuBuffer) far = test_buffer (fixture, 9000);
+  g_autoptr (GBytes) bytes = test_random_bytes (9000);
+  g_autoptr (GBytes) beside = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  start = new_for_host (fixture, data, 6000);
+  memcpy (data + 6000, g_bytes_get_data (bytes, NULL), 9000);
+  beside = g_bytes_new_static (data + 6000, 9000);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (far), 0, beside, &error), error);
+  test_assert_content (far, bytes);
+}
+
+/* Copies end where a registration does: memory that is part of two is refused. */
+static void
+cuda_registered_overlap (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  const struct { gsize offset; gsize size; } parts[] = { { 2000, 6000 }, { 0, 3000 },
+                                                         { 0, SIZE }, { 7999, 2 } };
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  buffer = new_for_host (fixture, data + 2000, 6000);
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    {
+      g_autoptr (GBytes) bytes = g_bytes_new_static (data + parts[i].offset, parts[i].size);
+      g_autoptr (GpuBuffer) other = NULL;
+
+      other = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+      if (i == 0)
+        g_assert_no_error (error);
+      else
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "6000", "slices");
+    }
+  fill (fixture->stream, buffer, 3);
+  test_synchronize (fixture->stream);
+  test_assert_value (data + 2000, 3, 6000);
+  test_assert_value (data + 8000, 0, SIZE - 8000);
+  g_clear_object (&buffer);
+  buffer = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, buffer, 4);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 4, SIZE);
+}
+
+/* What somebody else has registered serves if it is all of it. */
+static void
+cuda_registered_in_part (TestFixture *fixture)
+{
+  static const gsize offsets[] = { 0, 1000, 5000 };
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostRegister (data + 1000, 5000,
+                                                 CU_MEMHOSTREGISTER_PORTABLE
+                                                 | CU_MEMHOSTREGISTER_DEVICEMAP), ==,
+                    CUDA_SUCCESS);
+  pop (fixture);
+  for (guint i = 0; i < G_N_ELEMENTS (offsets); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = g_bytes_new_static (data + offsets[i], 8000);
+
+      g_assert_null (gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+                                                    &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "8000", "somebody else");
+    }
+  buffer = new_for_host (fixture, data + 2000, 4000);
+  fill (fixture->stream, buffer, 6);
+  test_synchronize (fixture->stream);
+  test_assert_value (data + 2000, 6, 4000);
+  test_assert_value (data + 6000, 0, SIZE - 6000);
+  g_clear_object (&buffer);
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostUnregister (data + 1000), ==, CUDA_SUCCESS);
+  pop (fixture);
 }
 
 static void
@@ -610,6 +738,10 @@ main (int argc, char **argv)
   test_add ("attributes", cuda_attributes);
   test_add ("host-memory", cuda_host_memory);
   test_add ("registered-memory", cuda_registered_memory);
+  test_add ("registered-neighbours", cuda_registered_neighbours);
+  test_add ("registered-beside", cuda_registered_beside);
+  test_add ("registered-overlap", cuda_registered_overlap);
+  test_add ("registered-in-part", cuda_registered_in_part);
   test_add ("registered-elsewhere", cuda_registered_elsewhere);
   test_add ("pitched", cuda_pitched);
   test_add ("staging", cuda_staging);

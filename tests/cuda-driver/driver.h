@@ -383,6 +383,8 @@ Memory     *memory_ref      (Memory        *memory);
 void        memory_unref    (Memory        *memory);
 /* The one that @address lies in, alive or not. */
 Memory     *memory_find     (guint64        address);
+gboolean    memory_is_taken (guint64        address,
+                             guint64        size);
 Memory     *memory_find_reserved (guint64  address);
 void        memory_add      (Memory        *memory);
 /* NULL where the device has not so much. */

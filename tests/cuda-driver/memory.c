@@ -114,6 +114,23 @@ memory_find_reserved (guint64 address)
   return find_in (reservations, address);
 }
 
+/* Whether some of the bytes are taken. */
+gboolean
+memory_is_taken (guint64 address,
+                 guint64 size)
+{
+  for (guint place = find_place (table, address + size - 1); place > 0; place--)
+    {
+      Memory *memory = table->pdata[place - 1];
+
+      if (memory->address + memory->size <= address)
+        return FALSE;
+      if (!memory->freed)
+        return TRUE;
+    }
+  return FALSE;
+}
+
 static void
 forget (Memory *memory)
 {
