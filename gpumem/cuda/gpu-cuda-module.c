@@ -6,6 +6,8 @@
 
 #include "gpumem/cuda/gpu-cuda-program.h"
 
+G_LOCK_DEFINE_STATIC (limits);
+
 static GpuCudaModule *
 module_new (GpuCudaContext *context,
             CUmodule        handle,
@@ -17,6 +19,7 @@ module_new (GpuCudaContext *context,
   module->context = context;
   module->module = handle;
   module->image = g_bytes_ref (image);
+  module->limits = g_hash_table_new_full (NULL, NULL, NULL, g_free);
 
   return module;
 }
@@ -44,6 +47,7 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
       _gpu_cuda_leave (entered);
     }
 
+  g_hash_table_unref (module->limits);
   g_bytes_unref (module->image);
   g_free (module);
 }
@@ -320,6 +324,28 @@ _gpu_cuda_module_list (GpuCudaModule  *module,
     _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);
 
   return names;
+}
+
+gint *
+_gpu_cuda_module_get_limit (GpuCudaModule *module,
+                            CUfunction     function,
+                            gint           initial)
+{
+  gint *limit;
+
+  G_LOCK (limits);
+  limit = g_hash_table_lookup (module->limits, function);
+
+  if (limit == NULL)
+    {
+      limit = g_new (gint, 1);
+      *limit = initial;
+      g_hash_table_insert (module->limits, function, limit);
+    }
+
+  G_UNLOCK (limits);
+
+  return limit;
 }
 
 /* With the context entered. */
