@@ -93,6 +93,10 @@ source_rewrites (void)
       " GPU_DESCRIBE (f, 1, gpu_block (8, N, 1), \"\")\n" },
     { "float4 f (float2 a) { return (float4) (a, (float2) (1)); }",
       "float4 f (float2 a) { return gpu_make<float4> (a, gpu_make<float2> (1)); }\n" },
+    { "__kernel void NAME (f, 2) (__local int *a) { a[0] = 1; }",
+      "__kernel void NAME (f, 2) (gpu_local<int *> gpu_local_a)"
+      " { int * a = gpu_local_a.get (); a[0] = 1; }"
+      " GPU_DESCRIBE (NAME(f,2), 1, gpu_block (0, 0, 0), \"a\\0int*\\0\")\n" },
     { "#define ZERO (int2) (0, 0)\n#include <local/global.h>\n// local (int2) (1)\nint local_x;",
       "#define ZERO gpu_make<int2> (0, 0)\n#include <local/global.h>\n// local (int2) (1)\n"
       "int local_x;\n" },
@@ -141,7 +145,17 @@ source_described (void)
     "__global__ void two (struct S s) { }\n"
     "__global__ void over (int *x) { }\n"
     "__global__ void over (float *x) { }\n"
-    "namespace n { __global__ void inner (int *x) { } }\n";
+    "namespace n { __global__ void inner (int *x) { } }\n"
+    "__global__ void NAME (made) (int *x) { }\n"
+    "#define  renamed other \n"
+    "__global__ void renamed (int *x) { }\n"
+    "__global__ void BOUNDS (256) bounded (int *x) { }\n"
+    "#define ANY \\\n  template <class T>\n"
+    "ANY __global__ void any (T *x) { }\n"
+    "SOME (T) __global__ void some (T *x) { }\n"
+    "#define EXPORT extern \"C\"\n"
+    "EXPORT __global__ void exported (int *x) { }\n"
+    "__global__ void deduced (auto *x) { }\n";
   g_autofree char *text = prepare (source, GPU_CUDA_LANGUAGE_CPP);
 
   g_assert_nonnull (strstr (text,
@@ -150,6 +164,13 @@ source_described (void)
   g_assert_null (strstr (text, "GPU_DESCRIBE (many"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (over"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (inner"));
+  g_assert_nonnull (strstr (text, "(bounded, 0, gpu_block (0, 0, 0), \"x\\0int*\\0\")"));
+  g_assert_nonnull (strstr (text, "GPU_DESCRIBE (exported, 0,"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (NAME"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (renamed"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (any"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (some"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (deduced"));
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -400,6 +421,38 @@ source_compile (void)
   assert_truncated (image);
 }
 
+/* Whatever a program calls things, what is put before it and behind its kernels does no harm. */
+static void
+source_valid (void)
+{
+  static const char *const sources[] = {
+    "#define NAME(x) x##_f32\n"
+    "extern \"C\" __global__ void NAME (scale) (float *p, float f) { p[threadIdx.x] *= f; }\n",
+    "#define k k_2\nextern \"C\" __global__ void k (float *p) { p[0] = 1; }\n",
+    "#define BOUNDS(n) __launch_bounds__ (n)\n"
+    "extern \"C\" __global__ void BOUNDS (256) k (float *p) { p[0] = 1; }\n"
+    "BOUNDS (128) __global__ void l (float *p) { p[0] = 1; }\n",
+    "#define ANY template <class X>\nANY __global__ void k (X *p) { p[0] = 1; }\n",
+    "#define n 100\n#define text 6\n#define block 5\n#define describe 7\n#define info 8\n"
+    "extern \"C\" __global__ void k (float *p) { p[0] = n; }\n",
+    "#define NAME(x, y) x##_##y\n"
+    "__kernel void NAME (scale, 2) (__global float *p, __local float *l, float f)\n"
+    "{ l[0] = f; p[0] *= l[0]; }\n",
+    "#define k k_2\n__kernel void k (__global float *p, __local float *l) { p[0] = l[0]; }\n",
+  };
+  static const char *const options[] = { NULL, "--std=c++14", "--std=c++17", "--std=c++20" };
+
+  if (!has_compiler ())
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (options); j++)
+      {
+        g_autoptr (GBytes) image = compile (sources[i], options[j], NULL);
+
+        g_assert_nonnull (image);
+      }
+}
+
 static void
 source_architecture (void)
 {
@@ -494,6 +547,7 @@ main (int argc, char **argv)
   test_add_plain ("ptx", source_ptx);
   test_add_plain ("junk", source_junk);
   test_add_plain ("compile", source_compile);
+  test_add_plain ("valid", source_valid);
   test_add_plain ("architecture", source_architecture);
   test_add_plain ("log", source_log);
   test_add_plain ("lowered", source_lowered);

@@ -111,6 +111,25 @@ static const char tiles[] =
   "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
   "}\n";
 
+/* Kernels whose names macros make, for want of templates. */
+static const char named[] =
+  "#define JOIN(a, b) a##b\n"
+  "#define NAME(a, b) JOIN (a, b)\n"
+  "#define END n\n"
+  "#define BODY \\\n"
+  "  uint l = (uint) get_local_id (0), i = (uint) get_global_id (0); \\\n"
+  "  scratch[l] = in[i]; \\\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE); \\\n"
+  "  for (uint k = 0; k < 16; k++) \\\n"
+  "    out[i * 16 + k] = scratch[(l + k) % get_local_size (0)] + k;\n"
+  "__kernel void\n"
+  "NAME (ru, // made of two\n"
+  "      END) (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n"
+  "#define other NAME (an, other)\n"
+  "__kernel void other (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n";
+
 static const char atomics[] =
   "__kernel void run (__global const uint *in, volatile __global uint *out)\n"
   "{\n"
@@ -179,6 +198,7 @@ static const Case cases[] =
   { "integers", integers, 0 },
   { "reals", reals, 0 },
   { "tiles", tiles, BLOCK * sizeof (guint32) },
+  { "named", named, BLOCK * sizeof (guint32) },
   { "atomics", atomics, 0 },
   { "components", by_components, 0 }
 };
