@@ -69,7 +69,7 @@ prepare (const char *source, GpuCudaLanguage language)
 {
   g_autoptr (GPtrArray) options = g_ptr_array_new ();
   g_autofree char *text = _gpu_cuda_source_prepare (source, language, options);
-  const char *start = strstr (text, "#line 1 ");
+  const char *start = strstr (text, "#line 1 \"program.");
 
   g_assert_nonnull (start);
   return g_strdup (strchr (start, '\n') + 1);
@@ -171,6 +171,44 @@ source_described (void)
   g_assert_null (strstr (text, "GPU_DESCRIBE (any"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (some"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (deduced"));
+}
+
+/* Macros of the options become lines of the program, in their order; the rest is left. */
+static void
+source_macros (void)
+{
+  static const struct { const char *options; const char *lines; const char *left; } cases[] = {
+    { "-DA", "#undef A\n#define A 1\n", "" },
+    { "-D A -DB= -DC=a=b", "#undef A\n#define A 1\n#undef B\n#define B \n"
+                           "#undef C\n#define C a=b\n", "" },
+    { "-DN=1 -w -UN -DN=2", "#undef N\n#define N 1\n#undef N\n#undef N\n#define N 2\n", "-w" },
+    { "--define-macro=A=x --define-macro B --undefine-macro=A -D=C=3",
+      "#undef A\n#define A x\n#undef B\n#define B 1\n#undef A\n#undef C\n#define C 3\n", "" },
+    { "'-DF(x, y)=x + y' '-DT=unsigned int'",
+      "#undef F\n#define F(x, y) x + y\n#undef T\n#define T unsigned int\n", "" },
+    { "-D -DA-B -D1 -UA=1 -D'A=\\' -D", "", "-D-DA-B -D1 -UA=1 -DA=\\ -D" },
+    { "-DA --pre-include=x.h -UA", "", "-DA --pre-include=x.h -UA" },
+    { "-DA -include x.h", "", "-DA -include x.h" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuCudaDevice device = { .compute_capability = 80 };
+      g_autoptr (GPtrArray) options = _gpu_cuda_options_new (&device, GPU_CUDA_LANGUAGE_CPP,
+                                                             cases[i].options, &error);
+      g_autofree char *lines = NULL;
+      g_autofree char *left = NULL;
+
+      g_assert_no_error (error);
+      lines = _gpu_cuda_options_take_macros (options);
+      g_assert_cmpstr (lines, ==, cases[i].lines);
+      g_assert_true (g_str_has_prefix (options->pdata[options->len - 1], "--gpu-architecture"));
+      g_ptr_array_set_size (options, options->len - 1);
+      g_ptr_array_add (options, NULL);
+      left = g_strjoinv (" ", (char **) options->pdata);
+      g_assert_cmpstr (left, ==, cases[i].left);
+    }
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -427,7 +465,7 @@ source_valid (void)
 {
   static const char *const sources[] = {
     "#define NAME(x) x##_f32\n"
-    "extern \"C\" __global__ void NAME (scale) (float *p, float f) { p[threadIdx.x] *= f; }\n",
+    "extern \"C\" __global__ void NAME (scale) (float *p, float f) { p[0] *= f; }\n",
     "#define k k_2\nextern \"C\" __global__ void k (float *p) { p[0] = 1; }\n",
     "#define BOUNDS(n) __launch_bounds__ (n)\n"
     "extern \"C\" __global__ void BOUNDS (256) k (float *p) { p[0] = 1; }\n"
@@ -439,8 +477,15 @@ source_valid (void)
     "__kernel void NAME (scale, 2) (__global float *p, __local float *l, float f)\n"
     "{ l[0] = f; p[0] *= l[0]; }\n",
     "#define k k_2\n__kernel void k (__global float *p, __local float *l) { p[0] = l[0]; }\n",
+    "extern \"C\" __global__ void k (float *p) { p[0] = 1; }\n",
+    "__kernel void k (__global float *p, __local float *l) { p[0] = l[0]; }\n",
+    "#ifdef TYPE\n__kernel void k (SPACE TYPE *p, __local TYPE *l) { p[0] = l[T]; }\n#endif\n",
   };
-  static const char *const options[] = { NULL, "--std=c++14", "--std=c++17", "--std=c++20" };
+  static const char *const options[] = {
+    NULL, "--std=c++14", "--std=c++17", "--std=c++20", "-DN=1024 -DA=3 -DL=2 -DP=7 -DF=8 -Dn=4",
+    "-DT=5 -Da=1 -Dx=2 -Dy=3 -Dz=4 -Db=6 -Dc=7 -Di=8 -Ds=9 -DV=10 -DS=11 -DR=12 -Dv=13 -Dr=14",
+    "'-DTYPE=unsigned int' -DSPACE=global -DT=(get_local_id(0)) -Dsize=2 -Dtype=3 -Dvalue=4 -Dp=q"
+  };
 
   if (!has_compiler ())
     return;
@@ -541,6 +586,7 @@ main (int argc, char **argv)
   test_add_plain ("rewrites", source_rewrites);
   test_add_plain ("broken", source_broken);
   test_add_plain ("described", source_described);
+  test_add_plain ("macros", source_macros);
   test_add_plain ("names", source_names);
   test_add_plain ("bad-names", source_bad_names);
   test_add_plain ("jit-options", source_jit_options);

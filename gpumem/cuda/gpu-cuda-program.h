@@ -120,12 +120,14 @@ GPtrArray        *_gpu_cuda_options_new        (GpuCudaDevice       *device,
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
+/* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
+char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
 /* gpu-cuda-prelude.c, gpu-cuda-rewrite.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
                                                 GpuCudaLanguage      language);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
-/* The whole of what the compiler gets, with those @options. */
+/* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
                                                 GPtrArray           *options);

@@ -569,6 +569,7 @@ _gpu_cuda_source_prepare (const char      *source,
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
   GString *text = g_string_new (NULL);
+  g_autofree char *macros = NULL;
   g_autofree char *words = NULL;
   g_autofree char *functions = NULL;
 
@@ -578,6 +579,12 @@ _gpu_cuda_source_prepare (const char      *source,
   words = is_portable ? rewrite_words (source) : g_strdup (source);
   functions = rewrite_functions (words, language);
   _gpu_cuda_prelude_append (text, language);
+
+  /* Behind the prelude, and what NVRTC itself begins with: neither is for a T that is float. */
+  macros = _gpu_cuda_options_take_macros (options);
+  g_clear_pointer (&words, g_free);
+  words = is_portable ? rewrite_words (macros) : g_strdup (macros);
+  g_string_append_printf (text, "#line 1 \"options\"\n%s", words);
   g_string_append_printf (text, "#line 1 \"program.%s\"\n%s\n", is_portable ? "cl" : "cu",
                           functions);
 
