@@ -127,4 +127,5 @@ _gpu_cuda_context_clear (GpuCudaContext *context)
   g_clear_pointer (&context->spare_events, g_ptr_array_unref);
   g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
   g_clear_pointer (&context->imported, g_hash_table_unref);
+  g_clear_pointer (&context->accessors, g_hash_table_unref);
 }

@@ -45,6 +45,7 @@ typedef struct
   CUstream          internal;           /* of the library; NULL until first needed */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
   CUfunction        fill_function;
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */

@@ -433,6 +433,9 @@ void        memory_close_pages (gpointer   address,
 /* pool.c */
 void        pool_note_free  (Memory        *memory);
 void        pool_note_freed (Memory        *memory);
+/* Whether kernels on @device reach it. */
+gboolean    pool_reaches    (const Memory  *memory,
+                             const Device  *device);
 
 /* virtual.c */
 void        virtual_note_unmapped (Memory  *memory);

@@ -19,6 +19,7 @@ struct CUmemPoolHandle_st
   int         file;             /* -1 for pools of this process */
   guint64     max_size;         /* 0: that of the device */
   guint64     threshold;
+  guint64     peers;            /* bits: other devices that reach it */
   guint       n_live;           /* allocations that nobody has freed */
   guint64     used;
   guint64     used_high;
@@ -100,6 +101,16 @@ pool_note_freed (Memory *memory)
 {
   if (memory->pool != NULL && memory->pool->file < 0)
     add_used (memory->pool, -(gint64) memory->size);
+}
+
+gboolean
+pool_reaches (const Memory *memory,
+              const Device *device)
+{
+  const Pool *pool = memory->pool;
+
+  return pool->file >= 0 || pool->device == device ||
+         (pool->peers & G_GUINT64_CONSTANT (1) << device->ordinal) != 0;
 }
 
 /* --- allocation ------------------------------------------------------------------------------- */
@@ -318,6 +329,13 @@ ENTRY (cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, si
         return CUDA_ERROR_INVALID_VALUE;
       if (device != pool->device && !config.peers)
         return CUDA_ERROR_INVALID_DEVICE;
+    }
+  for (gsize i = 0; i < n_access; i++)
+    {
+      guint64 bit = G_GUINT64_CONSTANT (1) << access[i].location.id;
+
+      pool->peers = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? pool->peers | bit
+                                                                    : pool->peers & ~bit;
     }
   return CUDA_SUCCESS;
 }
