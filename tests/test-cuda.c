@@ -571,6 +571,148 @@ cuda_pitched (TestFixture *fixture)
     }
 }
 
+/* --- memory that pools keep ------------------------------------------------------ */
+
+/* Has the pool of @context keep @size bytes that nobody uses. */
+static void
+fill_pool (GpuContext *context, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, &error);
+
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  test_synchronize (stream);
+}
+
+static GpuBuffer *
+new_by_kind (GpuContext *context, guint kind, gsize size, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+
+  switch (kind)
+    {
+    case 0:
+      return gpu_buffer_new (context, GPU_MEMORY_NONE, size, error);
+    case 1:
+      return gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 65536, size / 65536, 4, error);
+    case 2:
+      return gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, size, error);
+    default:
+      return gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, error);
+    }
+}
+
+/* The whole of it is there. */
+static void
+check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  const gsize offset = gpu_memory_get_size (GPU_MEMORY (buffer)) - 4096;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), offset, 4096, &value, 1, &error),
+                  error);
+  content = gpu_buffer_read_bytes (buffer, stream, offset, 4096, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (content, NULL), value, 4096);
+}
+
+/* Nobody lacks memory that a pool keeps for its next buffers, in whatever context it is. */
+static void
+cuda_pool_gives (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  GpuMemoryInfoSource source;
+  guint64 free_size = 0;
+  guint64 total_size = 0;
+
+  if (!is_cuda (fixture)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_context_get_default_stream (own);
+  test_assert_ok (gpu_context_get_memory_info (own, &free_size, &total_size, &source, &error),
+                  error);
+  for (guint i = 0; i < 8; i++)
+    {
+      const gsize size = free_size / 10 * 5 / 65536 * 65536;
+      g_autoptr (GpuBuffer) buffer = NULL;
+
+      fill_pool (fixture->context, free_size / 10 * 7);
+      buffer = new_by_kind (i < 4 ? fixture->context : own, i % 4, size, &error);
+      g_assert_no_error (error);
+      check_end (i < 4 ? fixture->stream : stream, buffer, i);
+      g_clear_object (&buffer);
+      test_synchronize (fixture->stream);
+      test_synchronize (stream);
+    }
+}
+
+static CUresult (CUDAAPI *load_module) (CUmodule *module, const void *image, unsigned int n_options,
+                                        CUjit_option *options, void **values);
+static guint n_loads;
+
+static CUresult CUDAAPI
+load_second (CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
+             void **values)
+{
+  if (n_loads++ % 2 == 0)
+    {
+      for (guint i = 0; i < n_options; i++)
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+          values[i] = NULL;
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  for (guint i = 0; i < n_options; i++)
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      g_assert_nonnull (values[i]);
+  return load_module (module, image, n_options, options, values);
+}
+
+/* So it is with the memory that code needs. */
+static void
+cuda_pool_gives_to_code (TestFixture *fixture)
+{
+  static const char source[] = "extern \"C\" __global__ void k (int *p) { *p = 1; }";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 7 * 1000);
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!is_cuda (fixture)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
+    return;
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  load_module = _gpu_cuda.cuModuleLoadDataEx;
+  n_loads = 0;
+  _gpu_cuda.cuModuleLoadDataEx = load_second;
+  program = gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+  /* There is no pool, so nobody could give anything. */
+  g_assert_null (program);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuModuleLoadDataEx");
+  g_assert_cmpuint (n_loads, ==, 1);
+  n_loads = 0;
+  g_object_unref (new_by_kind (own, 3, 1000, &error));
+  g_assert_no_error (error);
+  program = gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 7 * 1000,
+                                   (const guint8 *) "pattern", 7, &error), error);
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (n_loads, ==, 4);
+  _gpu_cuda.cuModuleLoadDataEx = load_module;
+}
+
+/* --- mappings -------------------------------------------------------------------- */
+
 /* A mapping of one that is unmapped takes its place; one that stands beside it does not. */
 static void
 cuda_staging (TestFixture *fixture)
@@ -744,6 +886,8 @@ main (int argc, char **argv)
   test_add ("registered-in-part", cuda_registered_in_part);
   test_add ("registered-elsewhere", cuda_registered_elsewhere);
   test_add ("pitched", cuda_pitched);
+  test_add ("pool-gives", cuda_pool_gives);
+  test_add ("pool-gives-to-code", cuda_pool_gives_to_code);
   test_add ("staging", cuda_staging);
   test_add ("patterns", cuda_patterns);
   test_add ("times", cuda_times);

@@ -105,8 +105,6 @@ destroy_all (GpuCudaContext *context)
 
   if (context->fill_module != NULL)
     _gpu_cuda.cuModuleUnload (context->fill_module);
-  if (context->pool != NULL)
-    _gpu_cuda.cuMemPoolDestroy (context->pool);
   if (context->internal != NULL)
     _gpu_cuda.cuStreamDestroy (context->internal);
 }
@@ -119,6 +117,8 @@ _gpu_cuda_context_clear (GpuCudaContext *context)
 
   g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
   _gpu_cuda_staging_clear (context, can_free);
+
+  _gpu_cuda_pool_clear (context, can_free);
 
   if (can_free)
     destroy_all (context);

@@ -66,6 +66,28 @@ terminate (GBytes *image)
   return g_bytes_new_take (g_strndup (data, size), size + 1);
 }
 
+/* With the context entered. The driver writes how much it said to where it was told how much it
+ * may. */
+static CUresult
+load (GpuCudaContext *context,
+      gconstpointer   data,
+      GpuCudaJit     *jit,
+      CUmodule       *module)
+{
+  void *values[G_N_ELEMENTS (jit->values)];
+  CUresult code;
+
+  memcpy (values, jit->values, sizeof values);
+  code = _gpu_cuda.cuModuleLoadDataEx (module, data, jit->n, jit->options, jit->values);
+
+  if (!_gpu_cuda_make_room (context, code))
+    return code;
+
+  memcpy (jit->values, values, sizeof values);
+
+  return _gpu_cuda.cuModuleLoadDataEx (module, data, jit->n, jit->options, jit->values);
+}
+
 static void
 set_load_error (GError     **error,
                 const char  *function,
@@ -104,8 +126,7 @@ _gpu_cuda_module_load (GpuCudaContext  *context,
     }
 
   terminated = terminate (image);
-  code = _gpu_cuda.cuModuleLoadDataEx (&handle, g_bytes_get_data (terminated, NULL), jit.n,
-                                       jit.options, jit.values);
+  code = load (context, g_bytes_get_data (terminated, NULL), &jit, &handle);
   _gpu_cuda_leave (entered);
 
   if (code == CUDA_SUCCESS)

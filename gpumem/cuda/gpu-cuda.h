@@ -288,8 +288,13 @@ GpuNativeBuffer *
 gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GpuNativeBuffer  *buffer,
                                     GError          **error);
-/* With the context entered. Gives what the pool holds for nobody back to the driver. */
-void        _gpu_cuda_pool_trim    (GpuCudaContext   *context);
+/* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
+ * lacked memory, and what pools on the device held for nobody is the driver's again. */
+gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
+                                    CUresult          code);
+/* By whoever clears the context, which has been entered if @can_free. */
+void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
+                                    gboolean          can_free);
 /* Bits: how the memory of pools passes to other processes. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 

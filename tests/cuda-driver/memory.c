@@ -247,7 +247,7 @@ map_device (Memory *memory)
   guint64 size = (memory->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   Device *device = memory->device;
 
-  if (size > config.memory - device->used || !reserve_pages (memory, size))
+  if (size + device->used + device->pooled > config.memory || !reserve_pages (memory, size))
     return FALSE;
   memory->file_offset = device->file_used;
   poison (memory);

@@ -115,22 +115,32 @@ pool_reaches (const Memory *memory,
 
 /* --- allocation ------------------------------------------------------------------------------- */
 
+/* What the pool has reserved is its own to take from. */
 static Memory *
 alloc (Pool    *pool,
        Stream  *stream,
        guint64  size)
 {
+  guint64 reserved = pool->reserved;
   Memory *memory;
 
   if (pool->max_size != 0 && (size > pool->max_size || pool->used > pool->max_size - size))
     return NULL;
+  set_reserved (pool, pool->used);
   memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
   if (memory == NULL)
     {
       /* What is still to be freed is waited for. */
       context_finish (stream->object.context);
+      set_reserved (pool, pool->used);
       memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
     }
+  if (memory != NULL)
+    {
+      memory->pool = pool;
+      add_used (pool, size);
+    }
+  set_reserved (pool, reserved);
   return memory;
 }
 
@@ -151,9 +161,7 @@ alloc_async (CUdeviceptr *address,
   memory = alloc (pool, stream, size);
   if (memory == NULL)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  memory->pool = pool;
   pool->n_live++;
-  add_used (pool, size);
   memory->made = stream_submit (stream, op_new (NULL, NULL, NULL));
   *address = memory->address;
   return CUDA_SUCCESS;
