@@ -286,6 +286,30 @@ contexts_peers (TestFixture *fixture)
     }
 }
 
+static CUresult CUDAAPI
+refuse_context (CUcontext *context G_GNUC_UNUSED, CUdevice device G_GNUC_UNUSED)
+{
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+/* A device that others hold for themselves is not lost: it can be had later. */
+static void
+contexts_unavailable (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  __typeof__ (_gpu_cuda.cuDevicePrimaryCtxRetain) retain = _gpu_cuda.cuDevicePrimaryCtxRetain;
+
+  if (!is_cuda (fixture))
+    return;
+  _gpu_cuda.cuDevicePrimaryCtxRetain = refuse_context;
+  g_assert_null (gpu_context_new (fixture->device, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "CUDA_ERROR_DEVICE_UNAVAILABLE (46)");
+  _gpu_cuda.cuDevicePrimaryCtxRetain = retain;
+  context = gpu_context_new (fixture->device, &error);
+  g_assert_no_error (error);
+}
+
 /* --- several contexts that reach one ---------------------------------------------- */
 
 /* A kernel in @context writes @value to @buffer, which is of another one. */
@@ -431,6 +455,7 @@ main (int argc, char **argv)
   test_add ("of-another-device", contexts_of_another_device);
   test_add ("flags", contexts_flags);
   test_add ("settings", contexts_settings);
+  test_add ("unavailable", contexts_unavailable);
   test_add ("peers", contexts_peers);
   test_add ("peers-of-one", contexts_peers_of_one);
   test_add ("peers-refused", contexts_peers_refused);
