@@ -3,6 +3,8 @@
  * Needs NVRTC only, NVIDIA's or the stand-in. */
 #include "config.h"
 
+#include <elf.h>
+
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
 #include "test-util.h"
@@ -376,6 +378,37 @@ source_junk (void)
   assert_refused ("x", 1);
 }
 
+/* A section that takes no room in the file has no names of others in it, wherever it is said to
+ * be. */
+static void
+source_nowhere (void)
+{
+  struct
+  {
+    Elf64_Ehdr header;
+    Elf64_Shdr sections[2];
+  }
+  image =
+  {
+    .header =
+    {
+      .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+      .e_type = ET_EXEC, .e_machine = CUDA_MACHINE, .e_shoff = sizeof (Elf64_Ehdr),
+      .e_shentsize = sizeof (Elf64_Shdr), .e_shnum = 2, .e_shstrndx = 1
+    },
+    .sections =
+    {
+      { .sh_name = 100, .sh_type = SHT_PROGBITS },
+      { .sh_type = SHT_NOBITS, .sh_offset = (guint64) 1 << 46, .sh_size = 4096 }
+    }
+  };
+  g_autoptr (GBytes) bytes = g_bytes_new_static (&image, sizeof image);
+
+  g_assert_cmpint (_gpu_cuda_image_identify (bytes), ==, GPU_CUDA_IMAGE_ELF);
+  g_assert_null (_gpu_cuda_image_list_kernels (bytes));
+  g_assert_null (_gpu_cuda_image_get_sizes (bytes, "f"));
+}
+
 /* --- the compiler ---------------------------------------------------------------------------- */
 
 static GpuCudaContext context;
@@ -592,6 +625,7 @@ main (int argc, char **argv)
   test_add_plain ("jit-options", source_jit_options);
   test_add_plain ("ptx", source_ptx);
   test_add_plain ("junk", source_junk);
+  test_add_plain ("nowhere", source_nowhere);
   test_add_plain ("compile", source_compile);
   test_add_plain ("valid", source_valid);
   test_add_plain ("architecture", source_architecture);

@@ -131,7 +131,8 @@ get_section_name (const Elf        *elf,
   Elf64_Shdr names;
   const char *name;
 
-  if (!get_section (elf, elf->header.e_shstrndx, &names) || section->sh_name >= names.sh_size)
+  if (!get_section (elf, elf->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
+      section->sh_name >= names.sh_size)
     return NULL;
 
   name = (const char *) elf->data + names.sh_offset + section->sh_name;
