@@ -4,6 +4,8 @@
  * call are those that the library found. */
 #include "config.h"
 
+#include <elf.h>
+
 #include "gpumem/cuda/gpu-cuda.h"
 #include "test-util.h"
 
@@ -711,6 +713,58 @@ cuda_pool_gives_to_code (TestFixture *fixture)
   _gpu_cuda.cuModuleLoadDataEx = load_module;
 }
 
+/* --- linking --------------------------------------------------------------------- */
+
+static __typeof__ (_gpu_cuda.cuLinkAddData) add_data;
+static CUjitInputType added[4];
+static guint n_added;
+
+/* The stand-in takes only what is code for the device. */
+static CUresult CUDAAPI
+note_data (CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
+           unsigned int n_options, CUjit_option *options, void **values)
+{
+  added[n_added++] = type;
+  if (type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_PTX)
+    return CUDA_SUCCESS;
+  return add_data (state, type, data, size, name, n_options, options, values);
+}
+
+/* What nvcc -c makes is an object for the host, with code for devices inside: drivers have to be
+ * told, and call it a cubin of no architecture otherwise. */
+static void
+cuda_linked_kinds (TestFixture *fixture)
+{
+  static const char source[] = "extern \"C\" __global__ void k (int *p) { *p = 1; }";
+  static const char archive[] = "!<arch>\n";
+  const Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB },
+                              .e_type = ET_REL, .e_machine = EM_X86_64,
+                              .e_shentsize = sizeof (Elf64_Shdr) };
+  const CUjitInputType expected[] = { CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_OBJECT,
+                                      CU_JIT_INPUT_LIBRARY };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) code = NULL;
+  g_autoptr (GBytes) object = g_bytes_new_static (&header, sizeof header);
+  g_autoptr (GBytes) library = g_bytes_new_static (archive, strlen (archive));
+  g_autoptr (GpuProgram) program = NULL;
+  GBytes *parts[3];
+
+  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  code = gpu_program_compile (fixture->context, source, NULL, &error);
+  g_assert_no_error (error);
+  parts[0] = code;
+  parts[1] = object;
+  parts[2] = library;
+  add_data = _gpu_cuda.cuLinkAddData;
+  n_added = 0;
+  _gpu_cuda.cuLinkAddData = note_data;
+  program = gpu_program_new_linked (fixture->context, parts, G_N_ELEMENTS (parts), NULL, &error);
+  _gpu_cuda.cuLinkAddData = add_data;
+  g_assert_no_error (error);
+  g_assert_cmpmem (added, n_added * sizeof *added, expected, sizeof expected);
+}
+
 /* --- mappings -------------------------------------------------------------------- */
 
 /* A mapping of one that is unmapped takes its place; one that stands beside it does not. */
@@ -888,6 +942,7 @@ main (int argc, char **argv)
   test_add ("pitched", cuda_pitched);
   test_add ("pool-gives", cuda_pool_gives);
   test_add ("pool-gives-to-code", cuda_pool_gives_to_code);
+  test_add ("linked-kinds", cuda_linked_kinds);
   test_add ("staging", cuda_staging);
   test_add ("patterns", cuda_patterns);
   test_add ("times", cuda_times);

@@ -140,6 +140,14 @@ get_section_name (const Elf        *elf,
   return memchr (name, '\0', names.sh_size - section->sh_name) != NULL ? name : NULL;
 }
 
+gboolean
+_gpu_cuda_image_is_cubin (GBytes *image)
+{
+  Elf elf;
+
+  return open_elf (image, &elf) && elf.header.e_machine == CUDA_MACHINE;
+}
+
 static gboolean
 check_fatbin (GBytes *image)
 {

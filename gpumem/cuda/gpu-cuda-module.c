@@ -152,7 +152,7 @@ get_input_type (GBytes *image)
   switch (_gpu_cuda_image_identify (image))
     {
     case GPU_CUDA_IMAGE_ELF:
-      return CU_JIT_INPUT_CUBIN;
+      return _gpu_cuda_image_is_cubin (image) ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_OBJECT;
     case GPU_CUDA_IMAGE_FATBIN:
       return CU_JIT_INPUT_FATBINARY;
     case GPU_CUDA_IMAGE_PTX:

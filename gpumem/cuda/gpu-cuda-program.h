@@ -78,6 +78,8 @@ gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
 
 /* gpu-cuda-image.c: images are only read as far as they are whole. */
 GpuCudaImageKind  _gpu_cuda_image_identify     (GBytes              *image);
+/* Whether an ELF file is of the device, and not an object for the host with code for devices. */
+gboolean          _gpu_cuda_image_is_cubin     (GBytes              *image);
 /* FALSE: not the whole of an image, or none at all. */
 gboolean          _gpu_cuda_image_check        (GBytes              *image,
                                                 GError             **error);
