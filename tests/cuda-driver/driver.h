@@ -102,6 +102,7 @@ typedef struct
   gboolean  protect;        /* the host cannot touch the memory of devices, where CPUs can tell */
   gboolean  leaks;          /* what is left at exit is an error */
   gboolean  peers;          /* devices reach the memory of others */
+  gboolean  ipc;            /* memory and events pass to other processes as bytes */
   guint     trap;           /* the launch that traps, from 1 */
   char     *counts;         /* files, written at exit */
   char     *report;
