@@ -7,6 +7,7 @@
 #include <elf.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/gpu-context-private.h"
 #include "test-util.h"
 
 #define SIZE 65536
@@ -806,6 +807,82 @@ cuda_staging (TestFixture *fixture)
     }
 }
 
+static GpuCudaContext *
+get_native (TestFixture *fixture)
+{
+  return (GpuCudaContext *) _gpu_context_get_native (fixture->context);
+}
+
+static GpuCudaContext *watched;
+static __typeof__ (_gpu_cuda.cuMemHostAlloc) alloc_host;
+static __typeof__ (_gpu_cuda.cuMemFreeHost) free_host;
+static guint n_allocs;
+static guint n_frees;
+
+static void
+assert_unlocked (void)
+{
+  g_assert_true (g_mutex_trylock (&watched->lock));
+  g_mutex_unlock (&watched->lock);
+}
+
+static CUresult CUDAAPI
+alloc_unlocked (void **data, size_t size, unsigned int flags)
+{
+  n_allocs++;
+  assert_unlocked ();
+  return alloc_host (data, size, flags);
+}
+
+static CUresult CUDAAPI
+free_unlocked (void *data)
+{
+  n_frees++;
+  assert_unlocked ();
+  return free_host (data);
+}
+
+/* Page-locked memory may make the driver wait for the device: nobody else waits for that. */
+static void
+cuda_staging_unlocked (TestFixture *fixture)
+{
+  const gsize size = 40 << 20;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
+  GpuMapping *mappings[4] = { NULL };
+
+  if (!is_cuda (fixture))
+    return;
+  watched = get_native (fixture);
+  alloc_host = _gpu_cuda.cuMemHostAlloc;
+  free_host = _gpu_cuda.cuMemFreeHost;
+  n_allocs = 0;
+  n_frees = 0;
+  _gpu_cuda.cuMemHostAlloc = alloc_unlocked;
+  _gpu_cuda.cuMemFreeHost = free_unlocked;
+  for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
+    {
+      mappings[i] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size, NULL,
+                                    &error);
+      g_assert_no_error (error);
+    }
+  g_assert_cmpuint (n_allocs, ==, G_N_ELEMENTS (mappings));
+  for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
+    g_object_unref (mappings[i]);
+  test_synchronize (fixture->stream);
+  /* None of them is large enough, and they are too many. */
+  g_clear_object (&buffer);
+  buffer = test_buffer_filled (fixture, size + (1 << 20), 6);
+  mappings[0] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size + (1 << 20),
+                                NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (gpu_mapping_get_data (mappings[0]), 6, size + (1 << 20));
+  g_assert_cmpuint (n_frees, ==, G_N_ELEMENTS (mappings) - 1);
+  g_object_unref (mappings[0]);
+  _gpu_cuda.cuMemHostAlloc = alloc_host;
+  _gpu_cuda.cuMemFreeHost = free_host;
+}
+
 /* --- fills ----------------------------------------------------------------------- */
 
 static void
@@ -944,6 +1021,7 @@ main (int argc, char **argv)
   test_add ("pool-gives-to-code", cuda_pool_gives_to_code);
   test_add ("linked-kinds", cuda_linked_kinds);
   test_add ("staging", cuda_staging);
+  test_add ("staging-unlocked", cuda_staging_unlocked);
   test_add ("patterns", cuda_patterns);
   test_add ("times", cuda_times);
   test_add ("peers", cuda_peers);
