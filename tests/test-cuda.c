@@ -957,6 +957,90 @@ cuda_times (TestFixture *fixture)
     }
 }
 
+typedef struct
+{
+  GMutex     lock;
+  GCond      cond;
+  gboolean   is_open;           /* what holds the stream goes on */
+  gboolean   is_done;
+  GpuStream *stream;
+} Held;
+
+static void
+set_held (Held *held, gboolean *flag)
+{
+  g_mutex_lock (&held->lock);
+  *flag = TRUE;
+  g_cond_broadcast (&held->cond);
+  g_mutex_unlock (&held->lock);
+}
+
+static gboolean
+wait_held (Held *held, gboolean *flag)
+{
+  gint64 end = g_get_monotonic_time () + TEST_DEADLINE * G_TIME_SPAN_SECOND;
+  gboolean is_set;
+
+  g_mutex_lock (&held->lock);
+  while (!*flag && g_cond_wait_until (&held->cond, &held->lock, end))
+    ;
+  is_set = *flag;
+  g_mutex_unlock (&held->lock);
+  return is_set;
+}
+
+static void CUDAAPI
+hold_stream (void *data)
+{
+  Held *held = data;
+
+  wait_held (held, &held->is_open);
+}
+
+static gpointer
+record_time (gpointer data)
+{
+  Held *held = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = gpu_stream_record (held->stream, GPU_EVENT_FLAGS_TIMING, &error);
+  guint64 time = 0;
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  test_assert_ok (gpu_event_get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &time, &error),
+                  error);
+  g_assert_cmpuint (time, >, 0);
+  set_held (held, &held->is_done);
+  return NULL;
+}
+
+/* Times are taken without a wait for what the library uploads for somebody else. */
+static void
+cuda_times_beside_uploads (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  Held held = { .stream = stream };
+  CUstream internal = NULL;
+  gboolean is_in_time;
+  GThread *thread;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  test_assert_ok (_gpu_cuda_get_internal_stream (get_native (fixture), &internal, &error), error);
+  g_assert_cmpuint (_gpu_cuda.cuLaunchHostFunc (internal, hold_stream, &held), ==, CUDA_SUCCESS);
+  pop (fixture);
+  thread = g_thread_new ("record", record_time, &held);
+  is_in_time = wait_held (&held, &held.is_done);
+  set_held (&held, &held.is_open);
+  g_thread_join (thread);
+  g_assert_true (is_in_time);
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuStreamSynchronize (internal), ==, CUDA_SUCCESS);
+  pop (fixture);
+}
+
 /* --- peers ----------------------------------------------------------------------- */
 
 static void
@@ -1024,6 +1108,7 @@ main (int argc, char **argv)
   test_add ("staging-unlocked", cuda_staging_unlocked);
   test_add ("patterns", cuda_patterns);
   test_add ("times", cuda_times);
+  test_add ("times-beside-uploads", cuda_times_beside_uploads);
   test_add ("peers", cuda_peers);
   return test_run ();
 }

@@ -43,6 +43,7 @@ typedef struct
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
+  CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
   GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
@@ -226,6 +227,10 @@ void        _gpu_cuda_give_event   (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                            CUstream        *stream,
                                            GError         **error);
+/* One that nothing holds up: data that somebody uploads go through the other. */
+gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                                        CUstream        *stream,
+                                        GError         **error);
 /* By the op that frees a context: frees all that the ops of streams, events and buffers left in
  * it, whatever the driver says. The context need not be entered. */
 void        _gpu_cuda_context_clear (GpuCudaContext *context);
