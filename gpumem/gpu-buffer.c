@@ -409,7 +409,8 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
  * not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
- *   cannot, or an error as of gpu_buffer_new()
+ *   cannot, %GPU_ERROR_BUSY on CUDA for bytes that overlap those of another buffer and are no part
+ *   of them, or an error as of gpu_buffer_new()
  *
  * Since: 0.1
  */

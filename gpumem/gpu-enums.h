@@ -240,7 +240,8 @@ typedef enum
  * GpuEventFlags:
  * @GPU_EVENT_FLAGS_NONE: the driver is asked for nothing until somebody waits
  * @GPU_EVENT_FLAGS_TIMING: the time of the point is taken
- * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep, they never spin
+ * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, once they have polled for as
+ *   long as #GpuContextFlags say
  * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process, and tells no times
  *
  * What an event is for.

@@ -30,8 +30,9 @@ typedef struct
 
 typedef struct
 {
-  char           *name;
+  char           *name;         /* as it is written: NAME(scale), too, if that is a macro */
   GpuSourceRange  head;         /* of the definition up to the body */
+  GpuSourceRange  words;        /* of the name */
   GpuSourceRange  parameters;
   GpuSourceRange  body;
   gboolean        is_kernel;

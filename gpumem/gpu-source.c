@@ -307,23 +307,65 @@ _gpu_source_get_required_block (GpuSource         *source,
 }
 
 static void
-add_function (GpuSource *source,
-              guint      first,
-              guint      name,
-              guint      body)
+add_function (GpuSource      *source,
+              guint           first,
+              GpuSourceRange  words,
+              guint           body)
 {
   GpuSourceFunction *function = g_new0 (GpuSourceFunction, 1);
+  GString *name = g_string_new (NULL);
 
-  function->name = source_get_text (source, name);
+  for (guint i = words.first; i < words.last; i++)
+    {
+      const GpuSourceToken *token = source_get (source, i);
+
+      g_string_append (name, i > words.first ? " " : "");
+      g_string_append_len (name, source->text + token->start, token->length);
+    }
+
+  function->name = g_string_free (name, FALSE);
   function->head = (GpuSourceRange) { first, body };
-  function->parameters = (GpuSourceRange) { name + 2, _gpu_source_skip (source, name + 1) - 1 };
+  function->words = words;
+  function->parameters.first = words.last + 1;
+  function->parameters.last = _gpu_source_skip (source, words.last) - 1;
   function->body = (GpuSourceRange) { body, _gpu_source_skip (source, body) };
 
-  for (guint i = first; i < name; i++)
+  for (guint i = first; i < words.first; i++)
     function->is_kernel = function->is_kernel || source_is (source, i, source->kernel_word);
 
   g_ptr_array_add (source->functions, function);
   g_hash_table_replace (source->by_name, function->name, function);
+}
+
+/* The name of a function may begin at @i: the last one of which that is so has the parameters,
+ * others are macros that stand for attributes. A name that is made by a macro has two lists. */
+static gboolean
+find_name (GpuSource      *source,
+           guint           i,
+           GpuSourceRange *words)
+{
+  guint end;
+
+  if (source_get_kind (source, i) != GPU_SOURCE_WORD || source_get_kind (source, i + 1) != '(')
+    return FALSE;
+
+  end = _gpu_source_skip (source, i + 1);
+  *words = (GpuSourceRange) { i, source_get_kind (source, end) == '(' ? end : i + 1 };
+
+  return TRUE;
+}
+
+/* What stands behind the parameters of a function, or begins the same one in another branch of the
+ * preprocessor. */
+static gboolean
+is_behind (GpuSource *source,
+           guint      first,
+           guint      i)
+{
+  return source_is (source, i, "noexcept") || source_is (source, i, "throw")
+         || source_get_kind (source, i) == ':' || source_get_kind (source, i) == '-'
+         || (source_is (source, i, source->kernel_word)
+             && source_has (source, (GpuSourceRange) { first, i }, source->kernel_word));
 }
 
 /* One declaration or definition outside of all functions; the token behind it. */
@@ -331,7 +373,8 @@ static guint
 parse_declaration (GpuSource *source,
                    guint      first)
 {
-  guint name = 0;
+  GpuSourceRange words = { 0, 0 };
+  gboolean is_complete = FALSE;
   gboolean is_value = FALSE;
   guint i = first;
 
@@ -345,9 +388,9 @@ parse_declaration (GpuSource *source,
           continue;
         }
 
-      if (kind == '{' && name != 0 && !is_value)
+      if (kind == '{' && words.last != 0 && !is_value)
         {
-          add_function (source, first, name, i);
+          add_function (source, first, words, i);
           return _gpu_source_skip (source, i);
         }
 
@@ -355,11 +398,13 @@ parse_declaration (GpuSource *source,
       if (kind == '{' && i == first + 2 && source_is (source, first, "extern"))
         return i + 1;
 
-      if (kind == GPU_SOURCE_WORD && source_get_kind (source, i + 1) == '(' && name == 0)
-        name = i;
-
+      is_complete = is_complete || (words.last != 0 && is_behind (source, first, i));
       is_value = is_value || kind == '=';
-      i = strchr ("([{", kind) != NULL ? _gpu_source_skip (source, i) : i + 1;
+
+      if (!is_complete && find_name (source, i, &words))
+        i = words.last;
+      else
+        i = strchr ("([{", kind) != NULL ? _gpu_source_skip (source, i) : i + 1;
     }
 
   return i + 1;

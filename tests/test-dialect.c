@@ -13,6 +13,7 @@ typedef struct
   const char *name;
   const char *source;
   gsize       local_size;       /* of an argument in local memory, 0: the kernel has none */
+  const char *options;
 } Case;
 
 static const char integers[] =
@@ -111,6 +112,39 @@ static const char tiles[] =
   "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
   "}\n";
 
+/* Kernels whose names macros make, for want of templates. */
+static const char named[] =
+  "#define JOIN(a, b) a##b\n"
+  "#define NAME(a, b) JOIN (a, b)\n"
+  "#define END n\n"
+  "#define BODY \\\n"
+  "  uint l = (uint) get_local_id (0), i = (uint) get_global_id (0); \\\n"
+  "  scratch[l] = in[i]; \\\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE); \\\n"
+  "  for (uint k = 0; k < 16; k++) \\\n"
+  "    out[i * 16 + k] = scratch[(l + k) % get_local_size (0)] + k;\n"
+  "__kernel void\n"
+  "NAME (ru, // made of two\n"
+  "      END) (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n"
+  "#define other NAME (an, other)\n"
+  "__kernel void other (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n";
+
+/* What the options define are words as in the program, whatever they are called. */
+static const char by_options[] =
+  "#if T != 3 || !defined (L)\n"
+  "#error \"not what was asked for\"\n"
+  "#endif\n"
+  "__kernel void run (__global const TYPE *in, SPACE TYPE *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  for (uint n = 0; n < N; n++)\n"
+  "    out[i * N + n] = F (in[i], n) + SEVEN;\n"
+  "}\n";
+#define OPTIONS "-DTYPE=uint -D SPACE=global -DT=3 -DN=16 -DA=a -DL -DP=p " \
+                "-DF(x,y)=x*y -DSEVEN=7"
+
 static const char atomics[] =
   "__kernel void run (__global const uint *in, volatile __global uint *out)\n"
   "{\n"
@@ -179,6 +213,8 @@ static const Case cases[] =
   { "integers", integers, 0 },
   { "reals", reals, 0 },
   { "tiles", tiles, BLOCK * sizeof (guint32) },
+  { "named", named, BLOCK * sizeof (guint32) },
+  { "options", by_options, 0, OPTIONS },
   { "atomics", atomics, 0 },
   { "components", by_components, 0 }
 };
@@ -202,22 +238,22 @@ get_input (void)
 
 /* Divisions and roots by the rules of C, which OpenCL gives where it is asked to and can. */
 static GpuProgram *
-build (GpuContext *context, const char *source, GError **error)
+build (GpuContext *context, const char *source, const char *options, GError **error)
 {
   GpuDevice *device = gpu_context_get_device (context);
   GpuProgram *program = NULL;
 
-  if (g_str_equal (gpu_device_get_backend (device), "opencl"))
+  if (g_str_equal (gpu_device_get_backend (device), "opencl") && options == NULL)
     program = gpu_program_new_from_source (context, source,
                                            "-cl-fp32-correctly-rounded-divide-sqrt", NULL);
   if (program == NULL)
-    program = gpu_program_new_from_source (context, source, NULL, error);
+    program = gpu_program_new_from_source (context, source, options, error);
   return program;
 }
 
 /* What the kernel "run" writes in @context. */
 static GBytes *
-run (GpuContext *context, const char *source, gsize local_size)
+run (GpuContext *context, const char *source, gsize local_size, const char *options)
 {
   const gsize size = N_ITEMS * N_OUTPUTS * sizeof (guint32);
   const guint32 zero = 0;
@@ -226,7 +262,7 @@ run (GpuContext *context, const char *source, gsize local_size)
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) input = get_input ();
-  g_autoptr (GpuProgram) program = build (context, source, &error);
+  g_autoptr (GpuProgram) program = build (context, source, options, &error);
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) in = NULL;
   g_autoptr (GpuBuffer) out = NULL;
@@ -292,8 +328,10 @@ dialect_bits (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autoptr (GBytes) got = run (fixture->context, cases[i].source, cases[i].local_size);
-      g_autoptr (GBytes) expected = run (host, cases[i].source, cases[i].local_size);
+      g_autoptr (GBytes) got = run (fixture->context, cases[i].source, cases[i].local_size,
+                                    cases[i].options);
+      g_autoptr (GBytes) expected = run (host, cases[i].source, cases[i].local_size,
+                                         cases[i].options);
 
       assert_same (cases[i].name, got, expected);
     }
@@ -312,8 +350,8 @@ dialect_vectors (TestFixture *fixture)
       g_test_skip ("the host has no vectors");
       return;
     }
-  got = run (fixture->context, by_vectors, 0);
-  expected = run (fixture->context, by_components, 0);
+  got = run (fixture->context, by_vectors, 0, NULL);
+  expected = run (fixture->context, by_components, 0, NULL);
   assert_same ("vectors", got, expected);
 }
 

@@ -15,7 +15,9 @@
  *  - No op emits a signal, calls back into a front class, or touches a sibling back end.
  *  - "any thread" ops may be called from any thread at any time, also from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
- *    lock), and must not block on the device, but for those whose names end in "_now".
+ *    lock), and must not block on the device, but for those whose names end in "_now". The driver
+ *    of CUDA does where it copies ordinary memory of the host: reads into it, of any size, and
+ *    writes of several megabytes from it return when they are over, with the locks held.
  *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
  *    operation; when it is NULL they make no event.
  *  - An op that enqueues several commands, and fails when some of them are in the stream already,

@@ -105,11 +105,14 @@ get_kernel (GpuCudaContext  *context,
             GError         **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  CUresult code = CUDA_SUCCESS;
 
-  if (context->fill_module == NULL
-      && !_gpu_cuda_check (_gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0,
-                                                         NULL, NULL),
-                           "cuModuleLoadDataEx", error))
+  if (context->fill_module == NULL)
+    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
+
+  if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))
     return FALSE;
 
   if (context->fill_function == NULL

@@ -131,12 +131,21 @@ get_section_name (const Elf        *elf,
   Elf64_Shdr names;
   const char *name;
 
-  if (!get_section (elf, elf->header.e_shstrndx, &names) || section->sh_name >= names.sh_size)
+  if (!get_section (elf, elf->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
+      section->sh_name >= names.sh_size)
     return NULL;
 
   name = (const char *) elf->data + names.sh_offset + section->sh_name;
 
   return memchr (name, '\0', names.sh_size - section->sh_name) != NULL ? name : NULL;
+}
+
+gboolean
+_gpu_cuda_image_is_cubin (GBytes *image)
+{
+  Elf elf;
+
+  return open_elf (image, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
 static gboolean

@@ -254,7 +254,26 @@ set_arguments (const GpuCudaKernel     *kernel,
 
 /* --- local memory ----------------------------------------------------------------------------- */
 
-/* With the context entered. The kernel gets what it asks for if the device has it. */
+/* The driver has one limit for all kernels of a function: it and what is known of it change
+ * together. */
+CUresult
+_gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
+                            int            size)
+{
+  CUresult code;
+
+  G_LOCK (dynamic_shared);
+  code = _gpu_cuda.cuFuncSetAttribute (kernel->function,
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size);
+  if (code == CUDA_SUCCESS)
+    g_atomic_int_set (kernel->dynamic_shared, size);
+  G_UNLOCK (dynamic_shared);
+
+  return code;
+}
+
+/* With the context entered. The kernel gets what it asks for if the device has it: all that there
+ * is, so that nobody who asks for less takes it away from others. */
 static gboolean
 raise_dynamic_shared (GpuCudaKernel        *kernel,
                       const GpuCudaDevice  *device,
@@ -262,7 +281,7 @@ raise_dynamic_shared (GpuCudaKernel        *kernel,
                       GError              **error)
 {
   int most = 0;
-  CUresult code = CUDA_SUCCESS;
+  CUresult code;
 
   _gpu_cuda.cuDeviceGetAttribute (&most,
                                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
@@ -277,18 +296,7 @@ raise_dynamic_shared (GpuCudaKernel        *kernel,
       return FALSE;
     }
 
-  G_LOCK (dynamic_shared);
-
-  if (size > (gsize) g_atomic_int_get (&kernel->dynamic_shared))
-    {
-      code = _gpu_cuda.cuFuncSetAttribute (kernel->function,
-                                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                           (int) size);
-      if (code == CUDA_SUCCESS)
-        g_atomic_int_set (&kernel->dynamic_shared, (gint) size);
-    }
-
-  G_UNLOCK (dynamic_shared);
+  code = _gpu_cuda_kernel_set_limit (kernel, most - kernel->static_shared);
 
   if (code == CUDA_SUCCESS)
     return TRUE;
@@ -346,7 +354,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (G_UNLIKELY (launch.shared > (gsize) g_atomic_int_get (&kernel->dynamic_shared)) &&
+  if (G_UNLIKELY (launch.shared > (gsize) g_atomic_int_get (kernel->dynamic_shared)) &&
       !raise_dynamic_shared (kernel, device, launch.shared, error))
     {
       _gpu_cuda_cancel (&call);

@@ -7,7 +7,8 @@
 
 #include "gpumem/cuda/gpu-cuda-program.h"
 
-/* What stands before CUDA C++ too: only names that begin with gpu_. */
+/* What stands before CUDA C++ too: only names that begin with gpu_, also in what the macro becomes,
+ * where the program's own macros are at work. The name of a kernel may be one of them. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
@@ -59,21 +60,23 @@ static const char description[] =
   "template <class F> struct gpu_signature;\n"
   "template <class... A> struct gpu_signature<void (A...)>\n"
   "{\n"
-  "  enum { n = sizeof... (A) };\n"
-  "  template <unsigned L> static __device__ constexpr gpu_info<n, L>\n"
-  "  describe (bool is_portable, gpu_block block, const char (&text)[L])\n"
+  "  enum { gpu_n = sizeof... (A) };\n"
+  "  template <unsigned L> static __device__ constexpr gpu_info<gpu_n, L>\n"
+  "  gpu_describe (bool is_portable, gpu_block block, const char (&text)[L])\n"
   "  {\n"
-  "    gpu_info<n, L> info = { 1, is_portable, n, { block.x, block.y, block.z }, L,\n"
-  "                            { gpu_parameter<A>::get ()..., { } }, { } };\n"
+  "    gpu_info<gpu_n, L> info = { 1, is_portable, gpu_n, { block.x, block.y, block.z }, L,\n"
+  "                                { gpu_parameter<A>::get ()..., { } }, { } };\n"
   "    for (unsigned i = 0; i < L; i++)\n"
   "      info.text[i] = text[i];\n"
   "    return info;\n"
   "  }\n"
   "};\n"
-  "#define GPU_DESCRIBE(kernel_, is_portable, block, text) \\\n"
-  "  extern \"C\" { __device__ gpu_info<gpu_signature<decltype (kernel_)>::n, sizeof text> \\\n"
+  "#define GPU_DESCRIBE_NAMED(kernel_, is_portable, block, text) \\\n"
+  "  extern \"C\" { __device__ gpu_info<gpu_signature<decltype (kernel_)>::gpu_n, sizeof text> \\\n"
   "  gpu_info_##kernel_ = \\\n"
-  "  gpu_signature<decltype (kernel_)>::describe (is_portable, block, text); }\n";
+  "  gpu_signature<decltype (kernel_)>::gpu_describe (is_portable, block, text); }\n"
+  "#define GPU_DESCRIBE(kernel_, is_portable, block, text) \\\n"
+  "  GPU_DESCRIBE_NAMED (kernel_, is_portable, block, text)\n";
 
 /* The words and types of OpenCL C. Those that are names of CUDA are taken care of before. */
 static const char language[] =

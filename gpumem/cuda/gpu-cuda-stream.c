@@ -39,6 +39,8 @@ stream_create (GpuNativeContext  *native,
     return NULL;
 
   code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
   _gpu_cuda_leave (entered);
 
   if (code != CUDA_SUCCESS)

@@ -43,8 +43,10 @@ typedef struct
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
+  CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
   CUfunction        fill_function;
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
@@ -225,6 +227,10 @@ void        _gpu_cuda_give_event   (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                            CUstream        *stream,
                                            GError         **error);
+/* One that nothing holds up: data that somebody uploads go through the other. */
+gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                                        CUstream        *stream,
+                                        GError         **error);
 /* By the op that frees a context: frees all that the ops of streams, events and buffers left in
  * it, whatever the driver says. The context need not be entered. */
 void        _gpu_cuda_context_clear (GpuCudaContext *context);
@@ -287,8 +293,13 @@ GpuNativeBuffer *
 gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GpuNativeBuffer  *buffer,
                                     GError          **error);
-/* With the context entered. Gives what the pool holds for nobody back to the driver. */
-void        _gpu_cuda_pool_trim    (GpuCudaContext   *context);
+/* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
+ * lacked memory, and what pools on the device held for nobody is the driver's again. */
+gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
+                                    CUresult          code);
+/* By whoever clears the context, which has been entered if @can_free. */
+void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
+                                    gboolean          can_free);
 /* Bits: how the memory of pools passes to other processes. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
