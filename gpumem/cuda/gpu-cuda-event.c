@@ -135,20 +135,12 @@ begin_entered (GpuCudaStream    *stream,
 }
 
 gboolean
-_gpu_cuda_begin (GpuNativeStream  *native,
-                 GpuNativeEvent  **event,
-                 GpuCudaCall      *call,
-                 GError          **error)
+_gpu_cuda_begin_entered (GpuNativeStream  *stream,
+                         GpuNativeEvent  **event,
+                         GpuCudaCall      *call,
+                         GError          **error)
 {
-  GpuCudaStream *stream = (GpuCudaStream *) native;
-
-  call->event = NULL;
-
-  if (!_gpu_cuda_enter ((GpuCudaContext *) native->context, &call->entered, error))
-    return FALSE;
-
-  if (G_LIKELY (event == NULL && stream->last == NULL)
-      || begin_entered (stream, event, call, error))
+  if (begin_entered ((GpuCudaStream *) stream, event, call, error))
     return TRUE;
 
   _gpu_cuda_leave (call->entered);
