@@ -312,6 +312,8 @@ typedef struct
   gboolean          wraps_zero;
   /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
+  /* Whether finish() tells if work failed, and costs less than an event and the wait for it. */
+  gboolean          finish_tells;
 
   /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
    * checked. */
@@ -352,7 +354,7 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, also while another is in a stream op. Blocks until all work submitted before is
-   * complete; only called where record() failed. */
+   * complete, also where it fails; without finish_tells only called where record() failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
 } GpuStreamOps;

@@ -252,6 +252,11 @@ GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);
 guint       _gpu_cuda_get_thread   (void);
+/* With the context entered. The state of @event, or of @stream if that is NULL, when it is no
+ * longer pending, or a while has passed: for a thread of the user's that waits. */
+CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
+                                    CUevent          event,
+                                    CUstream         stream);
 
 /* gpu-cuda-cache.c. To be called with the context entered, but for the first and _give_event(). */
 /* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
