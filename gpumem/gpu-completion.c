@@ -258,6 +258,48 @@ finish (GpuTimeline *timeline)
   return success;
 }
 
+/* The caller becomes a user of the timeline: else somebody may free the stream meanwhile. FALSE if
+ * there is a fence already, or nobody may submit any more. */
+static gboolean
+begin_wait (GpuTimeline *timeline,
+            guint64      seq,
+            guint64     *submitted)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  const GpuFence *newest = g_queue_peek_tail (&timeline->fences);
+
+  if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
+      || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
+      || timeline->stream == NULL || g_atomic_int_get (&timeline->users) == 0)
+    return FALSE;
+
+  _gpu_timeline_use (timeline);
+  *submitted = timeline->submitted;
+
+  return TRUE;
+}
+
+/* Waits for all that was submitted, without a fence that others could share. FALSE, and nothing
+ * done, if that cannot be. */
+static gboolean
+wait_for_queue (GpuTimeline *timeline,
+                guint64      seq)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  g_autoptr (GError) failure = NULL;
+  guint64 submitted;
+
+  if (!ops->finish_tells || g_atomic_int_get (&_gpu_backend_forked)
+      || !begin_wait (timeline, seq, &submitted))
+    return FALSE;
+
+  ops->finish (timeline->stream, &failure);
+  retire (timeline, submitted, failure);
+  _gpu_timeline_unuse (timeline);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_timeline_wait (GpuTimeline  *timeline,
                     guint64       seq,
@@ -265,6 +307,9 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
 {
   g_autoptr (GpuFence) fence = NULL;
   g_autoptr (GError) failure = NULL;
+
+  if (wait_for_queue (timeline, seq))
+    return _gpu_timeline_check (timeline, seq, error);
 
   if (!get_fence (timeline, seq, &fence, &failure))
     {

@@ -19,13 +19,6 @@ struct _GpuMemory
   GBytes         *host_bytes;       /* what the memory was made over, nullable */
 };
 
-/* GPU_IS_MEMORY(), faster for what memory mostly is. */
-static inline gboolean
-_gpu_is_memory (gpointer object)
-{
-  return GPU_IS_BUFFER (object) || GPU_IS_MEMORY (object);
-}
-
 /* Gives @storage and its first user to @memory. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);

@@ -26,6 +26,8 @@ storage_new (GpuNativeContext *context,
   storage->users = 1;
   storage->context = _gpu_native_context_ref (context);
   storage->buffer = buffer;
+  storage->root = storage;
+  storage->whole = storage;
   storage->size = buffer->size;
   storage->flags = flags;
   g_mutex_init (&storage->lock);
@@ -44,7 +46,6 @@ _gpu_storage_new (GpuNativeContext *context,
 {
   GpuStorage *storage = storage_new (context, buffer, flags);
 
-  storage->root = storage;
   storage->owner = owner;
   storage->owner_notify = owner_notify;
 
@@ -54,20 +55,23 @@ _gpu_storage_new (GpuNativeContext *context,
       g_atomic_pointer_add (&context->allocated, (gssize) buffer->size);
     }
 
+  _gpu_storage_join (storage, counted);
+
   return storage;
 }
 
 GpuStorage *
-_gpu_storage_new_slice (GpuStorage      *root,
+_gpu_storage_new_slice (GpuStorage      *whole,
                         GpuNativeBuffer *buffer,
                         GpuMemoryFlags   flags,
                         gsize            offset)
 {
-  GpuStorage *storage = storage_new (root->context, buffer, flags);
+  GpuStorage *storage = storage_new (whole->context, buffer, flags);
 
-  storage->root = _gpu_storage_ref (root);
+  storage->root = whole->root;
+  storage->whole = _gpu_storage_ref (whole);
   storage->offset = offset;
-  _gpu_storage_use (root);
+  _gpu_storage_use (whole);
 
   return storage;
 }
@@ -90,14 +94,26 @@ _gpu_storage_ref (GpuStorage *storage)
   return storage;
 }
 
+/* What @storage is a user of, and has a reference on, or NULL. */
+static GpuStorage *
+get_used (GpuStorage *storage)
+{
+  if (storage->whole != storage)
+    return storage->whole;
+
+  return storage->root != storage ? storage->root : NULL;
+}
+
 void
 _gpu_storage_unref (GpuStorage *storage)
 {
+  GpuStorage *used = get_used (storage);
+
   if (!g_atomic_ref_count_dec (&storage->refs))
     return;
 
-  if (storage->root != storage)
-    _gpu_storage_unref (storage->root);
+  if (used != NULL)
+    _gpu_storage_unref (used);
 
   _gpu_native_context_unref (storage->context);
   g_mutex_clear (&storage->lock);
@@ -222,6 +238,9 @@ static void
 free_buffer (GpuStorage *storage)
 {
   GpuNativeContext *context = storage->context;
+  GpuStorage *used = get_used (storage);
+
+  _gpu_storage_leave (storage);
 
   if (storage->buffer != NULL)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
@@ -240,8 +259,8 @@ free_buffer (GpuStorage *storage)
   g_clear_pointer (&storage->readers, g_array_unref);
   g_clear_pointer (&storage->mapped, g_array_unref);
 
-  if (storage->root != storage)
-    _gpu_storage_unuse (storage->root);
+  if (used != NULL)
+    _gpu_storage_unuse (used);
 }
 
 /* In the order of the stream that the buffer came from, if no other uses it any more. */
@@ -261,6 +280,7 @@ free_in_order (GpuStorage *storage)
         return;
     }
 
+  _gpu_storage_leave (storage);
   _gpu_timeline_lock (home);
 
   if (home->stream != NULL)

@@ -18,7 +18,7 @@ typedef struct
   gpointer   data;
 } Copy;
 
-static gboolean
+GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -107,7 +107,22 @@ get_run_now (const GpuPending *pending,
   return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
 }
 
-static gboolean
+GPU_COLD static gboolean
+fail_overlap (gsize        destination_offset,
+              gsize        source_offset,
+              gsize        size,
+              const char  *function,
+              GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
+               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
+               destination_offset, size);
+
+  return FALSE;
+}
+
+static inline gboolean
 check_overlap (GpuMemory   *destination,
                gsize        destination_offset,
                GpuMemory   *source,
@@ -119,37 +134,27 @@ check_overlap (GpuMemory   *destination,
   GpuStorage *to = destination->storage;
   GpuStorage *from = source->storage;
 
-  if (to->root != from->root)
+  if (G_LIKELY (to->root != from->root))
     return TRUE;
 
   destination_offset += to->offset;
   source_offset += from->offset;
 
-  if (destination_offset >= source_offset + size || source_offset >= destination_offset + size)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
-               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
-               destination_offset, size);
-
-  return FALSE;
+  return destination_offset >= source_offset + size || source_offset >= destination_offset + size
+         || fail_overlap (destination_offset, source_offset, size, function, error);
 }
 
 /* Memory of another context: sets how to copy it. */
-static gboolean
-check_peers (GpuTimeline    *timeline,
-             GpuMemory      *destination,
-             GpuMemory      *source,
-             GpuSubmission  *submission,
-             GError        **error)
+G_GNUC_NO_INLINE static gboolean
+set_peers (GpuTimeline    *timeline,
+           GpuMemory      *destination,
+           GpuMemory      *source,
+           GpuSubmission  *submission,
+           GError        **error)
 {
   GpuNativeContext *to = destination->storage->context;
   GpuNativeContext *from = source->storage->context;
   const GpuBackend *backend = timeline->context->backend;
-
-  if (G_LIKELY (to == timeline->context && from == timeline->context))
-    return TRUE;
 
   /* Any other combination is refused like memory of a foreign context in any operation. */
   if ((to != timeline->context && from != timeline->context) || to->backend != backend
@@ -171,7 +176,19 @@ check_peers (GpuTimeline    *timeline,
   return TRUE;
 }
 
-gboolean
+static inline gboolean
+check_peers (GpuTimeline    *timeline,
+             GpuMemory      *destination,
+             GpuMemory      *source,
+             GpuSubmission  *submission,
+             GError        **error)
+{
+  return G_LIKELY (destination->storage->context == timeline->context
+                   && source->storage->context == timeline->context)
+         || set_peers (timeline, destination, source, submission, error);
+}
+
+GPU_HOT gboolean
 _gpu_timeline_copy (GpuTimeline  *timeline,
                     const char   *function,
                     GpuMemory    *destination,
@@ -323,7 +340,7 @@ gpu_stream_migrate (GpuStream        *stream,
                                .operation = &migration };
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
@@ -343,7 +360,7 @@ gpu_stream_migrate (GpuStream        *stream,
 
   for (gsize i = 0; i < n_memories; i++)
     {
-      g_return_val_if_fail (GPU_IS_MEMORY (memories[i]), FALSE);
+      g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
       accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->size };
     }
 
@@ -374,7 +391,7 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_copy (GpuStream  *stream,
                  GpuMemory  *destination,
                  gsize       destination_offset,
@@ -385,7 +402,7 @@ gpu_stream_copy (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
 
@@ -427,7 +444,7 @@ gpu_stream_write (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
@@ -472,7 +489,7 @@ gpu_stream_read (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
@@ -516,8 +533,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
   GpuTimeline *timeline;
   gpointer data;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
-  g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
+  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
+  g_return_val_if_fail (_gpu_is_memory (source), NULL);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
@@ -563,7 +580,7 @@ gpu_stream_read_into (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 

@@ -24,7 +24,7 @@ typedef struct
   gsize         pattern_size;
 } Fill;
 
-static gboolean
+GPU_HOT static gboolean
 run_fill (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -37,7 +37,7 @@ run_fill (gconstpointer     operation,
                                         error);
 }
 
-static gboolean
+GPU_HOT static gboolean
 submit_fill (GpuTimeline  *timeline,
              const char   *function,
              const Fill   *fill,
@@ -140,7 +140,7 @@ check_pattern (const char    *function,
   return FALSE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_fill (GpuTimeline   *timeline,
                     const char    *function,
                     GpuMemory     *destination,
@@ -195,7 +195,7 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_fill (GpuStream     *stream,
                  GpuMemory     *destination,
                  gsize          offset,
@@ -206,7 +206,7 @@ gpu_stream_fill (GpuStream     *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
@@ -347,8 +347,8 @@ gpu_stream_fill_region (GpuStream        *stream,
   GpuTimeline *timeline;
   gsize end;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (extent != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);

@@ -33,20 +33,6 @@
  *
  * Since: 0.1
  */
-struct _GpuStream
-{
-  GObject         parent_instance;
-
-  GpuContext     *context;
-  GpuDevice      *device;
-  GpuStreamFlags  flags;
-  int             priority;
-  gboolean        is_foreign;       /* made elsewhere, with the handle and mode that follow */
-  guint64         handle;
-  GpuWrapMode     mode;
-  GpuTimeline    *timeline;         /* NULL until initialised */
-};
-
 enum
 {
   PROP_0,
@@ -207,6 +193,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
+  _gpu_types.stream = G_TYPE_FROM_CLASS (klass);
   object_class->get_property = gpu_stream_get_property;
   object_class->set_property = gpu_stream_set_property;
   object_class->dispose = gpu_stream_dispose;
@@ -403,15 +390,13 @@ initable_iface_init (GInitableIface *iface)
 }
 
 GpuTimeline *
-_gpu_stream_get_timeline (GpuStream   *stream,
-                          const char  *function,
-                          GError     **error)
+_gpu_stream_fail (const char  *function,
+                  GError     **error)
 {
-  if (G_UNLIKELY (stream->timeline == NULL))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the stream was never initialised", function);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the stream was never initialised",
+               function);
 
-  return stream->timeline;
+  return NULL;
 }
 
 GpuStream *

@@ -5,13 +5,15 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
+GpuTypes _gpu_types;
+
 #define MAX_ROOTS 16
 
 /* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
  * operations depend on others must not run away from the device. */
 #define MAX_BEHIND 64
 
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 fail_memory (const GpuSubmission  *submission,
              GpuMemory            *memory,
              GError              **error)
@@ -33,23 +35,25 @@ check_memories (const GpuSubmission  *submission,
                 gboolean             *held,
                 GError              **error)
 {
+  const GpuNativeContext *context = timeline->context;
+  GpuAccess *end = submission->accesses + submission->n_accesses;
+
   *held = submission->user_event == NULL && submission->after == NULL;
 
-  for (guint i = 0; i < submission->n_accesses; i++)
+  for (GpuAccess *access = submission->accesses; access < end; access++)
     {
-      GpuAccess *access = &submission->accesses[i];
+      GpuMemory *memory = access->memory;
 
-      if (access->memory != NULL)
+      if (G_LIKELY (memory != NULL))
         {
-          access->storage = access->memory->storage;
+          access->storage = memory->storage;
 
           if (G_UNLIKELY (access->storage == NULL
-                          || (access->storage->context != timeline->context
-                              && !submission->peers)))
-            return fail_memory (submission, access->memory, error);
+                          || (access->storage->context != context && !submission->peers)))
+            return fail_memory (submission, memory, error);
         }
 
-      *held = *held && _gpu_storage_is_held_by (access->storage->root, timeline);
+      *held &= _gpu_storage_is_held_by (access->storage->root, timeline);
     }
 
   return TRUE;
@@ -94,7 +98,7 @@ unlock_roots (GpuSubmitter *s)
 }
 
 /* With the locks held: what another thread may change. */
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 check_access_locked (const char       *function,
                      const GpuAccess  *access,
                      GError          **error)
@@ -128,7 +132,16 @@ check_access_locked (const char       *function,
   return FALSE;
 }
 
+/* Whether check_access_locked() has nothing to say. In this order: nothing guards the rest of what
+ * was released. */
 static inline gboolean
+is_usable_locked (const GpuAccess *access)
+{
+  return G_LIKELY (access->memory != NULL && g_atomic_int_get (&access->memory->released) == 0
+                   && access->storage->root->mapped == NULL);
+}
+
+G_GNUC_NO_INLINE static gboolean
 check_accesses_locked (const GpuSubmission  *submission,
                        GError              **error)
 {
@@ -136,10 +149,7 @@ check_accesses_locked (const GpuSubmission  *submission,
     {
       const GpuAccess *access = &submission->accesses[i];
 
-      /* In this order: nothing guards the rest of what was released. */
-      if (G_UNLIKELY (access->memory == NULL
-                      || g_atomic_int_get (&access->memory->released) != 0
-                      || access->storage->root->mapped != NULL)
+      if (!is_usable_locked (access)
           && !check_access_locked (submission->function, access, error))
         return FALSE;
     }
@@ -175,12 +185,10 @@ set_uses_locked (GpuTimeline         *timeline,
                  const GpuSubmission *submission,
                  guint64              seq)
 {
-  for (guint i = 0; i < submission->n_accesses; i++)
-    {
-      const GpuAccess *access = &submission->accesses[i];
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
 
-      _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
-    }
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
+    _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
 }
 
 /* What the driver took: its number. */
@@ -223,7 +231,7 @@ fail_locked (GpuTimeline         *timeline,
 }
 
 /* Calls the driver, and enters what it took. */
-static inline gboolean
+GPU_HOT static gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
             gboolean              may_fail,
@@ -235,14 +243,14 @@ run_locked (GpuTimeline          *timeline,
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
-  if (submission->run != NULL
-      && !submission->run (submission->operation, timeline->stream, with_event ? &event : NULL,
-                           error))
+  if (G_LIKELY (submission->run != NULL)
+      && G_UNLIKELY (!submission->run (submission->operation, timeline->stream,
+                                       with_event ? &event : NULL, error)))
     return fail_locked (timeline, submission, event);
 
   seq = enter_locked (timeline, submission);
 
-  if (event != NULL)
+  if (G_UNLIKELY (event != NULL))
     commit_event_locked (timeline, seq, event, pending);
 
   return TRUE;
@@ -273,17 +281,26 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
+/* @usable becomes whether the memories need no closer look. */
 static inline gboolean
 is_held_locked (GpuTimeline         *timeline,
-                const GpuSubmission *submission)
+                const GpuSubmission *submission,
+                gboolean            *usable)
 {
-  for (guint i = 0; i < submission->n_accesses; i++)
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
+
+  *usable = TRUE;
+
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
     {
-      if (!_gpu_storage_is_held_by (submission->accesses[i].storage->root, timeline))
+      if (G_UNLIKELY (!_gpu_storage_is_held_by (access->storage->root, timeline)))
         return FALSE;
+
+      if (!is_usable_locked (access))
+        *usable = FALSE;
     }
 
-  return timeline->n_user_waits == 0;
+  return G_LIKELY (timeline->n_user_waits == 0);
 }
 
 /* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
@@ -293,10 +310,13 @@ run_held_locked (GpuTimeline          *timeline,
                  GpuPending           *pending,
                  GError              **error)
 {
-  if (pending != NULL && can_run_now_locked (timeline, submission))
+  if (G_LIKELY (pending == NULL))
+    return run_locked (timeline, submission, FALSE, NULL, error);
+
+  if (can_run_now_locked (timeline, submission))
     return run_now_locked (timeline, submission, error);
 
-  if (pending != NULL && pending->if_idle && timeline->completed != timeline->submitted)
+  if (pending->if_idle && timeline->completed != timeline->submitted)
     {
       pending->busy = TRUE;
       return TRUE;
@@ -312,13 +332,14 @@ submit_held (GpuTimeline          *timeline,
              GpuPending           *pending,
              GError              **error)
 {
+  gboolean usable;
   gboolean held;
 
   _gpu_timeline_lock (timeline);
-  held = is_held_locked (timeline, submission);
+  held = is_held_locked (timeline, submission, &usable);
 
-  if (held && check_accesses_locked (submission, error)
-      && !run_held_locked (timeline, submission, pending, error))
+  if (G_LIKELY (held) && (G_LIKELY (usable) || check_accesses_locked (submission, error))
+      && G_UNLIKELY (!run_held_locked (timeline, submission, pending, error)))
     g_prefix_error (error, "%s: ", submission->function);
 
   _gpu_timeline_unlock (timeline);
@@ -406,7 +427,7 @@ submit_shared_locked (GpuSubmitter  *s,
   return run_shared (s, pending, error);
 }
 
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 fail (GpuTimeline  *timeline,
       GError       *failure,
       GError      **error)
@@ -441,7 +462,7 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
-static gboolean
+G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
                GpuPending           *pending,
@@ -482,7 +503,7 @@ may_block (const GpuSubmission *submission,
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
-static gboolean
+G_GNUC_NO_INLINE static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
   g_autoptr (GMutexLocker) locker = NULL;
@@ -497,7 +518,7 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
              GpuPending           *pending,
@@ -513,8 +534,9 @@ _gpu_submit (GpuTimeline          *timeline,
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (check_memories (submission, timeline, &held, &failure)
-           && (!held || !submit_held (timeline, submission, pending, &failure)))
+  else if (G_LIKELY (check_memories (submission, timeline, &held, &failure))
+           && (G_UNLIKELY (!held)
+               || G_UNLIKELY (!submit_held (timeline, submission, pending, &failure))))
     return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-hot-private.h"
 
 G_BEGIN_DECLS
 
@@ -41,6 +42,15 @@ typedef struct
   guint64 seq;
 } GpuWatch;
 
+/* What is let go of once @seq is reached. */
+typedef struct
+{
+  guint64         seq;
+  gpointer        object;
+  GDestroyNotify  release;
+  gsize           size;             /* bytes of host memory that it holds */
+} GpuKept;
+
 /* What every submission needs comes first, and close together. */
 struct _GpuTimeline
 {
@@ -53,8 +63,10 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* length of user_waits; under lock */
   GMutex            lock;
-
   GpuNativeDevice  *device;
+
+  GpuKept           shared;         /* the last that was kept with a reference of its own; under
+                                     * lock */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
@@ -158,7 +170,7 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 {
   guint64 seq = timeline->submitted + 1;
 
-  if (timeline->completed == timeline->submitted)
+  if (G_UNLIKELY (timeline->completed == timeline->submitted))
     g_atomic_int_inc (&timeline->context->n_active);
 
   __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
@@ -191,11 +203,25 @@ void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
-/* The same, with a reference of its own, for what is used again and again. */
-void            _gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+/* The same, with a reference of its own, for what is used again and again: one reference does for
+ * a row of uses. */
+void            _gpu_timeline_share_locked    (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GBoxedCopyFunc     retain,
                                                GDestroyNotify     release);
+
+static inline void
+_gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+                                  gpointer        object,
+                                  GBoxedCopyFunc  retain,
+                                  GDestroyNotify  release)
+{
+  if (G_LIKELY (timeline->shared.object == object))
+    timeline->shared.seq = timeline->submitted;
+  else
+    _gpu_timeline_share_locked (timeline, object, retain, release);
+}
+
 /* @fence, if not NULL, is what the stream waits for and @event may fail. If that has failed by now,
  * only the fence will tell whether it fails with it. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,

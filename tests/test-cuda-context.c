@@ -4,6 +4,7 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 #include "test-util.h"
+#include "tests/cuda-driver/cuda-driver.h"
 
 static gboolean
 is_cuda (TestFixture *fixture)
@@ -444,6 +445,44 @@ contexts_peers_refused (TestFixture *fixture)
   test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
 }
 
+/* With the context current, an operation is a question for it and a call, and to wait for the
+ * operations takes no event. */
+static void
+contexts_calls (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) from = NULL;
+  g_autoptr (GpuBuffer) to = NULL;
+  g_autoptr (GBytes) content = NULL;
+  guint64 before;
+
+  if (!is_cuda (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("the driver counts no calls");
+      return;
+    }
+
+  from = test_buffer_filled (fixture, 64, 7);
+  to = test_buffer_filled (fixture, 64, 0);
+  test_synchronize (fixture->stream);
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("*");
+
+  for (guint i = 0; i < 10; i++)
+    test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, 64,
+                                     &error), error);
+
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("*"), ==, before + 20);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*");
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*"), ==, before);
+  test_assert_ok (gpu_context_pop_current (fixture->context, &error), error);
+  content = test_content (to);
+  test_assert_value (g_bytes_get_data (content, NULL), 7, 64);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -459,5 +498,6 @@ main (int argc, char **argv)
   test_add ("peers", contexts_peers);
   test_add ("peers-of-one", contexts_peers_of_one);
   test_add ("peers-refused", contexts_peers_refused);
+  test_add ("calls", contexts_calls);
   return test_run ();
 }

@@ -324,6 +324,49 @@ assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_siz
     g_assert_cmpuint (g_array_index (got, gsize, i), ==, sizes[i]);
 }
 
+/* As nvcc writes them: 64 bytes before each part, the size of one that is compressed in the fifth
+ * word. */
+static void
+add_to_fatbin (GByteArray *fatbin, guint16 kind, guint32 compressed_size, GBytes *part)
+{
+  gsize size;
+  gconstpointer data = g_bytes_get_data (part, &size);
+  guint32 words[16] = { 1 << 24 | 1 << 16 | kind, 64, size, 0, compressed_size };
+
+  g_byte_array_append (fatbin, (guint8 *) words, sizeof words);
+  g_byte_array_append (fatbin, data, size);
+  *(guint64 *) (fatbin->data + 8) = fatbin->len - 16;
+}
+
+/* What cannot be read stands before what can. */
+static void
+assert_in_fatbin (GBytes *image)
+{
+  static const guint8 header[16] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0 };
+  g_autoptr (GByteArray) array = g_byte_array_new ();
+  g_autoptr (GBytes) noise = test_random_bytes (40);
+  g_autoptr (GBytes) fatbin = NULL;
+  g_auto (GStrv) expected = _gpu_cuda_image_list_kernels (image);
+  g_auto (GStrv) names = NULL;
+
+  g_byte_array_append (array, header, sizeof header);
+  add_to_fatbin (array, 1, 37, noise);
+  names = _gpu_cuda_image_list_kernels ((fatbin = g_bytes_new (array->data, array->len)));
+  g_assert_null (names);
+  g_bytes_unref (fatbin);
+
+  add_to_fatbin (array, 2, 0, image);
+  fatbin = g_bytes_new (array->data, array->len);
+  names = _gpu_cuda_image_list_kernels (fatbin);
+  g_assert_true (g_strv_equal ((const char *const *) names, (const char *const *) expected));
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autoptr (GArray) sizes = _gpu_cuda_image_get_sizes (image, names[i]);
+
+      assert_sizes (fatbin, names[i], (const gsize *) (gpointer) sizes->data, sizes->len);
+    }
+}
+
 static void
 source_ptx (void)
 {
@@ -340,6 +383,7 @@ source_ptx (void)
   assert_sizes (image, names[0], sizes, G_N_ELEMENTS (sizes));
   assert_sizes (image, names[1], NULL, 0);
   g_assert_null (_gpu_cuda_image_get_sizes (image, "missing"));
+  assert_in_fatbin (image);
 }
 
 static void
@@ -482,14 +526,14 @@ source_compile (void)
   if (get_machine (image) != CUDA_MACHINE)
     return;
   names = _gpu_cuda_image_list_kernels (image);
-  if (names == NULL)
-    return;
+  g_assert_nonnull (names);
   g_assert_cmpuint (g_strv_length (names), ==, 2);
   g_assert_true (g_strv_contains ((const char *const *) names, "first"));
   g_assert_true (g_strv_contains ((const char *const *) names, "second"));
   assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
   assert_sizes (image, "second", NULL, 0);
   assert_truncated (image);
+  assert_in_fatbin (image);
 }
 
 /* Whatever a program calls things, what is put before it and behind its kernels does no harm. */

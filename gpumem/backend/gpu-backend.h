@@ -79,6 +79,7 @@ struct _GpuNativeContext
                                      * what has failed already */
   GMutex             lock;          /* guards what follows */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
+  GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
 };
 
@@ -319,6 +320,8 @@ typedef struct
   gboolean          wraps_zero;
   /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
+  /* Whether finish() tells if work failed, and costs less than an event and the wait for it. */
+  gboolean          finish_tells;
 
   /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
    * checked. */
@@ -360,7 +363,7 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, also while another is in a stream op. Blocks until all work submitted before is
-   * complete; only called where record() failed. */
+   * complete, also where it fails; without finish_tells only called where record() failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
 } GpuStreamOps;
@@ -412,6 +415,15 @@ typedef struct
                                           GError            **error);
 } GpuEventOps;
 
+/* Where memory is, for finding out that others are over the same. */
+typedef struct
+{
+  guint64 id;                       /* the same for all over that memory; 0: nobody else can be */
+  gsize   offset;                   /* within it */
+  guint64 outer;                    /* of memory that it may be a part of, or 0 */
+  gsize   outer_offset;
+} GpuOrigin;
+
 /* What all memory has, buffers and images alike. */
 typedef struct
 {
@@ -429,6 +441,12 @@ typedef struct
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
+  /* any thread; may be NULL. Once for all memory but slices; @origin is 0 to begin with. Memory
+   * that was imported or wrapped more than once, also such that is the library's own, has one
+   * @origin in a context. */
+  void              (*identify)       (GpuNativeContext        *context,
+                                       GpuNativeMemory         *memory,
+                                       GpuOrigin               *origin);
 
   /* The rest are stream ops. */
 

@@ -236,7 +236,7 @@ launch (CUfunction    function,
                                    BLOCK_SIZE, 1, 1, 0, stream, arguments, NULL);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_fill (GpuNativeStream  *stream,
                 GpuNativeBuffer  *destination,
                 gsize             offset,
@@ -269,6 +269,9 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
     code = set_linear (address, size, pattern, period, handle, &function);
   else
     code = launch (kernel, address, size, pattern, pattern_size, handle);
+
+  if (_gpu_cuda_end_plain (stream, &call, code))
+    return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
