@@ -297,6 +297,36 @@ gpu_image_new_from_bytes (GpuContext            *context,
   return image_new (context, format, type, extent, 1, &creation, NULL, error);
 }
 
+/* Whether memory of the host can be an image: the driver takes all rows and slices to be as long as
+ * their pitches, the last ones too. */
+static gboolean
+check_host (const Creation        *creation,
+            const GpuImageFormat  *format,
+            const GpuExtent       *extent,
+            gsize                  size,
+            GError               **error)
+{
+  const gsize texel_size = MAX (gpu_image_format_get_texel_size (format), 1);
+  gsize needed;
+
+  if ((creation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) == 0
+      && creation->row_pitch % texel_size == 0
+      && creation->slice_pitch % MAX (creation->row_pitch, 1) == 0
+      && g_size_checked_mul (&needed, extent->depth, extent->depth > 1 ? creation->slice_pitch
+                             : creation->row_pitch * extent->height)
+      && needed <= size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: memory flags 0x%x, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
+               G_GSIZE_FORMAT ", those of the last ones too, do not go together with texels of %"
+               G_GSIZE_FORMAT " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
+               creation->function, creation->flags, creation->row_pitch, creation->slice_pitch,
+               texel_size, size);
+
+  return FALSE;
+}
+
 /**
  * gpu_image_new_for_host_bytes:
  * @context: a #GpuContext
@@ -304,7 +334,7 @@ gpu_image_new_from_bytes (GpuContext            *context,
  * @format: what the texels are
  * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
- * @bytes: memory of the host
+ * @bytes: memory of the host; the last row and slice are as long as the pitches, too
  * @row_pitch: bytes from one row to the next, a multiple of a texel; 0 for rows that follow each
  *   other tightly
  * @slice_pitch: bytes from one slice to the next, a multiple of the row pitch; 0 for slices that
@@ -334,7 +364,6 @@ gpu_image_new_for_host_bytes (GpuContext            *context,
   Creation creation = { .function = "gpu_image_new_for_host_bytes", .flags = flags,
                         .row_pitch = row_pitch, .slice_pitch = slice_pitch };
   const GpuBackend *backend;
-  gsize texel_size;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (format != NULL, NULL);
@@ -347,7 +376,6 @@ gpu_image_new_for_host_bytes (GpuContext            *context,
     return NULL;
 
   backend = _gpu_context_get_native (context)->backend;
-  texel_size = MAX (gpu_image_format_get_texel_size (format), 1);
 
   if (backend->image->create_for_host == NULL)
     {
@@ -355,17 +383,8 @@ gpu_image_new_for_host_bytes (GpuContext            *context,
       return NULL;
     }
 
-  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0
-      || creation.row_pitch % texel_size != 0
-      || creation.slice_pitch % MAX (creation.row_pitch, 1) != 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: memory flags 0x%x, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
-                   G_GSIZE_FORMAT " for texels of %" G_GSIZE_FORMAT " bytes do not go together",
-                   creation.function, flags, creation.row_pitch, creation.slice_pitch,
-                   texel_size);
-      return NULL;
-    }
+  if (!check_host (&creation, format, extent, g_bytes_get_size (bytes), error))
+    return NULL;
 
   creation.host = (gpointer) g_bytes_get_data (bytes, NULL);
 

@@ -211,6 +211,93 @@ gpu_buffer_new_for_cl_mem (GpuContext   *context,
 }
 
 /**
+ * gpu_image_get_cl_mem: (skip)
+ * @image: an image
+ *
+ * The memory object of @image. A mip level is the same one as the image that it is a level of. Any
+ * thread may call it.
+ *
+ * Returns: (nullable): the handle, owned by @image; %NULL if @image is none of OpenCL or was
+ *   released
+ *
+ * Since: 0.1
+ */
+static inline cl_mem
+gpu_image_get_cl_mem (GpuImage *image)
+{
+  if (gpu_context_get_cl_context (gpu_memory_get_context (GPU_MEMORY (image))) == NULL)
+    return NULL;
+
+  return (cl_mem) (guintptr) gpu_memory_get_native_handle (GPU_MEMORY (image));
+}
+
+/**
+ * gpu_image_new_for_cl_mem: (skip)
+ * @context: the context of @handle
+ * @handle: an image that the program made
+ * @mode: whether the new object takes a reference of its own or takes over the caller's
+ * @error: return location for a #GError
+ *
+ * Makes an object around an image of OpenCL: gpu_image_new_wrapped() with types, and with the
+ * format that the driver tells. Buffers, and images with several samples for each texel, are
+ * refused. If it fails the reference stays with the caller whatever @mode is.
+ *
+ * Returns: (transfer full): the image, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuImage *
+gpu_image_new_for_cl_mem (GpuContext   *context,
+                          cl_mem        handle,
+                          GpuWrapMode   mode,
+                          GError      **error)
+{
+  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, NULL, mode, error);
+}
+
+/**
+ * gpu_sampler_get_cl_sampler: (skip)
+ * @sampler: a sampler
+ *
+ * The sampler object of @sampler. Any thread may call it.
+ *
+ * Returns: (nullable): the handle, owned by @sampler; %NULL if @sampler is none of OpenCL
+ *
+ * Since: 0.1
+ */
+static inline cl_sampler
+gpu_sampler_get_cl_sampler (GpuSampler *sampler)
+{
+  if (gpu_context_get_cl_context (gpu_sampler_get_context (sampler)) == NULL)
+    return NULL;
+
+  return (cl_sampler) (guintptr) gpu_sampler_get_native_handle (sampler);
+}
+
+/**
+ * gpu_sampler_new_for_cl_sampler: (skip)
+ * @context: the context of @handle
+ * @handle: a sampler that the program made
+ * @mode: whether the new object takes a reference of its own or takes over the caller's
+ * @error: return location for a #GError
+ *
+ * Makes an object around a sampler of OpenCL: gpu_sampler_new_wrapped() with types. If it fails the
+ * reference stays with the caller whatever @mode is.
+ *
+ * Returns: (transfer full): the sampler, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuSampler *
+gpu_sampler_new_for_cl_sampler (GpuContext   *context,
+                                cl_sampler    handle,
+                                GpuWrapMode   mode,
+                                GError      **error)
+{
+  return gpu_sampler_new_wrapped (context, (guint64) (guintptr) handle, mode, error);
+}
+
+/**
  * gpu_kernel_get_cl_kernel: (skip)
  * @kernel: a kernel
  *

@@ -121,6 +121,31 @@ get_text (cl_kernel            kernel,
   return code;
 }
 
+static gboolean
+is_image_name (const char *word)
+{
+  return (g_str_has_prefix (word, "image1d_") || g_str_has_prefix (word, "image2d_")
+          || g_str_has_prefix (word, "image3d_")) && g_str_has_suffix (word, "_t");
+}
+
+/* Some compilers put qualifiers beside the names of images and samplers: "__read_only image2d_t"
+ * is an image2d_t. Other types stay as they are. */
+static void
+simplify_type_name (char **type_name)
+{
+  g_auto (GStrv) words = g_strsplit_set (*type_name, " \t", -1);
+
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      if (is_image_name (words[i]) || g_str_equal (words[i], "sampler_t"))
+        {
+          g_free (*type_name);
+          *type_name = g_strdup (words[i]);
+          return;
+        }
+    }
+}
+
 static GpuArgumentKind
 get_kind (cl_kernel_arg_address_qualifier  address,
           cl_kernel_arg_access_qualifier   access,
@@ -129,7 +154,7 @@ get_kind (cl_kernel_arg_address_qualifier  address,
 {
   if (qualifiers & CL_KERNEL_ARG_TYPE_PIPE)
     return GPU_ARGUMENT_KIND_UNKNOWN;
-  if (access != CL_KERNEL_ARG_ACCESS_NONE || g_str_has_prefix (type_name, "image"))
+  if (access != CL_KERNEL_ARG_ACCESS_NONE || is_image_name (type_name))
     return GPU_ARGUMENT_KIND_IMAGE;
   if (g_str_equal (type_name, "sampler_t"))
     return GPU_ARGUMENT_KIND_SAMPLER;
@@ -176,10 +201,14 @@ read_argument (cl_kernel        kernel,
   if (code != CL_SUCCESS)
     return code;
 
+  simplify_type_name (type_name);
   info->kind = get_kind (address, access, qualifiers, *type_name);
-  info->read_only = info->kind == GPU_ARGUMENT_KIND_MEMORY &&
-                    (address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
-                     (qualifiers & CL_KERNEL_ARG_TYPE_CONST) != 0);
+  if (info->kind == GPU_ARGUMENT_KIND_IMAGE)
+    info->read_only = access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
+  else
+    info->read_only = info->kind == GPU_ARGUMENT_KIND_MEMORY &&
+                      (address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
+                       (qualifiers & CL_KERNEL_ARG_TYPE_CONST) != 0);
   if (info->kind == GPU_ARGUMENT_KIND_VALUE)
     _gpu_opencl_parse_type (*type_name, &info->type, &info->size);
 

@@ -12,6 +12,8 @@ const GpuBackend _gpu_opencl_backend =
   .event   = &_gpu_opencl_event_ops,
   .memory  = &_gpu_opencl_memory_ops,
   .buffer  = &_gpu_opencl_buffer_ops,
+  .image   = &_gpu_opencl_image_ops,
+  .sampler = &_gpu_opencl_sampler_ops,
   .program = &_gpu_opencl_program_ops,
   .kernel  = &_gpu_opencl_kernel_ops
 };

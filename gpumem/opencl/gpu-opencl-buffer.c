@@ -17,37 +17,6 @@ new_buffer (cl_mem mem,
   return &buffer->base;
 }
 
-/* The flags that slices take as well; none of them means the same as the parent. */
-static cl_mem_flags
-get_access_flags (GpuMemoryFlags flags)
-{
-  cl_mem_flags result = 0;
-
-  if (flags & GPU_MEMORY_READ_ONLY)
-    result |= CL_MEM_READ_ONLY;
-  if (flags & GPU_MEMORY_WRITE_ONLY)
-    result |= CL_MEM_WRITE_ONLY;
-  if (flags & GPU_MEMORY_HOST_READ_ONLY)
-    result |= CL_MEM_HOST_READ_ONLY;
-  if (flags & GPU_MEMORY_HOST_WRITE_ONLY)
-    result |= CL_MEM_HOST_WRITE_ONLY;
-  if (flags & GPU_MEMORY_HOST_NO_ACCESS)
-    result |= CL_MEM_HOST_NO_ACCESS;
-
-  return result;
-}
-
-static cl_mem_flags
-get_root_flags (GpuMemoryFlags flags)
-{
-  cl_mem_flags result = get_access_flags (flags);
-
-  if (!(flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY)))
-    result |= CL_MEM_READ_WRITE;
-
-  return result;
-}
-
 static GpuNativeBuffer *
 create_buffer (GpuNativeContext  *context,
                cl_mem_flags       flags,
@@ -83,7 +52,7 @@ buffer_alloc (GpuNativeContext  *context,
               gconstpointer      data,
               GError           **error)
 {
-  cl_mem_flags cl_flags = get_root_flags (flags);
+  cl_mem_flags cl_flags = _gpu_opencl_get_root_flags (flags);
 
   if (flags & GPU_MEMORY_ALLOC_HOST)
     cl_flags |= CL_MEM_ALLOC_HOST_PTR;
@@ -101,24 +70,8 @@ buffer_alloc_for_host (GpuNativeContext  *context,
                        gsize              size,
                        GError           **error)
 {
-  return create_buffer (context, get_root_flags (flags) | CL_MEM_USE_HOST_PTR, size, data, error);
-}
-
-static gboolean
-get_mem_info (cl_mem        mem,
-              cl_mem_info   info,
-              gpointer      value,
-              gsize         size,
-              GError      **error)
-{
-  cl_int code = clGetMemObjectInfo (mem, info, size, value, NULL);
-
-  if (code == CL_SUCCESS)
-    return TRUE;
-
-  _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "buffer %p, info 0x%04x",
-                         (gpointer) mem, info);
-  return FALSE;
+  return create_buffer (context, _gpu_opencl_get_root_flags (flags) | CL_MEM_USE_HOST_PTR, size,
+                        data, error);
 }
 
 static gboolean
@@ -128,33 +81,34 @@ check_foreign (GpuNativeContext  *context,
                GError           **error)
 {
   cl_mem_object_type type = 0;
-  cl_context mem_context = NULL;
   gsize mem_size = 0;
 
-  if (!get_mem_info (mem, CL_MEM_TYPE, &type, sizeof type, error) ||
-      !get_mem_info (mem, CL_MEM_CONTEXT, &mem_context, sizeof mem_context, error) ||
-      !get_mem_info (mem, CL_MEM_SIZE, &mem_size, sizeof mem_size, error))
+  if (!_gpu_opencl_mem_get (mem, CL_MEM_TYPE, &type, sizeof type, error)
+      || !_gpu_opencl_mem_get (mem, CL_MEM_SIZE, &mem_size, sizeof mem_size, error))
     return FALSE;
 
   if (type != CL_MEM_OBJECT_BUFFER)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "memory object %p is no buffer: its type is 0x%04x", (gpointer) mem, type);
-  else if (mem_context != _gpu_opencl_context_handle (context))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "buffer %p is of context %p, not of context %p", (gpointer) mem,
-                 (gpointer) mem_context, (gpointer) _gpu_opencl_context_handle (context));
-  else if (*size > mem_size)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "buffer %p has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT, (gpointer) mem,
-                 mem_size, *size);
-  else
     {
-      if (*size == 0)
-        *size = mem_size;
-      return TRUE;
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "memory object %p is no buffer: its type is 0x%04x", (gpointer) mem, type);
+      return FALSE;
     }
 
-  return FALSE;
+  if (!_gpu_opencl_mem_check (context, mem, error))
+    return FALSE;
+
+  if (*size > mem_size)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "buffer %p has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
+                   (gpointer) mem, mem_size, *size);
+      return FALSE;
+    }
+
+  if (*size == 0)
+    *size = mem_size;
+
+  return TRUE;
 }
 
 /* What a sub-buffer was cut from may be wrapped, or ours, as well. */
@@ -164,9 +118,9 @@ find_parent (GpuOpenclBuffer *buffer)
   cl_mem parent = NULL;
   gsize offset = 0;
 
-  if (get_mem_info (buffer->mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
+  if (_gpu_opencl_mem_get (buffer->mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
       && parent != NULL
-      && get_mem_info (buffer->mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
+      && _gpu_opencl_mem_get (buffer->mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
     {
       buffer->parent = parent;
       buffer->parent_offset = offset;
@@ -183,19 +137,9 @@ buffer_wrap (GpuNativeContext  *context,
   cl_mem mem = (cl_mem) (guintptr) handle;
   GpuNativeBuffer *buffer;
 
-  if (!check_foreign (context, mem, &size, error))
+  if (!check_foreign (context, mem, &size, error)
+      || (mode == GPU_WRAP_MODE_BORROW && !_gpu_opencl_mem_retain (mem, error)))
     return NULL;
-
-  if (mode == GPU_WRAP_MODE_BORROW)
-    {
-      cl_int code = clRetainMemObject (mem);
-
-      if (code != CL_SUCCESS)
-        {
-          _gpu_opencl_set_error (error, "clRetainMemObject", code, "buffer %p", (gpointer) mem);
-          return NULL;
-        }
-    }
 
   buffer = new_buffer (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
@@ -213,9 +157,9 @@ buffer_slice (GpuNativeContext  *context,
 {
   const cl_buffer_region region = { offset, size };
   GpuOpenclBuffer *root = (GpuOpenclBuffer *) parent;
-  cl_mem_flags access = get_access_flags (flags);
+  cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
   GpuOpenclSlice *slice = NULL;
-  GpuNativeBuffer *buffer;
+  GpuOpenclBuffer *buffer;
   cl_mem mem = NULL;
   cl_int code;
 
@@ -227,10 +171,12 @@ buffer_slice (GpuNativeContext  *context,
 
   if (code == CL_SUCCESS)
     {
-      buffer = new_buffer (mem, size);
-      ((GpuOpenclBuffer *) buffer)->slice = slice;
+      buffer = (GpuOpenclBuffer *) new_buffer (mem, size);
+      buffer->slice = slice;
+      buffer->parent = root->mem;
+      buffer->parent_offset = offset;
 
-      return buffer;
+      return &buffer->base;
     }
 
   _gpu_opencl_set_error (error, "clCreateSubBuffer", code,
@@ -405,19 +351,6 @@ buffer_fill (GpuNativeStream  *stream,
                                " bytes", size, offset, destination->size, pattern_size);
 }
 
-static cl_map_flags
-get_map_flags (GpuMapFlags flags)
-{
-  if (flags == GPU_MAP_FLAGS_NONE)
-    return CL_MAP_READ | CL_MAP_WRITE;
-  /* OpenCL has invalidation instead of the others, not beside them. */
-  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) && !(flags & GPU_MAP_FLAGS_READ))
-    return CL_MAP_WRITE_INVALIDATE_REGION;
-
-  return ((flags & GPU_MAP_FLAGS_READ) ? CL_MAP_READ : 0) |
-         ((flags & (GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE)) ? CL_MAP_WRITE : 0);
-}
-
 static gpointer
 buffer_map (GpuNativeStream  *stream,
             GpuNativeBuffer  *buffer,
@@ -431,7 +364,7 @@ buffer_map (GpuNativeStream  *stream,
   cl_int code;
   gpointer data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
                                       _gpu_opencl_buffer_handle (buffer), CL_FALSE,
-                                      get_map_flags (flags), offset, size, 0, NULL,
+                                      _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
                                       event != NULL ? &native : NULL, &code);
 
   if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,

@@ -78,7 +78,7 @@ _gpu_opencl_device_has (GpuOpenclDevice *device,
 gboolean
 _gpu_opencl_device_hangs (GpuOpenclDevice *device)
 {
-  if (g_str_equal (device->base.platform, "Portable Computing Language"))
+  if (device->pocl > 0)
     return g_str_has_prefix (device->base.name, "basic");
 
   return g_str_equal (device->base.platform, "Oclgrind");
@@ -181,6 +181,8 @@ read_texts (GpuOpenclDevice  *device,
   g_strfreev (device->extensions);
   device->extensions = g_strsplit (both, " ", -1);
   device->level = parse_version (device->base.version);
+  if (g_str_equal (device->base.platform, "Portable Computing Language"))
+    device->pocl = MAX (g_ascii_strtoull (device->base.driver_version, NULL, 10), 1);
   return TRUE;
 }
 
@@ -351,8 +353,6 @@ read_capabilities (GpuOpenclDevice *device)
   if (device->api >= 20 && device->level >= 20 &&
       _gpu_opencl_device_has (device, "cl_khr_priority_hints"))
     capabilities |= GPU_CAPABILITIES_PRIORITY;
-  if (get_bool (device, CL_DEVICE_IMAGE_SUPPORT))
-    capabilities |= GPU_CAPABILITIES_IMAGES;
   if ((device->level >= 20 && device->level < 30) ||
       (device->level >= 30 && get_bool (device, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT)))
     capabilities |= GPU_CAPABILITIES_NON_UNIFORM_GROUPS;
@@ -360,7 +360,8 @@ read_capabilities (GpuOpenclDevice *device)
       get_bool (device, CL_DEVICE_HOST_UNIFIED_MEMORY))
     capabilities |= GPU_CAPABILITIES_HOST_MEMORY;
 
-  device->base.capabilities = capabilities | read_svm (device) | read_arithmetic (device);
+  device->base.capabilities = capabilities | read_svm (device) | read_arithmetic (device)
+                              | _gpu_opencl_device_read_images (device);
 }
 
 static gboolean

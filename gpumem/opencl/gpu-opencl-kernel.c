@@ -8,6 +8,9 @@
 #define SIZE "%" G_GSIZE_FORMAT
 #define EXTENT SIZE " x " SIZE " x " SIZE
 
+/* The first version of PoCL that survives a launch whose only memory is an image over a buffer. */
+#define POCL_WITH_LONE_IMAGES 7
+
 static void
 kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
              GpuNativeKernel  *native)
@@ -56,8 +59,12 @@ describe_kernel (GpuNativeContext  *context,
   kernel->base.n_arguments = n_arguments;
   for (guint i = 0; i < n_arguments; i++)
     {
-      if (!_gpu_opencl_describe_argument (kernel->kernel, i, &kernel->base.arguments[i], error))
+      GpuArgumentInfo *info = &kernel->base.arguments[i];
+
+      if (!_gpu_opencl_describe_argument (kernel->kernel, i, info, error))
         return FALSE;
+      if (info->kind == GPU_ARGUMENT_KIND_IMAGE || info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+        kernel->takes_images = TRUE;
     }
 
   return TRUE;
@@ -197,6 +204,7 @@ set_argument (cl_kernel               kernel,
               guint                   index,
               const GpuArgumentValue *argument)
 {
+  cl_sampler sampler;
   cl_mem mem;
 
   switch (argument->kind)
@@ -208,9 +216,46 @@ set_argument (cl_kernel               kernel,
       return clSetKernelArg (kernel, index, sizeof mem, &mem);
     case GPU_ARGUMENT_KIND_LOCAL:
       return clSetKernelArg (kernel, index, argument->size, NULL);
+    case GPU_ARGUMENT_KIND_IMAGE:
+      mem = _gpu_opencl_memory_handle (&argument->image->base);
+      return clSetKernelArg (kernel, index, sizeof mem, &mem);
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      sampler = ((GpuOpenclSampler *) argument->sampler)->sampler;
+      return clSetKernelArg (kernel, index, sizeof sampler, &sampler);
     default:
       return clSetKernelArg (kernel, index, argument->size, argument->data);
     }
+}
+
+static void
+set_argument_error (GError                 **error,
+                    cl_int                   code,
+                    GpuOpenclKernel         *kernel,
+                    guint                    index,
+                    const GpuArgumentValue  *argument)
+{
+  const GpuArgumentInfo *info = &kernel->base.arguments[index];
+  g_autofree char *given = NULL;
+
+  switch (argument->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      given = g_strdup ("a buffer");
+      break;
+    case GPU_ARGUMENT_KIND_IMAGE:
+      given = g_strdup ("an image");
+      break;
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      given = g_strdup ("a sampler");
+      break;
+    default:
+      given = g_strdup_printf (SIZE " bytes", argument->size);
+    }
+
+  _gpu_opencl_set_error (error, "clSetKernelArg", code,
+                         "kernel \"%s\", argument %u (%s %s): given %s", kernel->name, index,
+                         info->type_name != NULL ? info->type_name : "unknown type",
+                         info->name != NULL ? info->name : "without name", given);
 }
 
 static gboolean
@@ -221,24 +266,12 @@ set_arguments (GpuOpenclKernel         *kernel,
 {
   for (guint i = 0; i < n_arguments; i++)
     {
-      const GpuArgumentInfo *info = &kernel->base.arguments[i];
       cl_int code = set_argument (kernel->kernel, i, &arguments[i]);
 
       if (G_LIKELY (code == CL_SUCCESS))
         continue;
 
-      if (arguments[i].kind == GPU_ARGUMENT_KIND_MEMORY)
-        _gpu_opencl_set_error (error, "clSetKernelArg", code,
-                               "kernel \"%s\", argument %u (%s %s): given a buffer", kernel->name,
-                               i, info->type_name != NULL ? info->type_name : "unknown type",
-                               info->name != NULL ? info->name : "without name");
-      else
-        _gpu_opencl_set_error (error, "clSetKernelArg", code,
-                               "kernel \"%s\", argument %u (%s %s): given " SIZE " bytes",
-                               kernel->name, i,
-                               info->type_name != NULL ? info->type_name : "unknown type",
-                               info->name != NULL ? info->name : "without name",
-                               arguments[i].size);
+      set_argument_error (error, code, kernel, i, &arguments[i]);
       return FALSE;
     }
 
@@ -313,6 +346,49 @@ check_local_size (GpuOpenclKernel         *kernel,
   return FALSE;
 }
 
+/* A mip level is one for copies: kernels get the whole image. And PoCL crashes when all memory of a
+ * launch is one image over a buffer: only with more it looks for the buffer. */
+static gboolean
+check_images (GpuOpenclKernel         *kernel,
+              GpuOpenclDevice         *device,
+              const GpuArgumentValue  *arguments,
+              guint                    n_arguments,
+              GError                 **error)
+{
+  const GpuOpenclImage *over_buffer = NULL;
+  guint n_memories = 0;
+
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      const GpuOpenclImage *image = (GpuOpenclImage *) arguments[i].image;
+
+      if (arguments[i].kind == GPU_ARGUMENT_KIND_MEMORY)
+        n_memories += arguments[i].buffer != NULL;
+      if (arguments[i].kind != GPU_ARGUMENT_KIND_IMAGE)
+        continue;
+
+      n_memories++;
+      if (image->buffer != NULL)
+        over_buffer = image;
+      if (image->level == 0)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "kernel \"%s\", argument %u: kernels of OpenCL take images with all their mip "
+                   "levels, not level %u alone", kernel->name, i, image->level);
+      return FALSE;
+    }
+
+  if (over_buffer == NULL || n_memories > 1 || device->pocl == 0
+      || device->pocl >= POCL_WITH_LONE_IMAGES)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "kernel \"%s\" is given an image over a buffer and no other memory: this version of "
+               "PoCL would crash; an argument more, of any memory, avoids it", kernel->name);
+  return FALSE;
+}
+
 static gboolean
 kernel_launch (GpuNativeStream         *stream,
                GpuNativeKernel         *native,
@@ -324,6 +400,7 @@ kernel_launch (GpuNativeStream         *stream,
                GError                 **error)
 {
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
+  GpuOpenclDevice *device = ((GpuOpenclStream *) stream)->device;
   const gsize global[3] = { grid->width, grid->height, grid->depth };
   gsize local[3] = { 1, 1, 1 };
   const gsize *given = NULL;
@@ -347,8 +424,8 @@ kernel_launch (GpuNativeStream         *stream,
          (given == NULL || given[n_dimensions - 1] == 1))
     n_dimensions--;
 
-  if (!check_local_size (kernel, ((GpuOpenclStream *) stream)->device, arguments, n_arguments,
-                         error))
+  if (!check_local_size (kernel, device, arguments, n_arguments, error)
+      || (kernel->takes_images && !check_images (kernel, device, arguments, n_arguments, error)))
     return FALSE;
 
   g_mutex_lock (&kernel->lock);
@@ -363,7 +440,7 @@ kernel_launch (GpuNativeStream         *stream,
 
   if (code != CL_SUCCESS)
     {
-      set_launch_error (error, code, kernel, ((GpuOpenclStream *) stream)->device, global, given);
+      set_launch_error (error, code, kernel, device, global, given);
       return FALSE;
     }
   if (event != NULL)

@@ -7,29 +7,131 @@
 /* Migrations of more memories than this are rare: then the list is allocated. */
 #define N_ON_STACK 16
 
-static void
-memory_free (GpuNativeContext *context,
-             GpuNativeBuffer  *native)
+/* None of them means the same as the parent. */
+cl_mem_flags
+_gpu_opencl_get_access_flags (GpuMemoryFlags flags)
 {
-  GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) native;
+  cl_mem_flags result = 0;
 
+  if (flags & GPU_MEMORY_READ_ONLY)
+    result |= CL_MEM_READ_ONLY;
+  if (flags & GPU_MEMORY_WRITE_ONLY)
+    result |= CL_MEM_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_READ_ONLY)
+    result |= CL_MEM_HOST_READ_ONLY;
+  if (flags & GPU_MEMORY_HOST_WRITE_ONLY)
+    result |= CL_MEM_HOST_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_NO_ACCESS)
+    result |= CL_MEM_HOST_NO_ACCESS;
+
+  return result;
+}
+
+cl_mem_flags
+_gpu_opencl_get_root_flags (GpuMemoryFlags flags)
+{
+  cl_mem_flags result = _gpu_opencl_get_access_flags (flags);
+
+  if (!(flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY)))
+    result |= CL_MEM_READ_WRITE;
+
+  return result;
+}
+
+cl_map_flags
+_gpu_opencl_get_map_flags (GpuMapFlags flags)
+{
+  if (flags == GPU_MAP_FLAGS_NONE)
+    return CL_MAP_READ | CL_MAP_WRITE;
+  /* OpenCL has invalidation instead of the others, not beside them. */
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) && !(flags & GPU_MAP_FLAGS_READ))
+    return CL_MAP_WRITE_INVALIDATE_REGION;
+
+  return ((flags & GPU_MAP_FLAGS_READ) ? CL_MAP_READ : 0) |
+         ((flags & (GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE)) ? CL_MAP_WRITE : 0);
+}
+
+gboolean
+_gpu_opencl_mem_get (cl_mem        mem,
+                     cl_mem_info   info,
+                     gpointer      value,
+                     gsize         size,
+                     GError      **error)
+{
+  cl_int code = clGetMemObjectInfo (mem, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "memory object %p, info 0x%04x",
+                         (gpointer) mem, info);
+  return FALSE;
+}
+
+gboolean
+_gpu_opencl_mem_check (GpuNativeContext  *context,
+                       cl_mem             mem,
+                       GError           **error)
+{
+  cl_context mem_context = NULL;
+
+  if (!_gpu_opencl_mem_get (mem, CL_MEM_CONTEXT, &mem_context, sizeof mem_context, error))
+    return FALSE;
+
+  if (mem_context == _gpu_opencl_context_handle (context))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "memory object %p is of context %p, not of context %p", (gpointer) mem,
+               (gpointer) mem_context, (gpointer) _gpu_opencl_context_handle (context));
+  return FALSE;
+}
+
+gboolean
+_gpu_opencl_mem_retain (cl_mem    mem,
+                        GError  **error)
+{
+  cl_int code = clRetainMemObject (mem);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clRetainMemObject", code, "memory object %p", (gpointer) mem);
+  return FALSE;
+}
+
+static void
+free_buffer (GpuOpenclContext *context,
+             GpuOpenclBuffer  *buffer)
+{
   if (buffer->slice != NULL)
-    _gpu_opencl_slice_release ((GpuOpenclContext *) context, buffer->slice);
+    _gpu_opencl_slice_release (context, buffer->slice);
   else
     clReleaseMemObject (buffer->mem);
 
   g_clear_pointer (&buffer->slices, g_ptr_array_unref);
-  g_free (buffer);
 }
 
-static guint64
-memory_get_handle (GpuNativeBuffer *buffer)
+static void
+memory_free (GpuNativeContext *context,
+             GpuNativeMemory  *memory)
 {
-  return (guint64) (guintptr) _gpu_opencl_buffer_handle (buffer);
+  if (memory->is_image)
+    clReleaseMemObject (_gpu_opencl_memory_handle (memory));
+  else
+    free_buffer ((GpuOpenclContext *) context, (GpuOpenclBuffer *) memory);
+
+  g_free (memory);
 }
 
 static guint64
-memory_get_address (GpuNativeBuffer *buffer G_GNUC_UNUSED)
+memory_get_handle (GpuNativeMemory *memory)
+{
+  return (guint64) (guintptr) _gpu_opencl_memory_handle (memory);
+}
+
+static guint64
+memory_get_address (GpuNativeMemory *memory G_GNUC_UNUSED)
 {
   return 0;
 }
@@ -71,7 +173,7 @@ get_attribute (cl_mem         mem,
     return TRUE;
   if (code != CL_SUCCESS)
     {
-      _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "buffer %p, info 0x%04x",
+      _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "memory object %p, info 0x%04x",
                              (gpointer) mem, info);
       return FALSE;
     }
@@ -88,7 +190,7 @@ get_attribute (cl_mem         mem,
 
 static gboolean
 memory_get_attributes (GpuNativeContext  *context,
-                       GpuNativeBuffer   *buffer,
+                       GpuNativeMemory   *memory,
                        GVariantDict      *attributes,
                        GError           **error)
 {
@@ -119,20 +221,21 @@ memory_get_attributes (GpuNativeContext  *context,
 
       if (api < entries[i].api)
         continue;
-      if (!get_attribute (_gpu_opencl_buffer_handle (buffer), entries[i].info, entries[i].type,
+      if (!get_attribute (_gpu_opencl_memory_handle (memory), entries[i].info, entries[i].type,
                           &variant, error))
         return FALSE;
       if (variant != NULL)
         g_variant_dict_insert_value (attributes, entries[i].nick, variant);
     }
 
-  return TRUE;
+  return !memory->is_image
+         || _gpu_opencl_image_get_attributes ((GpuOpenclImage *) memory, attributes, error);
 }
 
 static gboolean
 memory_migrate (GpuNativeStream         *stream,
-                GpuNativeBuffer *const  *buffers,
-                guint                    n_buffers,
+                GpuNativeMemory *const  *memories,
+                guint                    n_memories,
                 GpuMigrateFlags          flags,
                 GpuNativeEvent         **event,
                 GError                 **error)
@@ -144,38 +247,38 @@ memory_migrate (GpuNativeStream         *stream,
   cl_event native = NULL;
   cl_int code;
 
-  if (n_buffers > N_ON_STACK)
-    list = allocated = g_new (cl_mem, n_buffers);
-  for (guint i = 0; i < n_buffers; i++)
-    list[i] = _gpu_opencl_buffer_handle (buffers[i]);
+  if (n_memories > N_ON_STACK)
+    list = allocated = g_new (cl_mem, n_memories);
+  for (guint i = 0; i < n_memories; i++)
+    list[i] = _gpu_opencl_memory_target (memories[i]);
 
   if (flags & GPU_MIGRATE_FLAGS_HOST)
     cl_flags |= CL_MIGRATE_MEM_OBJECT_HOST;
   if (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)
     cl_flags |= CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
 
-  code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n_buffers, list, cl_flags,
-                                     0, NULL, event != NULL ? &native : NULL);
+  code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n_memories, list,
+                                     cl_flags, 0, NULL, event != NULL ? &native : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueMigrateMemObjects", native, event, error,
-                               "%u buffers, flags 0x%x", n_buffers, flags);
+                               "%u memory objects, flags 0x%x", n_memories, flags);
 }
 
 static gboolean
 memory_unmap (GpuNativeStream  *stream,
-              GpuNativeBuffer  *buffer,
+              GpuNativeMemory  *memory,
               gpointer          data,
               GpuNativeEvent  **event,
               GError          **error)
 {
   cl_event native = NULL;
   cl_int code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
-                                         _gpu_opencl_buffer_handle (buffer), data, 0, NULL,
+                                         _gpu_opencl_memory_target (memory), data, 0, NULL,
                                          event != NULL ? &native : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueUnmapMemObject", native, event, error,
-                               "address %p of a buffer of %" G_GSIZE_FORMAT " bytes", data,
-                               buffer->size);
+                               "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,
+                               memory->size);
 }
 
 const GpuMemoryOps _gpu_opencl_memory_ops =

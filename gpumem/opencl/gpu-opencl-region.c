@@ -1,171 +1,46 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies of regions. OpenCL has functions for them, but these want a slice pitch that is a
- * multiple of the row pitch, and within one buffer the same pitches on both sides. What does not
- * fit is enqueued in pieces that do: slices, or else rows.
+ * multiple of the row pitch, within one buffer the same pitches on both sides, buffers without
+ * gaps beside images, and images of one format. What does not fit is enqueued in pieces that do,
+ * slices, or else rows; or it goes through a buffer of its own.
  */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/gpu-opencl-region-private.h"
 
-typedef struct
-{
-  GpuNativeStream  *stream;
-  cl_command_queue  queue;
-  cl_mem            destination;    /* NULL for a read */
-  cl_mem            source;         /* NULL for a write */
-  gpointer          data;           /* of the host, NULL for a copy */
-  const char       *function;       /* the last one called */
-  cl_int            code;           /* what it answered */
-  GArray           *pieces;         /* of cl_event; NULL if there is only one piece */
-} RegionOp;
+/* More commands than this take longer than a buffer in between. */
+#define N_PIECES 16
 
-/* A region as the functions for rectangles take it. */
-typedef struct
-{
-  gsize origin[3];
-  gsize row_pitch;
-  gsize slice_pitch;
-} Rectangle;
-
-/* A pitch that leads nowhere may be anything here, but drivers check it: a single slice gets
- * pitch 0, and single rows in several slices become the rows of one slice. */
-static Rectangle
-get_rectangle (const GpuRegionSide *side,
-               const GpuExtent     *extent)
-{
-  Rectangle rectangle = { .row_pitch = side->row_pitch };
-  gsize offset = side->offset;
-
-  if (extent->height == 1)
-    rectangle.row_pitch = side->slice_pitch;
-  else if (extent->depth > 1)
-    rectangle.slice_pitch = side->slice_pitch;
-
-  if (rectangle.slice_pitch > 0)
-    {
-      rectangle.origin[2] = offset / rectangle.slice_pitch;
-      offset %= rectangle.slice_pitch;
-    }
-  rectangle.origin[1] = offset / rectangle.row_pitch;
-  rectangle.origin[0] = offset % rectangle.row_pitch;
-
-  return rectangle;
-}
-
+/* Takes @piece over. */
 static void
-enqueue_row (RegionOp *op,
-             gsize     to,
-             gsize     from,
-             gsize     size,
-             cl_event *event)
+keep_piece (GpuOpenclRegion *region,
+            cl_event         piece)
 {
-  if (op->destination == NULL)
-    {
-      op->function = "clEnqueueReadBuffer";
-      op->code = clEnqueueReadBuffer (op->queue, op->source, CL_FALSE, from, size,
-                                      (guint8 *) op->data + to, 0, NULL, event);
-    }
-  else if (op->source == NULL)
-    {
-      op->function = "clEnqueueWriteBuffer";
-      op->code = clEnqueueWriteBuffer (op->queue, op->destination, CL_FALSE, to, size,
-                                       (guint8 *) op->data + from, 0, NULL, event);
-    }
-  else
-    {
-      op->function = "clEnqueueCopyBuffer";
-      op->code = clEnqueueCopyBuffer (op->queue, op->source, op->destination, from, to, size, 0,
-                                      NULL, event);
-    }
-}
+  if (region->pieces == NULL)
+    region->pieces = _gpu_opencl_pieces_new ();
 
-static void
-enqueue_rectangle (RegionOp        *op,
-                   const Rectangle *to,
-                   const Rectangle *from,
-                   const gsize     *region,
-                   cl_event        *event)
-{
-  if (op->destination == NULL)
-    {
-      op->function = "clEnqueueReadBufferRect";
-      op->code = clEnqueueReadBufferRect (op->queue, op->source, CL_FALSE, from->origin,
-                                          to->origin, region, from->row_pitch, from->slice_pitch,
-                                          to->row_pitch, to->slice_pitch, op->data, 0, NULL,
-                                          event);
-    }
-  else if (op->source == NULL)
-    {
-      op->function = "clEnqueueWriteBufferRect";
-      op->code = clEnqueueWriteBufferRect (op->queue, op->destination, CL_FALSE, to->origin,
-                                           from->origin, region, to->row_pitch, to->slice_pitch,
-                                           from->row_pitch, from->slice_pitch, op->data, 0, NULL,
-                                           event);
-    }
-  else
-    {
-      op->function = "clEnqueueCopyBufferRect";
-      op->code = clEnqueueCopyBufferRect (op->queue, op->source, op->destination, from->origin,
-                                          to->origin, region, from->row_pitch, from->slice_pitch,
-                                          to->row_pitch, to->slice_pitch, 0, NULL, event);
-    }
-}
-
-/* FALSE if the driver would not take it in one piece. */
-static gboolean
-fits (const RegionOp      *op,
-      const GpuRegionSide *to,
-      const GpuRegionSide *from,
-      const GpuExtent     *extent)
-{
-  if (op->destination == op->source &&
-      ((extent->height > 1 && to->row_pitch != from->row_pitch) ||
-       (extent->depth > 1 && to->slice_pitch != from->slice_pitch)))
-    return extent->height == 1 && extent->depth == 1;
-
-  return extent->height == 1 || extent->depth == 1 ||
-         (to->slice_pitch % to->row_pitch == 0 && from->slice_pitch % from->row_pitch == 0);
+  g_array_append_val (region->pieces, piece);
 }
 
 static gboolean
-enqueue_piece (RegionOp            *op,
+enqueue_piece (GpuOpenclRegion     *region,
                const GpuRegionSide *to,
                const GpuRegionSide *from,
-               const GpuExtent     *extent,
-               cl_event            *event)
+               const GpuExtent     *extent)
 {
-  const gsize region[3] =
-  {
-    extent->width,
-    extent->height == 1 ? extent->depth : extent->height,
-    extent->height == 1 ? 1 : extent->depth
-  };
   cl_event piece = NULL;
 
-  if (op->pieces != NULL)
-    event = &piece;
+  if (!_gpu_opencl_region_enqueue (region, to, from, extent, &piece))
+    return FALSE;
 
-  if (region[1] == 1 && region[2] == 1)
-    {
-      enqueue_row (op, to->offset, from->offset, extent->width, event);
-    }
-  else
-    {
-      Rectangle to_rectangle = get_rectangle (to, extent);
-      Rectangle from_rectangle = get_rectangle (from, extent);
+  keep_piece (region, piece);
 
-      enqueue_rectangle (op, &to_rectangle, &from_rectangle, region, event);
-    }
-
-  if (op->code == CL_SUCCESS && op->pieces != NULL)
-    g_array_append_val (op->pieces, piece);
-
-  return op->code == CL_SUCCESS;
+  return TRUE;
 }
 
 static gboolean
-enqueue_split (RegionOp            *op,
+enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *to,
                const GpuRegionSide *from,
                const GpuExtent     *extent);
@@ -173,24 +48,35 @@ enqueue_split (RegionOp            *op,
 /* The driver of NVIDIA counts whole slices, so it refuses regions that end within the last bytes
  * of a buffer: what was refused is tried in smaller pieces. */
 static gboolean
-enqueue_or_split (RegionOp            *op,
+enqueue_or_split (GpuOpenclRegion     *region,
                   const GpuRegionSide *to,
                   const GpuRegionSide *from,
                   const GpuExtent     *extent)
 {
-  const gboolean whole = fits (op, to, from, extent);
+  const gboolean whole = _gpu_opencl_region_fits (region, to, from, extent);
 
-  if (whole && enqueue_piece (op, to, from, extent, NULL))
+  if (whole && enqueue_piece (region, to, from, extent))
     return TRUE;
-  if ((extent->height == 1 && extent->depth == 1) || (whole && op->code != CL_INVALID_VALUE))
+  if ((extent->height == 1 && extent->depth == 1) || (whole && region->code != CL_INVALID_VALUE))
     return FALSE;
 
-  return enqueue_split (op, to, from, extent);
+  return enqueue_split (region, to, from, extent);
+}
+
+static void
+advance (GpuRegionSide *side,
+         gboolean       by_slices)
+{
+  side->offset += by_slices ? side->slice_pitch : side->row_pitch;
+  if (by_slices)
+    side->z++;
+  else
+    side->y++;
 }
 
 /* Slice by slice, or a slice row by row. */
 static gboolean
-enqueue_split (RegionOp            *op,
+enqueue_split (GpuOpenclRegion     *region,
                const GpuRegionSide *to,
                const GpuRegionSide *from,
                const GpuExtent     *extent)
@@ -203,89 +89,250 @@ enqueue_split (RegionOp            *op,
 
   for (gsize i = 0; i < n; i++)
     {
-      if (!enqueue_or_split (op, &to_piece, &from_piece, &piece))
+      if (!enqueue_or_split (region, &to_piece, &from_piece, &piece))
         return FALSE;
-      to_piece.offset += by_slices ? to->slice_pitch : to->row_pitch;
-      from_piece.offset += by_slices ? from->slice_pitch : from->row_pitch;
+      advance (&to_piece, by_slices);
+      advance (&from_piece, by_slices);
     }
 
   return TRUE;
 }
 
-static void
-enqueue_pieces (RegionOp            *op,
+static gboolean
+enqueue_pieces (GpuOpenclRegion     *region,
                 const GpuRegionSide *to,
                 const GpuRegionSide *from,
                 const GpuExtent     *extent,
                 cl_event            *event)
 {
-  op->pieces = _gpu_opencl_pieces_new ();
+  const guint first = region->pieces != NULL ? region->pieces->len : 0;
 
-  if (enqueue_split (op, to, from, extent) && event != NULL)
+  if (enqueue_split (region, to, from, extent) && event != NULL)
     {
-      op->function = "clEnqueueMarkerWithWaitList";
-      op->code = clEnqueueMarkerWithWaitList (op->queue, op->pieces->len,
-                                              (cl_event *) (gpointer) op->pieces->data, event);
+      region->function = "clEnqueueMarkerWithWaitList";
+      region->code = clEnqueueMarkerWithWaitList (region->stream->queue,
+                                                  region->pieces->len - first,
+                                                  &g_array_index (region->pieces, cl_event, first),
+                                                  event);
     }
-}
 
-/* After a failure: whoever called keeps what the pieces use, and their events if it asked for
- * one. */
-static void
-leave_pieces (RegionOp        *op,
-              GpuNativeEvent **event)
-{
-  cl_event last = g_array_index (op->pieces, cl_event, op->pieces->len - 1);
-
-  op->stream->partial = TRUE;
-
-  if (event == NULL)
-    return;
-
-  clRetainEvent (last);
-  *event = _gpu_opencl_event_new (last);
-  ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&op->pieces);
+  return region->code == CL_SUCCESS;
 }
 
 static gboolean
-enqueue (RegionOp             *op,
-         const GpuRegionSide  *to,
-         const GpuRegionSide  *from,
-         const GpuExtent      *extent,
-         GpuNativeEvent      **event,
-         GError              **error)
+enqueue_any (GpuOpenclRegion     *region,
+             const GpuRegionSide *to,
+             const GpuRegionSide *from,
+             const GpuExtent     *extent,
+             cl_event            *event)
 {
-  cl_event native = NULL;
-  cl_event *wanted = event != NULL ? &native : NULL;
-  gboolean enqueued;
+  if (_gpu_opencl_region_fits (region, to, from, extent))
+    {
+      if (_gpu_opencl_region_enqueue (region, to, from, extent, event)
+          || region->code != CL_INVALID_VALUE || (extent->height == 1 && extent->depth == 1))
+        return region->code == CL_SUCCESS;
+    }
 
-  if (!fits (op, to, from, extent) || (!enqueue_piece (op, to, from, extent, wanted)
-                                       && op->code == CL_INVALID_VALUE))
-    enqueue_pieces (op, to, from, extent, wanted);
-
-#define SIZE "%" G_GSIZE_FORMAT
-#define SIDE "offset " SIZE ", row pitch " SIZE ", slice pitch " SIZE
-  enqueued = _gpu_opencl_enqueued (op->code, op->function, native, event, error,
-                                   "region of " SIZE " x " SIZE " x " SIZE " bytes from " SIDE
-                                   " to " SIDE, extent->width, extent->height, extent->depth,
-                                   from->offset, from->row_pitch, from->slice_pitch, to->offset,
-                                   to->row_pitch, to->slice_pitch);
-#undef SIDE
-#undef SIZE
-
-  if (enqueued && event != NULL)
-    ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&op->pieces);
-  else if (!enqueued && op->pieces != NULL && op->pieces->len > 0)
-    leave_pieces (op, event);
-  g_clear_pointer (&op->pieces, g_array_unref);
-
-  return enqueued;
+  return enqueue_pieces (region, to, from, extent, event);
 }
 
-static cl_mem
-get_buffer (const GpuRegionSide *side)
+/* --- through a buffer ------------------------------------------------------------------------- */
+
+/* Between the two halves of a copy: on a stream in order there is nothing to do. */
+static gboolean
+enqueue_barrier (GpuOpenclRegion *region)
 {
-  return side->memory != NULL ? _gpu_opencl_buffer_handle (side->memory) : NULL;
+  cl_event barrier = NULL;
+
+  if (!region->stream->out_of_order)
+    return TRUE;
+
+  region->function = "clEnqueueBarrierWithWaitList";
+  region->code = clEnqueueBarrierWithWaitList (region->stream->queue, 0, NULL, &barrier);
+  if (region->code == CL_SUCCESS)
+    keep_piece (region, barrier);
+
+  return region->code == CL_SUCCESS;
+}
+
+/* One of the two, from or to @buffer; without an image extents count bytes. */
+static gboolean
+enqueue_half (GpuOpenclRegion     *whole,
+              gboolean             is_first,
+              cl_mem               buffer,
+              const GpuRegionSide *side,
+              GpuExtent            extent,
+              cl_event            *event)
+{
+  GpuOpenclRegion half = *whole;
+  GpuRegionSide between = { .offset = 0 };
+  gboolean success;
+
+  if (is_first)
+    half.destination = (GpuOpenclRegionMemory) { buffer, NULL };
+  else
+    half.source = (GpuOpenclRegionMemory) { buffer, NULL };
+
+  between.row_pitch = extent.width * whole->unit;
+  between.slice_pitch = between.row_pitch * extent.height;
+  if (half.destination.image == NULL && half.source.image == NULL)
+    {
+      extent.width *= whole->unit;
+      half.unit = 1;
+    }
+
+  success = enqueue_any (&half, is_first ? &between : side, is_first ? side : &between, &extent,
+                         event);
+  whole->function = half.function;
+  whole->code = half.code;
+  whole->pieces = half.pieces;
+
+  return success;
+}
+
+/* FALSE with @buffer NULL if there was no memory for it, and nothing done. The driver keeps the
+ * buffer until the commands are done. */
+static gboolean
+enqueue_through_buffer (GpuOpenclRegion     *region,
+                        cl_context           context,
+                        const GpuRegionSide *to,
+                        const GpuRegionSide *from,
+                        const GpuExtent     *extent,
+                        cl_event            *event,
+                        cl_mem              *buffer)
+{
+  const gsize size = extent->width * extent->height * extent->depth * region->unit;
+  cl_event first = NULL;
+
+  region->function = "clCreateBuffer";
+  *buffer = clCreateBuffer (context, CL_MEM_READ_WRITE, size, NULL, &region->code);
+  if (region->code != CL_SUCCESS)
+    {
+      *buffer = NULL;
+      return FALSE;
+    }
+
+  if (enqueue_half (region, TRUE, *buffer, from, *extent, &first))
+    {
+      keep_piece (region, first);
+      if (enqueue_barrier (region))
+        enqueue_half (region, FALSE, *buffer, to, *extent, event);
+    }
+  clReleaseMemObject (*buffer);
+
+  return region->code == CL_SUCCESS;
+}
+
+/* In how many commands a copy between an image and a buffer with gaps would go. */
+static gsize
+count_pieces (const GpuOpenclRegion *region,
+              const GpuRegionSide   *to,
+              const GpuRegionSide   *from,
+              const GpuExtent       *extent)
+{
+  const GpuRegionSide *linear = region->destination.image != NULL ? from : to;
+  const GpuExtent slice = { extent->width, extent->height, 1 };
+
+  if (_gpu_opencl_region_is_tight (linear, &slice, region->unit))
+    return extent->depth;
+
+  return extent->height * extent->depth;
+}
+
+static gboolean
+enqueue_whole (GpuOpenclRegion     *region,
+               cl_context           context,
+               const GpuRegionSide *to,
+               const GpuRegionSide *from,
+               const GpuExtent     *extent,
+               cl_event            *event)
+{
+  const gboolean both = region->destination.image != NULL && region->source.image != NULL;
+  const gboolean one = region->destination.image != NULL || region->source.image != NULL;
+  cl_mem buffer;
+
+  if (region->data != NULL || !one || _gpu_opencl_region_fits (region, to, from, extent)
+      || (!both && count_pieces (region, to, from, extent) <= N_PIECES))
+    return enqueue_any (region, to, from, extent, event);
+
+  if (enqueue_through_buffer (region, context, to, from, extent, event, &buffer))
+    return TRUE;
+
+  return buffer == NULL && !both && enqueue_any (region, to, from, extent, event);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static char *
+describe_side (const GpuOpenclRegionMemory *memory,
+               const GpuRegionSide         *side)
+{
+#define SIZE "%" G_GSIZE_FORMAT
+  if (memory->image != NULL)
+    return g_strdup_printf ("texel " SIZE ", " SIZE ", " SIZE " of an image", side->x, side->y,
+                            side->z);
+
+  return g_strdup_printf ("offset " SIZE ", row pitch " SIZE ", slice pitch " SIZE, side->offset,
+                          side->row_pitch, side->slice_pitch);
+}
+
+static void
+set_region_error (GError                **error,
+                  const GpuOpenclRegion  *region,
+                  const GpuRegionSide    *to,
+                  const GpuRegionSide    *from,
+                  const GpuExtent        *extent)
+{
+  g_autofree char *source = describe_side (&region->source, from);
+  g_autofree char *destination = describe_side (&region->destination, to);
+
+  _gpu_opencl_set_error (error, region->function, region->code, "region of " SIZE " x " SIZE " x "
+                         SIZE " %s from %s to %s", extent->width, extent->height, extent->depth,
+                         region->unit > 1 ? "texels" : "bytes", source, destination);
+#undef SIZE
+}
+
+/* An image over a buffer becomes its buffer. */
+static void
+set_memory (GpuOpenclRegionMemory *memory,
+            const GpuRegionSide   *side,
+            gsize                 *unit)
+{
+  const GpuOpenclImage *image;
+
+  if (side->memory == NULL)
+    return;
+
+  memory->mem = _gpu_opencl_memory_target (side->memory);
+  if (!side->memory->is_image)
+    return;
+
+  image = (GpuOpenclImage *) side->memory;
+  *unit = image->base.description.texel_size;
+  if (image->buffer == NULL)
+    memory->image = image;
+}
+
+/* After a failure: whoever called keeps what the pieces use, and their events if it asked for
+ * one. Takes @pieces over. */
+static void
+leave_pieces (GpuOpenclStream  *stream,
+              GArray           *pieces,
+              GpuNativeEvent  **event)
+{
+  cl_event last = g_array_index (pieces, cl_event, pieces->len - 1);
+
+  stream->base.partial = TRUE;
+
+  if (event == NULL)
+    {
+      g_array_unref (pieces);
+      return;
+    }
+
+  clRetainEvent (last);
+  *event = _gpu_opencl_event_new (last);
+  ((GpuOpenclEvent *) *event)->pieces = pieces;
 }
 
 gboolean
@@ -296,14 +343,39 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
                          GpuNativeEvent      **event,
                          GError              **error)
 {
-  RegionOp op =
+  GpuOpenclRegion region =
   {
-    .stream      = stream,
-    .queue       = _gpu_opencl_stream_handle (stream),
-    .destination = get_buffer (destination),
-    .source      = get_buffer (source),
-    .data        = destination->memory == NULL ? destination->data : source->data
+    .stream = (GpuOpenclStream *) stream,
+    .data   = destination->memory == NULL ? destination->data : source->data,
+    .unit   = 1
   };
+  GpuExtent size = *extent;
+  cl_event native = NULL;
+  gboolean enqueued;
 
-  return enqueue (&op, destination, source, extent, event, error);
+  set_memory (&region.destination, destination, &region.unit);
+  set_memory (&region.source, source, &region.unit);
+  if (region.destination.image == NULL && region.source.image == NULL)
+    {
+      size.width *= region.unit;
+      region.unit = 1;
+    }
+
+  enqueued = enqueue_whole (&region, _gpu_opencl_context_handle (stream->context), destination,
+                            source, &size, event != NULL ? &native : NULL);
+
+  if (enqueued && event != NULL)
+    {
+      *event = _gpu_opencl_event_new (native);
+      ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&region.pieces);
+    }
+  else if (!enqueued)
+    {
+      set_region_error (error, &region, destination, source, &size);
+      if (region.pieces != NULL)
+        leave_pieces (region.stream, g_steal_pointer (&region.pieces), event);
+    }
+  g_clear_pointer (&region.pieces, g_array_unref);
+
+  return enqueued;
 }

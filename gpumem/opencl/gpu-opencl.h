@@ -13,6 +13,18 @@
 
 G_BEGIN_DECLS
 
+/* Texels in each dimension, and layers; zeros where there are no images. */
+typedef struct
+{
+  gsize width_2d;
+  gsize height_2d;
+  gsize width_3d;
+  gsize height_3d;
+  gsize depth_3d;
+  gsize over_buffer;
+  gsize n_layers;
+} GpuOpenclImageLimits;
+
 typedef struct
 {
   GpuNativeDevice              base;
@@ -21,6 +33,8 @@ typedef struct
   char                        *platform_version;
   guint                        api;             /* of the platform: 30 for OpenCL 3.0 */
   guint                        level;           /* of the device */
+  guint                        pocl;            /* major version of PoCL, 0 for other drivers */
+  GpuOpenclImageLimits         image_limits;
   char                       **extensions;      /* of the device and of its platform */
   clCreateProgramWithILKHR_fn  create_with_il;  /* NULL where there is none */
 } GpuOpenclDevice;
@@ -65,6 +79,21 @@ typedef struct
 
 typedef struct
 {
+  GpuNativeImage    base;
+  cl_mem            mem;
+  cl_mem            buffer;                     /* of a 1D_BUFFER: nullable, unowned; all commands
+                                                 * but launches go to it */
+  guint             level;                      /* within mem */
+} GpuOpenclImage;
+
+typedef struct
+{
+  GpuNativeSampler  base;
+  cl_sampler        sampler;
+} GpuOpenclSampler;
+
+typedef struct
+{
   GpuNativeProgram  base;
   cl_program        program;
 } GpuOpenclProgram;
@@ -75,6 +104,7 @@ typedef struct
   cl_kernel         kernel;
   char             *name;
   gsize             required_block[3];          /* zeros where the source requires none */
+  gboolean          takes_images;               /* or may, for all the driver tells */
   GMutex            lock;                       /* from the first argument to the enqueueing */
 } GpuOpenclKernel;
 
@@ -129,6 +159,10 @@ gpointer        _gpu_opencl_device_get_data  (cl_device_id         id,
 /* Without spaces around it, valid UTF-8. Takes @text over. */
 char           *_gpu_opencl_clean_text       (char                *text);
 
+/* gpu-opencl-image-device.c */
+/* Also sets the limits. */
+GpuCapabilities _gpu_opencl_device_read_images (GpuOpenclDevice   *device);
+
 /* gpu-opencl-attributes.c */
 gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
                                               GVariantDict        *attributes,
@@ -149,6 +183,118 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
+
+/* gpu-opencl-memory.c */
+/* The flags that memory made from other memory takes as well; none means the same as that has. */
+cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
+/* Those of memory of its own, but for what it begins with. */
+cl_mem_flags    _gpu_opencl_get_root_flags   (GpuMemoryFlags       flags);
+cl_map_flags    _gpu_opencl_get_map_flags    (GpuMapFlags          flags);
+/* @size bytes of an info, exactly. */
+gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
+                                              cl_mem_info          info,
+                                              gpointer             value,
+                                              gsize                size,
+                                              GError             **error);
+/* For memory that somebody else made: is it of @context? */
+gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
+                                              cl_mem               mem,
+                                              GError             **error);
+gboolean        _gpu_opencl_mem_retain       (cl_mem               mem,
+                                              GError             **error);
+
+/* gpu-opencl-image-format.c */
+/* FALSE for what has no name here. */
+gboolean        _gpu_opencl_format_from_cl   (const cl_image_format *native,
+                                              GpuImageFormat      *format);
+/* FALSE for what OpenCL does not have. */
+gboolean        _gpu_opencl_format_to_cl     (const GpuImageFormat *format,
+                                              cl_image_format     *native);
+cl_mem_object_type
+                _gpu_opencl_image_type_to_cl (GpuImageType         type);
+gboolean        _gpu_opencl_image_type_from_cl (cl_mem_object_type native,
+                                              GpuImageType        *type);
+/* GpuImageOps.list_formats() */
+gboolean        _gpu_opencl_list_formats     (GpuNativeContext    *context,
+                                              GpuMemoryFlags       flags,
+                                              GpuImageType         type,
+                                              GArray              *formats,
+                                              GError             **error);
+/* What clEnqueueFillImage() takes for a texel that is given as it stands in memory: 16 bytes. */
+void            _gpu_opencl_format_get_color (const GpuImageFormat *format,
+                                              gconstpointer        texel,
+                                              gpointer             color);
+
+/* gpu-opencl-image.c */
+/* Those of a layer and, behind them, the one that counts layers. */
+guint           _gpu_opencl_image_get_n_dimensions (GpuImageType   type);
+/* Four numbers: where a region begins, in which level. */
+void            _gpu_opencl_image_get_origin (const GpuOpenclImage *image,
+                                              const GpuRegionSide *side,
+                                              gsize               *origin);
+/* @size bytes of an info, exactly. */
+gboolean        _gpu_opencl_image_get        (cl_mem               mem,
+                                              cl_image_info        info,
+                                              gpointer             value,
+                                              gsize                size,
+                                              GError             **error);
+/* Without pitches. */
+cl_image_desc   _gpu_opencl_image_get_descriptor (const GpuImageDescription *description);
+cl_mem          _gpu_opencl_image_create_mem (GpuNativeContext    *context,
+                                              cl_mem_flags         flags,
+                                              const GpuImageDescription *description,
+                                              const cl_image_desc *descriptor,
+                                              gpointer             data,
+                                              cl_int              *code);
+void            _gpu_opencl_image_set_error  (GError             **error,
+                                              cl_int               code,
+                                              GpuNativeContext    *context,
+                                              const GpuImageDescription *description,
+                                              const cl_image_desc *descriptor);
+/* Takes @mem over, also when it fails. @buffer is what a 1D_BUFFER is made over. */
+GpuNativeImage *_gpu_opencl_image_new        (cl_mem               mem,
+                                              cl_mem               buffer,
+                                              const GpuImageDescription *description,
+                                              guint                level,
+                                              GError             **error);
+
+/* gpu-opencl-image-buffer.c: GpuImageOps.create_for_buffer() */
+GpuNativeImage *_gpu_opencl_image_create_for_buffer (GpuNativeContext *context,
+                                              GpuMemoryFlags       flags,
+                                              const GpuImageDescription *description,
+                                              GpuNativeBuffer     *buffer,
+                                              gsize                row_pitch,
+                                              GError             **error);
+
+/* gpu-opencl-image-command.c: GpuImageOps.fill() and .map() */
+gboolean        _gpu_opencl_image_fill       (GpuNativeStream     *stream,
+                                              GpuNativeImage      *image,
+                                              const GpuRegionSide *side,
+                                              const GpuExtent     *extent,
+                                              gconstpointer        texel,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gpointer        _gpu_opencl_image_map        (GpuNativeStream     *stream,
+                                              GpuNativeImage      *image,
+                                              GpuMapFlags          flags,
+                                              const GpuRegionSide *side,
+                                              const GpuExtent     *extent,
+                                              gsize               *row_pitch,
+                                              gsize               *slice_pitch,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+
+/* gpu-opencl-image-info.c */
+/* What the driver tells of an image beyond other memory, by nick. */
+gboolean        _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
+                                              GVariantDict        *attributes,
+                                              GError             **error);
+/* GpuImageOps.wrap() */
+GpuNativeImage *_gpu_opencl_image_wrap       (GpuNativeContext    *context,
+                                              guint64              handle,
+                                              const GpuImageFormat *format,
+                                              GpuWrapMode          mode,
+                                              GError             **error);
 
 /* gpu-opencl-slice.c, for NVIDIA's driver: with a reference to be released. @mem belongs to it. */
 GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
@@ -206,6 +352,8 @@ extern const GpuStreamOps  _gpu_opencl_stream_ops;
 extern const GpuEventOps   _gpu_opencl_event_ops;
 extern const GpuMemoryOps  _gpu_opencl_memory_ops;
 extern const GpuBufferOps  _gpu_opencl_buffer_ops;
+extern const GpuImageOps   _gpu_opencl_image_ops;
+extern const GpuSamplerOps _gpu_opencl_sampler_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;
 extern const GpuKernelOps  _gpu_opencl_kernel_ops;
 extern const GpuDeviceOps  _gpu_opencl_device_ops;
@@ -226,6 +374,23 @@ static inline cl_mem
 _gpu_opencl_buffer_handle (GpuNativeBuffer *buffer)
 {
   return ((GpuOpenclBuffer *) buffer)->mem;
+}
+
+static inline cl_mem
+_gpu_opencl_memory_handle (GpuNativeMemory *memory)
+{
+  return memory->is_image ? ((GpuOpenclImage *) memory)->mem
+                          : _gpu_opencl_buffer_handle (memory);
+}
+
+/* What commands take that are no launches. */
+static inline cl_mem
+_gpu_opencl_memory_target (GpuNativeMemory *memory)
+{
+  if (memory->is_image && ((GpuOpenclImage *) memory)->buffer != NULL)
+    return ((GpuOpenclImage *) memory)->buffer;
+
+  return _gpu_opencl_memory_handle (memory);
 }
 
 static inline cl_event

@@ -7,6 +7,7 @@
 
 #include "config.h"
 
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -160,6 +161,83 @@ kernel_arg (Work *work)
   clReleaseKernel (kernel);
   clReleaseProgram (program);
   return clFinish (work->queue);
+}
+
+static cl_mem
+make_image (Work              *work,
+            cl_mem_object_type type,
+            cl_mem             buffer)
+{
+  const cl_image_format format = { CL_RGBA, CL_UNSIGNED_INT8 };
+  cl_image_desc desc = { .image_type = type, .image_width = 16, .image_height = 16 };
+  cl_int code;
+  cl_mem image;
+
+  desc.buffer = buffer;
+  image = clCreateImage (work->context, CL_MEM_READ_WRITE, &format, &desc, NULL, &code);
+  CHECK (code == CL_SUCCESS);
+  return image;
+}
+
+/* An image may go while commands use it, and a buffer while an image over it is there. */
+static cl_int
+image (Work *work)
+{
+  const size_t origin[3] = { 0, 0, 0 }, region[3] = { 16, 16, 1 };
+  const cl_uint color[4] = { 1, 2, 3, 4 };
+  cl_mem plain = make_image (work, CL_MEM_OBJECT_IMAGE2D, NULL);
+  cl_mem over = make_image (work, CL_MEM_OBJECT_IMAGE1D_BUFFER, work->buffer);
+
+  CHECK (GPUMEM_LAYER (get_live) ("mem") == 3);
+  CHECK (clEnqueueFillImage (work->queue, plain, color, origin, region, 0, NULL, NULL) == 0);
+  CHECK (clReleaseMemObject (plain) == CL_SUCCESS);
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  CHECK (clEnqueueFillImage (work->queue, plain, color, origin, region, 0, NULL, NULL) ==
+         CL_INVALID_MEM_OBJECT);
+  CHECK (clReleaseMemObject (work->buffer) == CL_SUCCESS);
+  CHECK (clGetMemObjectInfo (over, CL_MEM_TYPE, 0, NULL, NULL) == CL_SUCCESS);
+  CHECK (clReleaseMemObject (over) == CL_SUCCESS);
+  work->buffer = NULL;
+  make_image (work, CL_MEM_OBJECT_IMAGE2D, NULL);
+  return CL_SUCCESS;
+}
+
+static const char sampler_source[] =
+  "kernel void take (read_only image2d_t image, sampler_t s, global uint4 *out) {"
+  " out[get_global_id (0)] = read_imageui (image, s, (int2) (0, 0)); }";
+
+/* A sampler may go while a kernel uses it, but not while one is to be launched with it. */
+static cl_int
+sampler (Work *work)
+{
+  const char *text = sampler_source;
+  const size_t global = 1;
+  cl_mem from = make_image (work, CL_MEM_OBJECT_IMAGE2D, NULL);
+  cl_int code;
+  cl_sampler made = clCreateSampler (work->context, CL_FALSE, CL_ADDRESS_NONE, CL_FILTER_NEAREST,
+                                     &code);
+  cl_program program = clCreateProgramWithSource (work->context, 1, &text, NULL, &code);
+  cl_kernel kernel;
+
+  CHECK (GPUMEM_LAYER (get_live) ("sampler") == 1);
+  CHECK (clBuildProgram (program, 0, NULL, "", NULL, NULL) == CL_SUCCESS);
+  kernel = clCreateKernel (program, "take", &code);
+  CHECK (clSetKernelArg (kernel, 0, sizeof from, &from) == CL_SUCCESS);
+  CHECK (clSetKernelArg (kernel, 1, sizeof made, &made) == CL_SUCCESS);
+  CHECK (clSetKernelArg (kernel, 2, sizeof work->buffer, &work->buffer) == CL_SUCCESS);
+  CHECK (clEnqueueNDRangeKernel (work->queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL) == 0);
+  CHECK (clReleaseSampler (made) == CL_SUCCESS);
+  CHECK (clFinish (work->queue) == CL_SUCCESS);
+  CHECK (clEnqueueNDRangeKernel (work->queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL) ==
+         CL_INVALID_KERNEL_ARGS);
+  CHECK (clSetKernelArg (kernel, 1, sizeof made, &made) == CL_INVALID_SAMPLER);
+  CHECK (clReleaseSampler (made) == CL_INVALID_SAMPLER);
+  CHECK (clCreateSampler (work->context, CL_TRUE, CL_ADDRESS_REPEAT, CL_FILTER_LINEAR, NULL) !=
+         NULL);
+  clReleaseMemObject (from);
+  clReleaseKernel (kernel);
+  clReleaseProgram (program);
+  return CL_SUCCESS;
 }
 
 static cl_int
@@ -324,6 +402,8 @@ static const struct
   { "double-release", double_release },
   { "use-after-release", use_after_release },
   { "kernel-arg", kernel_arg },
+  { "image", image },
+  { "sampler", sampler },
   { "svm", svm },
   { "query", query },
   { "failing-wait", failing_wait },

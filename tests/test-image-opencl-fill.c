@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Fills of images with every number that a channel holds: some drivers truncate where they should
+ * round (ground.md 1.2, 9), and give the number all the same. */
+#include "config.h"
+
+#include <math.h>
+
+#include "test-util.h"
+
+#define SIDE 256
+
+static gboolean
+has_images (TestFixture *fixture)
+{
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("no device of OpenCL");
+      return FALSE;
+    }
+
+  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
+}
+
+static GpuImage *
+image_new (TestFixture          *fixture,
+           const GpuImageFormat *format,
+           GpuImageType          type,
+           GpuExtent             extent)
+{
+  g_autoptr (GError) error = NULL;
+  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
+                                   &error);
+
+  g_assert_no_error (error);
+
+  return image;
+}
+
+static void
+assert_image (GpuImage      *image,
+              gconstpointer  expected,
+              gsize          size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
+  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
+}
+
+/* What a half means; no number is left out before. */
+static gdouble
+half_to_double (guint16 half)
+{
+  const gint exponent = (half >> 10) & 0x1f;
+  const gdouble fraction = (half & 0x3ff) / 1024.0;
+  gdouble value;
+
+  if (exponent == 0x1f)
+    value = INFINITY;
+  else if (exponent == 0)
+    value = ldexp (fraction, -14);
+  else
+    value = ldexp (1 + fraction, exponent - 15);
+
+  return (half & 0x8000) != 0 ? -value : value;
+}
+
+static gdouble
+get_value (GpuChannelType type,
+           guint          bits)
+{
+  switch (type)
+    {
+    case GPU_CHANNEL_TYPE_UNORM8:
+      return bits / 255.0;
+    case GPU_CHANNEL_TYPE_SNORM8:
+      return (gint8) bits / 127.0;
+    case GPU_CHANNEL_TYPE_UNORM16:
+      return bits / 65535.0;
+    case GPU_CHANNEL_TYPE_SNORM16:
+      return (gint16) bits / 32767.0;
+    case GPU_CHANNEL_TYPE_FLOAT16:
+      return half_to_double ((guint16) bits);
+    case GPU_CHANNEL_TYPE_INT8:
+      return (gint8) bits;
+    case GPU_CHANNEL_TYPE_INT16:
+      return (gint16) bits;
+    default:
+      return bits;
+    }
+}
+
+/* Drivers may make the one number below -1.0 the one that is -1.0, and no numbers another. */
+static gboolean
+is_ambiguous (GpuChannelType type,
+              guint          bits)
+{
+  return (type == GPU_CHANNEL_TYPE_SNORM8 && bits == 0x80)
+         || (type == GPU_CHANNEL_TYPE_SNORM16 && bits == 0x8000)
+         || (type == GPU_CHANNEL_TYPE_FLOAT16 && (bits & 0x7c00) == 0x7c00
+             && (bits & 0x3ff) != 0);
+}
+
+/* One texel for each number, in all four channels, in one that comes first and one that does not:
+ * the number itself, however the driver makes it of a color. */
+static void
+fill_values (TestFixture    *fixture,
+             GpuChannelOrder order,
+             GpuChannelType  type,
+             guint           n_values,
+             guint           step)
+{
+  const GpuImageFormat format = { order, type };
+  const gsize channel_size = gpu_image_format_get_channel_size (&format);
+  const guint n_channels = gpu_image_format_get_n_channels (&format);
+  const gsize texel_size = channel_size * n_channels;
+  g_autoptr (GpuImage) image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                                          (GpuExtent) { SIDE, n_values / SIDE, 1 });
+  g_autofree guint8 *expected = g_malloc0 (n_values * texel_size);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) got = NULL;
+
+  test_assert_ok (gpu_image_fill (image, NULL, &(GpuColor) { 0, 0, 0, 0 }, NULL, NULL, NULL,
+                                  &error), error);
+
+  for (guint i = 0; i < n_values; i += step)
+    {
+      const gdouble value = get_value (type, i);
+      const GpuLayout at = { i % SIDE, i / SIDE, 0, 0, 0 };
+      const guint16 bits = (guint16) i;
+
+      if (is_ambiguous (type, i))
+        continue;
+
+      test_assert_ok (gpu_stream_fill_image (fixture->stream, image,
+                                             &(GpuColor) { value, value, value, value }, &at,
+                                             &(GpuExtent) { 1, 1, 1 }, &error), error);
+      for (guint c = 0; c < n_channels; c++)
+        memcpy (expected + i * texel_size + c * channel_size, &bits, channel_size);
+    }
+
+  got = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_mem (g_bytes_get_data (got, NULL), expected, n_values * texel_size);
+}
+
+static gboolean
+has_format (TestFixture    *fixture,
+            GpuChannelOrder order,
+            GpuChannelType  type)
+{
+  const GpuImageFormat format = { order, type };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) formats = NULL;
+
+  formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
+                                            GPU_IMAGE_TYPE_IMAGE_2D, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < formats->len; i++)
+    {
+      if (gpu_image_format_equal (g_ptr_array_index (formats, i), &format))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static void
+values (TestFixture *fixture)
+{
+  static const struct
+  {
+    GpuChannelType type;
+    guint          n_values;
+    guint          step;
+  }
+  types[] =
+  {
+    { GPU_CHANNEL_TYPE_UNORM8, 0x100, 1 },
+    { GPU_CHANNEL_TYPE_SNORM8, 0x100, 1 },
+    { GPU_CHANNEL_TYPE_UINT8, 0x100, 1 },
+    { GPU_CHANNEL_TYPE_INT8, 0x100, 1 },
+    { GPU_CHANNEL_TYPE_UNORM16, 0x10000, 13 },
+    { GPU_CHANNEL_TYPE_SNORM16, 0x10000, 13 },
+    { GPU_CHANNEL_TYPE_UINT16, 0x10000, 257 },
+    { GPU_CHANNEL_TYPE_INT16, 0x10000, 257 },
+    { GPU_CHANNEL_TYPE_FLOAT16, 0x10000, 13 }
+  };
+  static const GpuChannelOrder two[] = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_ORDER_R };
+
+  if (!has_images (fixture))
+    return;
+
+  for (guint o = 0; o < G_N_ELEMENTS (two); o++)
+    {
+      for (guint t = 0; t < G_N_ELEMENTS (types); t++)
+        {
+          if (has_format (fixture, two[o], types[t].type))
+            fill_values (fixture, two[o], types[t].type, types[t].n_values, types[t].step);
+        }
+    }
+}
+
+/* Each component goes to its own channel, and numbers between two are rounded. */
+static void
+orders (TestFixture *fixture)
+{
+  static const struct
+  {
+    GpuChannelOrder order;
+    guint8          texel[4];
+  }
+  cases[] =
+  {
+    { GPU_CHANNEL_ORDER_R, { 64 } },
+    { GPU_CHANNEL_ORDER_A, { 26 } },
+    { GPU_CHANNEL_ORDER_RG, { 64, 128 } },
+    { GPU_CHANNEL_ORDER_RA, { 64, 26 } },
+    { GPU_CHANNEL_ORDER_RGBA, { 64, 128, 191, 26 } },
+    { GPU_CHANNEL_ORDER_BGRA, { 191, 128, 64, 26 } },
+    { GPU_CHANNEL_ORDER_ARGB, { 26, 64, 128, 191 } },
+    { GPU_CHANNEL_ORDER_ABGR, { 26, 191, 128, 64 } },
+    { GPU_CHANNEL_ORDER_INTENSITY, { 64 } },
+    { GPU_CHANNEL_ORDER_LUMINANCE, { 64 } }
+  };
+  const GpuColor color = { 0.25, 0.5, 0.75, 0.1 };
+
+  if (!has_images (fixture))
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const GpuImageFormat format = { cases[i].order, GPU_CHANNEL_TYPE_UNORM8 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuImage) image = NULL;
+
+      if (!has_format (fixture, cases[i].order, GPU_CHANNEL_TYPE_UNORM8))
+        continue;
+
+      image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 1, 1, 1 });
+      test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
+      assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));
+    }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("values", values);
+  test_add ("orders", orders);
+
+  return test_run ();
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Images over buffers on OpenCL, and every other way by which PoCL 3.1 would crash, end the process
+ * or answer what is wrong: none is reached. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define WIDTH  24
+#define HEIGHT 20
+
+static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+
+static gboolean
+has_images (TestFixture *fixture)
+{
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("no device of OpenCL");
+      return FALSE;
+    }
+
+  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
+}
+
+static gboolean
+is_pocl (TestFixture *fixture)
+{
+  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
+}
+
+static GpuImage *
+image_new (TestFixture          *fixture,
+           const GpuImageFormat *format,
+           GpuImageType          type,
+           GpuExtent             extent)
+{
+  g_autoptr (GError) error = NULL;
+  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
+                                   &error);
+
+  g_assert_no_error (error);
+
+  return image;
+}
+
+static GpuImage *
+image_over (GpuBuffer *buffer,
+            gsize      width)
+{
+  g_autoptr (GError) error = NULL;
+  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
+
+  g_assert_no_error (error);
+
+  return image;
+}
+
+static void
+write_image (GpuImage *image,
+             GBytes   *bytes)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error),
+                  error);
+}
+
+static void
+assert_image (GpuImage      *image,
+              gconstpointer  expected,
+              gsize          size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
+  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
+}
+
+static void
+copy (GpuStream       *stream,
+      gpointer         to,
+      const GpuLayout *to_layout,
+      gpointer         from,
+      const GpuLayout *from_layout,
+      GpuExtent        extent)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy_region (stream, to, to_layout, from, from_layout, &extent,
+                                          &error), error);
+}
+
+/* --- images over buffers ---------------------------------------------------------------------- */
+
+/* PoCL crashes when such an image is filled or copied to a buffer, and cannot copy it to another
+ * (ground.md 1.2, 1). */
+static void
+over_buffer (TestFixture *fixture)
+{
+  const GpuColor color = { 200, 100, 50, 25 };
+  const GpuLayout at = { 5, 0, 0, 0, 0 };
+  const GpuExtent seven = { 7, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH);
+  g_autofree guint8 *expected = g_memdup2 (g_bytes_get_data (bytes, NULL), 4 * WIDTH);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) second = NULL;
+  g_autoptr (GpuImage) row = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  if (!has_images (fixture))
+    return;
+
+  buffer = test_buffer_from (fixture, bytes);
+  other = test_buffer_filled (fixture, 4 * WIDTH, 0);
+  image = image_over (buffer, WIDTH);
+  second = image_over (other, WIDTH);
+  row = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
+
+  test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &seven, NULL, &error), error);
+  for (guint i = 5; i < 12; i++)
+    memcpy (expected + 4 * i, (const guint8[]) { 200, 100, 50, 25 }, 4);
+  assert_image (image, expected, 4 * WIDTH);
+
+  copy (fixture->stream, second, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  assert_image (second, expected, 4 * WIDTH);
+  copy (fixture->stream, row, NULL, second, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  assert_image (row, expected, 4 * WIDTH);
+  copy (fixture->stream, image, NULL, row, &at, seven);
+  memmove (expected, expected + 20, 28);
+  assert_image (image, expected, 4 * WIDTH);
+  copy (fixture->stream, other, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  assert_image (second, expected, 4 * WIDTH);
+
+  mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_NONE, &at, &seven, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_mem (gpu_mapping_get_data (mapping), expected + 20, 28);
+  memset (gpu_mapping_get_data (mapping), 3, 28);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  memset (expected + 20, 3, 28);
+  assert_image (image, expected, 4 * WIDTH);
+  test_assert_ok (gpu_stream_migrate (fixture->stream, (GpuMemory *[]) { (GpuMemory *) image }, 1,
+                                      GPU_MIGRATE_FLAGS_NONE, &error), error);
+  test_synchronize (fixture->stream);
+}
+
+static const char over_source[] =
+  "__kernel void write (__write_only image1d_buffer_t image)\n"
+  "{\n"
+  "  int i = get_global_id (0);\n"
+  "  write_imageui (image, i, (uint4) (i, i + 1, i + 2, i + 3));\n"
+  "}\n"
+  "__kernel void write_with (__write_only image1d_buffer_t image, __global int *count)\n"
+  "{\n"
+  "  int i = get_global_id (0);\n"
+  "  write_imageui (image, i, (uint4) (i, i + 1, i + 2, i + 3));\n"
+  "  count[i] = i;\n"
+  "}\n"
+  "__kernel void both (__read_only image1d_buffer_t from, __write_only image1d_buffer_t to)\n"
+  "{\n"
+  "  int i = get_global_id (0);\n"
+  "  write_imageui (to, i, read_imageui (from, i) + (uint4) (1));\n"
+  "}\n";
+
+/* PoCL crashes in launches whose only memory is such an image, and in no others. */
+static void
+over_buffer_kernels (TestFixture *fixture)
+{
+  const GpuExtent grid = { WIDTH, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) count = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuKernel) write = NULL;
+  g_autoptr (GpuKernel) write_with = NULL;
+  g_autoptr (GpuKernel) both = NULL;
+  guint8 expected[4 * WIDTH];
+
+  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  program = test_program (fixture, over_source);
+  buffer = test_buffer_filled (fixture, 4 * WIDTH, 0);
+  count = test_buffer_filled (fixture, 4 * WIDTH, 0);
+  image = image_over (buffer, WIDTH);
+  write = gpu_program_get_kernel (program, "write", &error);
+  write_with = gpu_program_get_kernel (program, "write_with", &error);
+  both = gpu_program_get_kernel (program, "both", &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < sizeof expected; i++)
+    expected[i] = (guint8) (i / 4 + i % 4);
+  test_assert_ok (gpu_stream_launch (fixture->stream, write_with, &grid, NULL, &error, image,
+                                     count), error);
+  assert_image (image, expected, sizeof expected);
+
+  for (guint i = 0; i < sizeof expected; i++)
+    expected[i]++;
+  test_assert_ok (gpu_stream_launch (fixture->stream, both, &grid, NULL, &error, image, image),
+                  error);
+  assert_image (image, expected, sizeof expected);
+
+  if (gpu_stream_launch (fixture->stream, write, &grid, NULL, &error, image))
+    {
+      for (guint i = 0; i < sizeof expected; i++)
+        expected[i] = (guint8) (i / 4 + i % 4);
+    }
+  else
+    {
+      g_assert_true (is_pocl (fixture));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch", "write", "PoCL");
+    }
+
+  assert_image (image, expected, sizeof expected);
+}
+
+/* Over a slice: PoCL wants whole buffers, so one is made over what begins where its buffer does. */
+static void
+over_slice (TestFixture *fixture)
+{
+  const gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 128);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * unit);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) other = NULL;
+  const guint8 *data = g_bytes_get_data (bytes, NULL);
+
+  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SUB_BUFFERS))
+    return;
+
+  buffer = test_buffer_from (fixture, bytes);
+  first = gpu_buffer_slice (buffer, 0, 2 * unit, &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_slice (buffer, unit, 2 * unit, &error);
+  g_assert_no_error (error);
+  image = image_over (first, unit / 4);
+  assert_image (image, data, unit);
+  other = gpu_image_new_for_buffer (second, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+                                    unit / 4, 1, 0, &error);
+
+  if (other != NULL)
+    {
+      g_assert_no_error (error);
+      assert_image (other, data + unit, unit);
+    }
+  else
+    {
+      g_assert_true (is_pocl (fixture));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_for_buffer",
+                             "clCreateImage", "slice");
+    }
+}
+
+/* --- what else PoCL does wrong ---------------------------------------------------------------- */
+
+/* It ends the process when it hears of mip levels (2), and its codes are wrong (8). */
+static void
+refuses (TestFixture *fixture)
+{
+  const GpuImageFormat unknown = { GPU_CHANNEL_ORDER_RGB, GPU_CHANNEL_TYPE_FLOAT32 };
+  const GpuExtent extent = { 16, 16, 1 };
+  const GpuExtent none = { 0, 16, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuExtent most;
+
+  if (!has_images (fixture))
+    return;
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
+    {
+      g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
+                                              GPU_IMAGE_TYPE_IMAGE_2D, &extent, 3, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_mipmapped",
+                             "mip levels");
+    }
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) == 0)
+    {
+      buffer = test_buffer (fixture, 1024);
+      g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                               GPU_IMAGE_TYPE_IMAGE_2D, 16, 16, 64, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_for_buffer", "2d");
+    }
+
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &unknown,
+                                GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "rgb-float32");
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                                &none, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 x 16");
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_CUBEMAP,
+                                &(GpuExtent) { 16, 16, 6 }, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cubemap");
+
+  for (GpuImageType type = GPU_IMAGE_TYPE_IMAGE_1D; type <= GPU_IMAGE_TYPE_IMAGE_3D; type++)
+    {
+      test_assert_ok (gpu_context_get_max_image_extent (fixture->context, type, &most, &error),
+                      error);
+      g_assert_cmpuint (most.width, >=, 2048);
+      g_assert_cmpuint (most.depth, >=, 1);
+      most.width++;
+      if (type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+        continue;
+      g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, type,
+                                    &(GpuExtent) { most.width, 1, 1 }, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "more than");
+    }
+}
+
+/* The only level of an image without others is all of it. */
+static void
+only_level (TestFixture *fixture)
+{
+  const GpuExtent extent = { WIDTH, HEIGHT, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) level = NULL;
+
+  if (!has_images (fixture))
+    return;
+
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  level = gpu_image_get_level (image, 0, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_image_get_parent (level) == image);
+  write_image (level, bytes);
+  assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+  g_clear_object (&image);
+  assert_image (level, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+}
+
+/* Its compiler takes images for reading and writing where the standard is told (12). */
+static void
+read_write (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void add (read_write image2d_t image)\n"
+    "{\n"
+    "  int2 at = (int2) (get_global_id (0), get_global_id (1));\n"
+    "  write_imageui (image, at, read_imageui (image, at) + (uint4) (1));\n"
+    "}\n";
+  const GpuExtent extent = { WIDTH, HEIGHT, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH * HEIGHT, 7);
+  g_autoptr (GBytes) expected = test_value_bytes (4 * WIDTH * HEIGHT, 8);
+
+  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+
+  program = gpu_program_new_from_source (fixture->context, source, "-cl-std=CL2.0", &error);
+  if (program == NULL)
+    {
+      g_test_skip (error->message);
+      return;
+    }
+
+  kernel = gpu_program_get_kernel (program, "add", &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==, GPU_ARGUMENT_KIND_IMAGE);
+  g_assert_cmpstr (gpu_kernel_get_argument_type_name (kernel, 0), ==, "image2d_t");
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  write_image (image, bytes);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &extent, NULL, &error, image),
+                  error);
+  assert_image (image, g_bytes_get_data (expected, NULL), 4 * WIDTH * HEIGHT);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("over-buffer", over_buffer);
+  test_add ("over-buffer-kernels", over_buffer_kernels);
+  test_add ("over-slice", over_slice);
+  test_add ("refuses", refuses);
+  test_add ("only-level", only_level);
+  test_add ("read-write", read_write);
+
+  return test_run ();
+}
