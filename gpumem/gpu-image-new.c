@@ -453,7 +453,8 @@ check_view (GpuNativeContext           *context,
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: how the image is used; those for kernels must be those of @buffer, if it has any
+ * @flags: how the image is used; those for kernels must be those of @buffer, if it has any, and
+ *   without one for the host it is that of @buffer
  * @format: what the texels are
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
@@ -486,6 +487,8 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
                           GError               **error)
 {
   const char *function = "gpu_image_new_for_buffer";
+  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
+                              | GPU_MEMORY_HOST_NO_ACCESS;
   GpuImageDescription description = { .type = type, .extent = { width, height, 1 },
                                       .n_levels = 1 };
   GpuMemory *memory = (GpuMemory *) buffer;
@@ -504,6 +507,9 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
 
   context = storage->context;
   description.format = *format;
+
+  if ((flags & host) == 0)
+    flags |= memory->flags & host;
 
   if (_gpu_native_context_check (context, error)
       && _gpu_image_check_description (context, flags, &description, function, error))

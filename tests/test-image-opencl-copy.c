@@ -453,6 +453,46 @@ other_formats (TestFixture *fixture)
     }
 }
 
+/* Behind an event that fails nothing is copied, in pieces or not, and the stream goes on. */
+static void
+failed (TestFixture *fixture)
+{
+  const GpuImageFormat r32 = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT32 };
+  const GpuExtent extent = { WIDTH, HEIGHT, 1 };
+  const GpuLayout layout = { 0, 0, 0, 4 * WIDTH + 4, 0 };
+  g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH * HEIGHT, 9);
+  g_autoptr (GBytes) odd = test_value_bytes ((4 * WIDTH + 1) * HEIGHT, 1);
+
+  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  for (guint i = 0; i < 20; i++)
+    {
+      const GpuLayout odd_layout = { 0, 0, 0, 4 * WIDTH + 1, 0 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 200 * HEIGHT, 1);
+      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
+      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_2D, extent);
+      g_autoptr (GpuEvent) gate = NULL;
+
+      write_image (image, bytes);
+      gate = test_gate (fixture, stream);
+      copy (stream, image, NULL, buffer, &layout, (GpuExtent) { WIDTH, 3, 1 });
+      copy (stream, image, NULL, buffer, &layout, extent);
+      copy (stream, other, NULL, image, NULL, extent);
+      copy (stream, image, NULL, other, NULL, extent);
+      test_assert_ok (gpu_stream_write_region (stream, GPU_MEMORY (image), NULL, odd, &odd_layout,
+                                               &extent, &error), error);
+      test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+      g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
+      assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+      copy (stream, image, NULL, buffer, &layout, extent);
+      test_synchronize (stream);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -465,6 +505,7 @@ main (int    argc,
   test_add ("gaps-out-of-order", gaps_out_of_order);
   test_add ("host-gaps", host_gaps);
   test_add ("other-formats", other_formats);
+  test_add ("failed", failed);
 
   return test_run ();
 }

@@ -149,6 +149,32 @@ over_buffer (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
+/* What keeps the host out of the buffer keeps it out of the image. */
+static void
+over_closed_buffer (TestFixture *fixture)
+{
+  const GpuColor color = { 5, 5, 5, 5 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) open = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH, 5);
+
+  if (!has_images (fixture))
+    return;
+
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * WIDTH, &error);
+  g_assert_no_error (error);
+  open = test_buffer_filled (fixture, 4 * WIDTH, 0);
+  image = image_over (buffer, WIDTH);
+  g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (image)), ==, GPU_MEMORY_HOST_NO_ACCESS);
+  g_assert_false (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags");
+  test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
+  copy (fixture->stream, open, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  test_assert_content (open, bytes);
+}
+
 static const char over_source[] =
   "__kernel void write (__write_only image1d_buffer_t image)\n"
   "{\n"
@@ -385,6 +411,7 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("over-buffer", over_buffer);
+  test_add ("over-closed-buffer", over_closed_buffer);
   test_add ("over-buffer-kernels", over_buffer_kernels);
   test_add ("over-slice", over_slice);
   test_add ("refuses", refuses);
