@@ -147,7 +147,7 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
                       && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
                       && !is_texture (&launch->values[i]);
       access->offset = 0;
-      access->size = memory->size;
+      access->size = memory->span;
       launch->n_accesses++;
     }
 }

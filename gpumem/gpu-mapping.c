@@ -337,7 +337,9 @@ check_map (const char        *function,
       return FALSE;
     }
 
-  return _gpu_memory_check_range (map->memory, function, "memory", map->offset, map->size, error)
+  /* The region of an image was resolved. */
+  return (map->side != NULL || _gpu_memory_check_range (map->memory, function, "memory",
+                                                        map->offset, map->size, error))
          && ((map->flags & GPU_MAP_FLAGS_READ) == 0
              || _gpu_memory_check_host (map->memory, function, FALSE, error))
          && (!map->write || _gpu_memory_check_host (map->memory, function, TRUE, error));
