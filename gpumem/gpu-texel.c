@@ -308,6 +308,35 @@ spread (const GpuImageFormat *format,
     texel->natural[GREEN] = texel->natural[BLUE] = texel->natural[RED];
 }
 
+/* What a texel without channels would be. */
+static void
+clear (const GpuImageFormat *format,
+       GpuTexel             *texel)
+{
+  memset (texel, 0, sizeof *texel);
+
+  if (_gpu_texel_get_kind (format) == GPU_TEXEL_REAL)
+    texel->real[ALPHA] = 1;
+  else
+    texel->natural[ALPHA] = 1;
+}
+
+void
+_gpu_texel_restrict (const GpuImageFormat *format,
+                     GpuTexel             *texel)
+{
+  const GpuTexel whole = *texel;
+  guint n_channels;
+  const guint8 *places = get_places (format->channel_order, &n_channels);
+
+  clear (format, texel);
+
+  for (guint i = 0; i < n_channels; i++)
+    texel->natural[places[i]] = whole.natural[places[i]];
+
+  spread (format, texel);
+}
+
 void
 _gpu_texel_read (const GpuImageFormat *format,
                  const guint8         *data,
