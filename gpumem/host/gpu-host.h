@@ -292,8 +292,16 @@ gboolean        _gpu_host_fibers_run          (const GpuHostItem       *item,
 gboolean        _gpu_host_launch_run          (GpuHostOperation        *operation,
                                                GError                 **error);
 
-/* What stands at the head of every program. */
-char           *_gpu_host_prelude_new         (void);
+/* What stands at the head of every program, with @images also of those that have vectors, images
+ * or samplers. */
+char           *_gpu_host_prelude_new         (gboolean                 images);
+void            _gpu_host_prelude_append_images (GString               *text);
+/* Whether @text, a source or options, may have vectors, images or samplers. */
+gboolean        _gpu_host_text_has_images     (const char              *text);
+/* "image2d_t" and its kin. */
+gboolean        _gpu_host_is_image_type       (const char              *name);
+/* Turns the vector literals behind the preprocessor into C: "(float2) (x, y)". */
+char           *_gpu_host_rewrite_vectors     (const char              *text);
 /* Turns what the preprocessor made of a program into C that exports a GpuHostProgramEntry. */
 char           *_gpu_host_rewrite             (const char              *text,
                                                GError                 **error);
