@@ -43,11 +43,17 @@ set_storage (GpuImage   *image,
              GpuStorage *storage)
 {
   GpuNativeImage *native = (GpuNativeImage *) storage->buffer;
+  GpuMemory *memory = GPU_MEMORY (image);
+  const GpuRegionSide side = { .row_pitch = native->row_pitch,
+                               .slice_pitch = native->slice_pitch };
+  GpuExtent bytes = native->description.extent;
 
   image->description = native->description;
   image->row_pitch = native->row_pitch;
   image->slice_pitch = native->slice_pitch;
-  _gpu_memory_set_storage (GPU_MEMORY (image), storage);
+  _gpu_memory_set_storage (memory, storage);
+  bytes.width *= native->description.texel_size;
+  memory->span = MAX (memory->size, _gpu_region_get_end (&side, &bytes));
 }
 
 static gboolean
@@ -76,6 +82,14 @@ initialize (GpuImage  *image,
   if (!_gpu_image_check_description (context, creation->flags, creation->description,
                                      creation->function, error))
     return FALSE;
+
+  if (creation->description->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an image of type 1d-buffer is made over a buffer, with "
+                   "gpu_image_new_for_buffer()", creation->function);
+      return FALSE;
+    }
 
   _gpu_image_get_size (creation->description, creation->description->n_levels, &size);
   native = _gpu_memory_allocate (memory->context, creation->function, size, create, creation,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-image-type-private.h"
 
 static const struct
 {

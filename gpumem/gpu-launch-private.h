@@ -62,7 +62,7 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
                       && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
                       && !_gpu_argument_is_texture (&launch->values[i]);
       access->offset = 0;
-      access->size = memory->size;
+      access->size = memory->span;
       access++;
     }
 

@@ -14,6 +14,8 @@ struct _GpuMemory
   GpuMemoryFlags  flags;
   gint            released;         /* atomic */
   gsize           size;             /* bytes */
+  gsize           span;             /* bytes from the first to the last: size, and the gaps between
+                                     * the rows of an image */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
   GBytes         *host_bytes;       /* what the memory was made over, nullable */

@@ -256,6 +256,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 
   memory->storage = storage;
   memory->size = storage->size;
+  memory->span = storage->size;
   memory->flags = storage->flags;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);

@@ -80,6 +80,12 @@ char     *_gpu_source_get_type           (GpuSource          *source,
                                           const char *const  *qualifiers);
 /* A type as OpenCL C calls it. */
 char     *_gpu_source_name_type          (const char         *type);
+/* Of the type of vectors at @i, "float4"; 0 if it is none. */
+guint     _gpu_source_get_n_components   (const GpuSource    *source,
+                                          guint               i);
+/* Whether "(float4) (" begins at @i: a literal, and no cast. */
+gboolean  _gpu_source_is_vector_literal  (const GpuSource    *source,
+                                          guint               i);
 /* What reqd_work_group_size says, as the program has it: three numbers with commas. NULL if there
  * is none. */
 char     *_gpu_source_get_required_block (GpuSource          *source,

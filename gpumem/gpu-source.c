@@ -284,6 +284,48 @@ _gpu_source_name_type (const char *type)
   return g_strdup (type);
 }
 
+guint
+_gpu_source_get_n_components (const GpuSource *source,
+                              guint            i)
+{
+  static const char *const elements[] =
+  {
+    "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"
+  };
+  static const char *const lengths[] = { "2", "3", "4", "8", "16" };
+  g_autofree char *word = NULL;
+  gsize length;
+
+  if (source_get_kind (source, i) != GPU_SOURCE_WORD)
+    return 0;
+
+  word = source_get_text (source, i);
+  length = strcspn (word, "0123456789");
+
+  for (gsize j = 0; j < G_N_ELEMENTS (elements); j++)
+    {
+      if (strlen (elements[j]) != length || strncmp (elements[j], word, length) != 0)
+        continue;
+
+      for (gsize k = 0; k < G_N_ELEMENTS (lengths); k++)
+        {
+          if (g_str_equal (word + length, lengths[k]))
+            return (guint) g_ascii_strtoull (lengths[k], NULL, 10);
+        }
+    }
+
+  return 0;
+}
+
+gboolean
+_gpu_source_is_vector_literal (const GpuSource *source,
+                               guint            i)
+{
+  return source_get_kind (source, i) == '(' && source_get_kind (source, i + 2) == ')'
+         && source_get_kind (source, i + 3) == '('
+         && _gpu_source_get_n_components (source, i + 1) != 0;
+}
+
 char *
 _gpu_source_get_required_block (GpuSource         *source,
                                 GpuSourceFunction *kernel)

@@ -361,7 +361,7 @@ gpu_stream_migrate (GpuStream        *stream,
   for (gsize i = 0; i < n_memories; i++)
     {
       g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
-      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->size };
+      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->span };
     }
 
   submission.accesses = accesses;

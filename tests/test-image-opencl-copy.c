@@ -472,8 +472,8 @@ failed (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 200 * HEIGHT, 1);
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
-      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_2D, extent);
+      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_2D, extent);
       g_autoptr (GpuEvent) gate = NULL;
 
       write_image (image, bytes);

@@ -98,12 +98,6 @@ has_images (TestFixture *fixture)
 }
 
 static gboolean
-is_pocl (TestFixture *fixture)
-{
-  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
-}
-
-static gboolean
 writes_3d (TestFixture *fixture)
 {
   return (gpu_device_get_capabilities (fixture->device)
@@ -228,7 +222,7 @@ is_close (TestFixture          *fixture,
            <= 1e-5f * MAX (1.0f, fabsf (expected->real[component]));
 
   return got->natural[component] == expected->natural[component]
-         || (component == 3 && is_pocl (fixture) && !has_alpha (format)
+         || (component == 3 && test_is_pocl (fixture) && !has_alpha (format)
              && got->natural[component] == 0);
 }
 

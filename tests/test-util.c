@@ -261,6 +261,12 @@ test_is_opencl (TestFixture *fixture)
   return g_str_equal (gpu_device_get_backend (fixture->device), "opencl");
 }
 
+gboolean
+test_is_pocl (TestFixture *fixture)
+{
+  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
+}
+
 /* --- objects ---------------------------------------------------------------- */
 
 GpuBuffer *

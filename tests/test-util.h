@@ -48,6 +48,8 @@ void          test_drop_context   (TestFixture   *fixture);
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
+/* What it does otherwise than OpenCL says is in docs/internals/pocl.md. */
+gboolean      test_is_pocl        (TestFixture   *fixture);
 
 GpuBuffer    *test_buffer         (TestFixture   *fixture,
                                    gsize          size);

@@ -97,43 +97,6 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-static gboolean
-is_vector (GpuSource *source,
-           guint      i)
-{
-  static const char *const types[] =
-  {
-    "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"
-  };
-  static const char *const lengths[] = { "2", "3", "4", "8", "16" };
-  g_autofree char *word = source_get_text (source, i);
-  gsize length = strcspn (word, "0123456789");
-
-  for (gsize j = 0; j < G_N_ELEMENTS (types); j++)
-    {
-      if (strlen (types[j]) != length || strncmp (types[j], word, length) != 0)
-        continue;
-
-      for (gsize k = 0; k < G_N_ELEMENTS (lengths); k++)
-        {
-          if (g_str_equal (word + length, lengths[k]))
-            return TRUE;
-        }
-    }
-
-  return FALSE;
-}
-
-/* "(float4) (": a literal, and no cast. */
-static gboolean
-is_vector_literal (GpuSource *source,
-                   guint      i)
-{
-  return source_get_kind (source, i) == '(' && source_get_kind (source, i + 1) == GPU_SOURCE_WORD
-         && source_get_kind (source, i + 2) == ')' && source_get_kind (source, i + 3) == '('
-         && is_vector (source, i + 1);
-}
-
 /* The words of OpenCL C that are names of CUDA's own in C++. */
 static const char *
 get_long_word (GpuSource *source,
@@ -180,7 +143,7 @@ rewrite_words (const char *text)
         {
           replace (&rewriter, i, "", word, "");
         }
-      else if (is_vector_literal (source, i))
+      else if (_gpu_source_is_vector_literal (source, i))
         {
           replace (&rewriter, i, "", "", "");
           replace (&rewriter, i + 1, "gpu_make<", NULL, ">");

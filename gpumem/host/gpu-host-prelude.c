@@ -18,6 +18,8 @@ static const char language[] =
   "#define cl_khr_fp64 1\n"
   "#define cl_khr_int64_base_atomics 1\n"
   "#define cl_khr_int64_extended_atomics 1\n"
+  "#define cl_khr_3d_image_writes 1\n"
+  "#define __IMAGE_SUPPORT__ 1\n"
   "#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__\n"
   "#define __ENDIAN_LITTLE__ 1\n"
   "#endif\n"
@@ -447,7 +449,7 @@ append_mathematics (GString *text)
 }
 
 char *
-_gpu_host_prelude_new (void)
+_gpu_host_prelude_new (gboolean images)
 {
   GString *text = g_string_new (GPU_HOST_ABI (GPU_HOST_ABI_AS_TEXT) "\n");
 
@@ -459,6 +461,9 @@ _gpu_host_prelude_new (void)
   g_string_append (text, integers);
   g_string_append (text, atomics);
   append_mathematics (text);
+
+  if (images)
+    _gpu_host_prelude_append_images (text);
 
   return g_string_free (text, FALSE);
 }
