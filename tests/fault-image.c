@@ -60,7 +60,7 @@ filled (GpuContext *context, const GpuImageFormat *format, guint8 value, GError 
 static gboolean
 tell (GpuContext *context, GError **error)
 {
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GVariant) attributes = NULL;
   GpuExtent most;

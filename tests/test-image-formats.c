@@ -555,7 +555,7 @@ run_type (TestFixture *fixture,
           guint        i)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
   TestFixture host = { NULL, NULL, NULL };
   Case c = { .fixture = fixture, .type = types[i].type, .extent = types[i].extent };
 
@@ -565,7 +565,7 @@ run_type (TestFixture *fixture,
   formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, c.type, &error);
   g_assert_no_error (error);
 
-  if (formats->len == 0)
+  if (formats == NULL)
     {
       g_test_skip ("the device has no images of this type");
       return;
@@ -576,14 +576,14 @@ run_type (TestFixture *fixture,
   host.context = gpu_context_new (host.device, &error);
   g_assert_no_error (error);
 
-  for (guint f = 0; f < formats->len; f++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      c.format = g_ptr_array_index (formats, f);
+      c.format = link->data;
       run_case (&c, &host);
     }
 
-  g_test_message ("%s: %u formats, %u combinations", types[i].name, formats->len,
-                  c.n_combinations);
+  g_test_message ("%s: %u formats, %u combinations", types[i].name,
+                  g_list_length (formats), c.n_combinations);
   g_object_unref (host.context);
   g_object_unref (host.device);
 }

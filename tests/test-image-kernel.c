@@ -302,7 +302,7 @@ image_conversions (TestFixture *fixture)
   static const GpuColor reals[] = { { 0.2, 0.5, -0.75, 1 }, { 1.5, -2, 0.001, 0.998 } };
   static const GpuColor integers[] = { { 1, 100, 250, 3 }, { 40000, 70000, 127, 65535 } };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
   g_autoptr (GpuProgram) program = NULL;
 
   if (!can_run (fixture))
@@ -313,9 +313,9 @@ image_conversions (TestFixture *fixture)
                                             GPU_IMAGE_TYPE_IMAGE_2D, &error);
   g_assert_no_error (error);
 
-  for (guint i = 0; i < formats->len; i++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      const GpuImageFormat *format = formats->pdata[i];
+      const GpuImageFormat *format = link->data;
       gboolean is_integer = format->channel_type >= GPU_CHANNEL_TYPE_UINT8
                             && format->channel_type <= GPU_CHANNEL_TYPE_INT32;
 
@@ -328,7 +328,7 @@ image_conversions (TestFixture *fixture)
         write_color (fixture, program, format, is_integer ? &integers[j] : &reals[j]);
     }
 
-  g_test_message ("%u formats", formats->len);
+  g_test_message ("%u formats", g_list_length (formats));
 }
 
 /* --- queries ---------------------------------------------------------------------------------- */

@@ -153,15 +153,15 @@ has_format (TestFixture    *fixture,
 {
   const GpuImageFormat format = { order, type };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
 
   formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
                                             GPU_IMAGE_TYPE_IMAGE_2D, &error);
   g_assert_no_error (error);
 
-  for (guint i = 0; i < formats->len; i++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      if (gpu_image_format_equal (g_ptr_array_index (formats, i), &format))
+      if (gpu_image_format_equal (link->data, &format))
         return TRUE;
     }
 

@@ -392,7 +392,7 @@ run_formats (TestFixture *fixture,
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuSampler) sampler = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
 
   if (!has_images (fixture))
     return;
@@ -403,11 +403,11 @@ run_formats (TestFixture *fixture,
   g_assert_no_error (error);
   formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, type->type, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (formats->len, >=, 10);
+  g_assert_cmpuint (g_list_length (formats), >=, 10);
 
-  for (guint i = 0; i < formats->len; i++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      const GpuImageFormat *format = g_ptr_array_index (formats, i);
+      const GpuImageFormat *format = link->data;
 
       if (!is_plain (format))
         continue;
@@ -416,7 +416,7 @@ run_formats (TestFixture *fixture,
         write_format (fixture, program, type, format);
     }
 
-  g_test_message ("%s: %u formats", type->name, formats->len);
+  g_test_message ("%s: %u formats", type->name, g_list_length (formats));
 }
 
 #define TYPE_TEST(name, index) \

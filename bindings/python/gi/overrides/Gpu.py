@@ -139,6 +139,10 @@ class Context(Gpu.Context):
     def get_cache_preference(self):
         return _last(Gpu.Context.get_cache_preference(self))
 
+    def get_max_image_extent(self, image_type):
+        """The greatest Gpu.Extent of images of a type."""
+        return _last(Gpu.Context.get_max_image_extent(self, image_type))
+
     def get_priority_range(self):
         """The priority of streams that go last, and of those that go first."""
         return tuple(Gpu.Context.get_priority_range(self))[-2:]

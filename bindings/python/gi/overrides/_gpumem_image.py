@@ -153,6 +153,12 @@ class ImageMethods:
                                         to_extent(extent), to_glib_bytes(data, copy=False),
                                         row_pitch, slice_pitch)
 
+    @classmethod
+    def new_for_buffer(cls, buffer, flags, format, image_type, width, height=1, row_pitch=0):
+        """An image in the bytes of a buffer."""
+        return Gpu.Image.new_for_buffer(buffer, flags, to_format(format), image_type, width, height,
+                                        row_pitch)
+
     @property
     def extent(self):
         return (self.get_width(), *(size for size in self._sizes()[1:]))
