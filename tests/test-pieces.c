@@ -18,7 +18,7 @@ typedef struct
   Kind         kind;
   int          n_freed;             /* bytes */
   GError      *error;
-  gboolean     done;
+  int          done;                /* atomic */
 } Call;
 
 static void
@@ -60,20 +60,13 @@ call_region (Call *call)
     }
 }
 
-static gboolean
-tell (gpointer data)
-{
-  *(gboolean *) data = TRUE;
-  return G_SOURCE_REMOVE;
-}
-
 static gpointer
 run_call (gpointer data)
 {
   Call *call = data;
 
   call_region (call);
-  g_idle_add (tell, &call->done);
+  g_atomic_int_set (&call->done, TRUE);
   return NULL;
 }
 
@@ -120,7 +113,11 @@ refuse (TestFixture *fixture, Kind kind, gboolean fails)
 
   arm (fixture, get_spec (fixture, kind));
   thread = g_thread_new ("call", run_call, &call);
-  test_wait_until (&call.done);
+  while (!g_atomic_int_get (&call.done))
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_thread_yield ();
+    }
   g_thread_join (thread);
   arm (fixture, NULL);
   g_assert_error (call.error, GPU_ERROR, (int) call.error->code);
