@@ -208,6 +208,14 @@ function _image(prototype) {
     };
 }
 
+// The greatest size of images of a type, as a Gpu.Extent.
+function _context(prototype) {
+    const native = prototype.get_max_image_extent;
+    prototype.get_max_image_extent = function (type) {
+        return native.call(this, type).at(-1);
+    };
+}
+
 // Formats may be texts, and sizes arrays.
 function _imageConstructors() {
     const native = {};
@@ -393,6 +401,7 @@ function _init() {
     Gpu.Local = Local;
     _promises();
     _buffer(Gpu.Buffer.prototype);
+    _context(Gpu.Context.prototype);
     _image(Gpu.Image.prototype);
     _imageConstructors();
     _stream(Gpu.Stream.prototype);
