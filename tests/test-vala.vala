@@ -198,7 +198,8 @@ void with_images (Gpu.Context context) throws Error {
     Gpu.ImageFormat format = { Gpu.ChannelOrder.RGBA, Gpu.ChannelType.UNORM8 };
     Gpu.Extent extent = { 8, 4, 1 };
     var data = ramp (8 * 4 * 4);
-    var image = new Gpu.Image (context, Gpu.MemoryFlags.NONE, format, Gpu.ImageType.IMAGE_2D, extent);
+    var image = new Gpu.Image (context, Gpu.MemoryFlags.NONE, format, Gpu.ImageType.IMAGE_2D,
+                               extent);
     image.write (new Bytes (data));
     check_bytes (image.read (), data);
     assert (image.get_width () == 8 && image.get_height () == 4 && image.get_texel_size () == 4);
