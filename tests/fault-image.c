@@ -159,6 +159,23 @@ over_slice (GpuContext *context, GError **error)
   return image != NULL && check (image, 2, "over a slice", error);
 }
 
+static gboolean
+rows_over_buffer (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 4 * WIDTH,
+                                                         HEIGHT, 4, error);
+  g_autoptr (GBytes) bytes = value_bytes (SIZE, 5);
+  g_autoptr (GpuImage) image = NULL;
+
+  if (buffer == NULL)
+    return FALSE;
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
+                                    HEIGHT, 0, error);
+  return image != NULL &&
+         gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, error) &&
+         check (image, 5, "rows over a buffer", error);
+}
+
 /* Few rows go in pieces, many through a buffer. */
 static gboolean
 gaps (GpuContext *context, GpuStream *stream, gsize height, GError **error)
@@ -282,7 +299,10 @@ static gboolean
 image (GpuContext *context, GError **error)
 {
   return tell (context, error) && host (context, error) && over_buffer (context, error) &&
-         over_slice (context, error) && on_stream (context, GPU_STREAM_FLAGS_NONE, error) &&
+         over_slice (context, error) &&
+         (!has (context, GPU_CAPABILITIES_IMAGE_FROM_BUFFER) ||
+          rows_over_buffer (context, error)) &&
+         on_stream (context, GPU_STREAM_FLAGS_NONE, error) &&
          (!has (context, GPU_CAPABILITIES_OUT_OF_ORDER) ||
           on_stream (context, GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING,
                      error)) &&

@@ -3,6 +3,7 @@
  * has no call for. */
 #include "config.h"
 
+#include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 
 #define WIDTH  24
@@ -38,6 +39,12 @@ has_images (TestFixture *fixture)
     }
 
   return test_has (fixture, GPU_CAPABILITIES_IMAGES);
+}
+
+static gboolean
+is_nvidia (TestFixture *fixture)
+{
+  return strstr (gpu_device_get_platform (fixture->device), "NVIDIA") != NULL;
 }
 
 static GpuImage *
@@ -242,6 +249,12 @@ for_host_bytes (TestFixture *fixture)
                                             pitched[i].type, &extent, bytes,
                                             pitched[i].row_pitch, pitched[i].slice_pitch,
                                             &error);
+      if (image == NULL && is_nvidia (fixture))
+        {
+          test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gaps between slices", "312");
+          continue;
+        }
+
       g_assert_no_error (error);
       assert_everywhere (fixture, program, image, expected);
 
@@ -493,6 +506,139 @@ failed (TestFixture *fixture)
     }
 }
 
+/* --- what drivers refuse ---------------------------------------------------------------------- */
+
+/* As the driver of NVIDIA does with all layers but the first: whole, and then one by one. */
+static void
+refuse (const char *function,
+        guint       times)
+{
+  g_autofree char *spec = g_strdup_printf ("fn=%s,n=1,times=%u,code=-30", function, times);
+
+  g_assert_true (GPUMEM_LAYER (set_fail) (spec));
+}
+
+static void
+assert_met (guint times)
+{
+  g_assert_cmpuint (GPUMEM_LAYER (get_failed) (), ==, times);
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+}
+
+static void
+refused_layers (TestFixture *fixture,
+                GpuStream   *stream,
+                gsize        n_layers,
+                gsize        row_pitch,
+                guint        times)
+{
+  const GpuExtent extent = { WIDTH, n_layers, 1 };
+  const GpuLayout layout = { 8, 0, 0, row_pitch, 0 };
+  g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) to = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 8 + row_pitch * n_layers, 0);
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * n_layers);
+  g_autoptr (GBytes) got = NULL;
+
+  write_image (from, bytes);
+  test_synchronize (stream);
+  refuse ("clEnqueueCopyImageToBuffer", times);
+  copy (stream, buffer, &layout, from, NULL, extent);
+  assert_met (times);
+  refuse ("clEnqueueCopyBufferToImage", times);
+  copy (stream, to, NULL, buffer, &layout, extent);
+  assert_met (times);
+  got = read_region (stream, to, extent);
+  test_assert_bytes (got, bytes);
+}
+
+/* A driver that never takes it. */
+static void
+refused_for_ever (TestFixture *fixture)
+{
+  const GpuExtent extent = { WIDTH, 5, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * WIDTH * 5);
+
+  refuse ("clEnqueueCopyImageToBuffer", 0);
+  g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (buffer), NULL,
+                                          GPU_MEMORY (image), NULL, &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "clEnqueueCopyImageToBuffer",
+                         "24 x 5 x 1 texels");
+  g_assert_true (GPUMEM_LAYER (set_fail) (NULL));
+  test_synchronize (fixture->stream);
+}
+
+/* What a driver refuses whole goes in pieces. */
+static void
+refused_host (TestFixture *fixture)
+{
+  const GpuExtent extent = { WIDTH, HEIGHT, 1 };
+  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
+
+  refuse ("clEnqueueWriteImage", 1);
+  write_image (image, bytes);
+  assert_met (1);
+  refuse ("clEnqueueReadImage", 1);
+  assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+  assert_met (1);
+}
+
+static void
+refused (TestFixture *fixture)
+{
+  const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_PROFILING,
+                                   GPU_STREAM_FLAGS_OUT_OF_ORDER };
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
+    {
+      g_test_skip ("runs as a part of refused, on OpenCL under the layer");
+      return;
+    }
+
+  if (!has_images (fixture))
+    return;
+
+  refused_host (fixture);
+  refused_for_ever (fixture);
+
+  for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, flags[i]);
+
+      refused_layers (fixture, stream, 5, 4 * WIDTH, 2);
+      refused_layers (fixture, stream, 3, 4 * WIDTH + 12, 1);
+      refused_layers (fixture, stream, 9, 4 * WIDTH + 12, 2);
+    }
+}
+
+static void
+run_refused (TestFixture *fixture)
+{
+  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
+                                             ".libs", "gpumem-opencl-layer.so", NULL);
+  g_autofree char *path = g_strdup_printf ("/image-opencl-copy/%s/subprocess/refused",
+                                           gpu_device_get_id (fixture->device));
+
+  if (!has_images (fixture))
+    return;
+
+  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip_printf ("there is no %s", layer);
+      return;
+    }
+
+  g_setenv ("OPENCL_LAYERS", layer, TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv ("OPENCL_LAYERS");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+}
+
 int
 main (int    argc,
       char **argv)
@@ -506,6 +652,8 @@ main (int    argc,
   test_add ("host-gaps", host_gaps);
   test_add ("other-formats", other_formats);
   test_add ("failed", failed);
+  test_add ("refused", run_refused);
+  test_add ("subprocess/refused", refused);
 
   return test_run ();
 }

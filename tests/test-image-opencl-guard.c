@@ -3,6 +3,7 @@
  * or answer what is wrong: none is reached. */
 #include "config.h"
 
+#include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 
 #define WIDTH  24
@@ -286,6 +287,126 @@ over_slice (TestFixture *fixture)
     }
 }
 
+/* --- rows of texels over buffers -------------------------------------------------------------- */
+
+/* PoCL has none: they come from the layer, which wants 16 texels between rows and 64 to begin. */
+#define VIEWS "16:64"
+
+static GpuImage *
+rows_over (GpuBuffer  *buffer,
+           gsize       row_pitch,
+           GError    **error)
+{
+  return gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
+                                   HEIGHT, row_pitch, error);
+}
+
+static void
+assert_rows (GpuImage     *image,
+             const guint8 *expected,
+             gsize         row_pitch)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+  const guint8 *got;
+
+  g_assert_no_error (error);
+  got = g_bytes_get_data (bytes, NULL);
+  for (gsize y = 0; y < HEIGHT; y++)
+    test_assert_mem (got + y * 4 * WIDTH, expected + y * row_pitch, 4 * WIDTH);
+}
+
+/* Both ways, and a mapping that reaches further than texels without gaps would. */
+static void
+rows_alias (TestFixture *fixture,
+            GpuBuffer   *buffer)
+{
+  const GpuColor color = { 1, 2, 3, 4 };
+  const GpuLayout at = { 3, 2, 0, 0, 0 };
+  const gsize pitch = gpu_buffer_get_row_pitch (buffer);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (pitch * HEIGHT);
+  g_autofree guint8 *expected = g_memdup2 (g_bytes_get_data (bytes, NULL), pitch * HEIGHT);
+  g_autoptr (GpuImage) image = rows_over (buffer, 0, &error);
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_image_get_row_pitch (image), ==, pitch);
+  g_assert_true (gpu_image_get_buffer (image) == buffer);
+  test_assert_ok (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error), error);
+  assert_rows (image, expected, pitch);
+
+  test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &(GpuExtent) { 2, 1, 1 }, NULL,
+                                  &error), error);
+  memcpy (expected + 2 * pitch + 12, (const guint8[]) { 1, 2, 3, 4, 1, 2, 3, 4 }, 8);
+  content = test_content (buffer);
+  test_assert_mem (g_bytes_get_data (content, NULL), expected, pitch * HEIGHT);
+
+  mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_READ, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_mapping_get_row_pitch (mapping), ==, pitch);
+  test_assert_mem (gpu_mapping_get_data (mapping), expected, pitch * (HEIGHT - 1) + 4 * WIDTH);
+}
+
+static void
+rows (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_get_live") == NULL)
+    {
+      g_test_skip ("runs as a part of rows, on OpenCL under the layer");
+      return;
+    }
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
+    return;
+
+  buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 4 * WIDTH, HEIGHT, 4,
+                                   &error);
+  g_assert_no_error (error);
+  rows_alias (fixture, buffer);
+
+  g_assert_null (rows_over (buffer, 4 * WIDTH + 4, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_new_for_buffer",
+                         "row pitch", "16 texels", "100");
+  slice = gpu_buffer_slice (buffer, 128, 128 * HEIGHT - 128, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8,
+                                           GPU_IMAGE_TYPE_IMAGE_2D, WIDTH, 3, 128, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "beginning", "64 texels", "128");
+}
+
+static void
+run_rows (TestFixture *fixture)
+{
+  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
+                                             ".libs", "gpumem-opencl-layer.so", NULL);
+  g_autofree char *path = g_strdup_printf ("/image-opencl-guard/%s/subprocess/rows",
+                                           gpu_device_get_id (fixture->device));
+
+  if (!has_images (fixture))
+    return;
+
+  if (!is_pocl (fixture) || !g_file_test (layer, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip_printf ("no PoCL, or there is no %s", layer);
+      return;
+    }
+
+  g_setenv ("OPENCL_LAYERS", layer, TRUE);
+  g_setenv ("GPUMEM_LAYER_VIEWS", VIEWS, TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv ("GPUMEM_LAYER_VIEWS");
+  g_unsetenv ("OPENCL_LAYERS");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+}
+
 /* --- what else PoCL does wrong ---------------------------------------------------------------- */
 
 /* It ends the process when it hears of mip levels (2), and its codes are wrong (8). */
@@ -414,6 +535,8 @@ main (int    argc,
   test_add ("over-closed-buffer", over_closed_buffer);
   test_add ("over-buffer-kernels", over_buffer_kernels);
   test_add ("over-slice", over_slice);
+  test_add ("rows", run_rows);
+  test_add ("subprocess/rows", rows);
   test_add ("refuses", refuses);
   test_add ("only-level", only_level);
   test_add ("read-write", read_write);

@@ -313,6 +313,25 @@ image_create (GpuNativeContext           *context,
                        packed != NULL ? packed : (gpointer) data, error);
 }
 
+/* The driver of NVIDIA reads and maps slices as if there were no gaps between them. */
+static gboolean
+check_slices (GpuNativeContext           *context,
+              const GpuImageDescription  *description,
+              gsize                       row_pitch,
+              gsize                       slice_pitch,
+              GError                    **error)
+{
+  if (description->extent.depth == 1 || slice_pitch == row_pitch * description->extent.height
+      || strstr (context->devices[0]->platform, "NVIDIA") == NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "the driver of %s takes no gaps between slices in memory of the host: row pitch "
+               SIZE ", " SIZE " rows, slice pitch " SIZE, context->devices[0]->id, row_pitch,
+               description->extent.height, slice_pitch);
+  return FALSE;
+}
+
 static GpuNativeImage *
 image_create_for_host (GpuNativeContext           *context,
                        GpuMemoryFlags              flags,
@@ -323,6 +342,12 @@ image_create_for_host (GpuNativeContext           *context,
                        GError                    **error)
 {
   cl_image_desc descriptor = _gpu_opencl_image_get_descriptor (description);
+
+  /* Of single rows one pitch is as good as the other. */
+  if (description->extent.height == 1 && description->extent.depth > 1)
+    row_pitch = slice_pitch;
+  if (!check_slices (context, description, row_pitch, slice_pitch, error))
+    return NULL;
 
   /* Layers of one dimension lie by either pitch: PoCL takes now this one, now that one. */
   descriptor.image_row_pitch = row_pitch;

@@ -8,7 +8,8 @@
  *   GPUMEM_LAYER_STRICT=0                  leaks and misuses leave the exit code as it is; they
  *                                          make it 99 otherwise
  *
- * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c.
+ * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c, for GPUMEM_LAYER_VIEWS
+ * layer-view.c.
  */
 
 #include "config.h"
@@ -368,6 +369,7 @@ clInitLayer (cl_uint                 n,
 
   memcpy (&layer_target, target, MIN (n * sizeof (gpointer), sizeof layer_target));
   layer_dispatch = layer_target;
+  layer_add_views ();
   layer_fill_dispatch ();
   layer_pid = getpid ();
 

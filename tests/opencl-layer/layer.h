@@ -60,6 +60,9 @@ void      layer_report_fault    (FILE *file);
 /* layer-signal.c */
 void      layer_restore_signals (void);
 
+/* layer-view.c */
+void      layer_add_views       (void);
+
 /* layer-track.c */
 void      layer_track           (const LayerCall *call, LayerKind kind, gpointer handle);
 void      layer_track_list      (const LayerCall *call, LayerKind kind, guint n, gpointer handles);
