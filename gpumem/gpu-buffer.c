@@ -510,6 +510,11 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
  * tracked.
  *
+ * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
+ * buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library.
+ *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
  *   has none to wrap, or the driver's error
@@ -585,11 +590,11 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
 }
 
 static gboolean
-check_origin (GpuStorage  *root,
-              gsize        offset,
-              GError     **error)
+check_origin (GpuNativeContext  *context,
+              gsize              offset,
+              GError           **error)
 {
-  GpuNativeDevice *device = root->context->devices[0];
+  GpuNativeDevice *device = context->devices[0];
 
   if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0
       || offset % MAX (device->base_alignment, 1) == 0)
@@ -649,14 +654,16 @@ slice_storage (GpuMemory       *memory,
                gsize            size,
                GError         **error)
 {
-  GpuStorage *root = memory->storage->root;
-  GpuNativeContext *context = root->context;
+  GpuStorage *whole = memory->storage->whole;
+  GpuNativeContext *context = whole->context;
   GpuNativeBuffer *native;
+  gsize begin = offset - whole->offset;
 
-  if (!inherit_flags (context, memory->flags, &flags, error) || !check_origin (root, offset, error))
+  if (!inherit_flags (context, memory->flags, &flags, error)
+      || !check_origin (context, begin, error))
     return NULL;
 
-  native = context->backend->buffer->slice (context, root->buffer, flags, offset, size, error);
+  native = context->backend->buffer->slice (context, whole->buffer, flags, begin, size, error);
 
   if (native == NULL)
     {
@@ -664,7 +671,7 @@ slice_storage (GpuMemory       *memory,
       return NULL;
     }
 
-  return _gpu_storage_new_slice (root, native, flags, offset);
+  return _gpu_storage_new_slice (whole, native, flags, offset);
 }
 
 /**

@@ -215,9 +215,9 @@ buffer_new (GpuContext       *context,
  *
  * Makes a buffer of memory that another process holds (CUDA: cuIpcOpenMemHandle). Both see what the
  * other one writes; uses there are not tracked here. The same memory imported again is mapped
- * once. It does not count for gpu_context_get_allocated_size(), and stays that of the other
- * process: once that is gone, so is what the memory holds. A process cannot import its own handles
- * on CUDA. Does not block.
+ * once, and uses of both buffers are ordered as those of one. It does not count for
+ * gpu_context_get_allocated_size(), and stays that of the other process: once that is gone, so is
+ * what the memory holds. A process cannot import its own handles on CUDA. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
  *   back end, or tells of memory that is gone, %GPU_ERROR_NOT_SUPPORTED on devices without
@@ -371,8 +371,10 @@ get_fd (GUnixFDList     *fds,
  *
  * Makes a buffer of memory that another process shares (CUDA: cuMemImportFromShareableHandle,
  * cuMemPoolImportFromShareableHandle; mmap on the host). Both see what the other one writes; uses
- * there are not tracked here. It does not count for gpu_context_get_allocated_size(), and can be
- * exported again. Does not block.
+ * there are not tracked here. The same memory imported again is mapped once, and uses of both
+ * buffers are ordered as those of one; on the host that goes for memory that this process has
+ * exported, too, while on CUDA that is mapped, and tracked, apart. It does not count for
+ * gpu_context_get_allocated_size(), and can be exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
  *   back end, or does not go with what is in @fds, %GPU_ERROR_NOT_SUPPORTED on devices without

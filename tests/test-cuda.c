@@ -269,6 +269,8 @@ cuda_wrapped_addresses (TestFixture *fixture)
                                          &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0x1000");
 
+  test_same_memory (fixture, part, 0, whole, 100);
+
   /* The owner is told once the device is done with the memory, not before. */
   fill (fixture->stream, whole, 1);
   fill (fixture->stream, part, 2);

@@ -343,6 +343,34 @@ test_synchronize (GpuStream *stream)
   test_assert_ok (gpu_stream_synchronize (stream, NULL, &error), error);
 }
 
+void
+test_same_memory (TestFixture *fixture, GpuBuffer *to, gsize to_offset, GpuBuffer *from,
+                  gsize from_offset)
+{
+  const guint32 n = 1000;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, n * sizeof n);
+  g_autoptr (GBytes) content = NULL;
+  const guint32 *values;
+
+  for (guint32 i = 0; i < n; i++)
+    {
+      test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (to), to_offset, sizeof i,
+                                       (const guint8 *) &i, sizeof i, &error), error);
+      test_assert_ok (gpu_stream_copy (copies, GPU_MEMORY (slots), i * sizeof i,
+                                       GPU_MEMORY (from), from_offset, sizeof i, &error), error);
+    }
+
+  content = test_content (slots);
+  values = g_bytes_get_data (content, NULL);
+  for (guint32 i = 0; i < n; i++)
+    g_assert_cmpuint (values[i], ==, i);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+}
+
 GpuProgram *
 test_program (TestFixture *fixture, const char *source)
 {

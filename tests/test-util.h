@@ -71,6 +71,14 @@ GBytes       *test_value_bytes    (gsize          size,
 /* The content of a whole buffer, read on a stream of its own. */
 GBytes       *test_content        (GpuBuffer     *buffer);
 
+/* Fails unless what one stream writes at an offset of @to is what another one finds at one of
+ * @from, each time, without being told to wait. */
+void          test_same_memory    (TestFixture   *fixture,
+                                   GpuBuffer     *to,
+                                   gsize          to_offset,
+                                   GpuBuffer     *from,
+                                   gsize          from_offset);
+
 /* Waits until *@done, serving the thread's GMainContext; fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
 /* A GAsyncReadyCallback for a GAsyncResult **, and the wait for it. */

@@ -74,6 +74,7 @@ struct _GpuNativeContext
                                      * what has failed already */
   GMutex             lock;          /* guards what follows */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
+  GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
 };
 
@@ -406,6 +407,15 @@ typedef struct
                                           GError            **error);
 } GpuEventOps;
 
+/* Where memory is, for finding out that others are over the same. */
+typedef struct
+{
+  guint64 id;                       /* the same for all over that memory; 0: nobody else can be */
+  gsize   offset;                   /* within it */
+  guint64 outer;                    /* of memory that it may be a part of, or 0 */
+  gsize   outer_offset;
+} GpuOrigin;
+
 /* What all memory has, buffers and images alike. */
 typedef struct
 {
@@ -423,6 +433,12 @@ typedef struct
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
+  /* any thread; may be NULL. Once for all memory but slices; @origin is 0 to begin with. Memory
+   * that was imported or wrapped more than once, also such that is the library's own, has one
+   * @origin in a context. */
+  void              (*identify)       (GpuNativeContext        *context,
+                                       GpuNativeMemory         *memory,
+                                       GpuOrigin               *origin);
 
   /* The rest are stream ops. */
 

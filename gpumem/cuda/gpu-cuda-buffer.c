@@ -383,6 +383,7 @@ wrap_entered (GpuCudaContext  *context,
     return NULL;
 
   buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED);
+  buffer->around = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0);
 
   if (is_host)
     buffer->host = (gpointer) (guintptr) _gpu_cuda_ask_address

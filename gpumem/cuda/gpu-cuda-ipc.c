@@ -535,6 +535,12 @@ check_range (const Import  *import,
   return FALSE;
 }
 
+CUdeviceptr
+_gpu_cuda_import_get_address (gpointer import)
+{
+  return ((Import *) import)->address;
+}
+
 void
 _gpu_cuda_import_unref (GpuCudaContext *context,
                         gpointer        data)

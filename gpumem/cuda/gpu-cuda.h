@@ -86,6 +86,7 @@ typedef struct
   CUdeviceptr      address;
   CUdeviceptr      whole;               /* where the allocation begins; 0: the driver knows */
   gsize            whole_size;          /* bytes of it */
+  CUdeviceptr      around;              /* of wrapped memory: where the driver's range begins */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
@@ -462,6 +463,8 @@ GpuNativeBuffer *
                                     int                   fd,
                                     gsize                 size,
                                     GError              **error);
+/* Where the memory of the exporter begins here. */
+CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);
 GBytes *    _gpu_cuda_event_export (GpuNativeEvent       *event,

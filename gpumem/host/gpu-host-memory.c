@@ -44,6 +44,21 @@ host_memory_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
   return TRUE;
 }
 
+static void
+host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
+                      GpuNativeMemory  *memory,
+                      GpuOrigin        *origin)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) memory;
+
+  if (memory->is_image)
+    return;
+
+  origin->id = self->file != NULL ? _gpu_host_file_get_address (self->file)
+                                  : (guintptr) self->data;
+  origin->offset = (guintptr) self->data - origin->id;
+}
+
 /* All memory is where all devices of the context are. */
 static gboolean
 host_memory_migrate (GpuNativeStream         *stream,
@@ -73,6 +88,7 @@ const GpuMemoryOps _gpu_host_memory_ops =
   .get_handle = host_memory_get_address,
   .get_address = host_memory_get_address,
   .get_attributes = host_memory_get_attributes,
+  .identify = host_memory_identify,
   .copy_region = _gpu_host_copy_region,
   .migrate = host_memory_migrate,
   .unmap = host_memory_unmap

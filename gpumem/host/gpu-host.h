@@ -211,6 +211,8 @@ GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
+/* Where it is mapped. */
+guintptr        _gpu_host_file_get_address    (GpuHostFile             *file);
 GBytes         *_gpu_host_buffer_export_fd    (GpuNativeContext        *context,
                                                GpuNativeBuffer         *buffer,
                                                int                     *fd,

@@ -157,6 +157,22 @@ check_foreign (GpuNativeContext  *context,
   return FALSE;
 }
 
+/* What a sub-buffer was cut from may be wrapped, or ours, as well. */
+static void
+find_parent (GpuOpenclBuffer *buffer)
+{
+  cl_mem parent = NULL;
+  gsize offset = 0;
+
+  if (get_mem_info (buffer->mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
+      && parent != NULL
+      && get_mem_info (buffer->mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
+    {
+      buffer->parent = parent;
+      buffer->parent_offset = offset;
+    }
+}
+
 static GpuNativeBuffer *
 buffer_wrap (GpuNativeContext  *context,
              guint64            handle,
@@ -165,6 +181,7 @@ buffer_wrap (GpuNativeContext  *context,
              GError           **error)
 {
   cl_mem mem = (cl_mem) (guintptr) handle;
+  GpuNativeBuffer *buffer;
 
   if (!check_foreign (context, mem, &size, error))
     return NULL;
@@ -180,7 +197,10 @@ buffer_wrap (GpuNativeContext  *context,
         }
     }
 
-  return new_buffer (mem, size);
+  buffer = new_buffer (mem, size);
+  find_parent ((GpuOpenclBuffer *) buffer);
+
+  return buffer;
 }
 
 static GpuNativeBuffer *

@@ -57,6 +57,8 @@ typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
+  cl_mem            parent;                     /* of a wrapped sub-buffer, or NULL */
+  gsize             parent_offset;              /* in that */
   GpuOpenclSlice   *slice;                      /* what it is, nullable */
   GPtrArray        *slices;                     /* nullable; those that it has, unowned */
 } GpuOpenclBuffer;
