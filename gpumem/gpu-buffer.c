@@ -527,6 +527,11 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
  * library.
  *
+ * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
+ * buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library.
+ *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
  *   has none to wrap, or the driver's error

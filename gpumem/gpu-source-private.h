@@ -11,6 +11,9 @@
 
 G_BEGIN_DECLS
 
+/* The numbers of OpenCL C by their names, for the preludes: definitions that are C and C++. */
+extern const char _gpu_source_constants[];
+
 #define GPU_SOURCE_WORD  'w'
 #define GPU_SOURCE_OTHER 'o'
 

@@ -234,6 +234,29 @@ list_pending (GpuStorage *root)
   return points;
 }
 
+/* Who finds the memory released may still look for the holder, and who comes to the same memory
+ * again for the uses. */
+static void
+forget_uses (GpuStorage *storage)
+{
+  g_autoptr (GArray) readers = NULL;
+  g_autoptr (GArray) mapped = NULL;
+  GpuPoint writer;
+  GpuPoint reader;
+
+  _gpu_storage_lock_shared (storage);
+  writer = storage->writer;
+  reader = storage->reader;
+  readers = g_steal_pointer (&storage->readers);
+  mapped = g_steal_pointer (&storage->mapped);
+  storage->writer = (GpuPoint) { NULL, 0 };
+  storage->reader = (GpuPoint) { NULL, 0 };
+  _gpu_storage_unlock_shared (storage);
+
+  _gpu_point_clear (&writer);
+  _gpu_point_clear (&reader);
+}
+
 static void
 free_buffer (GpuStorage *storage)
 {
@@ -251,13 +274,7 @@ free_buffer (GpuStorage *storage)
   if (storage->owner_notify != NULL)
     storage->owner_notify (storage->owner);
 
-  /* Who finds the memory released may still look for the holder. */
-  _gpu_storage_lock_shared (storage);
-  _gpu_storage_unlock_shared (storage);
-  _gpu_point_clear (&storage->writer);
-  _gpu_point_clear (&storage->reader);
-  g_clear_pointer (&storage->readers, g_array_unref);
-  g_clear_pointer (&storage->mapped, g_array_unref);
+  forget_uses (storage);
 
   if (used != NULL)
     _gpu_storage_unuse (used);

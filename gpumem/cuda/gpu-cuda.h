@@ -455,7 +455,7 @@ gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
-/* gpu-cuda-ipc.c */
+/* gpu-cuda-export.c, gpu-cuda-import.c, gpu-cuda-ipc.c */
 GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
                                     GpuNativeBuffer      *buffer,
                                     GError              **error);
