@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the library adds to the calls of the CUDA driver, and whether large copies come up to the
- * driver's own. The raw calls are made with the library's table of the driver's functions, on a
- * stream of their own in the same context, which is current throughout.
+ * What the library adds to the calls of the CUDA driver. The raw calls are made with the library's
+ * table of the driver's functions, on a stream of their own in the same context, which is current
+ * throughout.
  */
 #include "config.h"
 
@@ -15,8 +15,6 @@
 #include "gpumem/cuda/gpu-cuda-api.h"
 
 #define SIZE 4
-#define N_COPIES 16
-#define N_COPY_ROUNDS 21
 
 static const char source[] =
   "extern \"C\" __global__ void empty () { }\n"
@@ -37,7 +35,6 @@ typedef struct
   CUdeviceptr raw_b;
   CUfunction  raw_empty;
   CUfunction  raw_three;
-  gsize       copy_size;
   guint8      data[SIZE];
 } Bench;
 
@@ -176,85 +173,16 @@ settle (gpointer data)
   check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
 }
 
-static double
-time_copies (Bench    *bench,
-             gboolean  ours)
-{
-  gint64 start;
-
-  settle (bench);
-  start = g_get_monotonic_time ();
-
-  for (guint i = 0; i < N_COPIES; i++)
-    {
-      if (ours)
-        g_assert_true (gpu_stream_copy (bench->stream, bench->b, 0, bench->a, 0,
-                                        bench->copy_size, NULL));
-      else
-        check (_gpu_cuda.cuMemcpyAsync (bench->raw_b, bench->raw_a, bench->copy_size,
-                                        bench->raw_stream), "cuMemcpyAsync");
-    }
-
-  if (ours)
-    g_assert_true (gpu_stream_synchronize (bench->stream, NULL, NULL));
-  else
-    check (_gpu_cuda.cuStreamSynchronize (bench->raw_stream), "cuStreamSynchronize");
-
-  return (double) bench->copy_size * N_COPIES / (g_get_monotonic_time () - start) / 1000;
-}
-
 static GpuMemory *
-new_memory (Bench          *bench,
-            GpuMemoryFlags  flags,
-            gsize           size)
+new_memory (Bench *bench)
 {
   g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_buffer_new (bench->context, flags, size, &error);
+  GpuBuffer *buffer = gpu_buffer_new (bench->context, GPU_MEMORY_NONE, SIZE, &error);
 
   if (buffer == NULL)
     g_error ("%s", error->message);
 
   return GPU_MEMORY (buffer);
-}
-
-/* Between memory of its own, with the kinds of @from and @to */
-static void
-bench_copies (const Bench    *base,
-              const char     *name,
-              GpuMemoryFlags  from,
-              GpuMemoryFlags  to,
-              gsize           size)
-{
-  Bench bench = *base;
-  double ours[N_COPY_ROUNDS];
-  double raw[N_COPY_ROUNDS];
-  double ratio[N_COPY_ROUNDS];
-
-  bench.copy_size = size;
-  bench.a = new_memory (&bench, from, size);
-  bench.b = new_memory (&bench, to, size);
-  bench.raw_a = gpu_memory_get_device_address (bench.a);
-  bench.raw_b = gpu_memory_get_device_address (bench.b);
-  time_copies (&bench, TRUE);
-  time_copies (&bench, FALSE);
-
-  for (guint i = 0; i < N_COPY_ROUNDS; i++)
-    {
-      if (i % 2 == 0)
-        ours[i] = time_copies (&bench, TRUE);
-
-      raw[i] = time_copies (&bench, FALSE);
-
-      if (i % 2 == 1)
-        ours[i] = time_copies (&bench, TRUE);
-
-      ratio[i] = ours[i] / raw[i];
-    }
-
-  printf ("%-28s %8.1f GB/s %8.1f GB/s %8.4f\n", name, bench_median (ours, N_COPY_ROUNDS),
-          bench_median (raw, N_COPY_ROUNDS), bench_median (ratio, N_COPY_ROUNDS));
-  g_object_unref (bench.a);
-  g_object_unref (bench.b);
 }
 
 static GpuKernel *
@@ -283,8 +211,8 @@ bench_init (Bench     *bench,
   bench->stream = gpu_stream_new (bench->context, GPU_STREAM_FLAGS_NON_BLOCKING, &error);
   g_assert_no_error (error);
   bench->one = (GpuExtent) { 1, 1, 1 };
-  bench->a = new_memory (bench, GPU_MEMORY_NONE, SIZE);
-  bench->b = new_memory (bench, GPU_MEMORY_NONE, SIZE);
+  bench->a = new_memory (bench);
+  bench->b = new_memory (bench);
   bench->raw_a = gpu_memory_get_device_address (bench->a);
   bench->raw_b = gpu_memory_get_device_address (bench->b);
   check (_gpu_cuda.cuCtxSetCurrent ((CUcontext) (guintptr)
@@ -338,7 +266,6 @@ main (int    argc,
                                         { "launch, 3 arguments", 100, ours_three, raw_three } };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuDevice) device = gpu_device_find (argc > 1 ? argv[1] : "cuda:0", &error);
-  gsize size = argc > 2 ? g_ascii_strtoull (argv[2], NULL, 10) << 20 : (gsize) 1 << 30;
   Bench bench = { 0 };
 
   if (device == NULL || g_strcmp0 (gpu_device_get_backend (device), "cuda") != 0)
@@ -352,10 +279,6 @@ main (int    argc,
           gpu_device_get_driver_version (device));
   bench_overhead (operations, bench.launch != NULL ? G_N_ELEMENTS (operations) : 4, settle,
                   &bench);
-  printf ("\n%-28s %13s %13s %8s\n", "copies", "ours", "raw", "ratio");
-  bench_copies (&bench, "on the device", GPU_MEMORY_NONE, GPU_MEMORY_NONE, size);
-  bench_copies (&bench, "page-locked to device", GPU_MEMORY_ALLOC_HOST, GPU_MEMORY_NONE, size);
-  bench_copies (&bench, "device to page-locked", GPU_MEMORY_NONE, GPU_MEMORY_ALLOC_HOST, size);
   bench_clear (&bench);
 
   return 0;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-hot-private.h"
 
 G_BEGIN_DECLS
 

@@ -776,7 +776,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory == NULL || GPU_IS_BUFFER (*memory);
+      return *memory == NULL || _gpu_is_buffer (*memory);
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,
@@ -791,7 +791,7 @@ read_argument (const GpuArgumentInfo  *info,
     }
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_arguments_read_va (const GpuArgumentInfo  *infos,
                         guint                   n_arguments,
                         va_list                 ap,

@@ -97,6 +97,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
+  _gpu_types.buffer = G_TYPE_FROM_CLASS (klass);
   object_class->get_property = gpu_buffer_get_property;
   object_class->dispose = gpu_buffer_dispose;
   object_class->finalize = gpu_buffer_finalize;
@@ -324,6 +325,18 @@ buffer_new (GpuContext  *context,
   return g_steal_pointer (&buffer);
 }
 
+GpuBuffer *
+_gpu_buffer_new (GpuContext      *context,
+                 const char      *function,
+                 GpuMemoryFlags   flags,
+                 gsize            size,
+                 GError         **error)
+{
+  Allocation allocation = { .function = function, .flags = flags, .size = size };
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
 /**
  * gpu_buffer_new:
  * @context: a #GpuContext
@@ -348,11 +361,9 @@ gpu_buffer_new (GpuContext      *context,
                 gsize            size,
                 GError         **error)
 {
-  Allocation allocation = { .function = "gpu_buffer_new", .flags = flags, .size = size };
-
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
-  return buffer_new (context, &allocation, NULL, error);
+  return _gpu_buffer_new (context, "gpu_buffer_new", flags, size, error);
 }
 
 /**
@@ -399,7 +410,8 @@ gpu_buffer_new_from_bytes (GpuContext      *context,
  * not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
- *   cannot, or an error as of gpu_buffer_new()
+ *   cannot, %GPU_ERROR_BUSY on CUDA for bytes that overlap those of another buffer and are no part
+ *   of them, or an error as of gpu_buffer_new()
  *
  * Since: 0.1
  */
@@ -507,7 +519,18 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
  * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
  * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked.
+ * tracked; neither is what this library does with it through another object around the same handle:
+ * between the two streams have to be made to wait, with gpu_stream_wait_event().
+ *
+ * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
+ * buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library.
+ *
+ * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
+ * buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
@@ -584,11 +607,11 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
 }
 
 static gboolean
-check_origin (GpuStorage  *root,
-              gsize        offset,
-              GError     **error)
+check_origin (GpuNativeContext  *context,
+              gsize              offset,
+              GError           **error)
 {
-  GpuNativeDevice *device = root->context->devices[0];
+  GpuNativeDevice *device = context->devices[0];
 
   if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0
       || offset % MAX (device->base_alignment, 1) == 0)
@@ -648,14 +671,16 @@ slice_storage (GpuMemory       *memory,
                gsize            size,
                GError         **error)
 {
-  GpuStorage *root = memory->storage->root;
-  GpuNativeContext *context = root->context;
+  GpuStorage *whole = memory->storage->whole;
+  GpuNativeContext *context = whole->context;
   GpuNativeBuffer *native;
+  gsize begin = offset - whole->offset;
 
-  if (!inherit_flags (context, memory->flags, &flags, error) || !check_origin (root, offset, error))
+  if (!inherit_flags (context, memory->flags, &flags, error)
+      || !check_origin (context, begin, error))
     return NULL;
 
-  native = context->backend->buffer->slice (context, root->buffer, flags, offset, size, error);
+  native = context->backend->buffer->slice (context, whole->buffer, flags, begin, size, error);
 
   if (native == NULL)
     {
@@ -663,7 +688,7 @@ slice_storage (GpuMemory       *memory,
       return NULL;
     }
 
-  return _gpu_storage_new_slice (root, native, flags, offset);
+  return _gpu_storage_new_slice (whole, native, flags, offset);
 }
 
 /**

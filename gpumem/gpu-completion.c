@@ -112,22 +112,38 @@ get_earlier_fence (GpuTimeline *timeline,
 }
 
 static void
+retire_fences (GpuTimeline *timeline,
+               guint64      before,
+               gboolean     failed)
+{
+  GpuFence *fence;
+
+  while ((fence = get_earlier_fence (timeline, before, failed)) != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+
+      timeline->context->backend->event->wait (fence->event, FALSE, &failure);
+      _gpu_timeline_retire (timeline, fence->seq, failure);
+      _gpu_fence_unref (fence);
+    }
+}
+
+static void
 retire (GpuTimeline  *timeline,
         guint64       seq,
         const GError *failure)
 {
-  GpuFence *earlier;
-
-  while ((earlier = get_earlier_fence (timeline, seq, failure != NULL)) != NULL)
-    {
-      g_autoptr (GError) earlier_failure = NULL;
-
-      timeline->context->backend->event->wait (earlier->event, FALSE, &earlier_failure);
-      _gpu_timeline_retire (timeline, earlier->seq, earlier_failure);
-      _gpu_fence_unref (earlier);
-    }
-
+  retire_fences (timeline, seq, failure != NULL);
   _gpu_timeline_retire (timeline, seq, failure);
+}
+
+/* All is over, and only fences tell how. */
+static void
+retire_finished (GpuTimeline *timeline,
+                 guint64      seq)
+{
+  retire_fences (timeline, seq + 1, TRUE);
+  _gpu_timeline_retire (timeline, seq, NULL);
 }
 
 static void
@@ -145,10 +161,12 @@ job (gpointer data,
 
       if (fence != NULL)
         backend->event->wait (fence->event, FALSE, &failure);
-      else
-        backend->stream->finish (timeline->stream, &failure);
 
-      retire (timeline, seq, failure);
+      if (fence == NULL && backend->stream->finish (timeline->stream, &failure))
+        retire_finished (timeline, seq);
+      else
+        retire (timeline, seq, failure);
+
       _gpu_timeline_job_end (timeline, seq);
       g_clear_pointer (&fence, _gpu_fence_unref);
     }
@@ -198,20 +216,88 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* No fence could be recorded, but who waits may be about to free what the device still uses. */
+/* FALSE if there is no stream any more; else the caller is a user, so that it stays. In a process
+ * that was forked nobody may ever unlock what others had locked. */
 static gboolean
-finish (GpuTimeline  *timeline,
-        guint64       seq,
-        GError      **error)
+begin_finish (GpuTimeline *timeline,
+              guint64     *submitted)
 {
-  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+  g_autoptr (GMutexLocker) locker = NULL;
 
-  if (!timeline->context->backend->stream->finish (timeline->stream, error))
+  if (!_gpu_backend_check_process (NULL))
     return FALSE;
 
-  _gpu_timeline_retire (timeline, submitted, NULL);
+  locker = g_mutex_locker_new (&timeline->lock);
 
-  return _gpu_timeline_check (timeline, seq, error);
+  if (timeline->stream == NULL)
+    return FALSE;
+
+  _gpu_timeline_use (timeline);
+  *submitted = timeline->submitted;
+
+  return TRUE;
+}
+
+/* No fence could be recorded, but who waits may be about to free what the device still uses. */
+static gboolean
+finish (GpuTimeline *timeline)
+{
+  guint64 submitted;
+  gboolean success;
+
+  if (!begin_finish (timeline, &submitted))
+    return FALSE;
+
+  success = timeline->context->backend->stream->finish (timeline->stream, NULL);
+
+  if (success)
+    retire_finished (timeline, submitted);
+
+  _gpu_timeline_unuse (timeline);
+
+  return success;
+}
+
+/* The caller becomes a user of the timeline: else somebody may free the stream meanwhile. FALSE if
+ * there is a fence already, or nobody may submit any more. */
+static gboolean
+begin_wait (GpuTimeline *timeline,
+            guint64      seq,
+            guint64     *submitted)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  const GpuFence *newest = g_queue_peek_tail (&timeline->fences);
+
+  if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
+      || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
+      || timeline->stream == NULL || g_atomic_int_get (&timeline->users) == 0)
+    return FALSE;
+
+  _gpu_timeline_use (timeline);
+  *submitted = timeline->submitted;
+
+  return TRUE;
+}
+
+/* Waits for all that was submitted, without a fence that others could share. FALSE, and nothing
+ * done, if that cannot be. */
+static gboolean
+wait_for_queue (GpuTimeline *timeline,
+                guint64      seq)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  g_autoptr (GError) failure = NULL;
+  guint64 submitted;
+
+  if (!ops->finish_tells || g_atomic_int_get (&_gpu_backend_forked)
+      || !begin_wait (timeline, seq, &submitted))
+    return FALSE;
+
+  ops->finish (timeline->stream, &failure);
+  retire (timeline, submitted, failure);
+  _gpu_timeline_unuse (timeline);
+
+  return TRUE;
 }
 
 gboolean
@@ -222,10 +308,13 @@ _gpu_timeline_wait (GpuTimeline  *timeline,
   g_autoptr (GpuFence) fence = NULL;
   g_autoptr (GError) failure = NULL;
 
+  if (wait_for_queue (timeline, seq))
+    return _gpu_timeline_check (timeline, seq, error);
+
   if (!get_fence (timeline, seq, &fence, &failure))
     {
-      if (finish (timeline, seq, NULL))
-        return TRUE;
+      if (finish (timeline) || _gpu_timeline_is_complete (timeline, seq))
+        return _gpu_timeline_check (timeline, seq, error);
 
       g_propagate_error (error, g_steal_pointer (&failure));
       return FALSE;

@@ -587,15 +587,20 @@ get_default_timeline_locked (GpuContext  *context,
   GpuNativeContext *native = context->native;
   GpuNativeStream *stream;
   GpuTimeline *timeline;
+  GError *failure = NULL;
 
   if (context->default_timeline != NULL)
     return context->default_timeline;
 
   stream = native->backend->stream->create (native, native->devices[0], GPU_STREAM_FLAGS_NONE, 0,
-                                            error);
+                                            &failure);
 
   if (stream == NULL)
-    return NULL;
+    {
+      _gpu_native_context_report (native, failure);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
 
   timeline = _gpu_timeline_new (native, native->devices[0], stream, GPU_STREAM_FLAGS_NONE, 0);
   g_atomic_pointer_set (&context->default_timeline, timeline);

@@ -65,7 +65,7 @@ gboolean    gpu_context_set_limit          (GpuContext           *context,
                                             guint64               value,
                                             GError              **error);
 GPU_AVAILABLE_IN_0_1
-GPtrArray  *gpu_context_list_image_formats (GpuContext           *context,
+GList      *gpu_context_list_image_formats (GpuContext           *context,
                                             GpuMemoryFlags        flags,
                                             GpuImageType          type,
                                             GError              **error);

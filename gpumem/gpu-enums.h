@@ -240,7 +240,8 @@ typedef enum
  * GpuEventFlags:
  * @GPU_EVENT_FLAGS_NONE: the driver is asked for nothing until somebody waits
  * @GPU_EVENT_FLAGS_TIMING: the time of the point is taken
- * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep, they never spin
+ * @GPU_EVENT_FLAGS_BLOCKING_SYNC: waiting threads sleep in the driver, once they have polled for as
+ *   long as #GpuContextFlags say
  * @GPU_EVENT_FLAGS_INTERPROCESS: the event can be handed to another process, and tells no times
  *
  * What an event is for.
@@ -408,12 +409,12 @@ typedef enum
 
 /**
  * GpuImageType:
- * @GPU_IMAGE_TYPE_1D: a row of texels
- * @GPU_IMAGE_TYPE_1D_ARRAY: rows that kernels choose from by number
- * @GPU_IMAGE_TYPE_1D_BUFFER: a row of texels over a buffer, read without a sampler
- * @GPU_IMAGE_TYPE_2D: rows of texels
- * @GPU_IMAGE_TYPE_2D_ARRAY: images of two dimensions that kernels choose from by number
- * @GPU_IMAGE_TYPE_3D: slices of rows of texels
+ * @GPU_IMAGE_TYPE_IMAGE_1D: a row of texels
+ * @GPU_IMAGE_TYPE_IMAGE_1D_ARRAY: rows that kernels choose from by number
+ * @GPU_IMAGE_TYPE_IMAGE_1D_BUFFER: a row of texels over a buffer, read without a sampler
+ * @GPU_IMAGE_TYPE_IMAGE_2D: rows of texels
+ * @GPU_IMAGE_TYPE_IMAGE_2D_ARRAY: images of two dimensions that kernels choose from by number
+ * @GPU_IMAGE_TYPE_IMAGE_3D: slices of rows of texels
  * @GPU_IMAGE_TYPE_CUBEMAP: the six sides of a cube
  * @GPU_IMAGE_TYPE_CUBEMAP_ARRAY: cubes that kernels choose from by number
  *
@@ -423,12 +424,12 @@ typedef enum
  */
 typedef enum
 {
-  GPU_IMAGE_TYPE_1D,
-  GPU_IMAGE_TYPE_1D_ARRAY,
-  GPU_IMAGE_TYPE_1D_BUFFER,
-  GPU_IMAGE_TYPE_2D,
-  GPU_IMAGE_TYPE_2D_ARRAY,
-  GPU_IMAGE_TYPE_3D,
+  GPU_IMAGE_TYPE_IMAGE_1D,
+  GPU_IMAGE_TYPE_IMAGE_1D_ARRAY,
+  GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
+  GPU_IMAGE_TYPE_IMAGE_2D,
+  GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
+  GPU_IMAGE_TYPE_IMAGE_3D,
   GPU_IMAGE_TYPE_CUBEMAP,
   GPU_IMAGE_TYPE_CUBEMAP_ARRAY
 } GpuImageType;

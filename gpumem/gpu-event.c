@@ -447,6 +447,27 @@ gpu_event_get_context (GpuEvent *event)
   return event->context;
 }
 
+static GpuEventStatus
+query (GpuEvent    *event,
+       const char  *function,
+       GError     **error)
+{
+  GpuEventStatus status;
+
+  if (!_gpu_event_check (event, function, error))
+    return GPU_EVENT_STATUS_PENDING;
+
+  if (event->user != NULL)
+    status = _gpu_user_event_query (event->user, error);
+  else
+    status = _gpu_timeline_query (event->point.timeline, event->point.seq, error);
+
+  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return status;
+}
+
 /**
  * gpu_event_query:
  * @event: a #GpuEvent
@@ -465,22 +486,9 @@ GpuEventStatus
 gpu_event_query (GpuEvent  *event,
                  GError   **error)
 {
-  GpuEventStatus status;
-
   g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
 
-  if (!_gpu_event_check (event, "gpu_event_query", error))
-    return GPU_EVENT_STATUS_PENDING;
-
-  if (event->user != NULL)
-    status = _gpu_user_event_query (event->user, error);
-  else
-    status = _gpu_timeline_query (event->point.timeline, event->point.seq, error);
-
-  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
-    g_prefix_error (error, "gpu_event_query: ");
-
-  return status;
+  return query (event, "gpu_event_query", error);
 }
 
 static gboolean
@@ -596,7 +604,7 @@ gpu_event_poll (GpuEvent      *event,
   g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable),
                         GPU_EVENT_STATUS_PENDING);
 
-  status = gpu_event_query (event, &failure);
+  status = query (event, "gpu_event_poll", &failure);
 
   if (status == GPU_EVENT_STATUS_PENDING && failure == NULL)
     {
@@ -832,7 +840,7 @@ get_timed (GpuEvent    *event,
       return NULL;
     }
 
-  switch (gpu_event_query (event, error))
+  switch (query (event, function, error))
     {
     case GPU_EVENT_STATUS_COMPLETE:
       return event->timed;
@@ -927,12 +935,12 @@ measure_operation (GpuNativeEvent  *event,
  *   negative if @since came later
  * @error: return location for an error
  *
- * Tells how much time passed on the device between two events of one device (OpenCL:
+ * Tells how much time passed on the device between two events of one context (OpenCL:
  * clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
  *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, %GPU_ERROR_INVALID_ARGUMENT for events of two
- *   back ends, the error of one that failed, or the driver's error
+ *   contexts, the error of one that failed, or the driver's error
  *
  * Since: 0.1
  */
@@ -956,11 +964,11 @@ gpu_event_get_elapsed (GpuEvent  *event,
   if (to == NULL)
     return FALSE;
 
-  if (to->backend != from->backend)
+  if (event->point.timeline->context != since->point.timeline->context)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the events are of different back ends, %s and %s", function,
-                   to->backend->name, from->backend->name);
+                   "%s: the events are of different contexts, on %s and %s", function,
+                   event->point.timeline->device->id, since->point.timeline->device->id);
       return FALSE;
     }
 

@@ -43,11 +43,17 @@ set_storage (GpuImage   *image,
              GpuStorage *storage)
 {
   GpuNativeImage *native = (GpuNativeImage *) storage->buffer;
+  GpuMemory *memory = GPU_MEMORY (image);
+  const GpuRegionSide side = { .row_pitch = native->row_pitch,
+                               .slice_pitch = native->slice_pitch };
+  GpuExtent bytes = native->description.extent;
 
   image->description = native->description;
   image->row_pitch = native->row_pitch;
   image->slice_pitch = native->slice_pitch;
-  _gpu_memory_set_storage (GPU_MEMORY (image), storage);
+  _gpu_memory_set_storage (memory, storage);
+  bytes.width *= native->description.texel_size;
+  memory->span = MAX (memory->size, _gpu_region_get_end (&side, &bytes));
 }
 
 static gboolean
@@ -76,6 +82,14 @@ initialize (GpuImage  *image,
   if (!_gpu_image_check_description (context, creation->flags, creation->description,
                                      creation->function, error))
     return FALSE;
+
+  if (creation->description->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an image of type 1d-buffer is made over a buffer, with "
+                   "gpu_image_new_for_buffer()", creation->function);
+      return FALSE;
+    }
 
   _gpu_image_get_size (creation->description, creation->description->n_levels, &size);
   native = _gpu_memory_allocate (memory->context, creation->function, size, create, creation,
@@ -141,7 +155,7 @@ image_new (GpuContext            *context,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
  *   layer, and 1 in those that the type lacks
  * @error: return location for an error
@@ -178,7 +192,7 @@ gpu_image_new (GpuContext            *context,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size of the first level, as of gpu_image_new()
  * @n_levels: number of levels, each half as wide, high and deep as the one before it
  * @error: return location for an error
@@ -254,7 +268,7 @@ resolve_bytes (Creation              *creation,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
  * @bytes: the texels to begin with
  * @row_pitch: bytes from one row to the next, 0 for rows that follow each other tightly
@@ -332,7 +346,7 @@ check_host (const Creation        *creation,
  * @context: a #GpuContext
  * @flags: how the image is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
  * @format: what the texels are
- * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @extent: size as of gpu_image_new()
  * @bytes: memory of the host; the last row and slice are as long as the pitches, too
  * @row_pitch: bytes from one row to the next, a multiple of a texel; 0 for rows that follow each
@@ -402,7 +416,7 @@ adopt_view (GpuContext      *context,
 {
   GpuImage *image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
 
-  set_storage (image, _gpu_storage_new_slice (storage->root, &native->base, flags,
+  set_storage (image, _gpu_storage_new_slice (storage->whole, &native->base, flags,
                                               storage->offset + offset));
 
   return image;
@@ -418,11 +432,11 @@ check_view (GpuNativeContext           *context,
             GError                    **error)
 {
   const GpuMemoryFlags kernel = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  gboolean is_2d = description->type == GPU_IMAGE_TYPE_2D;
+  gboolean is_2d = description->type == GPU_IMAGE_TYPE_IMAGE_2D;
   gsize row_size = description->extent.width * description->texel_size;
   gsize end;
 
-  if ((!is_2d && description->type != GPU_IMAGE_TYPE_1D_BUFFER)
+  if ((!is_2d && description->type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
       || row_pitch < row_size || row_pitch % description->texel_size != 0
       || !g_size_checked_mul (&end, description->extent.height - 1, row_pitch)
       || !g_size_checked_add (&end, end, row_size) || end > memory->size
@@ -456,9 +470,9 @@ check_view (GpuNativeContext           *context,
  * @flags: how the image is used; those for kernels must be those of @buffer, if it has any, and
  *   without one for the host it is that of @buffer
  * @format: what the texels are
- * @type: %GPU_IMAGE_TYPE_1D_BUFFER or %GPU_IMAGE_TYPE_2D
+ * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
- * @height: rows; 1 for %GPU_IMAGE_TYPE_1D_BUFFER
+ * @height: rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
  * @row_pitch: bytes from one row to the next; 0 for that of a buffer with rows, or else for rows
  *   that follow each other tightly
  * @error: return location for an error

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/gpu-image-type-private.h"
 #include "gpumem/gpu-memory-private.h"
 
 G_BEGIN_DECLS
@@ -36,26 +37,6 @@ GpuExtent
 
 /* gpu-image-format.c */
 gboolean _gpu_image_format_is_known (const GpuImageFormat     *format);
-
-/* gpu-image-type.c: what the types of images have for dimensions, and images for levels. */
-gboolean _gpu_image_type_is_known  (GpuImageType               type);
-const char *
-         _gpu_image_type_get_name  (GpuImageType               type);
-/* FALSE for what is no type of OpenCL C: "image2d_t". @name is nullable. */
-gboolean _gpu_image_type_from_name (const char                *name,
-                                    GpuImageType              *type);
-/* 1, 2 or 3, those of a layer; and whether there are layers. */
-guint    _gpu_image_type_get_n_dimensions (GpuImageType        type);
-gboolean _gpu_image_type_has_layers (GpuImageType              type);
-GpuExtent
-         _gpu_image_get_level_extent (const GpuImageDescription *description,
-                                    guint                      level);
-/* Down to one texel. */
-guint    _gpu_image_get_max_levels (const GpuImageDescription *description);
-/* Bytes of the first @n_levels levels without gaps. FALSE if there are not so many. */
-gboolean _gpu_image_get_size       (const GpuImageDescription *description,
-                                    guint                      n_levels,
-                                    gsize                     *size);
 
 /* gpu-image-support.c: FALSE if there are no images, none with these flags, or not this one. Sets
  * the size of texels. */

@@ -227,13 +227,13 @@ _gpu_image_check_description (GpuNativeContext     *context,
  * thread; does not block.
  *
  * Returns: (transfer full) (element-type GpuImageFormat): the formats, none if there are no images
- *   of that type; or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has no images at all,
+ *   of that type; none with @error set to %GPU_ERROR_NOT_SUPPORTED if the device has no images,
  *   %GPU_ERROR_INVALID_ARGUMENT for flags that do not go together or a type that there is not,
  *   %GPU_ERROR_DEVICE_LOST, or the driver's error
  *
  * Since: 0.1
  */
-GPtrArray *
+GList *
 gpu_context_list_image_formats (GpuContext      *context,
                                 GpuMemoryFlags   flags,
                                 GpuImageType     type,
@@ -242,7 +242,7 @@ gpu_context_list_image_formats (GpuContext      *context,
   const char *function = "gpu_context_list_image_formats";
   g_autoptr (GArray) formats = NULL;
   GpuNativeContext *native;
-  GPtrArray *list;
+  GList *list = NULL;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
@@ -263,10 +263,9 @@ gpu_context_list_image_formats (GpuContext      *context,
       return NULL;
     }
 
-  list = g_ptr_array_new_with_free_func ((GDestroyNotify) gpu_image_format_free);
-
-  for (guint i = 0; i < formats->len; i++)
-    g_ptr_array_add (list, gpu_image_format_copy (&g_array_index (formats, GpuImageFormat, i)));
+  for (guint i = formats->len; i > 0; i--)
+    list = g_list_prepend (list, gpu_image_format_copy (&g_array_index (formats, GpuImageFormat,
+                                                                        i - 1)));
 
   return list;
 }

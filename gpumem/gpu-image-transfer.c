@@ -195,8 +195,9 @@ gpu_image_read_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are there
  * @user_data: for @callback
  *
- * Reads like gpu_image_read_bytes() without blocking. @callback is called in the thread-default
- * main context of the calling thread.
+ * Reads like gpu_image_read_bytes() without blocking, but on CUDA, whose driver returns when all
+ * is copied; gpu_image_map_async() does not block there either. @callback is called in the
+ * thread-default main context of the calling thread.
  *
  * Since: 0.1
  */
@@ -325,8 +326,8 @@ gpu_image_write_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: for @callback
  *
- * Writes like gpu_image_write_bytes() without blocking. @callback is called in the thread-default
- * main context of the calling thread.
+ * Writes like gpu_image_write_bytes() without blocking, but as gpu_stream_write() does on CUDA.
+ * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
  */

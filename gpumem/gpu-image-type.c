@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-image-type-private.h"
 
 static const struct
 {
@@ -12,14 +12,14 @@ static const struct
 }
 types[] =
 {
-  [GPU_IMAGE_TYPE_1D]            = { "1d", "image1d_t", 1, FALSE },
-  [GPU_IMAGE_TYPE_1D_ARRAY]      = { "1d-array", "image1d_array_t", 1, TRUE },
-  [GPU_IMAGE_TYPE_1D_BUFFER]     = { "1d-buffer", "image1d_buffer_t", 1, FALSE },
-  [GPU_IMAGE_TYPE_2D]            = { "2d", "image2d_t", 2, FALSE },
-  [GPU_IMAGE_TYPE_2D_ARRAY]      = { "2d-array", "image2d_array_t", 2, TRUE },
-  [GPU_IMAGE_TYPE_3D]            = { "3d", "image3d_t", 3, FALSE },
-  [GPU_IMAGE_TYPE_CUBEMAP]       = { "cubemap", NULL, 2, TRUE },
-  [GPU_IMAGE_TYPE_CUBEMAP_ARRAY] = { "cubemap-array", NULL, 2, TRUE }
+  [GPU_IMAGE_TYPE_IMAGE_1D]        = { "1d", "image1d_t", 1, FALSE },
+  [GPU_IMAGE_TYPE_IMAGE_1D_ARRAY]  = { "1d-array", "image1d_array_t", 1, TRUE },
+  [GPU_IMAGE_TYPE_IMAGE_1D_BUFFER] = { "1d-buffer", "image1d_buffer_t", 1, FALSE },
+  [GPU_IMAGE_TYPE_IMAGE_2D]        = { "2d", "image2d_t", 2, FALSE },
+  [GPU_IMAGE_TYPE_IMAGE_2D_ARRAY]  = { "2d-array", "image2d_array_t", 2, TRUE },
+  [GPU_IMAGE_TYPE_IMAGE_3D]        = { "3d", "image3d_t", 3, FALSE },
+  [GPU_IMAGE_TYPE_CUBEMAP]         = { "cubemap", NULL, 2, TRUE },
+  [GPU_IMAGE_TYPE_CUBEMAP_ARRAY]   = { "cubemap-array", NULL, 2, TRUE }
 };
 
 gboolean

@@ -222,7 +222,7 @@ install_construct_properties (void)
    * Since: 0.1
    */
   props[PROP_IMAGE_TYPE] = g_param_spec_enum ("image-type", NULL, NULL, GPU_TYPE_IMAGE_TYPE,
-                                              GPU_IMAGE_TYPE_2D, flags);
+                                              GPU_IMAGE_TYPE_IMAGE_2D, flags);
   /**
    * GpuImage:width:
    *
@@ -470,7 +470,7 @@ gpu_image_get_format (GpuImage *image)
 GpuImageType
 gpu_image_get_image_type (GpuImage *image)
 {
-  g_return_val_if_fail (GPU_IS_IMAGE (image), GPU_IMAGE_TYPE_2D);
+  g_return_val_if_fail (GPU_IS_IMAGE (image), GPU_IMAGE_TYPE_IMAGE_2D);
 
   return image->description.type;
 }
@@ -574,7 +574,7 @@ gpu_image_get_n_layers (GpuImage *image)
   if (!_gpu_image_type_has_layers (image->description.type))
     return 1;
 
-  return image->description.type == GPU_IMAGE_TYPE_1D_ARRAY ? extent->height : extent->depth;
+  return image->description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY ? extent->height : extent->depth;
 }
 
 /**

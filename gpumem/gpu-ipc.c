@@ -192,6 +192,68 @@ check_size (const Envelope  *envelope,
   return FALSE;
 }
 
+typedef enum
+{
+  IMPORT_BUFFER,
+  IMPORT_FDS,
+  IMPORT_EVENT
+} Import;
+
+static gboolean
+can_import (const GpuBackend *backend,
+            Import            what)
+{
+  switch (what)
+    {
+    case IMPORT_BUFFER:
+      return backend->buffer->import_handle != NULL;
+    case IMPORT_FDS:
+      return backend->buffer->import_fd != NULL;
+    case IMPORT_EVENT:
+    default:
+      return backend->event->import_handle != NULL;
+    }
+}
+
+/* What every import begins with. (transfer none); NULL and @error if there is nothing to import. */
+static GpuNativeContext *
+import_begin (GpuContext  *context,
+              Import       what,
+              GBytes      *handle,
+              const char  *function,
+              Envelope    *envelope,
+              GError     **error)
+{
+  static const struct
+  {
+    const char      *magic;
+    GpuCapabilities  capability;
+    const char      *text;
+  }
+  kinds[] =
+  {
+    [IMPORT_BUFFER] = { BUFFER_MAGIC, GPU_CAPABILITIES_IPC_HANDLES, "handles of other processes" },
+    [IMPORT_FDS]    = { FD_MAGIC, GPU_CAPABILITIES_IPC_FDS, "memory with file descriptors" },
+    [IMPORT_EVENT]  = { EVENT_MAGIC, GPU_CAPABILITIES_IPC_HANDLES, "events of other processes" }
+  };
+  GpuNativeContext *native;
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (!check_capability (native, function, can_import (native->backend, what),
+                         kinds[what].capability, kinds[what].text, error)
+      || !envelope_open (envelope, handle, function, kinds[what].magic, native->backend, error)
+      || (what != IMPORT_EVENT
+          && (!check_size (envelope, function, error)
+              || !_gpu_buffer_check_flags (function, native, envelope->flags, error))))
+    return NULL;
+
+  return native;
+}
+
 /* Takes @native over. */
 static GpuBuffer *
 buffer_new (GpuContext       *context,
@@ -215,9 +277,9 @@ buffer_new (GpuContext       *context,
  *
  * Makes a buffer of memory that another process holds (CUDA: cuIpcOpenMemHandle). Both see what the
  * other one writes; uses there are not tracked here. The same memory imported again is mapped
- * once. It does not count for gpu_context_get_allocated_size(), and stays that of the other
- * process: once that is gone, so is what the memory holds. A process cannot import its own handles
- * on CUDA. Does not block.
+ * once, and uses of both buffers are ordered as those of one. It does not count for
+ * gpu_context_get_allocated_size(), and stays that of the other process: once that is gone, so is
+ * what the memory holds. A process cannot import its own handles on CUDA. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
  *   back end, or tells of memory that is gone, %GPU_ERROR_NOT_SUPPORTED on devices without
@@ -239,16 +301,9 @@ gpu_buffer_new_from_handle (GpuContext  *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (handle != NULL, NULL);
 
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
+  native = import_begin (context, IMPORT_BUFFER, handle, function, &envelope, error);
 
-  native = _gpu_context_get_native (context);
-
-  if (!check_capability (native, function, native->backend->buffer->import_handle != NULL,
-                         GPU_CAPABILITIES_IPC_HANDLES, "handles of other processes", error)
-      || !envelope_open (&envelope, handle, function, BUFFER_MAGIC, native->backend, error)
-      || !check_size (&envelope, function, error)
-      || !_gpu_buffer_check_flags (function, native, envelope.flags, error))
+  if (native == NULL)
     return NULL;
 
   imported = native->backend->buffer->import_handle (native, envelope.payload, envelope.size,
@@ -371,8 +426,10 @@ get_fd (GUnixFDList     *fds,
  *
  * Makes a buffer of memory that another process shares (CUDA: cuMemImportFromShareableHandle,
  * cuMemPoolImportFromShareableHandle; mmap on the host). Both see what the other one writes; uses
- * there are not tracked here. It does not count for gpu_context_get_allocated_size(), and can be
- * exported again. Does not block.
+ * there are not tracked here. The same memory imported again is mapped once, and uses of both
+ * buffers are ordered as those of one; on the host that goes for memory that this process has
+ * exported, too, while on CUDA that is mapped, and tracked, apart. It does not count for
+ * gpu_context_get_allocated_size(), and can be exported again. Does not block.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_IPC if @handle is none, of another
  *   back end, or does not go with what is in @fds, %GPU_ERROR_NOT_SUPPORTED on devices without
@@ -398,16 +455,9 @@ gpu_buffer_new_from_fds (GpuContext   *context,
   g_return_val_if_fail (handle != NULL, NULL);
   g_return_val_if_fail (G_IS_UNIX_FD_LIST (fds), NULL);
 
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
+  native = import_begin (context, IMPORT_FDS, handle, function, &envelope, error);
 
-  native = _gpu_context_get_native (context);
-
-  if (!check_capability (native, function, native->backend->buffer->import_fd != NULL,
-                         GPU_CAPABILITIES_IPC_FDS, "memory with file descriptors", error)
-      || !envelope_open (&envelope, handle, function, FD_MAGIC, native->backend, error)
-      || !check_size (&envelope, function, error)
-      || !_gpu_buffer_check_flags (function, native, envelope.flags, error))
+  if (native == NULL)
     return NULL;
 
   fd = get_fd (fds, &envelope, function, error);
@@ -512,14 +562,9 @@ gpu_event_new_from_handle (GpuContext  *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (handle != NULL, NULL);
 
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
+  native = import_begin (context, IMPORT_EVENT, handle, function, &envelope, error);
 
-  native = _gpu_context_get_native (context);
-
-  if (!check_capability (native, function, native->backend->event->import_handle != NULL,
-                         GPU_CAPABILITIES_IPC_HANDLES, "events of other processes", error)
-      || !envelope_open (&envelope, handle, function, EVENT_MAGIC, native->backend, error))
+  if (native == NULL)
     return NULL;
 
   imported = native->backend->event->import_handle (native, envelope.payload, &failure);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-program-private.h"
 
 G_BEGIN_DECLS
@@ -25,14 +26,39 @@ void                   _gpu_kernel_code_unref    (GpuKernelCode          *code);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuKernelCode, _gpu_kernel_code_unref)
 
+struct _GpuKernel
+{
+  GObject          parent_instance;
+
+  GpuKernelCode   *code;            /* NULL until initialised */
+  GpuArgumentInfo *arguments;       /* atomic; as described, or declared last */
+  GpuProgram      *program;
+  char            *name;
+  GMutex           lock;            /* guards declared */
+  GPtrArray       *declared;        /* everything that arguments ever pointed to */
+};
+
 /* (transfer none); NULL for a kernel that was never initialised. */
-GpuKernelCode         *_gpu_kernel_get_code      (GpuKernel              *kernel);
-/* (transfer none); NULL likewise. */
-GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
+static inline GpuKernelCode *
+_gpu_kernel_get_code (GpuKernel *kernel)
+{
+  return kernel->code;
+}
+
 /* The arguments as declared, or else as the driver describes them. Valid as long as @kernel;
  * @n_arguments may be NULL. */
-const GpuArgumentInfo *_gpu_kernel_get_arguments (GpuKernel              *kernel,
-                                                  guint                  *n_arguments);
+static inline const GpuArgumentInfo *
+_gpu_kernel_get_arguments (GpuKernel *kernel,
+                           guint     *n_arguments)
+{
+  if (n_arguments != NULL)
+    *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
+
+  return g_atomic_pointer_get (&kernel->arguments);
+}
+
+/* (transfer none); NULL likewise. */
+GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
 
 /* The arguments of all kernels of a program, for the cache: floating, NULL if the driver tells
  * nothing of them. */

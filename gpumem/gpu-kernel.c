@@ -31,17 +31,6 @@
  *
  * Since: 0.1
  */
-struct _GpuKernel
-{
-  GObject          parent_instance;
-  GpuProgram      *program;
-  char            *name;
-  GpuKernelCode   *code;            /* NULL until initialised */
-  GpuArgumentInfo *arguments;       /* atomic; as described, or declared last */
-  GMutex           lock;            /* guards declared */
-  GPtrArray       *declared;        /* everything that arguments ever pointed to */
-};
-
 static void gpu_kernel_initable_iface_init (GInitableIface *iface);
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuKernel, gpu_kernel, G_TYPE_OBJECT,
@@ -131,6 +120,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
     G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
   const GParamFlags readable = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
+  _gpu_types.kernel = G_TYPE_FROM_CLASS (klass);
   object_class->set_property = gpu_kernel_set_property;
   object_class->get_property = gpu_kernel_get_property;
   object_class->finalize = gpu_kernel_finalize;
@@ -254,26 +244,10 @@ gpu_kernel_initable_iface_init (GInitableIface *iface)
   iface->init = gpu_kernel_initable_init;
 }
 
-GpuKernelCode *
-_gpu_kernel_get_code (GpuKernel *kernel)
-{
-  return kernel->code;
-}
-
 GpuContext *
 _gpu_kernel_get_context (GpuKernel *kernel)
 {
   return kernel->code != NULL ? gpu_program_get_context (kernel->program) : NULL;
-}
-
-const GpuArgumentInfo *
-_gpu_kernel_get_arguments (GpuKernel *kernel,
-                           guint     *n_arguments)
-{
-  if (n_arguments != NULL)
-    *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
-
-  return g_atomic_pointer_get (&kernel->arguments);
 }
 
 static gboolean

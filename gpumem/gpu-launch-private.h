@@ -35,9 +35,40 @@ gboolean _gpu_launch_check_options (GpuKernel        *kernel,
 gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
                                     const GpuNativeDevice *device,
                                     GError               **error);
-/* Fills in the accesses from the memories, as the kernel says in @infos what it does to them. */
-void     _gpu_launch_set_accesses  (GpuLaunch             *launch,
-                                    const GpuArgumentInfo *infos);
+/* Read and never written. */
+static inline gboolean
+_gpu_argument_is_texture (const GpuArgumentValue *value)
+{
+  return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
+}
+
+/* Fills in the accesses from the memories, as the kernel says in @infos what it does to them; a
+ * memory that is given twice is accessed twice. */
+static inline void
+_gpu_launch_set_accesses (GpuLaunch             *launch,
+                          const GpuArgumentInfo *infos)
+{
+  GpuAccess *access = launch->accesses;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuMemory *memory = launch->memories[i];
+
+      if (memory == NULL)
+        continue;
+
+      access->memory = memory;
+      access->write = (infos == NULL || !infos[i].read_only)
+                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && !_gpu_argument_is_texture (&launch->values[i]);
+      access->offset = 0;
+      access->size = memory->span;
+      access++;
+    }
+
+  launch->n_accesses = access - launch->accesses;
+}
+
 /* Fills in the values, memories and accesses, for which there is room. */
 gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,

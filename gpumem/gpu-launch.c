@@ -35,7 +35,7 @@
  */
 G_DEFINE_BOXED_TYPE (GpuLaunch, gpu_launch, gpu_launch_ref, gpu_launch_unref)
 
-static gboolean
+GPU_COLD static gboolean
 fail_extent (const char       *what,
              const GpuLaunch  *launch,
              GError          **error)
@@ -52,15 +52,18 @@ fail_extent (const char       *what,
   return FALSE;
 }
 
-/* A division takes longer than the rest of the check. */
+/* A division takes longer than the rest of the check, and most divisors are powers of two. */
 static inline gboolean
 is_multiple (gsize size,
              gsize divisor)
 {
-  return divisor == 1 || size % divisor == 0;
+  if (G_LIKELY ((divisor & (divisor - 1)) == 0))
+    return (size & (divisor - 1)) == 0;
+
+  return size % divisor == 0;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_launch_check_extents (const GpuLaunch        *launch,
                            const GpuNativeDevice  *device,
                            GError                **error)
@@ -118,38 +121,6 @@ _gpu_launch_check_options (GpuKernel       *kernel,
     return TRUE;
 
   return FALSE;
-}
-
-/* Read and never written. */
-static inline gboolean
-is_texture (const GpuArgumentValue *value)
-{
-  return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
-}
-
-/* What the kernel can do to each memory; a memory that is given twice is accessed twice. */
-void
-_gpu_launch_set_accesses (GpuLaunch             *launch,
-                          const GpuArgumentInfo *infos)
-{
-  launch->n_accesses = 0;
-
-  for (guint i = 0; i < launch->n_arguments; i++)
-    {
-      GpuMemory *memory = launch->memories[i];
-      GpuAccess *access = &launch->accesses[launch->n_accesses];
-
-      if (memory == NULL)
-        continue;
-
-      access->memory = memory;
-      access->write = (infos == NULL || !infos[i].read_only)
-                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
-                      && !is_texture (&launch->values[i]);
-      access->offset = 0;
-      access->size = memory->size;
-      launch->n_accesses++;
-    }
 }
 
 gboolean

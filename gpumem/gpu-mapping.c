@@ -27,6 +27,7 @@
 typedef struct
 {
   gatomicrefcount  refs;
+  GMutex           lock;            /* a reference is taken, or data, but not at the same time */
   GpuTimeline     *timeline;
   GpuStorage      *storage;         /* a user of it */
   gpointer         data;            /* atomic; NULL once unmapped */
@@ -87,28 +88,63 @@ run_unmap (gconstpointer     operation,
                                          error);
 }
 
+/* With @data that was taken out of @range. */
 static gboolean
 range_unmap (MappedRange  *range,
-             const char   *function,
+             gpointer      data,
              GError      **error)
 {
-  gpointer data = g_atomic_pointer_get (&range->data);
   const UnmapOperation unmap = { range->storage, data };
   /* Out of order, it must not overtake the mapping itself. */
   GpuAccess access = { NULL, range->write || (range->timeline->flags
                                               & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
                        range->offset - range->storage->offset, range->size, range->storage };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_unmap, .operation = &unmap };
-  gboolean success;
+  const GpuSubmission submission = { .function = "gpu_mapping_unmap", .accesses = &access,
+                                     .n_accesses = 1, .run = run_unmap, .operation = &unmap };
+  gboolean success = _gpu_submit (range->timeline, &submission, NULL, error);
 
-  if (data == NULL || !g_atomic_pointer_compare_and_exchange (&range->data, data, NULL))
-    return TRUE;
-
-  success = _gpu_submit (range->timeline, &submission, NULL, error);
   _gpu_storage_unmap (range->storage->root, range->offset, range->size, range->write);
 
   return success;
+}
+
+/* What is mapped, with a reference that keeps it mapped; NULL if it is no more. */
+static gpointer
+range_ref (MappedRange *range)
+{
+  gpointer data;
+
+  g_mutex_lock (&range->lock);
+  data = range->data;
+
+  if (data != NULL)
+    g_atomic_ref_count_inc (&range->refs);
+
+  g_mutex_unlock (&range->lock);
+
+  return data;
+}
+
+/* Takes what is mapped, if any, out of @range: FALSE if somebody holds it. */
+static gboolean
+range_take (MappedRange *range,
+            gpointer    *data)
+{
+  gboolean is_free;
+
+  g_mutex_lock (&range->lock);
+  is_free = g_atomic_ref_count_compare (&range->refs, 1);
+  *data = NULL;
+
+  if (is_free)
+    {
+      *data = range->data;
+      g_atomic_pointer_set (&range->data, NULL);
+    }
+
+  g_mutex_unlock (&range->lock);
+
+  return is_free;
 }
 
 static void
@@ -119,11 +155,14 @@ range_unref (gpointer data)
   if (!g_atomic_ref_count_dec (&range->refs))
     return;
 
-  range_unmap (range, "gpu_mapping_unmap", NULL);
+  if (range->data != NULL)
+    range_unmap (range, range->data, NULL);
+
   _gpu_storage_unuse (range->storage);
   _gpu_storage_unref (range->storage);
   _gpu_timeline_unuse (range->timeline);
   _gpu_timeline_unref (range->timeline);
+  g_mutex_clear (&range->lock);
   g_free (range);
 }
 
@@ -137,6 +176,7 @@ range_new (GpuTimeline *timeline,
   MappedRange *range = g_new0 (MappedRange, 1);
 
   g_atomic_ref_count_init (&range->refs);
+  g_mutex_init (&range->lock);
   range->timeline = _gpu_timeline_ref (timeline);
   _gpu_timeline_use (timeline);
   range->storage = _gpu_storage_ref (storage);
@@ -622,20 +662,22 @@ gpu_mapping_get_slice_pitch (GpuMapping *mapping)
 GBytes *
 gpu_mapping_get_bytes (GpuMapping *mapping)
 {
-  gpointer data = gpu_mapping_get_data (mapping);
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
+
+  data = mapping->range != NULL ? range_ref (mapping->range) : NULL;
 
   if (data == NULL)
     return NULL;
-
-  g_atomic_ref_count_inc (&mapping->range->refs);
 
   return g_bytes_new_with_free_func (data, mapping->range->mapped_size, range_unref,
                                      mapping->range);
 }
 
-/* A reference to the range of @mapping, which keeps it mapped, if @size bytes at @offset are in it;
- * NULL with an error else. */
-static MappedRange *
+/* Where @offset is mapped, with a reference to the range, if @size bytes there are in it; NULL with
+ * an error else. */
+static gpointer
 ref_range (GpuMapping  *mapping,
            const char  *function,
            gsize        offset,
@@ -643,25 +685,23 @@ ref_range (GpuMapping  *mapping,
            GError     **error)
 {
   MappedRange *range = mapping->range;
+  guint8 *data = range != NULL ? range_ref (range) : NULL;
 
-  if (gpu_mapping_get_data (mapping) == NULL)
+  if (data == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED, "%s: the mapping is unmapped", function);
       return NULL;
     }
 
-  if (offset > range->mapped_size || size > range->mapped_size - offset)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
-                   G_GSIZE_FORMAT " bytes of the mapping", function, offset, size,
-                   range->mapped_size);
-      return NULL;
-    }
+  if (offset <= range->mapped_size && size <= range->mapped_size - offset)
+    return data + offset;
 
-  g_atomic_ref_count_inc (&range->refs);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
+               G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->size);
+  range_unref (range);
 
-  return range;
+  return NULL;
 }
 
 /**
@@ -686,23 +726,23 @@ gpu_mapping_read_bytes (GpuMapping  *mapping,
                         GError     **error)
 {
   const char *function = "gpu_mapping_read_bytes";
-  MappedRange *range;
+  gconstpointer mapped;
   GBytes *bytes;
   gpointer data;
 
   g_return_val_if_fail (GPU_IS_MAPPING (mapping), NULL);
 
-  range = ref_range (mapping, function, offset, size, error);
+  mapped = ref_range (mapping, function, offset, size, error);
 
-  if (range == NULL)
+  if (mapped == NULL)
     return NULL;
 
   bytes = _gpu_bytes_new (size, function, &data, error);
 
   if (bytes != NULL)
-    memcpy (data, (const guint8 *) range->data + offset, size);
+    memcpy (data, mapped, size);
 
-  range_unref (range);
+  range_unref (mapping->range);
 
   return bytes;
 }
@@ -728,7 +768,7 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
                          GError     **error)
 {
   const char *function = "gpu_mapping_write_bytes";
-  MappedRange *range;
+  gpointer mapped;
   gconstpointer data;
   gboolean writable;
   gsize size;
@@ -737,21 +777,21 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
   g_return_val_if_fail (bytes != NULL, FALSE);
 
   data = g_bytes_get_data (bytes, &size);
-  range = ref_range (mapping, function, offset, size, error);
+  mapped = ref_range (mapping, function, offset, size, error);
 
-  if (range == NULL)
+  if (mapped == NULL)
     return FALSE;
 
-  writable = range->write;
+  writable = mapping->range->write;
 
   if (!writable)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the %" G_GSIZE_FORMAT " bytes are mapped for reading", function,
-                 range->mapped_size);
+                 mapping->range->mapped_size);
   else if (size > 0)
-    memcpy ((guint8 *) range->data + offset, data, size);
+    memcpy (mapped, data, size);
 
-  range_unref (range);
+  range_unref (mapping->range);
 
   return writable;
 }
@@ -765,8 +805,9 @@ gpu_mapping_write_bytes (GpuMapping  *mapping,
  * mapped it: work that is submitted later, on any stream, sees what the host wrote. Does not
  * block. Unmapping again does nothing.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive,
- *   or with the driver's error, after which @mapping counts as unmapped all the same
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if bytes from gpu_mapping_get_bytes() are alive or
+ *   another thread is copying out of @mapping or into it, or with the driver's error, after which
+ *   @mapping counts as unmapped all the same
  *
  * Since: 0.1
  */
@@ -774,12 +815,14 @@ gboolean
 gpu_mapping_unmap (GpuMapping  *mapping,
                    GError     **error)
 {
+  gpointer data;
+
   g_return_val_if_fail (GPU_IS_MAPPING (mapping), FALSE);
 
   if (mapping->range == NULL)
     return TRUE;
 
-  if (!g_atomic_ref_count_compare (&mapping->range->refs, 1))
+  if (!range_take (mapping->range, &data))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                    "gpu_mapping_unmap: bytes of the mapping of %" G_GSIZE_FORMAT
@@ -787,7 +830,7 @@ gpu_mapping_unmap (GpuMapping  *mapping,
       return FALSE;
     }
 
-  return range_unmap (mapping->range, "gpu_mapping_unmap", error);
+  return data == NULL || range_unmap (mapping->range, data, error);
 }
 
 /**

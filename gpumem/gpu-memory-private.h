@@ -14,17 +14,12 @@ struct _GpuMemory
   GpuMemoryFlags  flags;
   gint            released;         /* atomic */
   gsize           size;             /* bytes */
+  gsize           span;             /* bytes from the first to the last: size, and the gaps between
+                                     * the rows of an image */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
   GBytes         *host_bytes;       /* what the memory was made over, nullable */
 };
-
-/* GPU_IS_MEMORY(), faster for what memory mostly is. */
-static inline gboolean
-_gpu_is_memory (gpointer object)
-{
-  return GPU_IS_BUFFER (object) || GPU_IS_MEMORY (object);
-}
 
 /* Gives @storage and its first user to @memory. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
@@ -85,6 +80,13 @@ GpuNativeMemory *
                                   gsize              size,
                                   GpuAllocateFunc    func,
                                   gpointer           data,
+                                  GError           **error);
+/* gpu_buffer_new() on behalf of another function. */
+GpuBuffer *
+         _gpu_buffer_new         (GpuContext        *context,
+                                  const char        *function,
+                                  GpuMemoryFlags     flags,
+                                  gsize              size,
                                   GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */
 gboolean _gpu_buffer_check_flags (const char        *function,

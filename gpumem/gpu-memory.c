@@ -256,6 +256,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 
   memory->storage = storage;
   memory->size = storage->size;
+  memory->span = storage->size;
   memory->flags = storage->flags;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
@@ -580,9 +581,8 @@ gpu_memory_is_released (GpuMemory *memory)
  * @a: a #GpuMemory
  * @b: a #GpuMemory
  *
- * Tells whether two objects stand for the same memory of the same driver: the handles are
- * and the sizes are compared, so an object and another that wraps its handle are equal. Any
- * thread.
+ * Tells whether two objects stand for the same memory of the same driver: the handles and the
+ * sizes are compared, so an object and another that wraps its handle are equal. Any thread.
  *
  * Returns: %TRUE if they are
  *

@@ -130,12 +130,13 @@ is_unpredictable (const char *source,
 {
   static const char directive[] = "(?:#|%:|\\?\\?=)[^\\n]*(?:include|import|embed)";
   static const char macro[] = "__has_include|__DATE__|__TIME";
-  static const char option[] = "(?:^|[\\s\"'])(?:-I|-i|@|--?include|--?imacros)";
+  static const char option[] = "(?:^|[\\s\"',])(?:-I|-i|@|--?include|--?imacros|--?pre-include|"
+                               "--?(?:use-|create-)?pch)";
   g_autoptr (GRegex) splice = g_regex_new ("\\\\[ \\t]*\\r?\\n", G_REGEX_RAW, 0, NULL);
   g_autofree char *text = g_regex_replace_literal (splice, source, -1, 0, "", 0, NULL);
 
   return text == NULL || has_match (directive, text) || has_match (macro, text) ||
-         has_match (option, options);
+         has_match (macro, options) || has_match (option, options);
 }
 
 static void
@@ -164,7 +165,8 @@ _gpu_program_cache_key (GpuNativeContext *context,
 
   if (is_unpredictable (source, options))
     {
-      _gpu_debug_print (GPU_DEBUG_CACHE, "a program that includes files is not cached");
+      _gpu_debug_print (GPU_DEBUG_CACHE, "a program that includes files or tells the time is "
+                        "not cached");
       return NULL;
     }
 

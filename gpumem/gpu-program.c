@@ -26,8 +26,8 @@
  * directory (see g_get_user_cache_dir()), or the one that the environment variable
  * `GPUMEM_CACHE_DIR` names; if that is set to nothing there is no cache.
  * %GPU_PROGRAM_FLAGS_NO_CACHE leaves a single program out of it. Programs that include other
- * files, or options that name directories to search, are never kept, as what those files hold may
- * change.
+ * files, or whose options name files or directories to search, are never kept, as what those files
+ * hold may change; nor are those that tell the time.
  *
  * Together the files take 256 MiB at most, or as many bytes as `GPUMEM_CACHE_SIZE` says (`64M`,
  * `1G`, and `0` for no cache); what was not used for the longest time goes first. A damaged file

@@ -30,8 +30,8 @@
  * ]|
  *
  * OpenCL has one address mode for all dimensions, and a border that is black, transparent where the
- * format of the image has alpha; CUDA has it all. A sampler never changes. All methods may be
- * called from any thread.
+ * format of the image has alpha; CUDA has it all, and the host all but anisotropy. A sampler never
+ * changes. All methods may be called from any thread.
  */
 
 /**
@@ -295,7 +295,8 @@ install_coordinate_properties (GParamFlags flags)
    * GpuSampler:border-color:
    *
    * What is outside of the image with %GPU_ADDRESS_MODE_CLAMP_TO_BORDER; transparent black unless
-   * it is set. On CUDA only.
+   * it is set. On CUDA and on the host; components that the format of the image lacks are 0, and
+   * alpha 1.
    *
    * Since: 0.1
    */
@@ -335,9 +336,12 @@ install_filter_properties (GParamFlags flags)
                                              GPU_READ_MODE_FORMAT, flags);
 }
 
+/* What is no number gets here, to be refused with an error. */
 static void
 install_level_properties (GParamFlags flags)
 {
+  const GParamFlags lax = flags | G_PARAM_LAX_VALIDATION;
+
   /**
    * GpuSampler:max-anisotropy:
    *
@@ -355,7 +359,7 @@ install_level_properties (GParamFlags flags)
    * Since: 0.1
    */
   props[PROP_LOD_BIAS] = g_param_spec_float ("lod-bias", NULL, NULL, -G_MAXFLOAT, G_MAXFLOAT, 0,
-                                             flags);
+                                             lax);
   /**
    * GpuSampler:min-lod:
    *
@@ -363,7 +367,7 @@ install_level_properties (GParamFlags flags)
    *
    * Since: 0.1
    */
-  props[PROP_MIN_LOD] = g_param_spec_float ("min-lod", NULL, NULL, 0, G_MAXFLOAT, 0, flags);
+  props[PROP_MIN_LOD] = g_param_spec_float ("min-lod", NULL, NULL, 0, G_MAXFLOAT, 0, lax);
   /**
    * GpuSampler:max-lod:
    *
@@ -372,7 +376,7 @@ install_level_properties (GParamFlags flags)
    * Since: 0.1
    */
   props[PROP_MAX_LOD] = g_param_spec_float ("max-lod", NULL, NULL, 0, G_MAXFLOAT, G_MAXFLOAT,
-                                            flags);
+                                            lax);
 }
 
 static void

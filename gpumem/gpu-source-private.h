@@ -11,6 +11,9 @@
 
 G_BEGIN_DECLS
 
+/* The numbers of OpenCL C by their names, for the preludes: definitions that are C and C++. */
+extern const char _gpu_source_constants[];
+
 #define GPU_SOURCE_WORD  'w'
 #define GPU_SOURCE_OTHER 'o'
 
@@ -30,8 +33,9 @@ typedef struct
 
 typedef struct
 {
-  char           *name;
+  char           *name;         /* as it is written: NAME(scale), too, if that is a macro */
   GpuSourceRange  head;         /* of the definition up to the body */
+  GpuSourceRange  words;        /* of the name */
   GpuSourceRange  parameters;
   GpuSourceRange  body;
   gboolean        is_kernel;
@@ -79,6 +83,12 @@ char     *_gpu_source_get_type           (GpuSource          *source,
                                           const char *const  *qualifiers);
 /* A type as OpenCL C calls it. */
 char     *_gpu_source_name_type          (const char         *type);
+/* Of the type of vectors at @i, "float4"; 0 if it is none. */
+guint     _gpu_source_get_n_components   (const GpuSource    *source,
+                                          guint               i);
+/* Whether "(float4) (" begins at @i: a literal, and no cast. */
+gboolean  _gpu_source_is_vector_literal  (const GpuSource    *source,
+                                          guint               i);
 /* What reqd_work_group_size says, as the program has it: three numbers with commas. NULL if there
  * is none. */
 char     *_gpu_source_get_required_block (GpuSource          *source,

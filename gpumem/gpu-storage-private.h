@@ -2,10 +2,10 @@
 /*
  * The core behind a memory object: the driver's buffer and who used it last.
  *
- * Slices have storage of their own over that of their root, and everything about uses, locks and
- * mappings stands at the root. The buffer is freed when nobody uses the storage any more and the
- * last submitted use is complete, whichever comes later; the structure itself lives on while a
- * memory object points to it.
+ * Slices have storage of their own over that of what they were cut from, and everything about
+ * uses, locks and mappings stands at the root. The buffer is freed when nobody uses the storage
+ * any more and the last submitted use is complete, whichever comes later; the structure itself
+ * lives on while a memory object points to it.
  */
 #pragma once
 
@@ -26,7 +26,8 @@ typedef struct
 struct _GpuStorage
 {
   GpuNativeContext *context;
-  GpuStorage       *root;           /* itself, or for a slice what it was cut from */
+  GpuStorage       *root;           /* where uses are tracked: that of whole, which is itself or
+                                     * another one over the same memory */
   GpuNativeBuffer  *buffer;
 
   /* Of a root, and guarded as _gpu_storage_lock() says. */
@@ -35,14 +36,17 @@ struct _GpuStorage
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
-  guint             n_holders;      /* so many there were */
+  guint             n_holders;      /* so many there were, one after the other */
 
   GpuMemoryFlags    flags;
   GMutex            lock;
+  gpointer          last_holder;    /* of a root; compared only, it may be gone */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
-  gsize             offset;         /* within the root */
+  GpuStorage       *whole;          /* itself, or for a slice what it was cut from */
+  gsize             offset;         /* in the memory of the root, as are those of uses */
   gsize             size;
+  guint64           origin;         /* of a root that others find by it, or 0 */
   gsize             allocated;      /* bytes that it counts for in the context */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
@@ -56,10 +60,17 @@ GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          gboolean           counted,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
-GpuStorage *_gpu_storage_new_slice      (GpuStorage        *root,
+/* @whole is no slice, and @offset counts as its own does. */
+GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
+/* gpu-storage-origin.c, for a storage that was just made: finds the root of the memory, if others
+ * are over it, which it is a user of from then on. @is_new: there can be none. */
+void        _gpu_storage_join           (GpuStorage        *storage,
+                                         gboolean           is_new);
+/* Nobody finds it any more; before its buffer is freed. */
+void        _gpu_storage_leave          (GpuStorage        *storage);
 /* Tells of the newest submission of @timeline that it has allocated the buffer. */
 void        _gpu_storage_set_home       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
@@ -101,9 +112,9 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
 {
   GpuPoint *point = write ? &root->writer : &root->reader;
 
-  if (point->timeline == timeline
-      && (!write || (root->reader.timeline == NULL && root->readers == NULL
-                     && (root->flags & GPU_MEMORY_UNTRACKED) == 0)))
+  if (G_LIKELY (point->timeline == timeline
+                && (!write || (root->reader.timeline == NULL && root->readers == NULL
+                               && (root->flags & GPU_MEMORY_UNTRACKED) == 0))))
     point->seq = seq;
   else
     _gpu_storage_add_use_locked (root, timeline, seq, write);

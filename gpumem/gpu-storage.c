@@ -5,7 +5,8 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-storage-private.h"
 
-/* So often the holder of a root changes before it is taken for one that streams share. */
+/* So often another stream becomes the holder of a root before it is taken for one that they
+ * share. */
 #define MAX_HOLDERS 4
 
 static void
@@ -25,6 +26,8 @@ storage_new (GpuNativeContext *context,
   storage->users = 1;
   storage->context = _gpu_native_context_ref (context);
   storage->buffer = buffer;
+  storage->root = storage;
+  storage->whole = storage;
   storage->size = buffer->size;
   storage->flags = flags;
   g_mutex_init (&storage->lock);
@@ -43,7 +46,6 @@ _gpu_storage_new (GpuNativeContext *context,
 {
   GpuStorage *storage = storage_new (context, buffer, flags);
 
-  storage->root = storage;
   storage->owner = owner;
   storage->owner_notify = owner_notify;
 
@@ -53,20 +55,23 @@ _gpu_storage_new (GpuNativeContext *context,
       g_atomic_pointer_add (&context->allocated, (gssize) buffer->size);
     }
 
+  _gpu_storage_join (storage, counted);
+
   return storage;
 }
 
 GpuStorage *
-_gpu_storage_new_slice (GpuStorage      *root,
+_gpu_storage_new_slice (GpuStorage      *whole,
                         GpuNativeBuffer *buffer,
                         GpuMemoryFlags   flags,
                         gsize            offset)
 {
-  GpuStorage *storage = storage_new (root->context, buffer, flags);
+  GpuStorage *storage = storage_new (whole->context, buffer, flags);
 
-  storage->root = _gpu_storage_ref (root);
+  storage->root = whole->root;
+  storage->whole = _gpu_storage_ref (whole);
   storage->offset = offset;
-  _gpu_storage_use (root);
+  _gpu_storage_use (whole);
 
   return storage;
 }
@@ -89,14 +94,26 @@ _gpu_storage_ref (GpuStorage *storage)
   return storage;
 }
 
+/* What @storage is a user of, and has a reference on, or NULL. */
+static GpuStorage *
+get_used (GpuStorage *storage)
+{
+  if (storage->whole != storage)
+    return storage->whole;
+
+  return storage->root != storage ? storage->root : NULL;
+}
+
 void
 _gpu_storage_unref (GpuStorage *storage)
 {
+  GpuStorage *used = get_used (storage);
+
   if (!g_atomic_ref_count_dec (&storage->refs))
     return;
 
-  if (storage->root != storage)
-    _gpu_storage_unref (storage->root);
+  if (used != NULL)
+    _gpu_storage_unref (used);
 
   _gpu_native_context_unref (storage->context);
   g_mutex_clear (&storage->lock);
@@ -167,7 +184,11 @@ _gpu_storage_hold_locked (GpuStorage  *root,
         return;
     }
 
-  root->n_holders++;
+  /* One that uses other memory, too, gives it up and takes it again. */
+  if (root->last_holder != timeline)
+    root->n_holders++;
+
+  root->last_holder = timeline;
   __atomic_store_n (&root->holder, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
 }
 
@@ -213,10 +234,36 @@ list_pending (GpuStorage *root)
   return points;
 }
 
+/* Who finds the memory released may still look for the holder, and who comes to the same memory
+ * again for the uses. */
+static void
+forget_uses (GpuStorage *storage)
+{
+  g_autoptr (GArray) readers = NULL;
+  g_autoptr (GArray) mapped = NULL;
+  GpuPoint writer;
+  GpuPoint reader;
+
+  _gpu_storage_lock_shared (storage);
+  writer = storage->writer;
+  reader = storage->reader;
+  readers = g_steal_pointer (&storage->readers);
+  mapped = g_steal_pointer (&storage->mapped);
+  storage->writer = (GpuPoint) { NULL, 0 };
+  storage->reader = (GpuPoint) { NULL, 0 };
+  _gpu_storage_unlock_shared (storage);
+
+  _gpu_point_clear (&writer);
+  _gpu_point_clear (&reader);
+}
+
 static void
 free_buffer (GpuStorage *storage)
 {
   GpuNativeContext *context = storage->context;
+  GpuStorage *used = get_used (storage);
+
+  _gpu_storage_leave (storage);
 
   if (storage->buffer != NULL)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
@@ -227,16 +274,10 @@ free_buffer (GpuStorage *storage)
   if (storage->owner_notify != NULL)
     storage->owner_notify (storage->owner);
 
-  /* Who finds the memory released may still look for the holder. */
-  _gpu_storage_lock_shared (storage);
-  _gpu_storage_unlock_shared (storage);
-  _gpu_point_clear (&storage->writer);
-  _gpu_point_clear (&storage->reader);
-  g_clear_pointer (&storage->readers, g_array_unref);
-  g_clear_pointer (&storage->mapped, g_array_unref);
+  forget_uses (storage);
 
-  if (storage->root != storage)
-    _gpu_storage_unuse (storage->root);
+  if (used != NULL)
+    _gpu_storage_unuse (used);
 }
 
 /* In the order of the stream that the buffer came from, if no other uses it any more. */
@@ -256,6 +297,7 @@ free_in_order (GpuStorage *storage)
         return;
     }
 
+  _gpu_storage_leave (storage);
   _gpu_timeline_lock (home);
 
   if (home->stream != NULL)

@@ -18,7 +18,7 @@ typedef struct
   gpointer   data;
 } Copy;
 
-static gboolean
+GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -107,7 +107,22 @@ get_run_now (const GpuPending *pending,
   return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
 }
 
-static gboolean
+GPU_COLD static gboolean
+fail_overlap (gsize        destination_offset,
+              gsize        source_offset,
+              gsize        size,
+              const char  *function,
+              GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
+               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
+               destination_offset, size);
+
+  return FALSE;
+}
+
+static inline gboolean
 check_overlap (GpuMemory   *destination,
                gsize        destination_offset,
                GpuMemory   *source,
@@ -119,37 +134,27 @@ check_overlap (GpuMemory   *destination,
   GpuStorage *to = destination->storage;
   GpuStorage *from = source->storage;
 
-  if (to->root != from->root)
+  if (G_LIKELY (to->root != from->root))
     return TRUE;
 
   destination_offset += to->offset;
   source_offset += from->offset;
 
-  if (destination_offset >= source_offset + size || source_offset >= destination_offset + size)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
-               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
-               destination_offset, size);
-
-  return FALSE;
+  return destination_offset >= source_offset + size || source_offset >= destination_offset + size
+         || fail_overlap (destination_offset, source_offset, size, function, error);
 }
 
 /* Memory of another context: sets how to copy it. */
-static gboolean
-check_peers (GpuTimeline    *timeline,
-             GpuMemory      *destination,
-             GpuMemory      *source,
-             GpuSubmission  *submission,
-             GError        **error)
+G_GNUC_NO_INLINE static gboolean
+set_peers (GpuTimeline    *timeline,
+           GpuMemory      *destination,
+           GpuMemory      *source,
+           GpuSubmission  *submission,
+           GError        **error)
 {
   GpuNativeContext *to = destination->storage->context;
   GpuNativeContext *from = source->storage->context;
   const GpuBackend *backend = timeline->context->backend;
-
-  if (G_LIKELY (to == timeline->context && from == timeline->context))
-    return TRUE;
 
   /* Any other combination is refused like memory of a foreign context in any operation. */
   if ((to != timeline->context && from != timeline->context) || to->backend != backend
@@ -171,7 +176,19 @@ check_peers (GpuTimeline    *timeline,
   return TRUE;
 }
 
-gboolean
+static inline gboolean
+check_peers (GpuTimeline    *timeline,
+             GpuMemory      *destination,
+             GpuMemory      *source,
+             GpuSubmission  *submission,
+             GError        **error)
+{
+  return G_LIKELY (destination->storage->context == timeline->context
+                   && source->storage->context == timeline->context)
+         || set_peers (timeline, destination, source, submission, error);
+}
+
+GPU_HOT gboolean
 _gpu_timeline_copy (GpuTimeline  *timeline,
                     const char   *function,
                     GpuMemory    *destination,
@@ -219,7 +236,8 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
-  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
+  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
+                         size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_write,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -231,18 +249,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
       || !_gpu_memory_check_host (destination, function, TRUE, error))
     return FALSE;
 
-  if (size == 0)
-    return TRUE;
-
-  if (bytes != NULL)
-    g_bytes_ref (bytes);
-
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
 }
 
 gboolean
@@ -259,7 +266,8 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   const Copy copy = { NULL, source, 0, offset, size, data };
-  const GpuKeep keep = { bytes, NULL, (GDestroyNotify) g_bytes_unref, size };
+  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
+                         size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_read,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -271,18 +279,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
       || !_gpu_memory_check_host (source, function, FALSE, error))
     return FALSE;
 
-  if (size == 0)
-    return TRUE;
-
-  if (bytes != NULL)
-    g_bytes_ref (bytes);
-
-  if (_gpu_submit (timeline, &submission, pending, error))
-    return TRUE;
-
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return FALSE;
+  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
 }
 
 typedef struct
@@ -343,7 +340,7 @@ gpu_stream_migrate (GpuStream        *stream,
                                .operation = &migration };
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
@@ -363,8 +360,8 @@ gpu_stream_migrate (GpuStream        *stream,
 
   for (gsize i = 0; i < n_memories; i++)
     {
-      g_return_val_if_fail (GPU_IS_MEMORY (memories[i]), FALSE);
-      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->size };
+      g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
+      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->span };
     }
 
   submission.accesses = accesses;
@@ -394,7 +391,7 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_copy (GpuStream  *stream,
                  GpuMemory  *destination,
                  gsize       destination_offset,
@@ -405,7 +402,7 @@ gpu_stream_copy (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
 
@@ -427,7 +424,8 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block; @bytes and @destination are kept until the copy is done.
+ * block, but on CUDA, for several megabytes of ordinary memory, whose copy the driver waits for;
+ * @bytes and @destination are kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -446,7 +444,7 @@ gpu_stream_write (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
@@ -472,7 +470,8 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
  * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block. gpu_stream_read_bytes() needs no such care.
+ * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied, unless
+ * @data is page-locked. gpu_stream_read_bytes() needs no such care.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -490,7 +489,7 @@ gpu_stream_read (GpuStream  *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
   g_return_val_if_fail (data != NULL || size == 0, FALSE);
 
@@ -512,8 +511,10 @@ gpu_stream_read (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block: what the bytes hold is right once the point of this
- * operation is reached, so wait with gpu_stream_synchronize() or an event before looking at them.
+ * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied: what
+ * the bytes hold is right once the point of this operation is reached, so wait with
+ * gpu_stream_synchronize() or an event before looking at them. gpu_stream_map() reads without
+ * blocking on CUDA, too.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -532,8 +533,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
   GpuTimeline *timeline;
   gpointer data;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
-  g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
+  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
+  g_return_val_if_fail (_gpu_is_memory (source), NULL);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
@@ -560,8 +561,9 @@ gpu_stream_read_bytes (GpuStream  *stream,
  *
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
- * g_bytes_new_with_free_func(), that nobody else looks at. Does not block; @bytes and @source are
- * kept until the copy is done, and what they hold is right then.
+ * g_bytes_new_with_free_func(), that nobody else looks at. Does not block, but on CUDA, unless that
+ * memory is page-locked; @bytes and @source are kept until the copy is done, and what they hold is
+ * right then.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
  *
@@ -578,7 +580,7 @@ gpu_stream_read_into (GpuStream  *stream,
   gconstpointer data;
   gsize size;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (source), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 

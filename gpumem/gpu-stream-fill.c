@@ -24,7 +24,7 @@ typedef struct
   gsize         pattern_size;
 } Fill;
 
-static gboolean
+GPU_HOT static gboolean
 run_fill (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
@@ -37,7 +37,7 @@ run_fill (gconstpointer     operation,
                                         error);
 }
 
-static gboolean
+GPU_HOT static gboolean
 submit_fill (GpuTimeline  *timeline,
              const char   *function,
              const Fill   *fill,
@@ -77,9 +77,11 @@ write_seed (GpuTimeline  *timeline,
     return _gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, size,
                                 seed, NULL, error);
 
-  buffer = gpu_buffer_new_from_bytes (fill->destination->context, GPU_MEMORY_NONE, seed, error);
+  buffer = _gpu_buffer_new (fill->destination->context, function, GPU_MEMORY_NONE, size, error);
 
   return buffer != NULL
+         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), 0, data, size, seed, NULL,
+                                 error)
          && _gpu_timeline_copy (timeline, function, fill->destination, fill->offset,
                                 GPU_MEMORY (buffer), 0, size, NULL, error);
 }
@@ -93,11 +95,16 @@ compose_fill (GpuTimeline  *timeline,
   gsize n_patterns = MIN (fill->size / fill->pattern_size,
                           MAX (SEED_SIZE / fill->pattern_size, 1));
   gsize done = n_patterns * fill->pattern_size;
-  guint8 *data = g_malloc (done);
-  g_autoptr (GBytes) seed = g_bytes_new_take (data, done);
+  g_autoptr (GBytes) seed = NULL;
+  gpointer data;
+
+  seed = _gpu_bytes_new (done, function, &data, error);
+
+  if (seed == NULL)
+    return FALSE;
 
   for (gsize i = 0; i < n_patterns; i++)
-    memcpy (data + i * fill->pattern_size, fill->pattern, fill->pattern_size);
+    memcpy ((guint8 *) data + i * fill->pattern_size, fill->pattern, fill->pattern_size);
 
   if (!write_seed (timeline, function, fill, seed, error))
     return FALSE;
@@ -133,7 +140,7 @@ check_pattern (const char    *function,
   return FALSE;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_timeline_fill (GpuTimeline   *timeline,
                     const char    *function,
                     GpuMemory     *destination,
@@ -182,12 +189,13 @@ _gpu_timeline_fill (GpuTimeline   *timeline,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or
  *   is no multiple of the pattern, there is no pattern, or the context is foreign,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, or the driver's error; a fill of
- *   several operations may have begun by then
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if
+ *   there is no room for a copy of a large pattern, or the driver's error; a fill of several
+ *   operations may have begun by then
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_fill (GpuStream     *stream,
                  GpuMemory     *destination,
                  gsize          offset,
@@ -198,7 +206,7 @@ gpu_stream_fill (GpuStream     *stream,
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
@@ -339,8 +347,8 @@ gpu_stream_fill_region (GpuStream        *stream,
   GpuTimeline *timeline;
   gsize end;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
   g_return_val_if_fail (extent != NULL, FALSE);
 
   timeline = _gpu_stream_get_timeline (stream, function, error);

@@ -12,7 +12,7 @@
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
-static gboolean
+GPU_HOT static gboolean
 run_launch (gconstpointer     operation,
             GpuNativeStream  *stream,
             GpuNativeEvent  **event,
@@ -141,7 +141,7 @@ launch_collected (GpuTimeline  *timeline,
 }
 
 /* The accesses are copied: submitting writes to them. */
-static gboolean
+GPU_HOT static gboolean
 launch_prepared (GpuTimeline      *timeline,
                  const GpuLaunch  *launch,
                  GpuPending       *pending,
@@ -154,37 +154,50 @@ launch_prepared (GpuTimeline      *timeline,
   if (launch->n_accesses > FEW_ARGUMENTS)
     accesses = many = g_new (GpuAccess, launch->n_accesses);
 
-  memcpy (accesses, launch->accesses, launch->n_accesses * sizeof *accesses);
+  for (guint i = 0; i < launch->n_accesses; i++)
+    accesses[i] = launch->accesses[i];
 
   return submit_launch (timeline, launch, accesses, pending, error);
 }
 
-static GpuTimeline *
+GPU_COLD static gboolean
+fail_kernel (const GpuLaunch  *launch,
+             GError          **error)
+{
+  if (launch->code == NULL)
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                         "gpu_stream_launch: the kernel was never initialised");
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_launch: the kernel %s and the stream belong to different contexts",
+                 gpu_kernel_get_name (launch->kernel));
+
+  return FALSE;
+}
+
+/* What was prepared for the same device has had its extents looked at. */
+static inline gboolean
+is_checked (const GpuLaunch   *launch,
+            const GpuTimeline *timeline)
+{
+  return launch->is_prepared && timeline->device == timeline->context->devices[0];
+}
+
+static inline GpuTimeline *
 check_launch (GpuStream        *stream,
               const GpuLaunch  *launch,
               GError          **error)
 {
   GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
 
-  if (timeline == NULL)
+  if (timeline == NULL
+      || (G_UNLIKELY (launch->code == NULL || launch->code->context != timeline->context)
+          && !fail_kernel (launch, error))
+      || !(is_checked (launch, timeline)
+           || _gpu_launch_check_extents (launch, timeline->device, error)))
     return NULL;
 
-  if (launch->code == NULL)
-    {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                           "gpu_stream_launch: the kernel was never initialised");
-      return NULL;
-    }
-
-  if (launch->code->context != timeline->context)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "gpu_stream_launch: the kernel %s and the stream belong to different contexts",
-                   gpu_kernel_get_name (launch->kernel));
-      return NULL;
-    }
-
-  return _gpu_launch_check_extents (launch, timeline->device, error) ? timeline : NULL;
+  return timeline;
 }
 
 /* Field by field: to clear all of it takes as long as the checks. The rest is set with the
@@ -232,7 +245,7 @@ launch_init (GpuLaunch        *launch,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_launch (GpuStream        *stream,
                    GpuKernel        *kernel,
                    const GpuExtent  *grid,
@@ -246,8 +259,8 @@ gpu_stream_launch (GpuStream        *stream,
   gboolean usual;
   va_list ap;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
 
   launch_init (&launch, kernel, grid, block);
@@ -303,8 +316,8 @@ gpu_stream_launch_arguments (GpuStream        *stream,
   GpuTimeline *timeline;
   GpuLaunch launch;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
   g_return_val_if_fail (arguments != NULL, FALSE);
 
@@ -349,8 +362,8 @@ gpu_stream_launch_full (GpuStream        *stream,
   GpuTimeline *timeline;
   GpuLaunch launch;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-  g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
   g_return_val_if_fail (grid != NULL, FALSE);
   g_return_val_if_fail (arguments != NULL, FALSE);
 
@@ -379,14 +392,14 @@ gpu_stream_launch_full (GpuStream        *stream,
  *
  * Since: 0.1
  */
-gboolean
+GPU_HOT gboolean
 gpu_stream_launch_prepared (GpuStream  *stream,
                             GpuLaunch  *launch,
                             GError    **error)
 {
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (launch != NULL, FALSE);
 
   timeline = check_launch (stream, launch, error);
@@ -444,7 +457,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   GpuTimeline *timeline;
   GpuEvent *event;
 
-  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
   g_return_val_if_fail (launch != NULL, NULL);
 
   timeline = check_launch (stream, launch, error);

@@ -5,10 +5,35 @@
 
 G_BEGIN_DECLS
 
-/* (transfer none); NULL and @error for a stream that was never initialised. */
-GpuTimeline *_gpu_stream_get_timeline     (GpuStream    *stream,
-                                           const char   *function,
+struct _GpuStream
+{
+  GObject         parent_instance;
+
+  GpuTimeline    *timeline;         /* NULL until initialised */
+  GpuContext     *context;
+  GpuDevice      *device;
+  GpuStreamFlags  flags;
+  int             priority;
+  gboolean        is_foreign;       /* made elsewhere, with the handle and mode that follow */
+  guint64         handle;
+  GpuWrapMode     mode;
+};
+
+/* NULL, and the error of a stream that was never initialised. */
+GPU_COLD GpuTimeline *
+             _gpu_stream_fail             (const char   *function,
                                            GError      **error);
+
+/* (transfer none); NULL and @error for a stream that was never initialised. */
+static inline GpuTimeline *
+_gpu_stream_get_timeline (GpuStream   *stream,
+                          const char  *function,
+                          GError     **error)
+{
+  return G_LIKELY (stream->timeline != NULL) ? stream->timeline
+                                             : _gpu_stream_fail (function, error);
+}
+
 GpuStream   *_gpu_stream_new_for_timeline (GpuContext   *context,
                                            GpuTimeline  *timeline);
 

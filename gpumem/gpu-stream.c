@@ -22,8 +22,8 @@
  *
  * A stream that is %GPU_STREAM_FLAGS_OUT_OF_ORDER keeps the order only between operations on the
  * same memory, and around gpu_stream_barrier() and gpu_stream_wait_event(). Once 64 operations of
- * it are not complete a submission waits for them, unless they wait for a user event: drivers slow
- * down without bounds behind many barriers.
+ * it are not complete a submission waits for them, unless they wait for a user event, or it is the
+ * end of a mapping: drivers slow down without bounds behind many barriers.
  */
 
 /**
@@ -33,20 +33,6 @@
  *
  * Since: 0.1
  */
-struct _GpuStream
-{
-  GObject         parent_instance;
-
-  GpuContext     *context;
-  GpuDevice      *device;
-  GpuStreamFlags  flags;
-  int             priority;
-  gboolean        is_foreign;       /* made elsewhere, with the handle and mode that follow */
-  guint64         handle;
-  GpuWrapMode     mode;
-  GpuTimeline    *timeline;         /* NULL until initialised */
-};
-
 enum
 {
   PROP_0,
@@ -207,6 +193,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
+  _gpu_types.stream = G_TYPE_FROM_CLASS (klass);
   object_class->get_property = gpu_stream_get_property;
   object_class->set_property = gpu_stream_set_property;
   object_class->dispose = gpu_stream_dispose;
@@ -300,6 +287,7 @@ choose_device (GpuStream         *stream,
   return NULL;
 }
 
+/* The front class's own errors have its name already. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
                GpuNativeContext  *context,
@@ -307,6 +295,7 @@ create_native (GpuStream         *stream,
                GError           **error)
 {
   const GpuStreamOps *ops = context->backend->stream;
+  GpuNativeStream *native;
 
   *device = choose_device (stream, context, error);
 
@@ -319,7 +308,35 @@ create_native (GpuStream         *stream,
                             "priorities", error))
     return NULL;
 
-  return ops->create (context, *device, stream->flags, stream->priority, error);
+  native = ops->create (context, *device, stream->flags, stream->priority, error);
+
+  if (native == NULL)
+    g_prefix_error (error, "gpu_stream_new: ");
+
+  return native;
+}
+
+static GpuNativeStream *
+wrap_native (GpuStream         *stream,
+             GpuNativeContext  *context,
+             GpuNativeDevice  **device,
+             GError           **error)
+{
+  const GpuStreamOps *ops = context->backend->stream;
+  GpuNativeStream *native = NULL;
+
+  if (ops->wrap == NULL)
+    {
+      _gpu_backend_fail (context->backend, "gpu_stream_new_wrapped", "streams to wrap", error);
+      return NULL;
+    }
+
+  native = ops->wrap (context, stream->handle, stream->mode, device, &stream->flags, error);
+
+  if (native == NULL)
+    g_prefix_error (error, "gpu_stream_new_wrapped: ");
+
+  return native;
 }
 
 static gboolean
@@ -330,7 +347,8 @@ gpu_stream_initable_init (GInitable     *initable,
   GpuStream *stream = GPU_STREAM (initable);
   GpuNativeContext *context;
   GpuNativeDevice *device;
-  GpuNativeStream *native = NULL;
+  GpuNativeStream *native;
+  GError *failure = NULL;
 
   if (stream->timeline != NULL)
     return TRUE;
@@ -346,21 +364,13 @@ gpu_stream_initable_init (GInitable     *initable,
     return FALSE;
 
   context = _gpu_context_get_native (stream->context);
-
-  if (!stream->is_foreign)
-    native = create_native (stream, context, &device, error);
-  else if (context->backend->stream->wrap != NULL)
-    native = context->backend->stream->wrap (context, stream->handle, stream->mode, &device,
-                                             &stream->flags, error);
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_stream_new_wrapped: the back end %s has no streams to wrap",
-                 context->backend->name);
+  native = stream->is_foreign ? wrap_native (stream, context, &device, &failure)
+                              : create_native (stream, context, &device, &failure);
 
   if (native == NULL)
     {
-      if (error != NULL)
-        _gpu_native_context_report (context, *error);
+      _gpu_native_context_report (context, failure);
+      g_propagate_error (error, failure);
 
       return FALSE;
     }
@@ -380,15 +390,13 @@ initable_iface_init (GInitableIface *iface)
 }
 
 GpuTimeline *
-_gpu_stream_get_timeline (GpuStream   *stream,
-                          const char  *function,
-                          GError     **error)
+_gpu_stream_fail (const char  *function,
+                  GError     **error)
 {
-  if (G_UNLIKELY (stream->timeline == NULL))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the stream was never initialised", function);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the stream was never initialised",
+               function);
 
-  return stream->timeline;
+  return NULL;
 }
 
 GpuStream *
@@ -751,13 +759,6 @@ wait_point (GpuTimeline     *timeline,
       && (point->timeline->context->backend != backend || !backend->stream->foreign_events))
     return fail_foreign (error);
 
-  if (_gpu_timeline_is_complete (point->timeline, point->seq)
-      && !_gpu_timeline_check (point->timeline, point->seq, error))
-    {
-      g_prefix_error (error, "gpu_stream_wait_event: ");
-      return FALSE;
-    }
-
   return _gpu_submit (timeline, &submission, NULL, error);
 }
 
@@ -772,9 +773,10 @@ wait_point (GpuTimeline     *timeline,
  * the work that waits for it does not run, and its points fail. An event of another process is
  * waited for like any other.
  *
- * Returns: %TRUE, or %FALSE with the error of @event if it failed already, with
- *   %GPU_ERROR_INVALID_ARGUMENT for an event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED
- *   for a user event if the device lacks %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ * Returns: %TRUE, or %FALSE with the error of @event if it failed already, which is
+ *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an
+ *   event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED for a user event if the device lacks
+ *   %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
  *
  * Since: 0.1
  */
@@ -1031,6 +1033,9 @@ gpu_stream_is_idle (GpuStream  *stream,
     return FALSE;
 
   status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), error);
+
+  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
+    g_prefix_error (error, "gpu_stream_is_idle: ");
 
   return status == GPU_EVENT_STATUS_COMPLETE;
 }

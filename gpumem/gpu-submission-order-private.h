@@ -6,30 +6,45 @@
 
 G_BEGIN_DECLS
 
+/* A fence of another timeline that the stream has to wait for. */
+typedef struct
+{
+  GpuFence         *fence;
+  GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
+  GPtrArray        *user_events;    /* that may fail it, nullable */
+  gboolean          is_asked;       /* its failure is that of the submission */
+} GpuFenceWait;
+
 typedef struct
 {
   GpuTimeline         *timeline;
   const GpuSubmission *submission;
   GpuStorage         **roots;       /* each once, by address, locked */
   guint                n_roots;
-  GPtrArray           *waits;       /* of GpuFence on other timelines; NULL while there is none */
-  GPtrArray           *user_events; /* that may fail the waits; NULL likewise */
+  GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
+  gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */
   gboolean             has_failure_lock;
+  GpuNativeContext    *lost;        /* another one that turned out to be lost, nullable */
+  GError              *loss;        /* how: for that context to be told, with no lock held */
+  gboolean             is_others;   /* the error is one of theirs, not of our context */
 } GpuSubmitter;
 
 /* With the locks of the roots held: what must come before. */
 gboolean _gpu_submitter_collect_locked (GpuSubmitter  *s,
                                         GError       **error);
-/* With the failure lock held: what has failed by now is over, and must not be waited for. FALSE if
- * it is what the caller asked to wait for. */
+/* What has failed by now is over, and must not be waited for. FALSE if it is what the caller asked
+ * to wait for. With the failure lock held, if user events may fail what is waited for. */
 gboolean _gpu_submitter_drop_failed    (GpuSubmitter  *s,
                                         GError       **error);
 /* With the timeline's lock held: has the stream wait for what was collected; and, with the failure
  * lock held too, for what a failure of a user event has overtaken. */
 gboolean _gpu_submitter_order_locked   (GpuSubmitter  *s,
                                         GError       **error);
+/* With no lock held: sets is_others if @failure, of a copy, is a device lost that is not ours. */
+void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
+                                        const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
 G_END_DECLS

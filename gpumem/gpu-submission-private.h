@@ -27,13 +27,13 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
 
 typedef struct _GpuKeep GpuKeep;
 
-/* What is kept until the operation is over. */
+/* What is kept until the operation is over, with a reference of its own. */
 struct _GpuKeep
 {
   gpointer          object;
-  GBoxedCopyFunc    retain;         /* else it is taken over on success */
+  GBoxedCopyFunc    retain;
   GDestroyNotify    release;
-  gsize             size;           /* bytes of host memory that it holds */
+  gsize             size;           /* bytes of host memory; 0 for what is used again and again */
   const GpuKeep    *next;           /* nullable */
 };
 

@@ -5,13 +5,15 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
+GpuTypes _gpu_types;
+
 #define MAX_ROOTS 16
 
 /* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
  * operations depend on others must not run away from the device. */
 #define MAX_BEHIND 64
 
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 fail_memory (const GpuSubmission  *submission,
              GpuMemory            *memory,
              GError              **error)
@@ -33,23 +35,25 @@ check_memories (const GpuSubmission  *submission,
                 gboolean             *held,
                 GError              **error)
 {
+  const GpuNativeContext *context = timeline->context;
+  GpuAccess *end = submission->accesses + submission->n_accesses;
+
   *held = submission->user_event == NULL && submission->after == NULL;
 
-  for (guint i = 0; i < submission->n_accesses; i++)
+  for (GpuAccess *access = submission->accesses; access < end; access++)
     {
-      GpuAccess *access = &submission->accesses[i];
+      GpuMemory *memory = access->memory;
 
-      if (access->memory != NULL)
+      if (G_LIKELY (memory != NULL))
         {
-          access->storage = access->memory->storage;
+          access->storage = memory->storage;
 
           if (G_UNLIKELY (access->storage == NULL
-                          || (access->storage->context != timeline->context
-                              && !submission->peers)))
-            return fail_memory (submission, access->memory, error);
+                          || (access->storage->context != context && !submission->peers)))
+            return fail_memory (submission, memory, error);
         }
 
-      *held = *held && _gpu_storage_is_held_by (access->storage->root, timeline);
+      *held &= _gpu_storage_is_held_by (access->storage->root, timeline);
     }
 
   return TRUE;
@@ -94,7 +98,7 @@ unlock_roots (GpuSubmitter *s)
 }
 
 /* With the locks held: what another thread may change. */
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 check_access_locked (const char       *function,
                      const GpuAccess  *access,
                      GError          **error)
@@ -128,7 +132,16 @@ check_access_locked (const char       *function,
   return FALSE;
 }
 
+/* Whether check_access_locked() has nothing to say. In this order: nothing guards the rest of what
+ * was released. */
 static inline gboolean
+is_usable_locked (const GpuAccess *access)
+{
+  return G_LIKELY (access->memory != NULL && g_atomic_int_get (&access->memory->released) == 0
+                   && access->storage->root->mapped == NULL);
+}
+
+G_GNUC_NO_INLINE static gboolean
 check_accesses_locked (const GpuSubmission  *submission,
                        GError              **error)
 {
@@ -136,10 +149,7 @@ check_accesses_locked (const GpuSubmission  *submission,
     {
       const GpuAccess *access = &submission->accesses[i];
 
-      /* In this order: nothing guards the rest of what was released. */
-      if (G_UNLIKELY (access->memory == NULL
-                      || g_atomic_int_get (&access->memory->released) != 0
-                      || access->storage->root->mapped != NULL)
+      if (!is_usable_locked (access)
           && !check_access_locked (submission->function, access, error))
         return FALSE;
     }
@@ -175,16 +185,53 @@ set_uses_locked (GpuTimeline         *timeline,
                  const GpuSubmission *submission,
                  guint64              seq)
 {
-  for (guint i = 0; i < submission->n_accesses; i++)
-    {
-      const GpuAccess *access = &submission->accesses[i];
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
 
-      _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
+    _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
+}
+
+/* What the driver took: its number. */
+static inline guint64
+enter_locked (GpuTimeline         *timeline,
+              const GpuSubmission *submission)
+{
+  guint64 seq = _gpu_timeline_submit_locked (timeline);
+
+  set_uses_locked (timeline, submission, seq);
+
+  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
+    {
+      if (keep->size == 0)
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+      else
+        _gpu_timeline_keep_locked (timeline, keep->retain (keep->object), keep->release,
+                                   keep->size);
     }
+
+  return seq;
+}
+
+/* The driver may have taken a part, which uses the memory as all of it would have. */
+G_GNUC_NO_INLINE static gboolean
+fail_locked (GpuTimeline         *timeline,
+             const GpuSubmission *submission,
+             GpuNativeEvent      *event)
+{
+  if (!timeline->stream->partial)
+    return FALSE;
+
+  timeline->stream->partial = FALSE;
+  enter_locked (timeline, submission);
+
+  if (event != NULL)
+    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+
+  return FALSE;
 }
 
 /* Calls the driver, and enters what it took. */
-static inline gboolean
+GPU_HOT static gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
             gboolean              may_fail,
@@ -196,23 +243,14 @@ run_locked (GpuTimeline          *timeline,
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
-  if (submission->run != NULL
-      && !submission->run (submission->operation, timeline->stream, with_event ? &event : NULL,
-                           error))
-    return FALSE;
+  if (G_LIKELY (submission->run != NULL)
+      && G_UNLIKELY (!submission->run (submission->operation, timeline->stream,
+                                       with_event ? &event : NULL, error)))
+    return fail_locked (timeline, submission, event);
 
-  seq = _gpu_timeline_submit_locked (timeline);
-  set_uses_locked (timeline, submission, seq);
+  seq = enter_locked (timeline, submission);
 
-  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
-    {
-      if (keep->retain != NULL)
-        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
-      else
-        _gpu_timeline_keep_locked (timeline, keep->object, keep->release, keep->size);
-    }
-
-  if (event != NULL)
+  if (G_UNLIKELY (event != NULL))
     commit_event_locked (timeline, seq, event, pending);
 
   return TRUE;
@@ -243,17 +281,26 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
+/* @usable becomes whether the memories need no closer look. */
 static inline gboolean
 is_held_locked (GpuTimeline         *timeline,
-                const GpuSubmission *submission)
+                const GpuSubmission *submission,
+                gboolean            *usable)
 {
-  for (guint i = 0; i < submission->n_accesses; i++)
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
+
+  *usable = TRUE;
+
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
     {
-      if (!_gpu_storage_is_held_by (submission->accesses[i].storage->root, timeline))
+      if (G_UNLIKELY (!_gpu_storage_is_held_by (access->storage->root, timeline)))
         return FALSE;
+
+      if (!is_usable_locked (access))
+        *usable = FALSE;
     }
 
-  return timeline->n_user_waits == 0;
+  return G_LIKELY (timeline->n_user_waits == 0);
 }
 
 /* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
@@ -263,10 +310,13 @@ run_held_locked (GpuTimeline          *timeline,
                  GpuPending           *pending,
                  GError              **error)
 {
-  if (pending != NULL && can_run_now_locked (timeline, submission))
+  if (G_LIKELY (pending == NULL))
+    return run_locked (timeline, submission, FALSE, NULL, error);
+
+  if (can_run_now_locked (timeline, submission))
     return run_now_locked (timeline, submission, error);
 
-  if (pending != NULL && pending->if_idle && timeline->completed != timeline->submitted)
+  if (pending->if_idle && timeline->completed != timeline->submitted)
     {
       pending->busy = TRUE;
       return TRUE;
@@ -282,13 +332,14 @@ submit_held (GpuTimeline          *timeline,
              GpuPending           *pending,
              GError              **error)
 {
+  gboolean usable;
   gboolean held;
 
   _gpu_timeline_lock (timeline);
-  held = is_held_locked (timeline, submission);
+  held = is_held_locked (timeline, submission, &usable);
 
-  if (held && check_accesses_locked (submission, error)
-      && !run_held_locked (timeline, submission, pending, error))
+  if (G_LIKELY (held) && (G_LIKELY (usable) || check_accesses_locked (submission, error))
+      && G_UNLIKELY (!run_held_locked (timeline, submission, pending, error)))
     g_prefix_error (error, "%s: ", submission->function);
 
   _gpu_timeline_unlock (timeline);
@@ -364,7 +415,7 @@ submit_shared_locked (GpuSubmitter  *s,
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
 
-  if (s->submission->user_event != NULL || (s->waits != NULL && s->user_events->len > 0))
+  if (s->submission->user_event != NULL || s->may_fail)
     {
       g_mutex_lock (&s->timeline->context->failure_lock);
       s->has_failure_lock = TRUE;
@@ -376,7 +427,42 @@ submit_shared_locked (GpuSubmitter  *s,
   return run_shared (s, pending, error);
 }
 
-static void
+GPU_COLD static gboolean
+fail (GpuTimeline  *timeline,
+      GError       *failure,
+      GError      **error)
+{
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* With no lock held. Takes @failure over; TRUE if there is none. A device that was lost elsewhere
+ * takes none with it that only waited for it. */
+static gboolean
+end_shared (GpuSubmitter  *s,
+            GError        *failure,
+            GError       **error)
+{
+  if (failure != NULL)
+    _gpu_submitter_find_lost (s, failure);
+
+  if (s->lost != NULL)
+    _gpu_native_context_report (s->lost, s->loss);
+
+  if (failure == NULL)
+    return TRUE;
+
+  if (!s->is_others)
+    return fail (s->timeline, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
                GpuPending           *pending,
@@ -385,24 +471,39 @@ submit_shared (GpuTimeline          *timeline,
   GpuStorage *few[MAX_ROOTS];
   g_autofree GpuStorage **many = NULL;
   GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GError *failure = NULL;
+  gboolean success;
 
   if (submission->n_accesses > MAX_ROOTS)
     s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
   lock_roots (&s);
 
-  if (check_accesses_locked (submission, error) && !submit_shared_locked (&s, pending, error))
-    g_prefix_error (error, "%s: ", submission->function);
+  if (check_accesses_locked (submission, &failure)
+      && !submit_shared_locked (&s, pending, &failure))
+    g_prefix_error (&failure, "%s: ", submission->function);
 
   if (s.has_failure_lock)
     g_mutex_unlock (&timeline->context->failure_lock);
 
   unlock_roots (&s);
+  success = end_shared (&s, failure, error);
   _gpu_submitter_clear (&s);
+
+  return success;
+}
+
+/* Not a finalizer that unmaps, nor who wants no more than an idle stream. */
+static gboolean
+may_block (const GpuSubmission *submission,
+           const GpuPending    *pending)
+{
+  return (pending == NULL || !pending->if_idle)
+         && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
-static gboolean
+G_GNUC_NO_INLINE static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
   g_autoptr (GMutexLocker) locker = NULL;
@@ -417,18 +518,7 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-G_GNUC_NO_INLINE static gboolean
-fail (GpuTimeline  *timeline,
-      GError       *failure,
-      GError      **error)
-{
-  _gpu_native_context_report (timeline->context, failure);
-  g_propagate_error (error, failure);
-
-  return FALSE;
-}
-
-gboolean
+GPU_HOT gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
              GpuPending           *pending,
@@ -439,14 +529,15 @@ _gpu_submit (GpuTimeline          *timeline,
 
   /* How the work ended is told to who waits for it. */
   if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
-      && must_catch_up (timeline))
+      && may_block (submission, pending) && must_catch_up (timeline))
     _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (check_memories (submission, timeline, &held, &failure)
-           && (!held || !submit_held (timeline, submission, pending, &failure)))
-    submit_shared (timeline, submission, pending, &failure);
+  else if (G_LIKELY (check_memories (submission, timeline, &held, &failure))
+           && (G_UNLIKELY (!held)
+               || G_UNLIKELY (!submit_held (timeline, submission, pending, &failure))))
+    return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

@@ -4,15 +4,17 @@
 
 #include "gpumem/gpu-event-private.h"
 
-/* Both the point and the cancellable may end the wait, on different threads: the first wins. */
+/* Both the point and the cancellable may end the wait, on different threads: the first wins. What
+ * the task holds, its source object before all, then goes in the task's main context, and does not
+ * stay until the other is through with the wait, too. */
 typedef struct
 {
   gatomicrefcount  refs;
-  GTask           *task;
   GSource         *cancel_source;   /* nullable */
+  gint             returned;        /* atomic; the rest is whose who set it */
+  GTask           *task;
   gpointer         result;          /* what the task returns, NULL for TRUE */
   GDestroyNotify   result_free;
-  gint             returned;        /* atomic; the rest is whose who set it */
   GError          *error;           /* nullable */
 } TaskWait;
 
@@ -25,6 +27,16 @@ task_wait_ref (TaskWait *wait)
 }
 
 static void
+clear_result (TaskWait *wait)
+{
+  if (wait->result != NULL)
+    wait->result_free (g_steal_pointer (&wait->result));
+
+  g_clear_error (&wait->error);
+}
+
+/* The task is there still if its main context went before it could return. */
+static void
 task_wait_unref (gpointer data)
 {
   TaskWait *wait = data;
@@ -32,12 +44,9 @@ task_wait_unref (gpointer data)
   if (!g_atomic_ref_count_dec (&wait->refs))
     return;
 
-  if (wait->result != NULL)
-    wait->result_free (wait->result);
-
-  g_clear_error (&wait->error);
+  clear_result (wait);
   g_clear_pointer (&wait->cancel_source, g_source_unref);
-  g_object_unref (wait->task);
+  g_clear_object (&wait->task);
   g_free (wait);
 }
 
@@ -46,10 +55,14 @@ task_cancelled (GCancellable *cancellable,
                 gpointer      data)
 {
   TaskWait *wait = data;
+  g_autoptr (GTask) task = NULL;
 
-  if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
-    g_task_return_new_error (wait->task, G_IO_ERROR, G_IO_ERROR_CANCELLED,
-                             "the operation was cancelled");
+  if (!g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
+    return G_SOURCE_REMOVE;
+
+  task = g_steal_pointer (&wait->task);
+  clear_result (wait);
+  g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_CANCELLED, "the operation was cancelled");
 
   return G_SOURCE_REMOVE;
 }
@@ -82,13 +95,16 @@ static gboolean
 return_result (gpointer data)
 {
   TaskWait *wait = data;
+  g_autoptr (GTask) task = g_steal_pointer (&wait->task);
 
   if (wait->error != NULL)
-    g_task_return_error (wait->task, g_steal_pointer (&wait->error));
+    g_task_return_error (task, g_steal_pointer (&wait->error));
   else if (wait->result == NULL)
-    g_task_return_boolean (wait->task, TRUE);
+    g_task_return_boolean (task, TRUE);
   else
-    g_task_return_pointer (wait->task, g_steal_pointer (&wait->result), wait->result_free);
+    g_task_return_pointer (task, g_steal_pointer (&wait->result), wait->result_free);
+
+  clear_result (wait);
 
   return G_SOURCE_REMOVE;
 }
@@ -98,11 +114,12 @@ return_result (gpointer data)
 static void
 return_later (TaskWait *wait)
 {
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (wait->task));
   g_autoptr (GSource) source = g_idle_source_new ();
 
   g_source_set_priority (source, g_task_get_priority (wait->task));
   g_source_set_callback (source, return_result, task_wait_ref (wait), task_wait_unref);
-  g_source_attach (source, g_task_get_context (wait->task));
+  g_source_attach (source, context);
 }
 
 static void
@@ -114,11 +131,12 @@ point_reached (gpointer      data,
   if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
     {
       wait->error = error != NULL ? g_error_copy (error) : NULL;
+
+      if (wait->cancel_source != NULL)
+        g_source_destroy (wait->cancel_source);
+
       return_later (wait);
     }
-
-  if (wait->cancel_source != NULL)
-    g_source_destroy (wait->cancel_source);
 
   task_wait_unref (wait);
 }

@@ -35,6 +35,9 @@ void         _gpu_texel_read       (const GpuImageFormat *format,
 void         _gpu_texel_write      (const GpuImageFormat *format,
                                     const GpuTexel       *texel,
                                     guint8               *data);
+/* Keeps of @texel what a texel of @format can hold: the rest is 0, alpha 1. */
+void         _gpu_texel_restrict   (const GpuImageFormat *format,
+                                    GpuTexel             *texel);
 /* @data: gpu_image_format_get_texel_size() bytes. */
 void         _gpu_texel_from_color (const GpuImageFormat *format,
                                     const GpuColor       *color,

@@ -107,6 +107,26 @@ to_srgb (float value)
   return value < 0.0031308f ? 12.92f * value : 1.055f * powf (value, 1 / 2.4f) - 0.055f;
 }
 
+/* Rows of the host may begin at any byte. */
+static inline guint16
+get_16 (const guint8 *data,
+        guint         place)
+{
+  guint16 value;
+
+  memcpy (&value, data + place * sizeof value, sizeof value);
+
+  return value;
+}
+
+static inline void
+set_16 (guint8  *data,
+        guint    place,
+        guint16  value)
+{
+  memcpy (data + place * sizeof value, &value, sizeof value);
+}
+
 /* --- channels that are packed together -------------------------------------------------------- */
 
 /* How far up each channel of a packed texel stands. */
@@ -119,14 +139,26 @@ get_shift (GpuChannelType type,
   return shifts[type - GPU_CHANNEL_TYPE_UNORM_565][channel];
 }
 
+static guint32
+get_packed (const GpuImageFormat *format,
+            const guint8         *data)
+{
+  guint32 bits;
+
+  if (gpu_image_format_get_texel_size (format) == sizeof (guint16))
+    return get_16 (data, 0);
+
+  memcpy (&bits, data, sizeof bits);
+
+  return bits;
+}
+
 static void
 read_packed (const GpuImageFormat *format,
              const guint8         *data,
              GpuTexel             *texel)
 {
-  guint32 bits = 0;
-
-  memcpy (&bits, data, gpu_image_format_get_texel_size (format));
+  guint32 bits = get_packed (format, data);
 
   for (guint i = RED; i <= BLUE; i++)
     {
@@ -161,7 +193,10 @@ write_packed (const GpuImageFormat *format,
     bits |= (guint32) quantize (texel->real[i], _gpu_texel_get_one (format, i), 0)
             << get_shift (format->channel_type, i);
 
-  memcpy (data, &bits, gpu_image_format_get_texel_size (format));
+  if (gpu_image_format_get_texel_size (format) == sizeof (guint16))
+    set_16 (data, 0, (guint16) bits);
+  else
+    memcpy (data, &bits, sizeof bits);
 }
 
 static gboolean
@@ -171,26 +206,6 @@ is_packed (const GpuImageFormat *format)
 }
 
 /* --- a channel at a time ---------------------------------------------------------------------- */
-
-/* Rows of the host may begin at any byte. */
-static inline guint16
-get_16 (const guint8 *data,
-        guint         place)
-{
-  guint16 value;
-
-  memcpy (&value, data + place * sizeof value, sizeof value);
-
-  return value;
-}
-
-static inline void
-set_16 (guint8  *data,
-        guint    place,
-        guint16  value)
-{
-  memcpy (data + place * sizeof value, &value, sizeof value);
-}
 
 static void
 read_channel (const GpuImageFormat *format,
@@ -293,6 +308,35 @@ spread (const GpuImageFormat *format,
     texel->natural[GREEN] = texel->natural[BLUE] = texel->natural[RED];
 }
 
+/* What a texel without channels would be. */
+static void
+clear (const GpuImageFormat *format,
+       GpuTexel             *texel)
+{
+  memset (texel, 0, sizeof *texel);
+
+  if (_gpu_texel_get_kind (format) == GPU_TEXEL_REAL)
+    texel->real[ALPHA] = 1;
+  else
+    texel->natural[ALPHA] = 1;
+}
+
+void
+_gpu_texel_restrict (const GpuImageFormat *format,
+                     GpuTexel             *texel)
+{
+  const GpuTexel whole = *texel;
+  guint n_channels;
+  const guint8 *places = get_places (format->channel_order, &n_channels);
+
+  clear (format, texel);
+
+  for (guint i = 0; i < n_channels; i++)
+    texel->natural[places[i]] = whole.natural[places[i]];
+
+  spread (format, texel);
+}
+
 void
 _gpu_texel_read (const GpuImageFormat *format,
                  const guint8         *data,
@@ -301,12 +345,7 @@ _gpu_texel_read (const GpuImageFormat *format,
   guint n_channels;
   const guint8 *places = get_places (format->channel_order, &n_channels);
 
-  memset (texel, 0, sizeof *texel);
-
-  if (_gpu_texel_get_kind (format) == GPU_TEXEL_REAL)
-    texel->real[ALPHA] = 1;
-  else
-    texel->natural[ALPHA] = 1;
+  clear (format, texel);
 
   if (is_packed (format))
     {

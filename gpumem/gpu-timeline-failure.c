@@ -21,6 +21,7 @@ typedef struct
 {
   guint64       seq;
   GpuUserEvent *event;
+  GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
   gboolean      mended;             /* later work waits for what is before this itself */
 } GpuUserWait;
 
@@ -38,6 +39,7 @@ _gpu_user_wait_free (gpointer data)
   GpuUserWait *wait = data;
 
   _gpu_user_event_unref (wait->event);
+  g_clear_pointer (&wait->fence, _gpu_fence_unref);
   g_free (wait);
 }
 
@@ -163,19 +165,28 @@ _gpu_timeline_search_failing_locked (GpuTimeline *timeline)
   return FALSE;
 }
 
-void
+GPtrArray *
 _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
-                                       guint64      seq,
-                                       GPtrArray   *events)
+                                       guint64      seq)
 {
+  GPtrArray *events = NULL;
+
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (wait->seq <= seq
-          && _gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+      if (wait->seq > seq
+          || _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_COMPLETE)
+        continue;
+
+      if (events == NULL)
+        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+
+      if (!g_ptr_array_find (events, wait->event, NULL))
         g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
     }
+
+  return events;
 }
 
 gboolean
@@ -247,14 +258,32 @@ _gpu_timeline_set_mended_locked (GpuTimeline *timeline)
 void
 _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
                                 guint64       seq,
-                                GpuUserEvent *event)
+                                GpuUserEvent *event,
+                                GpuFence     *fence)
 {
   GpuUserWait *wait = g_new0 (GpuUserWait, 1);
 
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);
+
+  if (fence != NULL && _gpu_user_event_query (event, NULL) == GPU_EVENT_STATUS_FAILED)
+    wait->fence = _gpu_fence_ref (fence);
+
   g_ptr_array_add (timeline->user_waits, wait);
   timeline->n_user_waits++;
+}
+
+/* What was waited for is over, as is what waited for it, but that PoCL may have ended early. */
+static gboolean
+has_failed (GpuTimeline  *timeline,
+            GpuUserWait  *wait,
+            GError      **cause)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+
+  return (wait->fence == NULL
+          || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_FAILED)
+         && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
 /* A driver says of work behind a failed user event that it failed, if it says anything; what we
@@ -274,7 +303,7 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
       GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
       g_autoptr (GError) cause = NULL;
 
-      if (_gpu_user_event_query (wait->event, &cause) == GPU_EVENT_STATUS_FAILED)
+      if (has_failed (timeline, wait, &cause))
         {
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);

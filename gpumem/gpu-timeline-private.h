@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/gpu-hot-private.h"
 
 G_BEGIN_DECLS
 
@@ -41,11 +42,20 @@ typedef struct
   guint64 seq;
 } GpuWatch;
 
+/* What is let go of once @seq is reached. */
+typedef struct
+{
+  guint64         seq;
+  gpointer        object;
+  GDestroyNotify  release;
+  gsize           size;             /* bytes of host memory that it holds */
+} GpuKept;
+
 /* What every submission needs comes first, and close together. */
 struct _GpuTimeline
 {
   gint              refs;
-  gint              users;          /* atomic; who may still submit: streams and mappings */
+  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
   guint64           submitted;      /* atomic; written under lock */
@@ -53,8 +63,10 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* length of user_waits; under lock */
   GMutex            lock;
-
   GpuNativeDevice  *device;
+
+  GpuKept           shared;         /* the last that was kept with a reference of its own; under
+                                     * lock */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
@@ -158,7 +170,7 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 {
   guint64 seq = timeline->submitted + 1;
 
-  if (timeline->completed == timeline->submitted)
+  if (G_UNLIKELY (timeline->completed == timeline->submitted))
     g_atomic_int_inc (&timeline->context->n_active);
 
   __atomic_store_n (&timeline->submitted, seq, __ATOMIC_RELEASE);
@@ -191,14 +203,31 @@ void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
-/* The same, with a reference of its own, for what is used again and again. */
-void            _gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+/* The same, with a reference of its own, for what is used again and again: one reference does for
+ * a row of uses. */
+void            _gpu_timeline_share_locked    (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GBoxedCopyFunc     retain,
                                                GDestroyNotify     release);
+
+static inline void
+_gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
+                                  gpointer        object,
+                                  GBoxedCopyFunc  retain,
+                                  GDestroyNotify  release)
+{
+  if (G_LIKELY (timeline->shared.object == object))
+    timeline->shared.seq = timeline->submitted;
+  else
+    _gpu_timeline_share_locked (timeline, object, retain, release);
+}
+
+/* @fence, if not NULL, is what the stream waits for and @event may fail. If that has failed by now,
+ * only the fence will tell whether it fails with it. */
 void            _gpu_timeline_wait_user_locked (GpuTimeline      *timeline,
                                                guint64            seq,
-                                               GpuUserEvent      *event);
+                                               GpuUserEvent      *event,
+                                               GpuFence          *fence);
 /* Whether work waits for a user event that may still fail, or has failed. PoCL aborts when such
  * work fails and nobody holds its event, so that all its events are kept meanwhile. */
 gboolean        _gpu_timeline_search_failing_locked (GpuTimeline *timeline);
@@ -213,10 +242,9 @@ _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
 /* Keeps @event, of a command that is no operation of its own, as a submission. */
 void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
                                                GpuNativeEvent    *event);
-/* Adds to @events those of them that work up to @seq waits for. */
-void            _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
-                                               guint64            seq,
-                                               GPtrArray         *events);
+/* Those of them that work up to @seq waits for; NULL if there are none. */
+GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                               guint64            seq);
 /* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
  * order of a queue when a user event fails, while work before it still runs. */
 void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,

@@ -13,14 +13,6 @@
 
 typedef struct
 {
-  guint64         seq;
-  gpointer        object;
-  GDestroyNotify  release;
-  gsize           size;
-} GpuKept;
-
-typedef struct
-{
   guint64        seq;
   GpuWaiterFunc  func;
   gpointer       data;
@@ -29,6 +21,7 @@ typedef struct
 /* What a retirement takes out under the lock, to be let go of without it. */
 typedef struct
 {
+  GpuKept  shared;
   GpuKept *kept;
   guint    n_kept;
   GQueue   fences;
@@ -150,8 +143,17 @@ timeline_try_ref (GpuTimeline *timeline)
 }
 
 static void
+release_shared (const GpuKept *shared)
+{
+  if (shared->object != NULL)
+    shared->release (shared->object);
+}
+
+static void
 timeline_release_kept (GpuTimeline *timeline)
 {
+  release_shared (&timeline->shared);
+
   for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
     {
       GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
@@ -294,26 +296,17 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
 }
 
 void
-_gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
-                                  gpointer        object,
-                                  GBoxedCopyFunc  retain,
-                                  GDestroyNotify  release)
+_gpu_timeline_share_locked (GpuTimeline    *timeline,
+                            gpointer        object,
+                            GBoxedCopyFunc  retain,
+                            GDestroyNotify  release)
 {
-  GArray *kept = timeline->kept;
+  const GpuKept *last = &timeline->shared;
 
-  /* One reference does for a row of launches: the last in the queue may stay for longer. */
-  if (kept->len > timeline->kept_first)
-    {
-      GpuKept *last = &g_array_index (kept, GpuKept, kept->len - 1);
+  if (last->object != NULL)
+    _gpu_timeline_keep_locked (timeline, last->object, last->release, 0);
 
-      if (last->object == object)
-        {
-          last->seq = timeline->submitted;
-          return;
-        }
-    }
-
-  _gpu_timeline_keep_locked (timeline, retain (object), release, 0);
+  timeline->shared = (GpuKept) { timeline->submitted, retain (object), release, 0 };
 }
 
 GpuFence *
@@ -425,11 +418,12 @@ guint64
 _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
 {
   const GpuWaiter *waiter = g_queue_peek_head (&timeline->waiters);
+  guint64 reap = timeline->reap > timeline->completed ? timeline->reap : 0;
 
-  if (waiter != NULL)
-    return waiter->seq;
+  if (waiter == NULL)
+    return reap;
 
-  return timeline->reap > timeline->completed ? timeline->reap : 0;
+  return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
 static void
@@ -472,6 +466,12 @@ retire_locked (GpuTimeline  *timeline,
 
   if (timeline->kept->len > 0)
     retire_kept_locked (timeline, seq, retired);
+
+  if (timeline->shared.seq <= seq)
+    {
+      retired->shared = timeline->shared;
+      timeline->shared.object = NULL;
+    }
 
   if (timeline->n_user_waits > 0)
     _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from,
@@ -520,6 +520,8 @@ retired_finish (GpuRetired  *retired,
                 GpuTimeline *timeline)
 {
   GpuWaiter *waiter;
+
+  release_shared (&retired->shared);
 
   for (guint i = 0; i < retired->n_kept; i++)
     retired->kept[i].release (retired->kept[i].object);

@@ -4,6 +4,7 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 #include "test-util.h"
+#include "tests/cuda-driver/cuda-driver.h"
 
 static gboolean
 is_cuda (TestFixture *fixture)
@@ -286,6 +287,202 @@ contexts_peers (TestFixture *fixture)
     }
 }
 
+static CUresult CUDAAPI
+refuse_context (CUcontext *context G_GNUC_UNUSED, CUdevice device G_GNUC_UNUSED)
+{
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+/* A device that others hold for themselves is not lost: it can be had later. */
+static void
+contexts_unavailable (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  __typeof__ (_gpu_cuda.cuDevicePrimaryCtxRetain) retain = _gpu_cuda.cuDevicePrimaryCtxRetain;
+
+  if (!is_cuda (fixture))
+    return;
+  _gpu_cuda.cuDevicePrimaryCtxRetain = refuse_context;
+  g_assert_null (gpu_context_new (fixture->device, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "CUDA_ERROR_DEVICE_UNAVAILABLE (46)");
+  _gpu_cuda.cuDevicePrimaryCtxRetain = retain;
+  context = gpu_context_new (fixture->device, &error);
+  g_assert_no_error (error);
+}
+
+/* --- several contexts that reach one ---------------------------------------------- */
+
+/* A kernel in @context writes @value to @buffer, which is of another one. */
+static void
+write_from (GpuContext *context, GpuBuffer *buffer, guint32 value)
+{
+  const GpuExtent grid = { 64, 1, 1 };
+  const guint64 address = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  program = gpu_program_new_from_source (context, "extern \"C\" __global__ void set "
+                                         "(unsigned *p, unsigned v) { p[threadIdx.x] = v; }",
+                                         NULL, &error);
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "set", &error);
+  g_assert_no_error (error);
+  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
+  gpu_arguments_add_value (arguments, (const guint8 *) &value, sizeof value);
+  test_assert_ok (gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error),
+                  error);
+  test_synchronize (stream);
+  content = test_content (buffer);
+  for (guint i = 0; i < 64; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, value);
+}
+
+static GpuBuffer *
+new_ordered (GpuContext *context)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  GpuBuffer *buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, 256, &error);
+
+  g_assert_no_error (error);
+  test_synchronize (stream);
+  return buffer;
+}
+
+/* NULL, skipped, where there is none. */
+static GpuContext *
+find_peer (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
+  gboolean reaches = FALSE;
+  GpuContext *peer;
+
+  if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1") ||
+      !gpu_device_can_access_peer (fixture->device, other, &reaches, NULL) || !reaches)
+    {
+      g_test_skip ("not two devices that reach one another");
+      return NULL;
+    }
+  if (!test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
+    return NULL;
+  peer = gpu_context_new (other, &error);
+  g_assert_no_error (error);
+  return peer;
+}
+
+/* One of two contexts on a device lets go of a pool, which the driver opens to devices. */
+static void
+contexts_peers_of_one (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) peer = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  peer = find_peer (fixture);
+  if (peer == NULL)
+    return;
+  for (guint32 i = 1; i < 9; i += 4)
+    {
+      g_autoptr (GpuContext) own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
+                                                         &error);
+
+      g_assert_no_error (error);
+      test_assert_ok (gpu_context_enable_peer_access (fixture->context, peer, &error), error);
+      if (buffer == NULL)
+        buffer = new_ordered (peer);
+      test_assert_ok (gpu_context_enable_peer_access (own, peer, &error), error);
+      write_from (fixture->context, buffer, i);
+      write_from (own, buffer, i + 1);
+      test_assert_ok (gpu_context_disable_peer_access (own, peer, &error), error);
+      write_from (fixture->context, buffer, i + 2);
+      test_assert_ok (gpu_context_enable_peer_access (own, peer, &error), error);
+      test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
+      write_from (own, buffer, i + 3);
+    }
+}
+
+static CUresult CUDAAPI
+refuse_access (CUmemoryPool pool G_GNUC_UNUSED, const CUmemAccessDesc *access G_GNUC_UNUSED,
+               size_t n_access G_GNUC_UNUSED)
+{
+  return CUDA_ERROR_UNKNOWN;
+}
+
+/* What failed has changed nothing, and works when it is tried again. */
+static void
+contexts_peers_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) peer = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  __typeof__ (_gpu_cuda.cuMemPoolSetAccess) set_access = _gpu_cuda.cuMemPoolSetAccess;
+
+  if (!is_cuda (fixture))
+    return;
+  peer = find_peer (fixture);
+  if (peer == NULL)
+    return;
+  buffer = new_ordered (peer);
+  _gpu_cuda.cuMemPoolSetAccess = refuse_access;
+  g_assert_false (gpu_context_enable_peer_access (fixture->context, peer, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "cuMemPoolSetAccess");
+  _gpu_cuda.cuMemPoolSetAccess = set_access;
+  test_assert_ok (gpu_context_enable_peer_access (fixture->context, peer, &error), error);
+  write_from (fixture->context, buffer, 5);
+  _gpu_cuda.cuMemPoolSetAccess = refuse_access;
+  g_assert_false (gpu_context_disable_peer_access (fixture->context, peer, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "cuMemPoolSetAccess");
+  _gpu_cuda.cuMemPoolSetAccess = set_access;
+  write_from (fixture->context, buffer, 6);
+  test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
+}
+
+/* With the context current, an operation is a question for it and a call, and to wait for the
+ * operations takes no event. */
+static void
+contexts_calls (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) from = NULL;
+  g_autoptr (GpuBuffer) to = NULL;
+  g_autoptr (GBytes) content = NULL;
+  guint64 before;
+
+  if (!is_cuda (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("the driver counts no calls");
+      return;
+    }
+
+  from = test_buffer_filled (fixture, 64, 7);
+  to = test_buffer_filled (fixture, 64, 0);
+  test_synchronize (fixture->stream);
+  test_assert_ok (gpu_context_push_current (fixture->context, &error), error);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("*");
+
+  for (guint i = 0; i < 10; i++)
+    test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, 64,
+                                     &error), error);
+
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("*"), ==, before + 20);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*");
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*"), ==, before);
+  test_assert_ok (gpu_context_pop_current (fixture->context, &error), error);
+  content = test_content (to);
+  test_assert_value (g_bytes_get_data (content, NULL), 7, 64);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -297,6 +494,10 @@ main (int argc, char **argv)
   test_add ("of-another-device", contexts_of_another_device);
   test_add ("flags", contexts_flags);
   test_add ("settings", contexts_settings);
+  test_add ("unavailable", contexts_unavailable);
   test_add ("peers", contexts_peers);
+  test_add ("peers-of-one", contexts_peers_of_one);
+  test_add ("peers-refused", contexts_peers_refused);
+  test_add ("calls", contexts_calls);
   return test_run ();
 }

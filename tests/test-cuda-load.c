@@ -138,6 +138,31 @@ driver_child_old (void)
                          "12.4");
 }
 
+/* Other processes get handles where the device says so, or the driver is too old to say it. */
+static void
+driver_child_ipc (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", &error);
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  gboolean can_pass = g_str_equal (g_getenv (CHILD_VARIABLE), "yes");
+
+  g_assert_no_error (error);
+  g_assert_cmpint ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_IPC_HANDLES) != 0, ==,
+                   can_pass);
+  context = gpu_context_new (device, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 4096, &error);
+  g_assert_no_error (error);
+  handle = gpu_buffer_export_handle (buffer, &error);
+  if (can_pass)
+    g_assert_no_error (error);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cuda:0");
+}
+
 static void
 load_that_serve (void)
 {
@@ -145,6 +170,9 @@ load_that_serve (void)
     return;
   run_child ("/cuda-load/subprocess/again", "fail=cuInit:1:999", "");
   run_child ("/cuda-load/subprocess/old", "version=11040", "");
+  run_child ("/cuda-load/subprocess/ipc", "version=11040", "yes");
+  run_child ("/cuda-load/subprocess/ipc", "", "yes");
+  run_child ("/cuda-load/subprocess/ipc", "ipc=no", "no");
 }
 
 int
@@ -158,5 +186,6 @@ main (int argc, char **argv)
   test_add_plain ("subprocess/device", driver_child_device);
   test_add_plain ("subprocess/again", driver_child_again);
   test_add_plain ("subprocess/old", driver_child_old);
+  test_add_plain ("subprocess/ipc", driver_child_ipc);
   return test_run ();
 }

@@ -328,6 +328,48 @@ program_shared (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_LAUNCH_FAILED, "turn");
 }
 
+/* What kernels of one function ask for in turn: the driver has one limit for all of them. */
+static void
+program_shared_by_two (TestFixture *fixture)
+{
+  const GpuExtent grid = { 64, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  GpuKernel *kernels[2];
+  g_autoptr (GBytes) bytes = test_random_bytes (256);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  guint64 most;
+
+  if (!is_cuda (fixture))
+    return;
+  most = get_attribute (fixture, "local-mem-size");
+  program = test_program (fixture, cpp_source);
+  kernels[0] = get_kernel (program, "turn");
+  kernels[1] = get_kernel (program, "turn");
+  buffer = test_buffer_from (fixture, bytes);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  for (guint i = 0; i < 12; i++)
+    {
+      const gsize sizes[] = { most, most / 3 * 2, 256, most };
+
+      /* What one is told is right for the other. */
+      if (i >= 8)
+        test_assert_ok (gpu_kernel_set_attribute (kernels[i % 2], "max-dynamic-shared-size",
+                                                  8192 * i, &error), error);
+      test_assert_ok (gpu_stream_launch_full (fixture->stream, kernels[(i + 1) % 2], &grid, NULL,
+                                              sizes[i / 2 % G_N_ELEMENTS (sizes)],
+                                              GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
+      test_assert_ok (gpu_stream_launch_full (fixture->stream, kernels[i % 2], &grid, NULL,
+                                              sizes[(i + 1) % G_N_ELEMENTS (sizes)],
+                                              GPU_LAUNCH_FLAGS_NONE, arguments, &error), error);
+    }
+  /* Turned as often as not. */
+  test_assert_content (buffer, bytes);
+  g_object_unref (kernels[0]);
+  g_object_unref (kernels[1]);
+}
+
 /* Grids that no usual block divides, and blocks beyond what the kernel or the device takes. */
 static void
 program_blocks (TestFixture *fixture)
@@ -463,6 +505,7 @@ main (int argc, char **argv)
   test_add ("includes", program_includes);
   test_add ("images", program_images);
   test_add ("shared", program_shared);
+  test_add ("shared-by-two", program_shared_by_two);
   test_add ("blocks", program_blocks);
   test_add ("required-block", program_required_block);
   test_add ("attributes", program_attributes);

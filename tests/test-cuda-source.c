@@ -3,6 +3,8 @@
  * Needs NVRTC only, NVIDIA's or the stand-in. */
 #include "config.h"
 
+#include <elf.h>
+
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
 #include "test-util.h"
@@ -69,7 +71,7 @@ prepare (const char *source, GpuCudaLanguage language)
 {
   g_autoptr (GPtrArray) options = g_ptr_array_new ();
   g_autofree char *text = _gpu_cuda_source_prepare (source, language, options);
-  const char *start = strstr (text, "#line 1 ");
+  const char *start = strstr (text, "#line 1 \"program.");
 
   g_assert_nonnull (start);
   return g_strdup (strchr (start, '\n') + 1);
@@ -93,6 +95,10 @@ source_rewrites (void)
       " GPU_DESCRIBE (f, 1, gpu_block (8, N, 1), \"\")\n" },
     { "float4 f (float2 a) { return (float4) (a, (float2) (1)); }",
       "float4 f (float2 a) { return gpu_make<float4> (a, gpu_make<float2> (1)); }\n" },
+    { "__kernel void NAME (f, 2) (__local int *a) { a[0] = 1; }",
+      "__kernel void NAME (f, 2) (gpu_local<int *> gpu_local_a)"
+      " { int * a = gpu_local_a.get (); a[0] = 1; }"
+      " GPU_DESCRIBE (NAME(f,2), 1, gpu_block (0, 0, 0), \"a\\0int*\\0\")\n" },
     { "#define ZERO (int2) (0, 0)\n#include <local/global.h>\n// local (int2) (1)\nint local_x;",
       "#define ZERO gpu_make<int2> (0, 0)\n#include <local/global.h>\n// local (int2) (1)\n"
       "int local_x;\n" },
@@ -141,7 +147,17 @@ source_described (void)
     "__global__ void two (struct S s) { }\n"
     "__global__ void over (int *x) { }\n"
     "__global__ void over (float *x) { }\n"
-    "namespace n { __global__ void inner (int *x) { } }\n";
+    "namespace n { __global__ void inner (int *x) { } }\n"
+    "__global__ void NAME (made) (int *x) { }\n"
+    "#define  renamed other \n"
+    "__global__ void renamed (int *x) { }\n"
+    "__global__ void BOUNDS (256) bounded (int *x) { }\n"
+    "#define ANY \\\n  template <class T>\n"
+    "ANY __global__ void any (T *x) { }\n"
+    "SOME (T) __global__ void some (T *x) { }\n"
+    "#define EXPORT extern \"C\"\n"
+    "EXPORT __global__ void exported (int *x) { }\n"
+    "__global__ void deduced (auto *x) { }\n";
   g_autofree char *text = prepare (source, GPU_CUDA_LANGUAGE_CPP);
 
   g_assert_nonnull (strstr (text,
@@ -150,6 +166,51 @@ source_described (void)
   g_assert_null (strstr (text, "GPU_DESCRIBE (many"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (over"));
   g_assert_null (strstr (text, "GPU_DESCRIBE (inner"));
+  g_assert_nonnull (strstr (text, "(bounded, 0, gpu_block (0, 0, 0), \"x\\0int*\\0\")"));
+  g_assert_nonnull (strstr (text, "GPU_DESCRIBE (exported, 0,"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (NAME"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (renamed"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (any"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (some"));
+  g_assert_null (strstr (text, "GPU_DESCRIBE (deduced"));
+}
+
+/* Macros of the options become lines of the program, in their order; the rest is left. */
+static void
+source_macros (void)
+{
+  static const struct { const char *options; const char *lines; const char *left; } cases[] = {
+    { "-DA", "#undef A\n#define A 1\n", "" },
+    { "-D A -DB= -DC=a=b", "#undef A\n#define A 1\n#undef B\n#define B \n"
+                           "#undef C\n#define C a=b\n", "" },
+    { "-DN=1 -w -UN -DN=2", "#undef N\n#define N 1\n#undef N\n#undef N\n#define N 2\n", "-w" },
+    { "--define-macro=A=x --define-macro B --undefine-macro=A -D=C=3",
+      "#undef A\n#define A x\n#undef B\n#define B 1\n#undef A\n#undef C\n#define C 3\n", "" },
+    { "'-DF(x, y)=x + y' '-DT=unsigned int'",
+      "#undef F\n#define F(x, y) x + y\n#undef T\n#define T unsigned int\n", "" },
+    { "-D -DA-B -D1 -UA=1 -D'A=\\' -D", "", "-D-DA-B -D1 -UA=1 -DA=\\ -D" },
+    { "-DA --pre-include=x.h -UA", "", "-DA --pre-include=x.h -UA" },
+    { "-DA -include x.h", "", "-DA -include x.h" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuCudaDevice device = { .compute_capability = 80 };
+      g_autoptr (GPtrArray) options = _gpu_cuda_options_new (&device, GPU_CUDA_LANGUAGE_CPP,
+                                                             cases[i].options, &error);
+      g_autofree char *lines = NULL;
+      g_autofree char *left = NULL;
+
+      g_assert_no_error (error);
+      lines = _gpu_cuda_options_take_macros (options);
+      g_assert_cmpstr (lines, ==, cases[i].lines);
+      g_assert_true (g_str_has_prefix (options->pdata[options->len - 1], "--gpu-architecture"));
+      g_ptr_array_set_size (options, options->len - 1);
+      g_ptr_array_add (options, NULL);
+      left = g_strjoinv (" ", (char **) options->pdata);
+      g_assert_cmpstr (left, ==, cases[i].left);
+    }
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -263,6 +324,49 @@ assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_siz
     g_assert_cmpuint (g_array_index (got, gsize, i), ==, sizes[i]);
 }
 
+/* As nvcc writes them: 64 bytes before each part, the size of one that is compressed in the fifth
+ * word. */
+static void
+add_to_fatbin (GByteArray *fatbin, guint16 kind, guint32 compressed_size, GBytes *part)
+{
+  gsize size;
+  gconstpointer data = g_bytes_get_data (part, &size);
+  guint32 words[16] = { 1 << 24 | 1 << 16 | kind, 64, size, 0, compressed_size };
+
+  g_byte_array_append (fatbin, (guint8 *) words, sizeof words);
+  g_byte_array_append (fatbin, data, size);
+  *(guint64 *) (fatbin->data + 8) = fatbin->len - 16;
+}
+
+/* What cannot be read stands before what can. */
+static void
+assert_in_fatbin (GBytes *image)
+{
+  static const guint8 header[16] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0 };
+  g_autoptr (GByteArray) array = g_byte_array_new ();
+  g_autoptr (GBytes) noise = test_random_bytes (40);
+  g_autoptr (GBytes) fatbin = NULL;
+  g_auto (GStrv) expected = _gpu_cuda_image_list_kernels (image);
+  g_auto (GStrv) names = NULL;
+
+  g_byte_array_append (array, header, sizeof header);
+  add_to_fatbin (array, 1, 37, noise);
+  names = _gpu_cuda_image_list_kernels ((fatbin = g_bytes_new (array->data, array->len)));
+  g_assert_null (names);
+  g_bytes_unref (fatbin);
+
+  add_to_fatbin (array, 2, 0, image);
+  fatbin = g_bytes_new (array->data, array->len);
+  names = _gpu_cuda_image_list_kernels (fatbin);
+  g_assert_true (g_strv_equal ((const char *const *) names, (const char *const *) expected));
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autoptr (GArray) sizes = _gpu_cuda_image_get_sizes (image, names[i]);
+
+      assert_sizes (fatbin, names[i], (const gsize *) (gpointer) sizes->data, sizes->len);
+    }
+}
+
 static void
 source_ptx (void)
 {
@@ -279,6 +383,7 @@ source_ptx (void)
   assert_sizes (image, names[0], sizes, G_N_ELEMENTS (sizes));
   assert_sizes (image, names[1], NULL, 0);
   g_assert_null (_gpu_cuda_image_get_sizes (image, "missing"));
+  assert_in_fatbin (image);
 }
 
 static void
@@ -315,6 +420,37 @@ source_junk (void)
   assert_refused ("// only a comment", 17);
   assert_refused (".versio", 7);
   assert_refused ("x", 1);
+}
+
+/* A section that takes no room in the file has no names of others in it, wherever it is said to
+ * be. */
+static void
+source_nowhere (void)
+{
+  struct
+  {
+    Elf64_Ehdr header;
+    Elf64_Shdr sections[2];
+  }
+  image =
+  {
+    .header =
+    {
+      .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+      .e_type = ET_EXEC, .e_machine = CUDA_MACHINE, .e_shoff = sizeof (Elf64_Ehdr),
+      .e_shentsize = sizeof (Elf64_Shdr), .e_shnum = 2, .e_shstrndx = 1
+    },
+    .sections =
+    {
+      { .sh_name = 100, .sh_type = SHT_PROGBITS },
+      { .sh_type = SHT_NOBITS, .sh_offset = (guint64) 1 << 46, .sh_size = 4096 }
+    }
+  };
+  g_autoptr (GBytes) bytes = g_bytes_new_static (&image, sizeof image);
+
+  g_assert_cmpint (_gpu_cuda_image_identify (bytes), ==, GPU_CUDA_IMAGE_ELF);
+  g_assert_null (_gpu_cuda_image_list_kernels (bytes));
+  g_assert_null (_gpu_cuda_image_get_sizes (bytes, "f"));
 }
 
 /* --- the compiler ---------------------------------------------------------------------------- */
@@ -390,14 +526,53 @@ source_compile (void)
   if (get_machine (image) != CUDA_MACHINE)
     return;
   names = _gpu_cuda_image_list_kernels (image);
-  if (names == NULL)
-    return;
+  g_assert_nonnull (names);
   g_assert_cmpuint (g_strv_length (names), ==, 2);
   g_assert_true (g_strv_contains ((const char *const *) names, "first"));
   g_assert_true (g_strv_contains ((const char *const *) names, "second"));
   assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
   assert_sizes (image, "second", NULL, 0);
   assert_truncated (image);
+  assert_in_fatbin (image);
+}
+
+/* Whatever a program calls things, what is put before it and behind its kernels does no harm. */
+static void
+source_valid (void)
+{
+  static const char *const sources[] = {
+    "#define NAME(x) x##_f32\n"
+    "extern \"C\" __global__ void NAME (scale) (float *p, float f) { p[0] *= f; }\n",
+    "#define k k_2\nextern \"C\" __global__ void k (float *p) { p[0] = 1; }\n",
+    "#define BOUNDS(n) __launch_bounds__ (n)\n"
+    "extern \"C\" __global__ void BOUNDS (256) k (float *p) { p[0] = 1; }\n"
+    "BOUNDS (128) __global__ void l (float *p) { p[0] = 1; }\n",
+    "#define ANY template <class X>\nANY __global__ void k (X *p) { p[0] = 1; }\n",
+    "#define n 100\n#define text 6\n#define block 5\n#define describe 7\n#define info 8\n"
+    "extern \"C\" __global__ void k (float *p) { p[0] = n; }\n",
+    "#define NAME(x, y) x##_##y\n"
+    "__kernel void NAME (scale, 2) (__global float *p, __local float *l, float f)\n"
+    "{ l[0] = f; p[0] *= l[0]; }\n",
+    "#define k k_2\n__kernel void k (__global float *p, __local float *l) { p[0] = l[0]; }\n",
+    "extern \"C\" __global__ void k (float *p) { p[0] = 1; }\n",
+    "__kernel void k (__global float *p, __local float *l) { p[0] = l[0]; }\n",
+    "#ifdef TYPE\n__kernel void k (SPACE TYPE *p, __local TYPE *l) { p[0] = l[T]; }\n#endif\n",
+  };
+  static const char *const options[] = {
+    NULL, "--std=c++14", "--std=c++17", "--std=c++20", "-DN=1024 -DA=3 -DL=2 -DP=7 -DF=8 -Dn=4",
+    "-DT=5 -Da=1 -Dx=2 -Dy=3 -Dz=4 -Db=6 -Dc=7 -Di=8 -Ds=9 -DV=10 -DS=11 -DR=12 -Dv=13 -Dr=14",
+    "'-DTYPE=unsigned int' -DSPACE=global -DT=(get_local_id(0)) -Dsize=2 -Dtype=3 -Dvalue=4 -Dp=q"
+  };
+
+  if (!has_compiler ())
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    for (guint j = 0; j < G_N_ELEMENTS (options); j++)
+      {
+        g_autoptr (GBytes) image = compile (sources[i], options[j], NULL);
+
+        g_assert_nonnull (image);
+      }
 }
 
 static void
@@ -488,12 +663,15 @@ main (int argc, char **argv)
   test_add_plain ("rewrites", source_rewrites);
   test_add_plain ("broken", source_broken);
   test_add_plain ("described", source_described);
+  test_add_plain ("macros", source_macros);
   test_add_plain ("names", source_names);
   test_add_plain ("bad-names", source_bad_names);
   test_add_plain ("jit-options", source_jit_options);
   test_add_plain ("ptx", source_ptx);
   test_add_plain ("junk", source_junk);
+  test_add_plain ("nowhere", source_nowhere);
   test_add_plain ("compile", source_compile);
+  test_add_plain ("valid", source_valid);
   test_add_plain ("architecture", source_architecture);
   test_add_plain ("log", source_log);
   test_add_plain ("lowered", source_lowered);

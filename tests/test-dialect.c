@@ -13,6 +13,7 @@ typedef struct
   const char *name;
   const char *source;
   gsize       local_size;       /* of an argument in local memory, 0: the kernel has none */
+  const char *options;
 } Case;
 
 static const char integers[] =
@@ -111,6 +112,39 @@ static const char tiles[] =
   "                      + step_of[k & 1].add + (uint) get_group_id (0);\n"
   "}\n";
 
+/* Kernels whose names macros make, for want of templates. */
+static const char named[] =
+  "#define JOIN(a, b) a##b\n"
+  "#define NAME(a, b) JOIN (a, b)\n"
+  "#define END n\n"
+  "#define BODY \\\n"
+  "  uint l = (uint) get_local_id (0), i = (uint) get_global_id (0); \\\n"
+  "  scratch[l] = in[i]; \\\n"
+  "  barrier (CLK_LOCAL_MEM_FENCE); \\\n"
+  "  for (uint k = 0; k < 16; k++) \\\n"
+  "    out[i * 16 + k] = scratch[(l + k) % get_local_size (0)] + k;\n"
+  "__kernel void\n"
+  "NAME (ru, // made of two\n"
+  "      END) (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n"
+  "#define other NAME (an, other)\n"
+  "__kernel void other (__global const uint *in, __global uint *out, __local uint *scratch)\n"
+  "{ BODY }\n";
+
+/* What the options define are words as in the program, whatever they are called. */
+static const char by_options[] =
+  "#if T != 3 || !defined (L)\n"
+  "#error \"not what was asked for\"\n"
+  "#endif\n"
+  "__kernel void run (__global const TYPE *in, SPACE TYPE *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  for (uint n = 0; n < N; n++)\n"
+  "    out[i * N + n] = F (in[i], n) + SEVEN;\n"
+  "}\n";
+#define OPTIONS "-DTYPE=uint -D SPACE=global -DT=3 -DN=16 -DA=a -DL -DP=p " \
+                "-DF(x,y)=x*y -DSEVEN=7"
+
 static const char atomics[] =
   "__kernel void run (__global const uint *in, volatile __global uint *out)\n"
   "{\n"
@@ -174,11 +208,85 @@ static const char by_vectors[] =
   "  out[i * 16 + 15] = last.w;\n"
   "}\n";
 
+/* Vectors by their components alone, which is all that there is of them on the host. */
+static const char literals[] =
+  "#define PAIR(a, b) ((uint2) (a, b))\n"
+  "typedef struct { uint2 at; uint n; } Place;\n"
+  "uint2 swap (uint2 v) { return (uint2) (v.y, v.x); }\n"
+  "uint sum (uint4 v) { return v.s0 + 10 * v.s1 + 100 * v.s2 + 1000 * v.s3; }\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  uint a = in[i], b = in[(i + 1) % (uint) get_global_size (0)];\n"
+  "  __global uint *o = out + i * 16;\n"
+  "  uint2 p = PAIR (a, b), q = swap (p);\n"
+  "  uint4 r = (uint4) (p, 7, q.x);\n"
+  "  uint4 s = (uint4) (1, swap (\n"
+  "    (uint2) (3, a)), (uint) 9.5f);\n"
+  "  uint4 t = (uint4) (2, 3, (uint2) (a ^ b));\n"
+  "  uint8 u = (uint8) (r, (uint4) (PAIR (1, 2), PAIR (3, b)));\n"
+  "  float2 f = (float2) ((float) (a & 255), 0.5f), g = (float2) (f);\n"
+  "  uint3 three = (uint3) (5, p);\n"
+  "  uchar4 bytes = (uchar4) ((uchar) a, 1, 2, 3);\n"
+  "  Place place;\n"
+  "  place.at = (uint2) (4, 5);\n"
+  "  place.n = sum ((uint4) (1, 2, 3, 4));\n"
+  "  r.z = sum (s);\n"
+  "  o[0] = p.x ^ q.y; o[1] = r.x; o[2] = r.y; o[3] = r.z; o[4] = r.w;\n"
+  "  o[5] = s.x; o[6] = s.y; o[7] = s.z; o[8] = s.w;\n"
+  "  o[9] = t.x + t.y + t.z * 3 + t.w;\n"
+  "  o[10] = u.s0 + u.s1 + u.s2 + u.s3; o[11] = u.s4 + 3 * u.s5 + 5 * u.s6 + u.s7;\n"
+  "  o[12] = as_uint (f.x * f.y + g.x);\n"
+  "  o[13] = three.x + three.y * 2 + three.z;\n"
+  "  o[14] = bytes.x + (uint) bytes.w + place.at.x * 10 + place.at.y + place.n;\n"
+  "  o[15] = (uint) sizeof (uint4) + 100 * (uint) sizeof (float3) + 1000 * sizeof (uchar2);\n"
+  "}\n";
+
+static const char no_literals[] =
+  "uint sum (uint x, uint y, uint z, uint w) { return x + 10 * y + 100 * z + 1000 * w; }\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  uint a = in[i], b = in[(i + 1) % (uint) get_global_size (0)];\n"
+  "  __global uint *o = out + i * 16;\n"
+  "  float x = (float) (a & 255);\n"
+  "  o[0] = a ^ a; o[1] = a; o[2] = b; o[3] = sum (1, a, 3, 9); o[4] = b;\n"
+  "  o[5] = 1; o[6] = a; o[7] = 3; o[8] = 9;\n"
+  "  o[9] = 2 + 3 + (a ^ b) * 4;\n"
+  "  o[10] = a + b + 7 + b; o[11] = 1 + 3 * 2 + 5 * 3 + b;\n"
+  "  o[12] = as_uint (x * 0.5f + x);\n"
+  "  o[13] = 5 + a * 2 + b;\n"
+  "  o[14] = (a & 255) + 3 + 45 + 4321;\n"
+  "  o[15] = 16 + 1600 + 2000;\n"
+  "}\n";
+
+/* Constants of the file are made before any kernel runs. */
+static const char constant_literals[] =
+  "__constant uint4 table[2] = { (uint4) (1, 2, 3, 4), (uint4) (5,\n"
+  "  6, 7, 1 << 3) };\n"
+  "__constant float2 halves = (float2) (0.5f, -0.5f);\n"
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  out[i * 16] = table[i & 1].x + table[i & 1].w;\n"
+  "  out[i * 16 + 1] = as_uint (halves.x) + as_uint (halves.y);\n"
+  "}\n";
+
+static const char no_constant_literals[] =
+  "__kernel void run (__global const uint *in, __global uint *out)\n"
+  "{\n"
+  "  uint i = (uint) get_global_id (0);\n"
+  "  out[i * 16] = (i & 1) == 0 ? 5 : 13;\n"
+  "  out[i * 16 + 1] = as_uint (0.5f) + as_uint (-0.5f);\n"
+  "}\n";
+
 static const Case cases[] =
 {
   { "integers", integers, 0 },
   { "reals", reals, 0 },
   { "tiles", tiles, BLOCK * sizeof (guint32) },
+  { "named", named, BLOCK * sizeof (guint32) },
+  { "options", by_options, 0, OPTIONS },
   { "atomics", atomics, 0 },
   { "components", by_components, 0 }
 };
@@ -202,22 +310,22 @@ get_input (void)
 
 /* Divisions and roots by the rules of C, which OpenCL gives where it is asked to and can. */
 static GpuProgram *
-build (GpuContext *context, const char *source, GError **error)
+build (GpuContext *context, const char *source, const char *options, GError **error)
 {
   GpuDevice *device = gpu_context_get_device (context);
   GpuProgram *program = NULL;
 
-  if (g_str_equal (gpu_device_get_backend (device), "opencl"))
+  if (g_str_equal (gpu_device_get_backend (device), "opencl") && options == NULL)
     program = gpu_program_new_from_source (context, source,
                                            "-cl-fp32-correctly-rounded-divide-sqrt", NULL);
   if (program == NULL)
-    program = gpu_program_new_from_source (context, source, NULL, error);
+    program = gpu_program_new_from_source (context, source, options, error);
   return program;
 }
 
 /* What the kernel "run" writes in @context. */
 static GBytes *
-run (GpuContext *context, const char *source, gsize local_size)
+run (GpuContext *context, const char *source, gsize local_size, const char *options)
 {
   const gsize size = N_ITEMS * N_OUTPUTS * sizeof (guint32);
   const guint32 zero = 0;
@@ -226,7 +334,7 @@ run (GpuContext *context, const char *source, gsize local_size)
   g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) input = get_input ();
-  g_autoptr (GpuProgram) program = build (context, source, &error);
+  g_autoptr (GpuProgram) program = build (context, source, options, &error);
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) in = NULL;
   g_autoptr (GpuBuffer) out = NULL;
@@ -292,8 +400,10 @@ dialect_bits (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autoptr (GBytes) got = run (fixture->context, cases[i].source, cases[i].local_size);
-      g_autoptr (GBytes) expected = run (host, cases[i].source, cases[i].local_size);
+      g_autoptr (GBytes) got = run (fixture->context, cases[i].source, cases[i].local_size,
+                                    cases[i].options);
+      g_autoptr (GBytes) expected = run (host, cases[i].source, cases[i].local_size,
+                                         cases[i].options);
 
       assert_same (cases[i].name, got, expected);
     }
@@ -309,15 +419,44 @@ dialect_vectors (TestFixture *fixture)
     return;
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
-      g_test_skip ("the host has no vectors");
+      g_test_skip ("vectors of the host have no operators");
       return;
     }
-  got = run (fixture->context, by_vectors, 0);
-  expected = run (fixture->context, by_components, 0);
+  got = run (fixture->context, by_vectors, 0, NULL);
+  expected = run (fixture->context, by_components, 0, NULL);
   assert_same ("vectors", got, expected);
 }
 
+static void
+dialect_literals (TestFixture *fixture)
+{
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GBytes) expected = NULL;
+  g_autoptr (GBytes) constants = NULL;
+  g_autoptr (GBytes) expected_constants = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO))
+    return;
+  got = run (fixture->context, literals, 0, NULL);
+  expected = run (fixture->context, no_literals, 0, NULL);
+  assert_same ("literals", got, expected);
+  constants = run (fixture->context, constant_literals, 0, NULL);
+  expected_constants = run (fixture->context, no_constant_literals, 0, NULL);
+  assert_same ("constants", constants, expected_constants);
+}
+
 /* A line of the source is the same line in what the compiler says of it. */
+static void
+assert_line (TestFixture *fixture, const char *wrong, const char *word, const char *line)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  program = gpu_program_new_from_source (fixture->context, wrong, NULL, &error);
+  g_assert_null (program);
+  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, word, line);
+}
+
 static void
 dialect_lines (TestFixture *fixture)
 {
@@ -333,14 +472,25 @@ dialect_lines (TestFixture *fixture)
     "  x[0] = MACRO;\n"
     "  line_ten_is_wrong = y[0];\n"
     "}\n";
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuProgram) program = NULL;
+  static const char wrong_vectors[] =
+    "__constant float4 one = (float4) (1,\n"
+    "  2,\n"
+    "  3, 4);\n"
+    "__kernel void\n"
+    "five (__global float4 *x)\n"
+    "{\n"
+    "  x[0] = (float4)\n"
+    "    (1, 2,\n"
+    "     (float2)\n"
+    "     (3, 4));\n"
+    "  x[1] = one;\n"
+    "  line_twelve_is_wrong = 1;\n"
+    "}\n";
 
   if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
-  program = gpu_program_new_from_source (fixture->context, wrong, NULL, &error);
-  g_assert_null (program);
-  test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "line_ten_is_wrong", "10");
+  assert_line (fixture, wrong, "line_ten_is_wrong", "10");
+  assert_line (fixture, wrong_vectors, "line_twelve_is_wrong", "12");
 }
 
 int
@@ -349,6 +499,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("bits", dialect_bits);
   test_add ("vectors", dialect_vectors);
+  test_add ("literals", dialect_literals);
   test_add ("lines", dialect_lines);
   return test_run ();
 }

@@ -253,6 +253,42 @@ driver_timing (TestFixture *fixture)
   g_assert_cmpint (nanoseconds, >=, 0);
 }
 
+/* Times of two contexts are not compared, whatever the driver would make of them. */
+static void
+driver_timing_contexts (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuStream) far_stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) far_buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GpuEvent) far = NULL;
+  gint64 nanoseconds;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    return;
+  other = gpu_context_new (fixture->device, &error);
+  g_assert_no_error (error);
+  far_stream = gpu_stream_new (other, GPU_STREAM_FLAGS_PROFILING, &error);
+  g_assert_no_error (error);
+  far_buffer = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  buffer = test_buffer (fixture, SIZE);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "t", 1,
+                                   &error), error);
+  test_assert_ok (gpu_stream_fill (far_stream, GPU_MEMORY (far_buffer), 0, SIZE,
+                                   (const guint8 *) "t", 1, &error), error);
+  event = test_record (stream);
+  far = test_record (far_stream);
+  test_synchronize (stream);
+  test_synchronize (far_stream);
+  g_assert_false (gpu_event_get_elapsed (far, event, &nanoseconds, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_event_get_elapsed", "contexts");
+}
+
 /* --- between contexts ---------------------------------------------------------------------- */
 
 /* Only where a driver has two devices that reach each other. */
@@ -486,6 +522,7 @@ main (int argc, char **argv)
   test_add_plain ("uninitialised", driver_uninitialised);
   test_add ("default-streams", driver_default_streams);
   test_add ("timing", driver_timing);
+  test_add ("timing-contexts", driver_timing_contexts);
   test_add ("peers", driver_peers);
   test_add ("copy-peer", driver_copy_peer);
   test_add ("copy-peer-dropped", driver_copy_peer_dropped);

@@ -56,6 +56,17 @@ reverse (__global uint *numbers, __local uint *shared)
 }
 `;
 
+const IMAGE_SOURCE = `
+__kernel void
+mirror (__read_only image2d_t in, sampler_t by, __write_only image2d_t out)
+{
+  int x = (int) get_global_id (0);
+  int y = (int) get_global_id (1);
+
+  write_imagef (out, (int2) (x, y), read_imagef (in, by, (int2) (get_image_width (in) - 1 - x, y)));
+}
+`;
+
 // --- helpers -----------------------------------------------------------------------------------
 
 class Fixture {
@@ -78,6 +89,12 @@ class Fixture {
         if (!(this.device.get_capabilities() & Gpu.Capabilities.SOURCE))
             throw new Skip(`${this.device.get_id()} lacks source`);
         return Gpu.Program.new_from_source(this.context, SOURCE, null);
+    }
+
+    image(format, extent, type = Gpu.ImageType.IMAGE_2D) {
+        if (!(this.device.get_capabilities() & Gpu.Capabilities.IMAGES))
+            throw new Skip(`${this.device.get_id()} lacks images`);
+        return Gpu.Image.new(this.context, Gpu.MemoryFlags.NONE, format, type, extent);
     }
 
     newStream() {
@@ -123,6 +140,10 @@ function equalData(got, expected) {
         if (a[i] !== b[i])
             throw new Error(`byte ${i} of ${a.length} is ${a[i]}, not ${b[i]}`);
     }
+}
+
+function ramp(size) {
+    return Uint8Array.from({length: size}, (none, i) => i * 7);
 }
 
 // As a program does: through an array that nobody has afterwards.
@@ -538,6 +559,64 @@ const tests = {
         gate.fail('the reason why');
         await raises(GLib.Error, () => event.wait_async(null));
         await raises(GLib.Error, () => gate.wait_async(null), 'the reason why');
+    },
+
+    async images(fixture) {
+        const image = fixture.image('rgba-unorm8', [13, 7]);
+        const data = ramp(13 * 7 * 4);
+        equal(image.get_format().to_string(), 'rgba-unorm8');
+        equal(image.get_width() * image.get_height(), 13 * 7);
+        await image.write(data);
+        equalData(await image.read(), data);
+        await image.write(Uint8Array.of(1, 2, 3, 4), {origin: [12, 6], extent: [1, 1]});
+        data.set([1, 2, 3, 4], data.length - 4);
+        equalData(await image.read(), data);
+        await image.fill([1, 0, 1], {origin: [0, 1], extent: [13, 1]});
+        for (let x = 0; x < 13; x++)
+            data.set([255, 0, 255, 255], (13 + x) * 4);
+        equalData(await image.read({origin: [0, 1], extent: [13, 1]}), data.slice(52, 104));
+
+        const buffer = fixture.buffer(data.length);
+        fixture.stream.copy_region(buffer, image, [13, 7]);
+        equalData(await buffer.read(), data);
+
+        const formats = fixture.context.list_image_formats(Gpu.MemoryFlags.NONE,
+            Gpu.ImageType.IMAGE_2D);
+        assert(formats.some(format => format.to_string() === 'rgba-unorm8'));
+        assert(fixture.context.get_max_image_extent(Gpu.ImageType.IMAGE_2D).width >= 13);
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => image.write(Uint8Array.of(1)));
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => fixture.image('rgba-unorm9', [1, 1]),
+            'rgba-unorm9');
+    },
+
+    async imageMapping(fixture) {
+        if (!(fixture.device.get_capabilities() & Gpu.Capabilities.MAP))
+            throw new Skip(`${fixture.device.get_id()} lacks map`);
+        const image = fixture.image('r-uint8', [8, 4]);
+        await image.write(ramp(32));
+        const mapping = await image.map(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE,
+            {origin: [2, 1], extent: [3, 2]});
+        equal(mapping.toUint8Array()[mapping.get_row_pitch()], ramp(32)[2 * 8 + 2]);
+        setByte(mapping, mapping.get_row_pitch(), 99);
+        mapping.unmap();
+        equalData(await image.read({origin: [2, 2], extent: [1, 1]}), Uint8Array.of(99));
+    },
+
+    async samplers(fixture) {
+        if (!(fixture.device.get_capabilities() & Gpu.Capabilities.SOURCE))
+            throw new Skip(`${fixture.device.get_id()} lacks source`);
+        const [source, target] = [0, 1].map(() => fixture.image('rgba-unorm8', [8, 4]));
+        const sampler = Gpu.Sampler.new(fixture.context, false, Gpu.AddressMode.CLAMP_TO_EDGE,
+            Gpu.FilterMode.NEAREST);
+        const program = Gpu.Program.new_from_source(fixture.context, IMAGE_SOURCE, null);
+        const texels = new Uint32Array(32).map((texel, i) => i * 0x01020304);
+        await source.write(texels);
+        fixture.stream.launch(program.get_kernel('mirror'), [8, 4], null,
+            [source, sampler, target]);
+        equalData(await target.read(),
+            texels.map((texel, i) => texels[(i & ~7) + 7 - (i & 7)]));
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => Gpu.Sampler.new(fixture.context, false,
+            Gpu.AddressMode.REPEAT, Gpu.FilterMode.NEAREST), 'normalized');
     },
 
     async dropReferences(fixture) {

@@ -338,6 +338,103 @@ random_work (TestFixture *fixture, GpuStreamFlags flags)
   g_mutex_clear (&world->lock);
 }
 
+/* --- one memory, several buffers ----------------------------------------------------------- */
+
+/* @buffer's memory once more. */
+static GpuBuffer *
+wrap (TestFixture *fixture, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  GpuBuffer *wrapped = gpu_buffer_new_wrapped (fixture->context, handle, SIZE,
+                                               GPU_WRAP_MODE_BORROW, &error);
+
+  g_assert_no_error (error);
+  return wrapped;
+}
+
+/* Memory of the library that is wrapped is the same memory, and stays as long. */
+static void
+hazard_own_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) wrapped = wrap (fixture, buffer);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (wrapped, SIZE / 2, 1024, &error);
+
+  g_assert_no_error (error);
+  test_same_memory (fixture, wrapped, 0, buffer, 0);
+  test_same_memory (fixture, buffer, 0, wrapped, 0);
+  test_same_memory (fixture, slice, 0, buffer, SIZE / 2);
+  g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (wrapped), 0, GPU_MEMORY (buffer),
+                                   16, 64, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "overlap");
+  gpu_memory_release (GPU_MEMORY (buffer));
+  test_same_memory (fixture, wrapped, SIZE / 2, slice, 0);
+}
+
+/* What this context takes for memory of somebody else. */
+static GpuBuffer *
+foreign_buffer (TestFixture *fixture, GpuContext **other)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+
+  *other = gpu_context_new_wrapped (fixture->device,
+                                    gpu_context_get_native_handle (fixture->context),
+                                    GPU_WRAP_MODE_BORROW, &error);
+  if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_clear_error (&error);
+      *other = gpu_context_new (fixture->device, &error);
+    }
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (*other, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  return buffer;
+}
+
+static void
+hazard_wrapped_twice (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuBuffer) buffer = foreign_buffer (fixture, &other);
+  g_autoptr (GpuBuffer) first = wrap (fixture, buffer);
+  g_autoptr (GpuBuffer) second = wrap (fixture, buffer);
+
+  test_same_memory (fixture, first, 0, second, 0);
+  g_clear_object (&first);
+  first = wrap (fixture, buffer);
+  test_same_memory (fixture, second, 0, first, 0);
+}
+
+/* Work through a buffer that is gone is still waited for, and by a new one over its memory. */
+static void
+hazard_wrapped_again (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuBuffer) buffer = foreign_buffer (fixture, &other);
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) content = NULL;
+
+  for (guint32 i = 0; i < SIZE / 4; i++)
+    {
+      g_autoptr (GpuBuffer) to = wrap (fixture, buffer);
+      g_autoptr (GpuBuffer) from = NULL;
+
+      fill_word (fills, to, i);
+      g_clear_object (&to);
+      from = wrap (fixture, buffer);
+      copy (copies, slots, i * 4, from, (i * 4) % SIZE, 4);
+    }
+  content = test_content (slots);
+  for (guint32 i = 0; i < SIZE / 4; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, i);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+}
+
 static void
 hazard_random (TestFixture *fixture)
 {
@@ -362,6 +459,9 @@ main (int argc, char **argv)
   test_add ("kinds", hazard_kinds);
   test_add ("one-stream", hazard_one_stream);
   test_add ("slices", hazard_slices);
+  test_add ("own-wrapped", hazard_own_wrapped);
+  test_add ("wrapped-twice", hazard_wrapped_twice);
+  test_add ("wrapped-again", hazard_wrapped_again);
   test_add ("random", hazard_random);
   test_add ("random-out-of-order", hazard_random_out_of_order);
   return test_run ();

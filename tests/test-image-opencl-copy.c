@@ -21,12 +21,12 @@ static const struct
 }
 pitched[] =
 {
-  { GPU_IMAGE_TYPE_1D, { 30, 1, 1 }, 120, 120 },
-  { GPU_IMAGE_TYPE_1D_ARRAY, { 30, 5, 1 }, 132, 660 },
-  { GPU_IMAGE_TYPE_2D, { 30, 5, 1 }, 132, 660 },
-  { GPU_IMAGE_TYPE_2D_ARRAY, { 10, 5, 3 }, 52, 312 },
-  { GPU_IMAGE_TYPE_3D, { 10, 5, 3 }, 52, 312 },
-  { GPU_IMAGE_TYPE_3D, { 10, 1, 3 }, 52, 104 }
+  { GPU_IMAGE_TYPE_IMAGE_1D, { 30, 1, 1 }, 120, 120 },
+  { GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, { 30, 5, 1 }, 132, 660 },
+  { GPU_IMAGE_TYPE_IMAGE_2D, { 30, 5, 1 }, 132, 660 },
+  { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, { 10, 5, 3 }, 52, 312 },
+  { GPU_IMAGE_TYPE_IMAGE_3D, { 10, 5, 3 }, 52, 312 },
+  { GPU_IMAGE_TYPE_IMAGE_3D, { 10, 1, 3 }, 52, 104 }
 };
 
 static gboolean
@@ -142,13 +142,13 @@ get_reader (GpuImageType type)
 {
   switch (type)
     {
-    case GPU_IMAGE_TYPE_1D:
+    case GPU_IMAGE_TYPE_IMAGE_1D:
       return "read_1d";
-    case GPU_IMAGE_TYPE_1D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
       return "read_1d_array";
-    case GPU_IMAGE_TYPE_2D:
+    case GPU_IMAGE_TYPE_IMAGE_2D:
       return "read_2d";
-    case GPU_IMAGE_TYPE_2D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_2D_ARRAY:
       return "read_2d_array";
     default:
       return "read_3d";
@@ -283,10 +283,12 @@ for_host_bytes_refuses (TestFixture *fixture)
     return;
 
   g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
-                                               GPU_IMAGE_TYPE_2D, &extent, bytes, 52, 0, &error));
+                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 52, 0,
+                                               &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "52", "259");
   g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
-                                               GPU_IMAGE_TYPE_2D, &extent, bytes, 41, 0, &error));
+                                               GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 41, 0,
+                                               &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "41");
 }
 
@@ -315,7 +317,7 @@ through_buffer (TestFixture *fixture,
                 gsize        row_pitch,
                 gsize        slice_pitch)
 {
-  const GpuImageType type = extent.depth > 1 ? GPU_IMAGE_TYPE_3D : GPU_IMAGE_TYPE_2D;
+  const GpuImageType type = extent.depth > 1 ? GPU_IMAGE_TYPE_IMAGE_3D : GPU_IMAGE_TYPE_IMAGE_2D;
   const GpuLayout layout = { 12, 0, 0, row_pitch, slice_pitch };
   const gsize row = 4 * extent.width;
   const gsize size = 12 + extent.depth * slice_pitch;
@@ -388,11 +390,11 @@ host_gaps (TestFixture *fixture)
   }
   cases[] =
   {
-    { GPU_IMAGE_TYPE_2D, { 8, 7, 1 }, 33, 300 },
-    { GPU_IMAGE_TYPE_1D_ARRAY, { 8, 7, 1 }, 37, 300 },
-    { GPU_IMAGE_TYPE_3D, { 8, 7, 3 }, 36, 301 },
-    { GPU_IMAGE_TYPE_2D_ARRAY, { 8, 7, 3 }, 35, 247 },
-    { GPU_IMAGE_TYPE_3D, { 8, 1, 3 }, 32, 41 }
+    { GPU_IMAGE_TYPE_IMAGE_2D, { 8, 7, 1 }, 33, 300 },
+    { GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, { 8, 7, 1 }, 37, 300 },
+    { GPU_IMAGE_TYPE_IMAGE_3D, { 8, 7, 3 }, 36, 301 },
+    { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, { 8, 7, 3 }, 35, 247 },
+    { GPU_IMAGE_TYPE_IMAGE_3D, { 8, 1, 3 }, 32, 41 }
   };
 
   if (!has_images (fixture))
@@ -441,9 +443,10 @@ other_formats (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
     {
       g_autoptr (GpuStream) stream = NULL;
-      g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
-      g_autoptr (GpuImage) to = image_new (fixture, &r32, GPU_IMAGE_TYPE_2D, extent);
-      g_autoptr (GpuImage) layers = image_new (fixture, &r32, GPU_IMAGE_TYPE_1D_ARRAY, extent);
+      g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) to = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) layers = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY,
+                                                  extent);
       g_autoptr (GBytes) got = NULL;
 
       if (flags[i] != 0 && !test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
@@ -482,8 +485,8 @@ failed (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 200 * HEIGHT, 1);
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
-      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_2D, extent);
+      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_2D, extent);
       g_autoptr (GpuEvent) gate = NULL;
 
       write_image (image, bytes);
@@ -531,8 +534,8 @@ refused_layers (TestFixture *fixture,
 {
   const GpuExtent extent = { WIDTH, n_layers, 1 };
   const GpuLayout layout = { 8, 0, 0, row_pitch, 0 };
-  g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_1D_ARRAY, extent);
-  g_autoptr (GpuImage) to = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) to = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 8 + row_pitch * n_layers, 0);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * n_layers);
   g_autoptr (GBytes) got = NULL;
@@ -555,7 +558,7 @@ refused_for_ever (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, 5, 1 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * WIDTH * 5);
 
   refuse ("clEnqueueCopyImageToBuffer", 0);
@@ -572,7 +575,7 @@ static void
 refused_host (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, HEIGHT, 1 };
-  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
+  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
 
   refuse ("clEnqueueWriteImage", 1);

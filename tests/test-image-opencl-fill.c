@@ -116,7 +116,7 @@ fill_values (TestFixture    *fixture,
   const gsize channel_size = gpu_image_format_get_channel_size (&format);
   const guint n_channels = gpu_image_format_get_n_channels (&format);
   const gsize texel_size = channel_size * n_channels;
-  g_autoptr (GpuImage) image = image_new (fixture, &format, GPU_IMAGE_TYPE_2D,
+  g_autoptr (GpuImage) image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                                           (GpuExtent) { SIDE, n_values / SIDE, 1 });
   g_autofree guint8 *expected = g_malloc0 (n_values * texel_size);
   g_autoptr (GError) error = NULL;
@@ -153,15 +153,15 @@ has_format (TestFixture    *fixture,
 {
   const GpuImageFormat format = { order, type };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
 
   formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE,
-                                            GPU_IMAGE_TYPE_2D, &error);
+                                            GPU_IMAGE_TYPE_IMAGE_2D, &error);
   g_assert_no_error (error);
 
-  for (guint i = 0; i < formats->len; i++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      if (gpu_image_format_equal (g_ptr_array_index (formats, i), &format))
+      if (gpu_image_format_equal (link->data, &format))
         return TRUE;
     }
 
@@ -240,7 +240,7 @@ orders (TestFixture *fixture)
       if (!has_format (fixture, cases[i].order, GPU_CHANNEL_TYPE_UNORM8))
         continue;
 
-      image = image_new (fixture, &format, GPU_IMAGE_TYPE_2D, (GpuExtent) { 1, 1, 1 });
+      image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 1, 1, 1 });
       test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
       assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));
     }

@@ -50,7 +50,7 @@ image_over (GpuBuffer *buffer,
 {
   g_autoptr (GError) error = NULL;
   GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
-                                              GPU_IMAGE_TYPE_1D_BUFFER, width, 1, 0, &error);
+                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
 
   g_assert_no_error (error);
 
@@ -121,7 +121,7 @@ over_buffer (TestFixture *fixture)
   other = test_buffer_filled (fixture, 4 * WIDTH, 0);
   image = image_over (buffer, WIDTH);
   second = image_over (other, WIDTH);
-  row = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_1D, (GpuExtent) { WIDTH, 1, 1 });
+  row = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
 
   test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &seven, NULL, &error), error);
   for (guint i = 5; i < 12; i++)
@@ -271,7 +271,7 @@ over_slice (TestFixture *fixture)
   g_assert_no_error (error);
   image = image_over (first, unit / 4);
   assert_image (image, data, unit);
-  other = gpu_image_new_for_buffer (second, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_1D_BUFFER,
+  other = gpu_image_new_for_buffer (second, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                     unit / 4, 1, 0, &error);
 
   if (other != NULL)
@@ -297,7 +297,7 @@ rows_over (GpuBuffer  *buffer,
            gsize       row_pitch,
            GError    **error)
 {
-  return gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D, WIDTH,
+  return gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, WIDTH,
                                    HEIGHT, row_pitch, error);
 }
 
@@ -375,8 +375,8 @@ rows (TestFixture *fixture)
                          "row pitch", "16 texels", "100");
   slice = gpu_buffer_slice (buffer, 128, 128 * HEIGHT - 128, &error);
   g_assert_no_error (error);
-  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D, WIDTH,
-                                           3, 128, &error));
+  g_assert_null (gpu_image_new_for_buffer (slice, GPU_MEMORY_NONE, &rgba8,
+                                           GPU_IMAGE_TYPE_IMAGE_2D, WIDTH, 3, 128, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "beginning", "64 texels", "128");
 }
 
@@ -426,7 +426,7 @@ refuses (TestFixture *fixture)
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
     {
       g_assert_null (gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &rgba8,
-                                              GPU_IMAGE_TYPE_2D, &extent, 3, &error));
+                                              GPU_IMAGE_TYPE_IMAGE_2D, &extent, 3, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_mipmapped",
                              "mip levels");
     }
@@ -434,29 +434,29 @@ refuses (TestFixture *fixture)
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) == 0)
     {
       buffer = test_buffer (fixture, 1024);
-      g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D,
-                                               16, 16, 64, &error));
+      g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                               GPU_IMAGE_TYPE_IMAGE_2D, 16, 16, 64, &error));
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_image_new_for_buffer", "2d");
     }
 
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &unknown, GPU_IMAGE_TYPE_2D,
-                                &extent, &error));
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &unknown,
+                                GPU_IMAGE_TYPE_IMAGE_2D, &extent, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "rgb-float32");
-  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_2D,
+  g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
                                 &none, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0 x 16");
   g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_CUBEMAP,
                                 &(GpuExtent) { 16, 16, 6 }, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "cubemap");
 
-  for (GpuImageType type = GPU_IMAGE_TYPE_1D; type <= GPU_IMAGE_TYPE_3D; type++)
+  for (GpuImageType type = GPU_IMAGE_TYPE_IMAGE_1D; type <= GPU_IMAGE_TYPE_IMAGE_3D; type++)
     {
       test_assert_ok (gpu_context_get_max_image_extent (fixture->context, type, &most, &error),
                       error);
       g_assert_cmpuint (most.width, >=, 2048);
       g_assert_cmpuint (most.depth, >=, 1);
       most.width++;
-      if (type == GPU_IMAGE_TYPE_1D_BUFFER)
+      if (type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
         continue;
       g_assert_null (gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, type,
                                     &(GpuExtent) { most.width, 1, 1 }, &error));
@@ -477,7 +477,7 @@ only_level (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   level = gpu_image_get_level (image, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_parent (level) == image);
@@ -519,7 +519,7 @@ read_write (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==, GPU_ARGUMENT_KIND_IMAGE);
   g_assert_cmpstr (gpu_kernel_get_argument_type_name (kernel, 0), ==, "image2d_t");
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent);
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   write_image (image, bytes);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &extent, NULL, &error, image),
                   error);

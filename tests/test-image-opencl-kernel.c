@@ -19,12 +19,12 @@ typedef struct
 
 static const TypeInfo types[] =
 {
-  { GPU_IMAGE_TYPE_1D, "1d", "image1d_t", { 64, 1, 1 }, TRUE },
-  { GPU_IMAGE_TYPE_1D_ARRAY, "1d_array", "image1d_array_t", { 16, 5, 1 }, TRUE },
-  { GPU_IMAGE_TYPE_1D_BUFFER, "1d_buffer", "image1d_buffer_t", { 64, 1, 1 }, FALSE },
-  { GPU_IMAGE_TYPE_2D, "2d", "image2d_t", { 16, 8, 1 }, TRUE },
-  { GPU_IMAGE_TYPE_2D_ARRAY, "2d_array", "image2d_array_t", { 8, 4, 3 }, TRUE },
-  { GPU_IMAGE_TYPE_3D, "3d", "image3d_t", { 8, 4, 4 }, TRUE }
+  { GPU_IMAGE_TYPE_IMAGE_1D, "1d", "image1d_t", { 64, 1, 1 }, TRUE },
+  { GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, "1d_array", "image1d_array_t", { 16, 5, 1 }, TRUE },
+  { GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, "1d_buffer", "image1d_buffer_t", { 64, 1, 1 }, FALSE },
+  { GPU_IMAGE_TYPE_IMAGE_2D, "2d", "image2d_t", { 16, 8, 1 }, TRUE },
+  { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, "2d_array", "image2d_array_t", { 8, 4, 3 }, TRUE },
+  { GPU_IMAGE_TYPE_IMAGE_3D, "3d", "image3d_t", { 8, 4, 4 }, TRUE }
 };
 
 static const char source[] =
@@ -98,12 +98,6 @@ has_images (TestFixture *fixture)
 }
 
 static gboolean
-is_pocl (TestFixture *fixture)
-{
-  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
-}
-
-static gboolean
 writes_3d (TestFixture *fixture)
 {
   return (gpu_device_get_capabilities (fixture->device)
@@ -154,7 +148,7 @@ make_image (TestFixture          *fixture,
   g_autoptr (GpuBuffer) buffer = NULL;
   GpuImage *image;
 
-  if (type->type == GPU_IMAGE_TYPE_1D_BUFFER)
+  if (type->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
       buffer = test_buffer_from (fixture, bytes);
       image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format, type->type,
@@ -228,7 +222,7 @@ is_close (TestFixture          *fixture,
            <= 1e-5f * MAX (1.0f, fabsf (expected->real[component]));
 
   return got->natural[component] == expected->natural[component]
-         || (component == 3 && is_pocl (fixture) && !has_alpha (format)
+         || (component == 3 && test_is_pocl (fixture) && !has_alpha (format)
              && got->natural[component] == 0);
 }
 
@@ -398,7 +392,7 @@ run_formats (TestFixture *fixture,
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuSampler) sampler = NULL;
-  g_autoptr (GPtrArray) formats = NULL;
+  g_autolist (GpuImageFormat) formats = NULL;
 
   if (!has_images (fixture))
     return;
@@ -409,20 +403,20 @@ run_formats (TestFixture *fixture,
   g_assert_no_error (error);
   formats = gpu_context_list_image_formats (fixture->context, GPU_MEMORY_NONE, type->type, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (formats->len, >=, 10);
+  g_assert_cmpuint (g_list_length (formats), >=, 10);
 
-  for (guint i = 0; i < formats->len; i++)
+  for (GList *link = formats; link != NULL; link = link->next)
     {
-      const GpuImageFormat *format = g_ptr_array_index (formats, i);
+      const GpuImageFormat *format = link->data;
 
       if (!is_plain (format))
         continue;
       read_format (fixture, program, sampler, type, format);
-      if (type->type != GPU_IMAGE_TYPE_3D || writes_3d (fixture))
+      if (type->type != GPU_IMAGE_TYPE_IMAGE_3D || writes_3d (fixture))
         write_format (fixture, program, type, format);
     }
 
-  g_test_message ("%s: %u formats", type->name, formats->len);
+  g_test_message ("%s: %u formats", type->name, g_list_length (formats));
 }
 
 #define TYPE_TEST(name, index) \
@@ -484,10 +478,10 @@ arguments_refused (TestFixture *fixture)
   read = get_kernel (program, "read", &types[3], "ui");
   write = get_kernel (program, "write", &types[3], "ui");
   out = test_buffer (fixture, 16 * 16 * 8);
-  image = gpu_image_new (fixture->context, GPU_MEMORY_READ_ONLY, &format, GPU_IMAGE_TYPE_2D,
+  image = gpu_image_new (fixture->context, GPU_MEMORY_READ_ONLY, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                          &extent, &error);
   g_assert_no_error (error);
-  row = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_1D,
+  row = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_1D,
                        &(GpuExtent) { 16, 1, 1 }, &error);
   g_assert_no_error (error);
   sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_NONE,
@@ -546,10 +540,10 @@ tell (TestFixture *fixture)
   program = build (fixture);
   kernel = gpu_program_get_kernel (program, "tell", &error);
   g_assert_no_error (error);
-  a = make_any (fixture, GPU_IMAGE_TYPE_2D, (GpuExtent) { 24, 20, 1 });
-  b = make_any (fixture, GPU_IMAGE_TYPE_2D_ARRAY, (GpuExtent) { 16, 12, 7 });
-  c = make_any (fixture, GPU_IMAGE_TYPE_3D, (GpuExtent) { 6, 4, 5 });
-  d = make_any (fixture, GPU_IMAGE_TYPE_1D_ARRAY, (GpuExtent) { 33, 9, 1 });
+  a = make_any (fixture, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 24, 20, 1 });
+  b = make_any (fixture, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, (GpuExtent) { 16, 12, 7 });
+  c = make_any (fixture, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 6, 4, 5 });
+  d = make_any (fixture, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, (GpuExtent) { 33, 9, 1 });
   out = test_buffer_filled (fixture, sizeof expected, 0);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &(GpuExtent) { 1, 1, 1 }, NULL,
                                      &error, a, b, c, d, out), error);

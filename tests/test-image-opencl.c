@@ -49,7 +49,7 @@ image_over (GpuBuffer *buffer,
 {
   g_autoptr (GError) error = NULL;
   GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
-                                              GPU_IMAGE_TYPE_1D_BUFFER, width, 1, 0, &error);
+                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
 
   g_assert_no_error (error);
 
@@ -109,7 +109,7 @@ assert_wrapped (TestFixture        *fixture,
                 GpuImageType        type,
                 GpuExtent           extent)
 {
-  const gboolean is_row_array = type == GPU_IMAGE_TYPE_1D_ARRAY;
+  const gboolean is_row_array = type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
   const gsize size = 4 * extent.width * extent.height * extent.depth;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (size);
@@ -140,13 +140,15 @@ wraps_images (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE1D, GPU_IMAGE_TYPE_1D, (GpuExtent) { 33, 1, 1 });
-  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE1D_ARRAY, GPU_IMAGE_TYPE_1D_ARRAY,
+  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE1D, GPU_IMAGE_TYPE_IMAGE_1D,
+                  (GpuExtent) { 33, 1, 1 });
+  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE1D_ARRAY, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY,
                   (GpuExtent) { 33, 5, 1 });
-  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE2D, GPU_IMAGE_TYPE_2D, (GpuExtent) { 33, 7, 1 });
-  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE2D_ARRAY, GPU_IMAGE_TYPE_2D_ARRAY,
+  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE2D, GPU_IMAGE_TYPE_IMAGE_2D,
+                  (GpuExtent) { 33, 7, 1 });
+  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE2D_ARRAY, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
                   (GpuExtent) { 9, 7, 3 });
-  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE3D, GPU_IMAGE_TYPE_3D, (GpuExtent) { 9, 7, 3 });
+  assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE3D, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 9, 7, 3 });
 }
 
 /* The buffer behind it is found: commands go there, as PoCL crashes in some with the image. */
@@ -170,7 +172,7 @@ wraps_over_buffer (TestFixture *fixture)
                                                   0, gpu_buffer_get_cl_mem (buffer)),
                                     GPU_WRAP_MODE_ADOPT, &error);
   g_assert_no_error (error);
-  g_assert_cmpint (gpu_image_get_image_type (image), ==, GPU_IMAGE_TYPE_1D_BUFFER);
+  g_assert_cmpint (gpu_image_get_image_type (image), ==, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER);
   test_assert_ok (gpu_image_fill (image, NULL, &color, &at, NULL, NULL, &error), error);
   memcpy (expected, g_bytes_get_data (bytes, NULL), sizeof expected);
   for (guint i = 8; i < WIDTH; i++)
@@ -216,7 +218,7 @@ gives_images (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D, extent_2d);
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
   g_assert_cmpint (clEnqueueWriteImage (gpu_stream_get_cl_queue (fixture->stream),
                                         gpu_image_get_cl_mem (image), CL_FALSE,
                                         (const gsize[]) { 0, 0, 0 },
@@ -438,7 +440,7 @@ attributes (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_2D_ARRAY, (GpuExtent) { 16, 8, 3 });
+  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, (GpuExtent) { 16, 8, 3 });
   told = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
   g_assert_no_error (error);
   g_assert_true (g_variant_lookup (told, "format", "&s", &format));

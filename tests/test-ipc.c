@@ -322,6 +322,39 @@ ipc_killed_exporter (TestFixture *fixture)
     g_assert_true (error->domain == GPU_ERROR);
 }
 
+/* Imports of one handle are one memory, also for who waits for whom. */
+static void
+ipc_handle_twice (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autofree char *answer = NULL;
+  Child other;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  child_start (&other, fixture, -1);
+  answer = ask (&other, "export", NULL);
+  handle = decode (answer);
+  first = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  test_same_memory (fixture, first, 64, second, 64);
+  slice = gpu_buffer_slice (second, SIZE / 2, 1024, &error);
+  g_assert_no_error (error);
+  g_clear_object (&second);
+  test_same_memory (fixture, slice, 0, first, SIZE / 2);
+  g_clear_object (&first);
+  second = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  test_same_memory (fixture, slice, 4, second, SIZE / 2 + 4);
+  child_stop (&other);
+}
+
 /* --- file descriptors --------------------------------------------------------------- */
 
 static void
@@ -413,6 +446,38 @@ ipc_fd_outlives (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 6, SIZE);
 }
 
+/* On the host also the memory that they were exported from. */
+static void
+ipc_fd_twice (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) part_handle = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  part = gpu_buffer_slice (buffer, 4096, 8192, &error);
+  g_assert_no_error (error);
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  part_handle = gpu_buffer_export_fds (part, fds, &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_new_from_fds (fixture->context, part_handle, fds, &error);
+  g_assert_no_error (error);
+  first = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  test_same_memory (fixture, first, 4096, second, 0);
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    test_same_memory (fixture, first, 4096, part, 0);
+}
+
 /* --- events ------------------------------------------------------------------------- */
 
 static void
@@ -458,9 +523,11 @@ main (int argc, char **argv)
   test_add ("handle", ipc_handle);
   test_add ("bad-handles", ipc_bad_handles);
   test_add ("killed-exporter", ipc_killed_exporter);
+  test_add ("handle-twice", ipc_handle_twice);
   test_add ("fd", ipc_fd);
   test_add ("fd-pooled", ipc_fd_pooled);
   test_add ("fd-outlives", ipc_fd_outlives);
+  test_add ("fd-twice", ipc_fd_twice);
   test_add ("event", ipc_event);
   return test_run ();
 }

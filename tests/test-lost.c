@@ -18,6 +18,7 @@ typedef struct
   GpuBuffer  *buffer;
   GpuKernel  *broken;
   GpuKernel  *sound;
+  TestHold   *hold;                 /* nullable */
   guint       n_lost;
   gboolean    is_lost;
 } Victim;
@@ -57,6 +58,7 @@ victim_init (Victim *victim, GpuDevice *device)
 static void
 victim_clear (Victim *victim)
 {
+  g_clear_pointer (&victim->hold, test_hold_free);
   g_object_unref (victim->broken);
   g_object_unref (victim->sound);
   g_object_unref (victim->buffer);
@@ -203,11 +205,154 @@ lost_trap (TestFixture *fixture)
   victim_clear (&other);
 }
 
+/* --- a peer is lost ------------------------------------------------------------------------- */
+
+/* Loses the context of @victim behind a copy of its stream into @target, which another context
+ * made, without the library hearing of it: a second object around the same handle asks. */
+static GpuEvent *
+lose_behind_copy (Victim *victim, GpuBuffer *target, gboolean with_fence)
+{
+  GpuDevice *device = gpu_context_get_device (victim->context);
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuEvent *event;
+
+  victim->hold = test_hold (victim->stream);
+  other = gpu_context_new_wrapped (device, gpu_context_get_native_handle (victim->context),
+                                   GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (other, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (other, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_copy (victim->stream, GPU_MEMORY (target), 0,
+                                   GPU_MEMORY (victim->buffer), 0, SIZE, &error), error);
+  event = gpu_stream_record (victim->stream, GPU_EVENT_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+
+  if (with_fence)
+    g_assert_cmpint (gpu_event_query (event, NULL), ==, GPU_EVENT_STATUS_PENDING);
+
+  test_assert_ok (victim_launch (victim, victim->broken, &error), error);
+  test_let_go (victim->hold);
+
+  while (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "x", 1, &error)
+         && gpu_stream_synchronize (stream, NULL, &error))
+    g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST);
+  g_assert_false (gpu_context_is_lost (victim->context));
+
+  return event;
+}
+
+/* Whoever waits for work of a context that is lost, or finds out that it is, is not lost with it:
+ * a wait for the memory's sake is over, one that was asked for is an error. */
+static void
+spares (TestFixture *fixture, gboolean with_fence, gboolean by_event)
+{
+  const guint8 value = 7;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, value);
+  Victim victim = { 0 };
+
+  victim_init (&victim, fixture->device);
+  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  event = lose_behind_copy (&victim, buffer, with_fence);
+
+  if (by_event)
+    {
+      g_assert_false (gpu_stream_wait_event (stream, event, &error));
+      test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_wait_event");
+    }
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+  g_assert_true (gpu_context_is_lost (victim.context));
+  test_wait_until (&victim.is_lost);
+  g_assert_false (gpu_context_is_lost (context));
+  test_assert_content (buffer, expected);
+  g_clear_object (&event);
+  victim_clear (&victim);
+}
+
+static gboolean
+loses_one_only (TestFixture *fixture)
+{
+  if (strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL
+      && test_can_hold (fixture))
+    return TRUE;
+
+  g_test_skip ("only the stand-in loses one context and keeps the others");
+
+  return FALSE;
+}
+
+static void
+lost_spares_others (TestFixture *fixture)
+{
+  if (!loses_one_only (fixture))
+    return;
+
+  for (guint i = 0; i < 4; i++)
+    spares (fixture, (i & 1) != 0, (i & 2) != 0);
+}
+
+/* Nor does a copy with its memory, whose error it is. */
+static void
+lost_spares_copies (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) scratch = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  Victim victim = { 0 };
+
+  if (!loses_one_only (fixture))
+    return;
+
+  victim_init (&victim, fixture->device);
+  context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  scratch = gpu_buffer_new (victim.context, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  event = lose_behind_copy (&victim, buffer, FALSE);
+
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (scratch), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_copy");
+  g_assert_true (gpu_context_is_lost (victim.context));
+  g_assert_false (gpu_context_is_lost (context));
+  test_synchronize (stream);
+  g_clear_object (&event);
+  victim_clear (&victim);
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("trap", lost_trap);
+  test_add ("spares-others", lost_spares_others);
+  test_add ("spares-copies", lost_spares_copies);
 
   return test_run ();
 }

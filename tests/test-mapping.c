@@ -178,6 +178,81 @@ mapping_busy (TestFixture *fixture)
   g_assert_null (gpu_mapping_get_bytes (mapping));
 }
 
+/* --- one thread unmaps while another looks --------------------------------------------- */
+
+#define N_RACES 4000
+
+typedef struct
+{
+  GpuMapping *mapping;
+  gint        round;                /* atomic; the reader follows */
+  gint        followed;             /* atomic */
+} Race;
+
+/* Bytes are of a range that stays mapped, or there are none. */
+static void
+look (GpuMapping *mapping, gint round)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (round % 2 == 0)
+    bytes = gpu_mapping_get_bytes (mapping);
+  else
+    bytes = gpu_mapping_read_bytes (mapping, 0, 64, &error);
+  if (bytes != NULL)
+    {
+      g_assert_true (round % 2 != 0 || gpu_mapping_is_mapped (mapping));
+      test_assert_value (g_bytes_get_data (bytes, NULL), 6, 64);
+    }
+  else if (round % 2 != 0)
+    test_assert_gpu_error (error, GPU_ERROR_RELEASED);
+}
+
+static gpointer
+keep_looking (gpointer data)
+{
+  Race *race = data;
+
+  for (gint round = 1; round <= N_RACES; round++)
+    {
+      while (g_atomic_int_get (&race->round) < round)
+        g_thread_yield ();
+      look (race->mapping, round);
+      g_atomic_int_set (&race->followed, round);
+    }
+  return NULL;
+}
+
+static void
+mapping_race (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  Race race = { NULL, 0, 0 };
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 6);
+  thread = g_thread_new ("look", keep_looking, &race);
+  for (gint round = 1; round <= N_RACES; round++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      race.mapping = map (buffer, GPU_MAP_FLAGS_READ, 0, SIZE);
+      g_atomic_int_set (&race.round, round);
+      for (guint i = round % 64; i > 0; i--)
+        g_atomic_int_get (&race.followed);
+      if (!gpu_mapping_unmap (race.mapping, &error))
+        test_assert_gpu_error (error, GPU_ERROR_BUSY);
+      while (g_atomic_int_get (&race.followed) < round)
+        g_thread_yield ();
+      unmap (race.mapping);
+      g_clear_object (&race.mapping);
+    }
+  g_thread_join (thread);
+}
+
 /* The device keeps away from what the host writes; beside it, and once it is unmapped, it does
  * not. */
 static void
@@ -419,6 +494,7 @@ main (int argc, char **argv)
   test_add ("copies", mapping_copies);
   test_add ("bytes", mapping_bytes);
   test_add ("busy", mapping_busy);
+  test_add ("race", mapping_race);
   test_add ("excludes", mapping_excludes);
   test_add ("overlaps", mapping_overlaps);
   test_add ("waits", mapping_waits);

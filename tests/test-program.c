@@ -337,6 +337,38 @@ program_cache (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* What the text and the options do not decide alone is built each time. */
+static void
+program_cache_outside (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autofree char *path = NULL;
+  g_autoptr (GPtrArray) files = NULL;
+
+  if (directory == NULL)
+    return;
+  path = g_strconcat (directory, ".h", NULL);
+  for (guint i = 1; i <= 2; i++)
+    assert_built (fixture, "-DVALUE=sizeof(__TIME__)", GPU_PROGRAM_FLAGS_NONE, FALSE, 9);
+  for (guint i = 1; i <= 4; i++)
+    {
+      const char *names[] = { "--pre-include=", "--pre-include ", "-include=", "-include " };
+      g_autofree char *text = g_strdup_printf ("#define VALUE %u\n", i);
+      g_autofree char *options = g_strconcat (names[i - 1], path, NULL);
+
+      if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+        continue;
+      g_assert_true (g_file_set_contents (path, text, -1, NULL));
+      assert_built (fixture, options, GPU_PROGRAM_FLAGS_NONE, FALSE, i);
+      g_assert_true (g_file_set_contents (path, "#define VALUE 17\n", -1, NULL));
+      assert_built (fixture, options, GPU_PROGRAM_FLAGS_NONE, FALSE, 17);
+    }
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 0);
+  g_unlink (path);
+  cache_end (directory);
+}
+
 /* The kernels of a program that came from the cache describe themselves as before. */
 static void
 program_cache_arguments (TestFixture *fixture)
@@ -534,6 +566,7 @@ main (int argc, char **argv)
   test_add ("file", program_file);
   test_add ("async", program_async);
   test_add ("cache", program_cache);
+  test_add ("cache-outside", program_cache_outside);
   test_add ("cache-arguments", program_cache_arguments);
   test_add ("cache-damage", program_cache_damage);
   test_add ("cache-limit", program_cache_limit);

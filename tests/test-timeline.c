@@ -94,6 +94,25 @@ timeline_holds (TestFixture *fixture)
   g_assert_null (holder_of (buffer));
 }
 
+/* One stream that uses the memory together with some that is new each time is one. */
+static void
+timeline_keeps_holding (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) weights = test_buffer (fixture, SIZE);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuBuffer) output = test_buffer (fixture, SIZE);
+
+      test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (output), 0, GPU_MEMORY (weights), 0,
+                                       SIZE, &error), error);
+      g_assert_true (holder_of (weights) == timeline_of (stream));
+      g_assert_true (holder_of (output) == timeline_of (stream));
+    }
+}
+
 /* A blocking operation on a stream that is idle is over at once, and leaves no fence behind. */
 static void
 timeline_runs_now (TestFixture *fixture)
@@ -545,41 +564,15 @@ timeline_lost (TestFixture *fixture)
 }
 
 static void
-run_under_layer (TestFixture *fixture, const char *name)
-{
-  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
-                                             ".libs", "gpumem-opencl-layer.so", NULL);
-  g_autofree char *path = g_strdup_printf ("/timeline/%s/subprocess/%s",
-                                           gpu_device_get_id (fixture->device), name);
-
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("the layer is between the library and OpenCL");
-      return;
-    }
-  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
-    {
-      g_test_skip_printf ("there is no %s", layer);
-      return;
-    }
-  g_setenv ("OPENCL_LAYERS", layer, TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
-  g_unsetenv ("OPENCL_LAYERS");
-  g_test_trap_assert_passed ();
-  g_test_trap_assert_stdout_unmatched ("*SKIP*");
-}
-
-static void
 timeline_run_driver_calls (TestFixture *fixture)
 {
-  run_under_layer (fixture, "driver-calls");
+  test_run_under_layer (fixture, "driver-calls");
 }
 
 static void
 timeline_run_lost (TestFixture *fixture)
 {
-  run_under_layer (fixture, "lost");
+  test_run_under_layer (fixture, "lost");
 }
 
 int
@@ -589,6 +582,7 @@ main (int argc, char **argv)
   test_add ("counts", timeline_counts);
   test_add ("points", timeline_points);
   test_add ("holds", timeline_holds);
+  test_add ("keeps-holding", timeline_keeps_holding);
   test_add ("runs-now", timeline_runs_now);
   test_add ("forgets-waiters", timeline_forgets_waiters);
   test_add ("forgets-failures", timeline_forgets_failures);

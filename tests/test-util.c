@@ -261,6 +261,12 @@ test_is_opencl (TestFixture *fixture)
   return g_str_equal (gpu_device_get_backend (fixture->device), "opencl");
 }
 
+gboolean
+test_is_pocl (TestFixture *fixture)
+{
+  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
+}
+
 /* --- objects ---------------------------------------------------------------- */
 
 GpuBuffer *
@@ -343,6 +349,34 @@ test_synchronize (GpuStream *stream)
   test_assert_ok (gpu_stream_synchronize (stream, NULL, &error), error);
 }
 
+void
+test_same_memory (TestFixture *fixture, GpuBuffer *to, gsize to_offset, GpuBuffer *from,
+                  gsize from_offset)
+{
+  const guint32 n = 1000;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, n * sizeof n);
+  g_autoptr (GBytes) content = NULL;
+  const guint32 *values;
+
+  for (guint32 i = 0; i < n; i++)
+    {
+      test_assert_ok (gpu_stream_fill (fills, GPU_MEMORY (to), to_offset, sizeof i,
+                                       (const guint8 *) &i, sizeof i, &error), error);
+      test_assert_ok (gpu_stream_copy (copies, GPU_MEMORY (slots), i * sizeof i,
+                                       GPU_MEMORY (from), from_offset, sizeof i, &error), error);
+    }
+
+  content = test_content (slots);
+  values = g_bytes_get_data (content, NULL);
+  for (guint32 i = 0; i < n; i++)
+    g_assert_cmpuint (values[i], ==, i);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+}
+
 GpuProgram *
 test_program (TestFixture *fixture, const char *source)
 {
@@ -364,6 +398,90 @@ test_kernel (TestFixture *fixture, const char *source, const char *name)
   g_assert_no_error (error);
   g_assert_true (GPU_IS_KERNEL (kernel));
   return kernel;
+}
+
+void
+test_run_under_layer (TestFixture *fixture, const char *name)
+{
+  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
+                                             ".libs", "gpumem-opencl-layer.so", NULL);
+  g_autofree char *path = g_strdup_printf ("/%s/%s/subprocess/%s", program_name,
+                                           gpu_device_get_id (fixture->device), name);
+
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("the layer is between the library and OpenCL");
+      return;
+    }
+  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
+    {
+      g_test_skip_printf ("there is no %s", layer);
+      return;
+    }
+  g_setenv ("OPENCL_LAYERS", layer, TRUE);
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_unsetenv ("OPENCL_LAYERS");
+  g_test_trap_assert_passed ();
+  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+}
+
+/* --- holding streams ---------------------------------------------------------- */
+
+#define HOLD_SIZE 4096
+
+/* A kernel that looks at memory of the host. */
+struct _TestHold
+{
+  gint      *go;
+  GpuBuffer *buffer;
+};
+
+gboolean
+test_can_hold (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture)
+      && gpu_device_get_device_type (fixture->device) != GPU_DEVICE_TYPE_CPU)
+    {
+      g_test_skip ("the device does not use memory of the host in place");
+      return FALSE;
+    }
+  return test_has (fixture, GPU_CAPABILITIES_SOURCE);
+}
+
+TestHold *
+test_hold (GpuStream *stream)
+{
+  static const char source[] =
+    "__kernel void hold (__global volatile int *go) { while (go[0] == 0) ; }\n";
+  g_autoptr (GError) error = NULL;
+  TestHold *hold = g_new0 (TestHold, 1);
+  TestFixture fixture = { .context = gpu_stream_get_context (stream) };
+  g_autoptr (GpuKernel) kernel = test_kernel (&fixture, source, "hold");
+  g_autoptr (GBytes) bytes = NULL;
+  const GpuExtent one = { 1, 1, 1 };
+
+  hold->go = g_aligned_alloc0 (1, HOLD_SIZE, HOLD_SIZE);
+  bytes = g_bytes_new_with_free_func (hold->go, HOLD_SIZE, g_aligned_free, hold->go);
+  hold->buffer = gpu_buffer_new_for_host_bytes (fixture.context, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_launch (stream, kernel, &one, &one, &error, hold->buffer), error);
+  test_assert_ok (gpu_stream_flush (stream, &error), error);
+  return hold;
+}
+
+void
+test_let_go (TestHold *hold)
+{
+  g_atomic_int_set (hold->go, 1);
+}
+
+void
+test_hold_free (TestHold *hold)
+{
+  test_let_go (hold);
+  g_object_unref (hold->buffer);
+  g_free (hold);
 }
 
 /* --- data -------------------------------------------------------------------- */

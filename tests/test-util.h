@@ -18,6 +18,7 @@ typedef struct
 } TestFixture;
 
 typedef void (*TestFunc) (TestFixture *fixture);
+typedef struct _TestHold TestHold;
 
 /* Seconds after which something counts as hung. */
 #define TEST_DEADLINE 30
@@ -35,6 +36,10 @@ void          test_add            (const char    *name,
 void          test_add_plain      (const char    *name,
                                    void         (*func) (void));
 int           test_run            (void);
+/* Runs /PROGRAM/DEVICE/subprocess/NAME in a process of its own, with the OpenCL layer in front of
+ * the driver; skips the test on devices that are not OpenCL's. */
+void          test_run_under_layer (TestFixture  *fixture,
+                                   const char    *name);
 
 /* Lets go of the fixture's context, which no longer serves then. */
 void          test_drop_context   (TestFixture   *fixture);
@@ -43,6 +48,8 @@ void          test_drop_context   (TestFixture   *fixture);
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
+/* What it does otherwise than OpenCL says is in docs/internals/pocl.md. */
+gboolean      test_is_pocl        (TestFixture   *fixture);
 
 GpuBuffer    *test_buffer         (TestFixture   *fixture,
                                    gsize          size);
@@ -58,6 +65,12 @@ GpuEvent     *test_record         (GpuStream     *stream);
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
+/* Keeps the stream at work from here on, without an event that anybody sets, until it is let go.
+ * Skips the test, with a reason, unless the device can. */
+gboolean      test_can_hold       (TestFixture   *fixture);
+TestHold     *test_hold           (GpuStream     *stream);
+void          test_let_go         (TestHold      *hold);
+void          test_hold_free      (TestHold      *hold);
 void          test_synchronize    (GpuStream     *stream);
 GpuProgram   *test_program        (TestFixture   *fixture,
                                    const char    *source);
@@ -70,6 +83,14 @@ GBytes       *test_value_bytes    (gsize          size,
                                    guint8         value);
 /* The content of a whole buffer, read on a stream of its own. */
 GBytes       *test_content        (GpuBuffer     *buffer);
+
+/* Fails unless what one stream writes at an offset of @to is what another one finds at one of
+ * @from, each time, without being told to wait. */
+void          test_same_memory    (TestFixture   *fixture,
+                                   GpuBuffer     *to,
+                                   gsize          to_offset,
+                                   GpuBuffer     *from,
+                                   gsize          from_offset);
 
 /* Waits until *@done, serving the thread's GMainContext; fails after TEST_DEADLINE. */
 void          test_wait_until     (gboolean      *done);
@@ -122,5 +143,7 @@ void          test_assert_bytes_at (const char   *location,
 void          test_assert_content_at (const char *location,
                                       GpuBuffer  *buffer,
                                       GBytes     *expected);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TestHold, test_hold_free)
 
 G_END_DECLS

@@ -20,6 +20,17 @@ reverse (__global uint *numbers, __local uint *shared)
 }
 """;
 
+const string IMAGE_SOURCE = """
+__kernel void
+mirror (__read_only image2d_t in, sampler_t by, __write_only image2d_t out)
+{
+  int x = (int) get_global_id (0);
+  int y = (int) get_global_id (1);
+
+  write_imagef (out, (int2) (x, y), read_imagef (in, by, (int2) (get_image_width (in) - 1 - x, y)));
+}
+""";
+
 uint8[] ramp (int n) {
     var data = new uint8[n];
     for (int i = 0; i < n; i++)
@@ -183,6 +194,53 @@ void with_errors (Gpu.Context context) throws Error {
     assert (n_errors == 4);
 }
 
+void with_images (Gpu.Context context) throws Error {
+    Gpu.ImageFormat format = { Gpu.ChannelOrder.RGBA, Gpu.ChannelType.UNORM8 };
+    Gpu.Extent extent = { 8, 4, 1 };
+    var data = ramp (8 * 4 * 4);
+    var image = new Gpu.Image (context, Gpu.MemoryFlags.NONE, format, Gpu.ImageType.IMAGE_2D,
+                               extent);
+    image.write (new Bytes (data));
+    check_bytes (image.read (), data);
+    assert (image.get_width () == 8 && image.get_height () == 4 && image.get_texel_size () == 4);
+    assert (image.get_format ().to_string () == "rgba-unorm8");
+
+    image.fill_all ({ 1, 0, 1, 1 });
+    image.write_bytes (null, { 2, 1 }, { 1, 1, 1 }, new Bytes ({ 1, 2, 3, 4 }), 0, 0);
+    check_bytes (image.read_bytes (null, { 1, 1 }, { 2, 1, 1 }), { 255, 0, 255, 255, 1, 2, 3, 4 });
+
+    int n_formats = 0;
+    foreach (unowned var one in context.list_image_formats (Gpu.MemoryFlags.NONE,
+                                                            Gpu.ImageType.IMAGE_2D))
+        n_formats += one.equal (format) ? 1 : 0;
+    assert (n_formats == 1);
+    try {
+        image.write (new Bytes ({ 1, 2, 3 }));
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT e) {
+    }
+}
+
+void with_samplers (Gpu.Context context) throws Error {
+    Gpu.ImageFormat format = { Gpu.ChannelOrder.RGBA, Gpu.ChannelType.UNORM8 };
+    Gpu.Extent extent = { 8, 4, 1 };
+    var data = ramp (8 * 4 * 4);
+    var source = new Gpu.Image.from_bytes (context, Gpu.MemoryFlags.READ_ONLY, format,
+                                           Gpu.ImageType.IMAGE_2D, extent, new Bytes (data), 0, 0);
+    var target = new Gpu.Image (context, Gpu.MemoryFlags.WRITE_ONLY, format,
+                                Gpu.ImageType.IMAGE_2D, extent);
+    var sampler = new Gpu.Sampler (context, false, Gpu.AddressMode.CLAMP_TO_EDGE,
+                                   Gpu.FilterMode.NEAREST);
+    var program = new Gpu.Program.from_source (context, IMAGE_SOURCE);
+    context.get_default_stream ().launch (program.get_kernel ("mirror"), extent, null, source,
+                                          sampler, target);
+    var bytes = target.read ();
+    for (int i = 0; i < 8 * 4 * 4; i++) {
+        int x = i / 4 % 8;
+        assert (bytes[i] == data[i + (7 - 2 * x) * 4]);
+    }
+}
+
 async void do_async (Gpu.Context context) throws Error {
     var data = ramp (1 << 16);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
@@ -252,7 +310,10 @@ void with_async (Gpu.Context context) throws Error {
 }
 
 // Tests that build a program
-const string[] PROGRAMS = { "kernels", "launches" };
+const string[] PROGRAMS = { "kernels", "launches", "samplers" };
+
+// Tests with images
+const string[] IMAGES = { "images", "samplers" };
 
 [CCode (has_target = false)]
 delegate void TestFunc (Gpu.Context context) throws Error;
@@ -295,6 +356,10 @@ void run_test (Gpu.Device device, string name, TestFunc func) {
         Test.skip (@"$(device.get_id ()) lacks source");
         return;
     }
+    if (name in IMAGES && !(Gpu.Capabilities.IMAGES in device.get_capabilities ())) {
+        Test.skip (@"$(device.get_id ()) lacks images");
+        return;
+    }
     try {
         func (new Gpu.Context (device));
     } catch (Error e) {
@@ -327,6 +392,8 @@ int main (string[] args) {
         add_test (device, "kernels", with_kernels);
         add_test (device, "launches", with_launches);
         add_test (device, "regions", with_regions);
+        add_test (device, "images", with_images);
+        add_test (device, "samplers", with_samplers);
         add_test (device, "errors", with_errors);
         add_test (device, "async", with_async);
     }

@@ -17,7 +17,34 @@ count_differences (GBytes        *result,
   return n;
 }
 
-/* Every bit must be right: a wrong result is no error, but the outcome of the device. */
+/* How many of the bytes are further from what is expected than the weights of samplers explain. */
+static guint64
+count_distant (GBytes        *result,
+               const guint32 *expected)
+{
+  gsize size;
+  const guint8 *bytes = g_bytes_get_data (result, &size);
+  const guint8 *others = (const guint8 *) expected;
+  guint64 n = 0;
+
+  for (gsize i = 0; i < size; i++)
+    n += ABS (bytes[i] - others[i]) > GPUMEM_RESIZE_TOLERANCE;
+  return n;
+}
+
+static void
+add_wrong (GString    *wrong,
+           const char *name,
+           guint64     n,
+           gsize       n_values)
+{
+  if (n > 0)
+    g_string_append_printf (wrong, "%s%s: %" G_GUINT64_FORMAT " of %" G_GSIZE_FORMAT
+                            " values differ", wrong->len > 0 ? "; " : "", name, n, n_values);
+}
+
+/* Every bit must be right, but for what samplers read between pixels: a wrong result is no error,
+ * but the outcome of the device. */
 gboolean
 gpumem_work_check (GpumemWork  *work,
                    GError     **error)
@@ -33,22 +60,22 @@ gpumem_work_check (GpumemWork  *work,
     { "edges", work->edges_result, reference->edges },
     { "histogram before", work->before_result, reference->before },
     { "histogram after", work->after_result, reference->after },
+    { "image blur", work->image_result, reference->blurred },
   };
   g_autoptr (GString) wrong = g_string_new (NULL);
+  guint n_checks = G_N_ELEMENTS (checks) - (work->image_result == NULL);
 
-  for (guint i = 0; i < G_N_ELEMENTS (checks); i++)
-    {
-      guint64 n = count_differences (checks[i].result, checks[i].expected);
-
-      if (n > 0)
-        g_string_append_printf (wrong, "%s%s: %" G_GUINT64_FORMAT " of %" G_GSIZE_FORMAT
-                                " values differ", wrong->len > 0 ? "; " : "", checks[i].name, n,
-                                g_bytes_get_size (checks[i].result) / sizeof (guint32));
-    }
+  for (guint i = 0; i < n_checks; i++)
+    add_wrong (wrong, checks[i].name, count_differences (checks[i].result, checks[i].expected),
+               g_bytes_get_size (checks[i].result) / sizeof (guint32));
+  if (work->resized_result != NULL)
+    add_wrong (wrong, "resize", count_distant (work->resized_result, reference->resized),
+               g_bytes_get_size (work->resized_result));
   if (wrong->len == 0)
     {
-      work->note = g_strdup_printf ("all %u results right to the last bit",
-                                    (guint) G_N_ELEMENTS (checks));
+      work->note = g_strdup_printf ("all %u results right to the last bit%s", n_checks,
+                                    work->resized_result != NULL
+                                    ? ", and what was sampled near enough" : "");
       return TRUE;
     }
   work->note = g_strdup ("results are wrong");
@@ -84,6 +111,18 @@ save_one (GpumemWork    *work,
   return TRUE;
 }
 
+static gboolean
+save_resized (GpumemWork  *work,
+              GError     **error)
+{
+  g_autoptr (GpumemPicture) resized =
+    gpumem_picture_new (work->tour->reference->resized_width,
+                        work->tour->reference->resized_height,
+                        g_bytes_ref (work->resized_result));
+
+  return save_one (work, "resized", resized, error);
+}
+
 /* Wrong results are written too: looking at them tells most. */
 gboolean
 gpumem_work_save (GpumemWork  *work,
@@ -100,7 +139,8 @@ gpumem_work_save (GpumemWork  *work,
 
   if (!save_one (work, "blur", blurred, error) ||
       !save_one (work, "edges", edges, error) ||
-      !save_one (work, "histogram", histogram, error))
+      !save_one (work, "histogram", histogram, error) ||
+      (work->resized_result != NULL && !save_resized (work, error)))
     return FALSE;
   work->note = g_strdup_printf ("%u pictures", work->result->pictures->len);
   return TRUE;

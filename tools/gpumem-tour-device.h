@@ -22,10 +22,24 @@ typedef struct
   GpuKernel     *blur_kernel;
   GpuKernel     *edges_kernel;
   GpuKernel     *histogram_kernel;
+
+  /* Where the device has images */
+  GpuImage      *image;
+  GpuImage      *image_scratch;
+  GpuImage      *image_blurred;
+  GpuImage      *image_smooth;
+  GpuImage      *image_resized;
+  GpuSampler    *edge;
+  GpuSampler    *between;
+  GpuKernel     *blur_image_kernel;
+  GpuKernel     *resize_kernel;
+
   GBytes        *blurred_result;
   GBytes        *edges_result;
   GBytes        *before_result;
   GBytes        *after_result;
+  GBytes        *image_result;    /* NULL without images */
+  GBytes        *resized_result;
   GpumemResult  *result;
 
   /* Of the step under way */
@@ -45,6 +59,15 @@ gboolean gpumem_work_find_edges      (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_count           (GpumemWork  *work,
                                       GError     **error);
+gboolean gpumem_work_make_images     (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_blur_image      (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_resize          (GpumemWork  *work,
+                                      GError     **error);
+gboolean gpumem_work_read_images     (GpumemWork  *work,
+                                      GError     **error);
+void     gpumem_work_clear_images    (GpumemWork  *work);
 gboolean gpumem_work_map             (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_read_back       (GpumemWork  *work,

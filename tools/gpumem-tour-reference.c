@@ -18,7 +18,7 @@ typedef struct
   GError              **error;
 } Work;
 
-/* Says how far the pass, the @pass-th of 4, has come. FALSE: cancelled. */
+/* Says how far the pass, the @pass-th of 5, has come. FALSE: cancelled. */
 static gboolean
 go_on (Work *work,
        guint pass,
@@ -26,7 +26,7 @@ go_on (Work *work,
 {
   if (row % BAND != 0)
     return TRUE;
-  gpumem_progress_part (work->progress, (pass + (double) row / work->picture->height) / 4);
+  gpumem_progress_part (work->progress, (pass + (double) row / work->picture->height) / 5);
   return !g_cancellable_set_error_if_cancelled (work->cancellable, work->error);
 }
 
@@ -212,6 +212,52 @@ count (Work          *work,
   return TRUE;
 }
 
+/* Between four pixels, by the distance to each; the outermost ones repeat. */
+static double
+interpolate (const GpumemPicture *picture,
+             const guint8        *bytes,
+             double               x,
+             double               y)
+{
+  gsize width = picture->width;
+  gssize left = floor (x);
+  gssize top = floor (y);
+  gsize u[] = { CLAMP (left, 0, (gssize) width - 1), CLAMP (left + 1, 0, (gssize) width - 1) };
+  gsize v[] = { CLAMP (top, 0, picture->height - 1), CLAMP (top + 1, 0, picture->height - 1) };
+  double across = x - left;
+  double down = y - top;
+
+  return (1 - down) * ((1 - across) * bytes[4 * (v[0] * width + u[0])] +
+                       across * bytes[4 * (v[0] * width + u[1])]) +
+         down * ((1 - across) * bytes[4 * (v[1] * width + u[0])] +
+                 across * bytes[4 * (v[1] * width + u[1])]);
+}
+
+static gboolean
+resize (Work            *work,
+        GpumemReference *reference)
+{
+  const GpumemPicture *picture = work->picture;
+  const guint8 *pixels = g_bytes_get_data (picture->pixels, NULL);
+  guint8 *to = (guint8 *) reference->resized;
+
+  for (guint y = 0; y < reference->resized_height; y++)
+    {
+      double v = (y + 0.5) / reference->resized_height * picture->height - 0.5;
+
+      if (!go_on (work, 4, y))
+        return FALSE;
+      for (guint x = 0; x < reference->resized_width; x++)
+        {
+          double u = (x + 0.5) / reference->resized_width * picture->width - 0.5;
+
+          for (guint i = 0; i < 4; i++)
+            *to++ = rint (interpolate (picture, pixels + i, u, v));
+        }
+    }
+  return TRUE;
+}
+
 GpumemReference *
 gpumem_reference_new (const GpumemPicture  *picture,
                       GpumemProgress       *progress,
@@ -228,12 +274,18 @@ gpumem_reference_new (const GpumemPicture  *picture,
   reference->blurred = gpumem_picture_try_alloc (picture->width, picture->height, error);
   if (reference->blurred != NULL)
     reference->edges = gpumem_picture_try_alloc (picture->width, picture->height, error);
-  if (reference->edges == NULL ||
+  reference->resized_width = MAX (picture->width * 2 / 3, 1);
+  reference->resized_height = MAX (picture->height * 2 / 3, 1);
+  if (reference->edges != NULL)
+    reference->resized = gpumem_picture_try_alloc (reference->resized_width,
+                                                   reference->resized_height, error);
+  if (reference->resized == NULL ||
       !blur_rows (&work, reference, pixels, reference->edges) ||
       !blur_columns (&work, reference, reference->edges, reference->blurred) ||
       !find_edges (&work, reference->edges) ||
       !count (&work, pixels, reference->before) ||
-      !count (&work, reference->blurred, reference->after))
+      !count (&work, reference->blurred, reference->after) ||
+      !resize (&work, reference))
     return NULL;
   reference->nanoseconds = gpumem_tour_clock () - start;
   return g_steal_pointer (&reference);
@@ -244,5 +296,6 @@ gpumem_reference_free (GpumemReference *reference)
 {
   g_free (reference->blurred);
   g_free (reference->edges);
+  g_free (reference->resized);
   g_free (reference);
 }

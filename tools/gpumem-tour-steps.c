@@ -221,7 +221,8 @@ gpumem_work_read_back (GpumemWork  *work,
 {
   return read_one (work, work->edges, &work->edges_result, error) &&
          read_one (work, work->before, &work->before_result, error) &&
-         read_one (work, work->after, &work->after_result, error);
+         read_one (work, work->after, &work->after_result, error) &&
+         gpumem_work_read_images (work, error);
 }
 
 void
@@ -241,6 +242,7 @@ gpumem_work_clear (GpumemWork *work)
   g_clear_object (&work->weights);
   g_clear_object (&work->before);
   g_clear_object (&work->after);
+  gpumem_work_clear_images (work);
   g_clear_object (&work->first);
   g_clear_object (&work->second);
   g_clear_pointer (&work->note, g_free);

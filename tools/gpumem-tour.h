@@ -12,6 +12,9 @@ G_BEGIN_DECLS
 #define GPUMEM_N_WEIGHTS      (2 * GPUMEM_BLUR_RADIUS + 1)
 #define GPUMEM_N_COUNTS       (4 * 256)   /* of red, green, blue and luminance */
 
+/* Hardware weighs the pixels around a point with some eight bits. */
+#define GPUMEM_RESIZE_TOLERANCE 2
+
 /* What the kernels of the tour must come to, computed in plain C. */
 typedef struct
 {
@@ -20,6 +23,9 @@ typedef struct
   guint32  *edges;
   guint32   before[GPUMEM_N_COUNTS];    /* the histogram of the picture */
   guint32   after[GPUMEM_N_COUNTS];     /* and of the blurred one */
+  guint     resized_width;
+  guint     resized_height;
+  guint32  *resized;
   gint64    nanoseconds;
 } GpumemReference;
 

@@ -53,6 +53,41 @@ namespace Gpu {
         }
     }
 
+    public sealed class Image : Gpu.Memory {
+        // All of the image
+        [CCode (cname = "_vala_gpu_image_read")]
+        public GLib.Bytes read (Gpu.Stream? stream = null,
+                                GLib.Cancellable? cancellable = null) throws GLib.Error {
+            GLib.Bytes result = this.read_bytes (stream, null, null, cancellable);
+            return result;
+        }
+
+        // All of the image, from rows that follow each other tightly
+        [CCode (cname = "_vala_gpu_image_write")]
+        public bool write (GLib.Bytes data, Gpu.Stream? stream = null,
+                           GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_bytes (stream, null, null, data, 0, 0, cancellable);
+            return result;
+        }
+
+        // All of the image
+        [CCode (cname = "_vala_gpu_image_fill_all")]
+        public bool fill_all (Gpu.Color color, Gpu.Stream? stream = null,
+                              GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.fill (stream, color, null, null, cancellable);
+            return result;
+        }
+
+        // All of the image
+        [CCode (cname = "_vala_gpu_image_map_all")]
+        public Gpu.Mapping map_all (Gpu.MapFlags flags = Gpu.MapFlags.NONE,
+                                    Gpu.Stream? stream = null,
+                                    GLib.Cancellable? cancellable = null) throws GLib.Error {
+            Gpu.Mapping result = this.map (stream, flags, null, null, cancellable);
+            return result;
+        }
+    }
+
     public sealed class Mapping : GLib.Object {
         // Where the range is mapped; null once it is unmapped
         [CCode (cname = "gpu_mapping_get_data")]

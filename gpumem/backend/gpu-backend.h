@@ -15,9 +15,14 @@
  *  - No op emits a signal, calls back into a front class, or touches a sibling back end.
  *  - "any thread" ops may be called from any thread at any time, also from finalizers.
  *  - "stream" ops are called by one thread at a time for each stream (the timeline holds its
- *    lock), and must not block on the device, but for those whose names end in "_now".
+ *    lock), and must not block on the device, but for those whose names end in "_now". The driver
+ *    of CUDA does where it copies ordinary memory of the host: reads into it, of any size, and
+ *    writes of several megabytes from it return when they are over, with the locks held.
  *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
  *    operation; when it is NULL they make no event.
+ *  - An op that enqueues several commands, and fails when some of them are in the stream already,
+ *    sets @partial of the stream. @event, if it was asked for, may then be one to be kept until
+ *    they are over.
  */
 #pragma once
 
@@ -74,6 +79,7 @@ struct _GpuNativeContext
                                      * what has failed already */
   GMutex             lock;          /* guards what follows */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
+  GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
 };
 
@@ -81,6 +87,8 @@ struct _GpuNativeStream
 {
   const GpuBackend *backend;
   GpuNativeContext *context;        /* owned by the timeline that owns the stream */
+  gboolean          partial;        /* set by an op that fails with a part of it at work; taken
+                                     * back by who called it */
 };
 
 struct _GpuNativeEvent
@@ -312,6 +320,8 @@ typedef struct
   gboolean          wraps_zero;
   /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
+  /* Whether finish() tells if work failed, and costs less than an event and the wait for it. */
+  gboolean          finish_tells;
 
   /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
    * checked. */
@@ -337,8 +347,9 @@ typedef struct
   GpuNativeEvent *  (*record)     (GpuNativeStream         *stream,
                                    GpuEventFlags            flags,
                                    GError                 **error);
-  /* stream. All work submitted later waits for @events, none of which has failed. @event may be
-   * set although it fails: part of the wait is in the stream then. */
+  /* stream. All work submitted later waits for @events, none of which has failed, but that another
+   * context, of one of them, may be lost. @event may be set although it fails: part of the wait is
+   * in the stream then. */
   gboolean          (*wait)       (GpuNativeStream         *stream,
                                    GpuNativeEvent *const   *events,
                                    guint                    n_events,
@@ -352,7 +363,7 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, also while another is in a stream op. Blocks until all work submitted before is
-   * complete; only called where record() failed. */
+   * complete, also where it fails; without finish_tells only called where record() failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
 } GpuStreamOps;
@@ -404,6 +415,15 @@ typedef struct
                                           GError            **error);
 } GpuEventOps;
 
+/* Where memory is, for finding out that others are over the same. */
+typedef struct
+{
+  guint64 id;                       /* the same for all over that memory; 0: nobody else can be */
+  gsize   offset;                   /* within it */
+  guint64 outer;                    /* of memory that it may be a part of, or 0 */
+  gsize   outer_offset;
+} GpuOrigin;
+
 /* What all memory has, buffers and images alike. */
 typedef struct
 {
@@ -421,6 +441,12 @@ typedef struct
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
+  /* any thread; may be NULL. Once for all memory but slices; @origin is 0 to begin with. Memory
+   * that was imported or wrapped more than once, also such that is the library's own, has one
+   * @origin in a context. */
+  void              (*identify)       (GpuNativeContext        *context,
+                                       GpuNativeMemory         *memory,
+                                       GpuOrigin               *origin);
 
   /* The rest are stream ops. */
 

@@ -49,22 +49,6 @@ _gpu_cuda_ask_address (CUdeviceptr         address,
                                                                                       : fallback;
 }
 
-/* What the pool keeps for its next allocations may be what this one lacks. */
-static CUresult
-alloc_device (GpuCudaContext *context,
-              gsize           size,
-              CUdeviceptr    *address)
-{
-  CUresult code = _gpu_cuda.cuMemAlloc (address, size);
-
-  if (code != CUDA_ERROR_OUT_OF_MEMORY || context->pool == NULL)
-    return code;
-
-  _gpu_cuda_pool_trim (context);
-
-  return _gpu_cuda.cuMemAlloc (address, size);
-}
-
 static GpuCudaBuffer *
 alloc_host (GpuCudaContext  *context,
             gsize            size,
@@ -138,7 +122,9 @@ alloc_entered (GpuCudaContext  *context,
   if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
     return alloc_host (context, size, error);
 
-  code = alloc_device (context, size, &address);
+  code = _gpu_cuda.cuMemAlloc (&address, size);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuMemAlloc (&address, size);
 
   if (code == CUDA_SUCCESS)
     return _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_OWN);
@@ -264,6 +250,7 @@ buffer_alloc_pitched (GpuNativeContext  *native,
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   gsize alignment = native->devices[0]->base_alignment;
+  const unsigned int element = get_element_size (element_size);
   CUdeviceptr address = 0;
   size_t pitch = 0;
   gboolean entered;
@@ -278,8 +265,9 @@ buffer_alloc_pitched (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows,
-                                    get_element_size (element_size));
+  code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows, element);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuMemAllocPitch (&address, &pitch, row_size, n_rows, element);
 
   if (code != CUDA_SUCCESS)
     _gpu_cuda_fail_alloc (context, "cuMemAllocPitch", code, row_size * n_rows, error);
@@ -383,6 +371,7 @@ wrap_entered (GpuCudaContext  *context,
     return NULL;
 
   buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_BORROWED);
+  buffer->around = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0);
 
   if (is_host)
     buffer->host = (gpointer) (guintptr) _gpu_cuda_ask_address

@@ -71,22 +71,41 @@ _gpu_cuda_give_event (GpuCudaContext *context,
   _gpu_cuda_leave (entered);
 }
 
+/* With the context entered. @place is one of the context's. */
+static gboolean
+get_stream (GpuCudaContext  *context,
+            CUstream        *place,
+            CUstream        *stream,
+            GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  CUresult code = CUDA_SUCCESS;
+
+  if (*place == NULL)
+    code = _gpu_cuda.cuStreamCreateWithPriority (place, CU_STREAM_NON_BLOCKING,
+                                                 context->greatest_priority);
+
+  *stream = *place;
+
+  return _gpu_cuda_check (code, "cuStreamCreateWithPriority", error);
+}
+
 /* With the context entered. */
 gboolean
 _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                CUstream        *stream,
                                GError         **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
-  CUresult code = CUDA_SUCCESS;
+  return get_stream (context, &context->internal, stream, error);
+}
 
-  if (context->internal == NULL)
-    code = _gpu_cuda.cuStreamCreateWithPriority (&context->internal, CU_STREAM_NON_BLOCKING,
-                                                 context->greatest_priority);
-
-  *stream = context->internal;
-
-  return _gpu_cuda_check (code, "cuStreamCreateWithPriority", error);
+/* With the context entered. */
+gboolean
+_gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                            CUstream        *stream,
+                            GError         **error)
+{
+  return get_stream (context, &context->clock_stream, stream, error);
 }
 
 static void
@@ -105,10 +124,10 @@ destroy_all (GpuCudaContext *context)
 
   if (context->fill_module != NULL)
     _gpu_cuda.cuModuleUnload (context->fill_module);
-  if (context->pool != NULL)
-    _gpu_cuda.cuMemPoolDestroy (context->pool);
   if (context->internal != NULL)
     _gpu_cuda.cuStreamDestroy (context->internal);
+  if (context->clock_stream != NULL)
+    _gpu_cuda.cuStreamDestroy (context->clock_stream);
 }
 
 void
@@ -120,6 +139,8 @@ _gpu_cuda_context_clear (GpuCudaContext *context)
   g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
   _gpu_cuda_staging_clear (context, can_free);
 
+  _gpu_cuda_pool_clear (context, can_free);
+
   if (can_free)
     destroy_all (context);
 
@@ -127,4 +148,5 @@ _gpu_cuda_context_clear (GpuCudaContext *context)
   g_clear_pointer (&context->spare_events, g_ptr_array_unref);
   g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
   g_clear_pointer (&context->imported, g_hash_table_unref);
+  g_clear_pointer (&context->accessors, g_hash_table_unref);
 }

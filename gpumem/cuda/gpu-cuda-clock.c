@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Times. The driver only tells how long two events lie apart, as a float of milliseconds, which
- * is coarse once they lie far apart. So events are counted from a clock: an event on the library's
- * own stream, not long before. The first clock begins with the time of the host, and every other
- * is counted from the one before it.
+ * is coarse once they lie far apart. So events are counted from a clock: an event on a stream that
+ * has nothing else, not long before. The first clock begins with the time of the host, and every
+ * other is counted from the one before it.
  */
 #include "config.h"
 
@@ -39,7 +39,8 @@ _gpu_cuda_clock_unref (GpuCudaClock *clock)
   g_free (clock);
 }
 
-/* With the context entered. The stream is idle, so that this takes no longer than a submission. */
+/* With the context entered. Clocks alone are on the stream, so that this takes no longer than a
+ * submission, whatever else is at work. */
 static CUevent
 record_now (GpuCudaContext  *context,
             GError         **error)
@@ -47,7 +48,7 @@ record_now (GpuCudaContext  *context,
   CUevent event = NULL;
   CUstream stream;
 
-  if (!_gpu_cuda_get_internal_stream (context, &stream, error)
+  if (!_gpu_cuda_get_clock_stream (context, &stream, error)
       || !_gpu_cuda_take_event (context, TRUE, &event, error))
     return NULL;
 

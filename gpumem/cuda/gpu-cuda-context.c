@@ -45,36 +45,15 @@ cache_table[] =
 };
 
 gboolean
-_gpu_cuda_enter (GpuCudaContext  *context,
-                 gboolean        *entered,
-                 GError         **error)
+_gpu_cuda_push (GpuCudaContext  *context,
+                gboolean        *entered,
+                GError         **error)
 {
-  CUcontext current = NULL;
-  CUresult code;
+  *entered = _gpu_backend_check_process (error)
+             && _gpu_cuda_check (_gpu_cuda.cuCtxPushCurrent (context->context),
+                                 "cuCtxPushCurrent", error);
 
-  *entered = FALSE;
-  if (G_UNLIKELY (!_gpu_backend_check_process (error)))
-    return FALSE;
-
-  code = _gpu_cuda.cuCtxGetCurrent (&current);
-  if (G_LIKELY (code == CUDA_SUCCESS && current == context->context))
-    return TRUE;
-  if (!_gpu_cuda_check (code, "cuCtxGetCurrent", error) ||
-      !_gpu_cuda_check (_gpu_cuda.cuCtxPushCurrent (context->context), "cuCtxPushCurrent", error))
-    return FALSE;
-
-  *entered = TRUE;
-
-  return TRUE;
-}
-
-void
-_gpu_cuda_leave (gboolean entered)
-{
-  CUcontext popped;
-
-  if (entered)
-    _gpu_cuda.cuCtxPopCurrent (&popped);
+  return *entered;
 }
 
 CUfunc_cache

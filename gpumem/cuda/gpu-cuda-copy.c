@@ -11,7 +11,7 @@ get_stream (GpuNativeStream *stream)
   return ((GpuCudaStream *) stream)->stream;
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_copy (GpuNativeStream  *stream,
                 GpuNativeBuffer  *destination,
                 gsize             destination_offset,
@@ -42,6 +42,9 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
       code = _gpu_cuda.cuMemcpyAsync (to->address + destination_offset,
                                       from->address + source_offset, size, get_stream (stream));
     }
+
+  if (_gpu_cuda_end_plain (stream, &call, code))
+    return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"

@@ -177,6 +177,17 @@ read_capabilities (GpuCudaDevice *device)
   device->base.capabilities |= capabilities;
 }
 
+/* Memory and events alike; drivers before CUDA 12 tell nothing of it, and can. */
+static gboolean
+has_ipc (GpuCudaDevice *device)
+{
+  int value = 0;
+
+  return _gpu_cuda.has[GPU_CUDA_GROUP_IPC] &&
+         (!get_attribute (device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &value, NULL) ||
+          value != 0);
+}
+
 /* What needs a group of the driver's functions, or the compiler. */
 static void
 read_optional (GpuCudaDevice *device)
@@ -195,7 +206,7 @@ read_optional (GpuCudaDevice *device)
     capabilities |= GPU_CAPABILITIES_COOPERATIVE;
   if (device->stream_ordered)
     capabilities |= GPU_CAPABILITIES_STREAM_ORDERED;
-  if (_gpu_cuda.has[GPU_CUDA_GROUP_IPC])
+  if (has_ipc (device))
     capabilities |= GPU_CAPABILITIES_IPC_HANDLES;
   if (device->virtual_memory &&
       get_optional (device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))

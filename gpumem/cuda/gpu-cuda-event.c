@@ -135,20 +135,12 @@ begin_entered (GpuCudaStream    *stream,
 }
 
 gboolean
-_gpu_cuda_begin (GpuNativeStream  *native,
-                 GpuNativeEvent  **event,
-                 GpuCudaCall      *call,
-                 GError          **error)
+_gpu_cuda_begin_entered (GpuNativeStream  *stream,
+                         GpuNativeEvent  **event,
+                         GpuCudaCall      *call,
+                         GError          **error)
 {
-  GpuCudaStream *stream = (GpuCudaStream *) native;
-
-  call->event = NULL;
-
-  if (!_gpu_cuda_enter ((GpuCudaContext *) native->context, &call->entered, error))
-    return FALSE;
-
-  if (G_LIKELY (event == NULL && stream->last == NULL)
-      || begin_entered (stream, event, call, error))
+  if (begin_entered ((GpuCudaStream *) stream, event, call, error))
     return TRUE;
 
   _gpu_cuda_leave (call->entered);
@@ -299,15 +291,17 @@ get_poll_time (const GpuCudaContext *context)
   return 20 * G_TIME_SPAN_MILLISECOND;
 }
 
-/* The state of the event when it is no longer pending, or that time has passed. */
-static CUresult
-poll_event (GpuCudaEvent *event)
+CUresult
+_gpu_cuda_poll (const GpuCudaContext *context,
+                CUevent               event,
+                CUstream              stream)
 {
-  gboolean yield = (event->context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
-  gint64 end = g_get_monotonic_time () + get_poll_time (event->context);
+  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
+  gint64 end = g_get_monotonic_time () + get_poll_time (context);
   CUresult code;
 
-  while ((code = _gpu_cuda.cuEventQuery (event->event)) == CUDA_ERROR_NOT_READY
+  while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
+                               : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
          && g_get_monotonic_time () < end)
     {
       if (yield)
@@ -331,7 +325,7 @@ event_wait (GpuNativeEvent  *native,
     return FALSE;
 
   if (urgent)
-    code = poll_event (event);
+    code = _gpu_cuda_poll (event->context, event->event, NULL);
 
   /* Also after a query that failed: whoever waited goes on to free what the event is about. */
   if (code != CUDA_SUCCESS)

@@ -105,11 +105,14 @@ get_kernel (GpuCudaContext  *context,
             GError         **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  CUresult code = CUDA_SUCCESS;
 
-  if (context->fill_module == NULL
-      && !_gpu_cuda_check (_gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0,
-                                                         NULL, NULL),
-                           "cuModuleLoadDataEx", error))
+  if (context->fill_module == NULL)
+    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuModuleLoadDataEx (&context->fill_module, fill_text, 0, NULL, NULL);
+
+  if (!_gpu_cuda_check (code, "cuModuleLoadDataEx", error))
     return FALSE;
 
   if (context->fill_function == NULL
@@ -233,7 +236,7 @@ launch (CUfunction    function,
                                    BLOCK_SIZE, 1, 1, 0, stream, arguments, NULL);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_fill (GpuNativeStream  *stream,
                 GpuNativeBuffer  *destination,
                 gsize             offset,
@@ -266,6 +269,9 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
     code = set_linear (address, size, pattern, period, handle, &function);
   else
     code = launch (kernel, address, size, pattern, pattern_size, handle);
+
+  if (_gpu_cuda_end_plain (stream, &call, code))
+    return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"

@@ -27,6 +27,16 @@ typedef struct
   guint64 size;                 /* of what follows the header */
 } FatbinHeader;
 
+/* What follows it: PTX or a cubin, as nvcc writes it for one architecture. */
+typedef struct
+{
+  guint16 kind;
+  guint16 version;
+  guint32 header_size;
+  guint64 size;                 /* of what follows the entry's header */
+  guint32 compressed_size;      /* 0 if it stands there as it is */
+} FatbinEntry;
+
 typedef struct
 {
   const guint8 *data;
@@ -131,12 +141,21 @@ get_section_name (const Elf        *elf,
   Elf64_Shdr names;
   const char *name;
 
-  if (!get_section (elf, elf->header.e_shstrndx, &names) || section->sh_name >= names.sh_size)
+  if (!get_section (elf, elf->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
+      section->sh_name >= names.sh_size)
     return NULL;
 
   name = (const char *) elf->data + names.sh_offset + section->sh_name;
 
   return memchr (name, '\0', names.sh_size - section->sh_name) != NULL ? name : NULL;
+}
+
+gboolean
+_gpu_cuda_image_is_cubin (GBytes *image)
+{
+  Elf elf;
+
+  return open_elf (image, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
 static gboolean
@@ -182,6 +201,47 @@ _gpu_cuda_image_check (GBytes  *image,
                g_bytes_get_size (image), what);
 
   return FALSE;
+}
+
+/* The first image in a fatbin that can be read: its kernels are those of the others. (transfer
+ * full) (nullable) */
+static GBytes *
+find_in_fatbin (GBytes *image)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (image, &size);
+  FatbinHeader header;
+  FatbinEntry entry;
+  gsize at;
+
+  if (!check_fatbin (image))
+    return NULL;
+
+  memcpy (&header, data, sizeof header);
+
+  for (at = header.header_size; size - at >= sizeof entry; at += entry.header_size + entry.size)
+    {
+      g_autoptr (GBytes) part = NULL;
+
+      memcpy (&entry, data + at, sizeof entry);
+      if (entry.header_size < sizeof entry || entry.header_size > size - at ||
+          entry.size > size - at - entry.header_size)
+        return NULL;
+
+      part = g_bytes_new_from_bytes (image, at + entry.header_size, entry.size);
+      if (entry.compressed_size == 0 && _gpu_cuda_image_check (part, NULL))
+        return g_steal_pointer (&part);
+    }
+
+  return NULL;
+}
+
+/* The image that tells of the kernels. (transfer full) (nullable) */
+static GBytes *
+find_part (GBytes *image)
+{
+  return _gpu_cuda_image_identify (image) == GPU_CUDA_IMAGE_FATBIN ? find_in_fatbin (image)
+                                                                   : g_bytes_ref (image);
 }
 
 /* --- kernels ------------------------------------------------------------------------------ */
@@ -258,12 +318,14 @@ list_in_ptx (GBytes *image)
 char **
 _gpu_cuda_image_list_kernels (GBytes *image)
 {
-  switch (_gpu_cuda_image_identify (image))
+  g_autoptr (GBytes) part = find_part (image);
+
+  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
     {
     case GPU_CUDA_IMAGE_ELF:
-      return list_in_elf (image);
+      return list_in_elf (part);
     case GPU_CUDA_IMAGE_PTX:
-      return list_in_ptx (image);
+      return list_in_ptx (part);
     case GPU_CUDA_IMAGE_FATBIN:
     case GPU_CUDA_IMAGE_UNKNOWN:
     default:
@@ -400,12 +462,14 @@ GArray *
 _gpu_cuda_image_get_sizes (GBytes     *image,
                            const char *kernel)
 {
-  switch (_gpu_cuda_image_identify (image))
+  g_autoptr (GBytes) part = find_part (image);
+
+  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
     {
     case GPU_CUDA_IMAGE_ELF:
-      return get_sizes_in_elf (image, kernel);
+      return get_sizes_in_elf (part, kernel);
     case GPU_CUDA_IMAGE_PTX:
-      return get_sizes_in_ptx (image, kernel);
+      return get_sizes_in_ptx (part, kernel);
     case GPU_CUDA_IMAGE_FATBIN:
     case GPU_CUDA_IMAGE_UNKNOWN:
     default:

@@ -304,7 +304,9 @@ _gpu_cuda_kernel_new (GpuCudaModule  *module,
       return NULL;
     }
 
-  kernel->dynamic_shared = MAX (COMMON_SHARED_MEMORY - kernel->static_shared, 0);
+  kernel->dynamic_shared = _gpu_cuda_module_get_limit (module, kernel->function,
+                                                       MAX (COMMON_SHARED_MEMORY
+                                                            - kernel->static_shared, 0));
 
   return &kernel->base;
 }
@@ -433,7 +435,10 @@ set_number (GpuCudaKernel         *kernel,
   if (!_gpu_cuda_enter (kernel->module->context, &entered, error))
     return FALSE;
 
-  code = _gpu_cuda.cuFuncSetAttribute (kernel->function, attribute, (int) value);
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    code = _gpu_cuda_kernel_set_limit (kernel, (int) value);
+  else
+    code = _gpu_cuda.cuFuncSetAttribute (kernel->function, attribute, (int) value);
   _gpu_cuda_leave (entered);
 
   if (code != CUDA_SUCCESS)
@@ -442,9 +447,6 @@ set_number (GpuCudaKernel         *kernel,
                            "kernel \"%s\", %s = %" G_GINT64_FORMAT, kernel->name, nick, value);
       return FALSE;
     }
-
-  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-    g_atomic_int_set (&kernel->dynamic_shared, (gint) value);
 
   return TRUE;
 }

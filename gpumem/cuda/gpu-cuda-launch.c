@@ -15,15 +15,16 @@
 #define SHARED_ALIGNMENT 16
 
 #define EXTENT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
-#define EXTENT_ARGS(e) (e)[0], (e)[1], (e)[2]
+#define EXTENT_ARGS(e) (e)->width, (e)->height, (e)->depth
 
 typedef struct
 {
-  gsize   grid[3];              /* work-items */
-  gsize   block[3];
-  gsize   n_blocks[3];
-  gsize   shared;               /* dynamic, bytes */
-  void  **arguments;
+  const GpuExtent  *grid;       /* work-items */
+  const GpuExtent  *block;
+  GpuExtent         chosen;     /* the block, if nobody said */
+  GpuExtent         n_blocks;
+  gsize             shared;     /* dynamic, bytes */
+  void            **arguments;  /* twice as many as there are */
 } Launch;
 
 G_LOCK_DEFINE_STATIC (dynamic_shared);
@@ -35,7 +36,7 @@ static inline gsize
 divide (gsize size,
         gsize by)
 {
-  if ((by & (by - 1)) == 0)
+  if (G_LIKELY ((by & (by - 1)) == 0))
     return size >> __builtin_ctzll (by);
 
   return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
@@ -65,76 +66,116 @@ choose_divisor (gsize size,
   return 1;
 }
 
+static inline gboolean
+is_same (const GpuExtent *a,
+         const GpuExtent *b)
+{
+  return a->width == b->width && a->height == b->height && a->depth == b->depth;
+}
+
 /* Programs launch the same grid again and again: the last choice is kept for each thread. */
-static void
+G_GNUC_NO_INLINE static void
 choose_block (const GpuCudaKernel *kernel,
               const GpuCudaDevice *device,
-              Launch              *launch)
+              const GpuExtent     *grid,
+              GpuExtent           *block)
 {
   static __thread struct
   {
     const GpuCudaDevice *device;
     int                  max_threads;
-    gsize                grid[3];
-    gsize                block[3];
+    GpuExtent            grid;
+    GpuExtent            block;
   } last;
-  gsize left = MIN (DEFAULT_BLOCK, kernel->max_threads);
 
   if (last.device != device || last.max_threads != kernel->max_threads ||
-      memcmp (last.grid, launch->grid, sizeof last.grid) != 0)
+      !is_same (&last.grid, grid))
     {
-      for (guint i = 0; i < 3; i++)
-        {
-          gsize limit = MIN (left, (gsize) device->max_block[i]);
+      gsize left = MIN (DEFAULT_BLOCK, kernel->max_threads);
+      const int *max = device->max_block;
 
-          last.block[i] = choose_divisor (launch->grid[i], limit, i == 0 ? device->warp_size : 1);
-          left /= last.block[i];
-        }
-
+      last.block.width = choose_divisor (grid->width, MIN (left, (gsize) max[0]),
+                                         device->warp_size);
+      left /= last.block.width;
+      last.block.height = choose_divisor (grid->height, MIN (left, (gsize) max[1]), 1);
+      left /= last.block.height;
+      last.block.depth = choose_divisor (grid->depth, MIN (left, (gsize) max[2]), 1);
       last.device = device;
       last.max_threads = kernel->max_threads;
-      memcpy (last.grid, launch->grid, sizeof last.grid);
+      last.grid = *grid;
     }
 
-  memcpy (launch->block, last.block, sizeof last.block);
+  *block = last.block;
 }
 
-static gboolean
+static inline gboolean
+is_too_large (const GpuExtent *extent,
+              const int       *max)
+{
+  return extent->width > (gsize) max[0] || extent->height > (gsize) max[1]
+         || extent->depth > (gsize) max[2];
+}
+
+static inline gboolean
+is_multiple (const Launch *launch)
+{
+  const GpuExtent *n_blocks = &launch->n_blocks;
+
+  return n_blocks->width * launch->block->width == launch->grid->width
+         && n_blocks->height * launch->block->height == launch->grid->height
+         && n_blocks->depth * launch->block->depth == launch->grid->depth;
+}
+
+GPU_COLD static gboolean
 fail_geometry (const GpuCudaKernel  *kernel,
                const GpuCudaDevice  *device,
                const Launch         *launch,
-               const char           *what,
                GError              **error)
 {
+  const char *what = is_too_large (launch->block, device->max_block)
+                     ? "the block is too large"
+                     : !is_multiple (launch)
+                     ? "the grid is no multiple of the block"
+                     : is_too_large (&launch->n_blocks, device->max_grid)
+                     ? "the grid has too many blocks" : "the block has too many work-items";
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "kernel \"%s\", grid " EXTENT ", block " EXTENT ": %s; a block may have %d x %d x "
                "%d work-items, and %d in all, a grid %d x %d x %d blocks", kernel->name,
                EXTENT_ARGS (launch->grid), EXTENT_ARGS (launch->block), what,
-               EXTENT_ARGS (device->max_block), kernel->max_threads,
-               EXTENT_ARGS (device->max_grid));
+               device->max_block[0], device->max_block[1], device->max_block[2],
+               kernel->max_threads, device->max_grid[0], device->max_grid[1],
+               device->max_grid[2]);
 
   return FALSE;
 }
 
-static gboolean
-check_required_block (const GpuCudaKernel  *kernel,
-                      const Launch         *launch,
-                      GError              **error)
+static GpuExtent
+get_required_block (const GpuCudaKernel *kernel)
 {
   const guint *required = kernel->required_block;
 
-  if (required[0] == 0 || (launch->block[0] == required[0] && launch->block[1] == required[1] &&
-                           launch->block[2] == required[2]))
+  return (GpuExtent) { required[0], required[1], required[2] };
+}
+
+G_GNUC_NO_INLINE static gboolean
+check_required_block (const GpuCudaKernel  *kernel,
+                      const GpuExtent      *block,
+                      GError              **error)
+{
+  const GpuExtent required = get_required_block (kernel);
+
+  if (is_same (&required, block))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "kernel \"%s\" requires blocks of %u x %u x %u, not " EXTENT, kernel->name,
-               EXTENT_ARGS (required), EXTENT_ARGS (launch->block));
+               "kernel \"%s\" requires blocks of " EXTENT ", not " EXTENT, kernel->name,
+               EXTENT_ARGS (&required), EXTENT_ARGS (block));
 
   return FALSE;
 }
 
-static gboolean
+static inline gboolean
 set_geometry (const GpuCudaKernel  *kernel,
               const GpuCudaDevice  *device,
               const GpuExtent      *grid,
@@ -142,55 +183,36 @@ set_geometry (const GpuCudaKernel  *kernel,
               Launch               *launch,
               GError              **error)
 {
-  gsize n_items = 1;
+  launch->grid = grid;
+  launch->block = block;
 
-  launch->grid[0] = grid->width;
-  launch->grid[1] = grid->height;
-  launch->grid[2] = grid->depth;
+  if (block == NULL)
+    {
+      launch->block = &launch->chosen;
 
-  if (block != NULL)
-    {
-      launch->block[0] = block->width;
-      launch->block[1] = block->height;
-      launch->block[2] = block->depth;
-    }
-  else if (kernel->required_block[0] != 0)
-    {
-      for (guint i = 0; i < 3; i++)
-        launch->block[i] = kernel->required_block[i];
-    }
-  else
-    {
-      choose_block (kernel, device, launch);
+      if (kernel->required_block[0] != 0)
+        launch->chosen = get_required_block (kernel);
+      else
+        choose_block (kernel, device, grid, &launch->chosen);
     }
 
-  for (guint i = 0; i < 3; i++)
-    {
-      gsize size = launch->block[i];
+  block = launch->block;
+  launch->n_blocks.width = divide (grid->width, block->width);
+  launch->n_blocks.height = divide (grid->height, block->height);
+  launch->n_blocks.depth = divide (grid->depth, block->depth);
 
-      if (size > (gsize) device->max_block[i])
-        return fail_geometry (kernel, device, launch, "the block is too large", error);
+  if (G_UNLIKELY (is_too_large (block, device->max_block) || !is_multiple (launch) ||
+                  is_too_large (&launch->n_blocks, device->max_grid) ||
+                  block->width * block->height * block->depth > (gsize) kernel->max_threads))
+    return fail_geometry (kernel, device, launch, error);
 
-      launch->n_blocks[i] = divide (launch->grid[i], size);
-      n_items *= size;
-
-      if (launch->n_blocks[i] * size != launch->grid[i])
-        return fail_geometry (kernel, device, launch, "the grid is no multiple of the block",
-                              error);
-      if (launch->n_blocks[i] > (gsize) device->max_grid[i])
-        return fail_geometry (kernel, device, launch, "the grid has too many blocks", error);
-    }
-
-  if (n_items > (gsize) kernel->max_threads)
-    return fail_geometry (kernel, device, launch, "the block has too many work-items", error);
-
-  return check_required_block (kernel, launch, error);
+  return kernel->required_block[0] == 0 || check_required_block (kernel, block, error);
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
 /* What the front class could not check: nothing but the size of the argument is known. */
-static gboolean
+G_GNUC_NO_INLINE static gboolean
 check_argument (const GpuCudaKernel     *kernel,
                 guint                    index,
                 const GpuArgumentValue  *value,
@@ -213,16 +235,17 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* Local memory is one block for all arguments, each of which is given its offset. */
-static gboolean
+/* Local memory is one block for all arguments, each of which is given its offset: those lie behind
+ * the pointers. */
+static inline gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
                guint                    n_values,
-               guint32                 *offsets,
                Launch                  *launch,
                GError                 **error)
 {
   static CUdeviceptr null;
+  guint32 *offsets = (guint32 *) (launch->arguments + n_values);
 
   for (guint i = 0; i < n_values; i++)
     {
@@ -254,15 +277,34 @@ set_arguments (const GpuCudaKernel     *kernel,
 
 /* --- local memory ----------------------------------------------------------------------------- */
 
-/* With the context entered. The kernel gets what it asks for if the device has it. */
-static gboolean
+/* The driver has one limit for all kernels of a function: it and what is known of it change
+ * together. */
+CUresult
+_gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
+                            int            size)
+{
+  CUresult code;
+
+  G_LOCK (dynamic_shared);
+  code = _gpu_cuda.cuFuncSetAttribute (kernel->function,
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size);
+  if (code == CUDA_SUCCESS)
+    g_atomic_int_set (kernel->dynamic_shared, size);
+  G_UNLOCK (dynamic_shared);
+
+  return code;
+}
+
+/* With the context entered. The kernel gets what it asks for if the device has it: all that there
+ * is, so that nobody who asks for less takes it away from others. */
+G_GNUC_NO_INLINE static gboolean
 raise_dynamic_shared (GpuCudaKernel        *kernel,
                       const GpuCudaDevice  *device,
                       gsize                 size,
                       GError              **error)
 {
   int most = 0;
-  CUresult code = CUDA_SUCCESS;
+  CUresult code;
 
   _gpu_cuda.cuDeviceGetAttribute (&most,
                                   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
@@ -277,18 +319,7 @@ raise_dynamic_shared (GpuCudaKernel        *kernel,
       return FALSE;
     }
 
-  G_LOCK (dynamic_shared);
-
-  if (size > (gsize) g_atomic_int_get (&kernel->dynamic_shared))
-    {
-      code = _gpu_cuda.cuFuncSetAttribute (kernel->function,
-                                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                           (int) size);
-      if (code == CUDA_SUCCESS)
-        g_atomic_int_set (&kernel->dynamic_shared, (gint) size);
-    }
-
-  G_UNLOCK (dynamic_shared);
+  code = _gpu_cuda_kernel_set_limit (kernel, most - kernel->static_shared);
 
   if (code == CUDA_SUCCESS)
     return TRUE;
@@ -300,16 +331,16 @@ raise_dynamic_shared (GpuCudaKernel        *kernel,
   return FALSE;
 }
 
-static CUresult
+static inline CUresult
 run (const GpuCudaKernel *kernel,
      const GpuCudaStream *stream,
      const Launch        *launch,
      GpuLaunchFlags       flags)
 {
-  const gsize *grid = launch->n_blocks;
-  const gsize *block = launch->block;
+  const GpuExtent *grid = &launch->n_blocks;
+  const GpuExtent *block = launch->block;
 
-  if ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0)
+  if (G_UNLIKELY ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0))
     return _gpu_cuda.cuLaunchCooperativeKernel (kernel->function, EXTENT_ARGS (grid),
                                                 EXTENT_ARGS (block), launch->shared,
                                                 stream->stream, launch->arguments);
@@ -318,7 +349,7 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                               GpuNativeKernel         *native,
                               const GpuArgumentValue  *arguments,
@@ -332,13 +363,15 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   const GpuCudaDevice *device = ((GpuCudaContext *) stream->context)->device;
-  guint32 *offsets = g_newa (guint32, n_arguments + 1);
-  Launch launch = { .shared = 0, .arguments = g_newa (void *, n_arguments + 1) };
+  Launch launch;
   GpuCudaCall call;
   CUresult code;
 
+  launch.shared = 0;
+  launch.arguments = g_newa (void *, 2 * (gsize) n_arguments);
+
   if (!set_geometry (kernel, device, grid, block, &launch, error) ||
-      !set_arguments (kernel, arguments, n_arguments, offsets, &launch, error))
+      !set_arguments (kernel, arguments, n_arguments, &launch, error))
     return FALSE;
 
   launch.shared += MIN (shared_size, G_MAXINT32);
@@ -346,7 +379,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (G_UNLIKELY (launch.shared > (gsize) g_atomic_int_get (&kernel->dynamic_shared)) &&
+  if (G_UNLIKELY (launch.shared > (gsize) g_atomic_int_get (kernel->dynamic_shared)) &&
       !raise_dynamic_shared (kernel, device, launch.shared, error))
     {
       _gpu_cuda_cancel (&call);
@@ -355,11 +388,8 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
 
-  if (G_LIKELY (_gpu_cuda_is_done (stream, &call, code)))
-    {
-      _gpu_cuda_leave (call.entered);
-      return TRUE;
-    }
+  if (_gpu_cuda_end_plain (stream, &call, code))
+    return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, "cuLaunchKernel",
                         "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
@@ -367,7 +397,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                         EXTENT_ARGS (launch.block), launch.shared);
 }
 
-gboolean
+GPU_HOT gboolean
 _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          GpuNativeKernel         *native,
                          const GpuArgumentValue  *arguments,

@@ -26,7 +26,7 @@ typedef struct
   gboolean  write;                  /* to be copied back */
 } GpuCudaStaging;
 
-/* With the context entered. */
+/* With the context entered, and without its lock: the driver may wait for the device. */
 static void
 staging_free (GpuCudaStaging *staging)
 {
@@ -77,9 +77,11 @@ find_idle_locked (GpuCudaContext *context,
   return best;
 }
 
-static void
+/* (transfer container): those that are too many, for the caller to free. */
+static GPtrArray *
 trim_locked (GpuCudaContext *context)
 {
+  GPtrArray *trimmed = g_ptr_array_new ();
   gsize idle_size = 0;
 
   for (guint i = context->staging->len; i > 0; i--)
@@ -91,13 +93,13 @@ trim_locked (GpuCudaContext *context)
 
       idle_size += staging->size;
       if (idle_size > IDLE_SIZE_MAX)
-        {
-          g_ptr_array_remove_index_fast (context->staging, i - 1);
-          staging_free (staging);
-        }
+        g_ptr_array_add (trimmed, g_ptr_array_steal_index_fast (context->staging, i - 1));
     }
+
+  return trimmed;
 }
 
+/* Likewise. */
 static GpuCudaStaging *
 staging_new (gsize     size,
              GError  **error)
@@ -130,11 +132,10 @@ staging_new (gsize     size,
   return NULL;
 }
 
-/* With the context entered. */
 static GpuCudaStaging *
-take (GpuCudaContext  *context,
-      gsize            size,
-      GError         **error)
+take_idle (GpuCudaContext  *context,
+           gsize            size,
+           GPtrArray      **trimmed)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
   GpuCudaStaging *staging;
@@ -144,16 +145,37 @@ take (GpuCudaContext  *context,
 
   staging = find_idle_locked (context, size);
 
-  if (staging == NULL)
-    {
-      trim_locked (context);
-      staging = staging_new (size, error);
-      if (staging != NULL)
-        g_ptr_array_add (context->staging, staging);
-    }
-
   if (staging != NULL)
     staging->used = TRUE;
+  else
+    *trimmed = trim_locked (context);
+
+  return staging;
+}
+
+/* With the context entered, and no lock held while the driver takes its time. */
+static GpuCudaStaging *
+take (GpuCudaContext  *context,
+      gsize            size,
+      GError         **error)
+{
+  GPtrArray *trimmed = NULL;
+  GpuCudaStaging *staging = take_idle (context, size, &trimmed);
+
+  if (staging != NULL)
+    return staging;
+
+  g_ptr_array_set_free_func (trimmed, (GDestroyNotify) staging_free);
+  g_ptr_array_unref (trimmed);
+  staging = staging_new (size, error);
+
+  if (staging == NULL)
+    return NULL;
+
+  staging->used = TRUE;
+  g_mutex_lock (&context->lock);
+  g_ptr_array_add (context->staging, staging);
+  g_mutex_unlock (&context->lock);
 
   return staging;
 }

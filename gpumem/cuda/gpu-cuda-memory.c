@@ -20,6 +20,27 @@ memory_get_attributes (GpuNativeContext  *context,
                                            error);
 }
 
+static void
+memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
+                 GpuNativeMemory  *memory,
+                 GpuOrigin        *origin)
+{
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
+
+  if (memory->is_image)
+    return;
+
+  origin->id = buffer->kind == GPU_CUDA_MEMORY_IMPORTED
+               ? _gpu_cuda_import_get_address (buffer->shared) : buffer->address;
+  origin->offset = buffer->address - origin->id;
+
+  if (buffer->around != 0)
+    {
+      origin->outer = buffer->around;
+      origin->outer_offset = buffer->address - buffer->around;
+    }
+}
+
 /* Memory of a device stays where it is. */
 static gboolean
 memory_migrate (GpuNativeStream         *stream,
@@ -43,6 +64,7 @@ const GpuMemoryOps _gpu_cuda_memory_ops =
   .get_handle     = memory_get_address,
   .get_address    = memory_get_address,
   .get_attributes = memory_get_attributes,
+  .identify       = memory_identify,
   .copy_region    = _gpu_cuda_copy_region,
   .migrate        = memory_migrate,
   .unmap          = _gpu_cuda_unmap

@@ -6,6 +6,8 @@
 
 #include "gpumem/cuda/gpu-cuda-program.h"
 
+G_LOCK_DEFINE_STATIC (limits);
+
 static GpuCudaModule *
 module_new (GpuCudaContext *context,
             CUmodule        handle,
@@ -17,6 +19,7 @@ module_new (GpuCudaContext *context,
   module->context = context;
   module->module = handle;
   module->image = g_bytes_ref (image);
+  module->limits = g_hash_table_new_full (NULL, NULL, NULL, g_free);
 
   return module;
 }
@@ -44,6 +47,7 @@ _gpu_cuda_module_unref (GpuCudaModule *module)
       _gpu_cuda_leave (entered);
     }
 
+  g_hash_table_unref (module->limits);
   g_bytes_unref (module->image);
   g_free (module);
 }
@@ -60,6 +64,28 @@ terminate (GBytes *image)
     return g_bytes_ref (image);
 
   return g_bytes_new_take (g_strndup (data, size), size + 1);
+}
+
+/* With the context entered. The driver writes how much it said to where it was told how much it
+ * may. */
+static CUresult
+load (GpuCudaContext *context,
+      gconstpointer   data,
+      GpuCudaJit     *jit,
+      CUmodule       *module)
+{
+  void *values[G_N_ELEMENTS (jit->values)];
+  CUresult code;
+
+  memcpy (values, jit->values, sizeof values);
+  code = _gpu_cuda.cuModuleLoadDataEx (module, data, jit->n, jit->options, jit->values);
+
+  if (!_gpu_cuda_make_room (context, code))
+    return code;
+
+  memcpy (jit->values, values, sizeof values);
+
+  return _gpu_cuda.cuModuleLoadDataEx (module, data, jit->n, jit->options, jit->values);
 }
 
 static void
@@ -100,8 +126,7 @@ _gpu_cuda_module_load (GpuCudaContext  *context,
     }
 
   terminated = terminate (image);
-  code = _gpu_cuda.cuModuleLoadDataEx (&handle, g_bytes_get_data (terminated, NULL), jit.n,
-                                       jit.options, jit.values);
+  code = load (context, g_bytes_get_data (terminated, NULL), &jit, &handle);
   _gpu_cuda_leave (entered);
 
   if (code == CUDA_SUCCESS)
@@ -127,7 +152,7 @@ get_input_type (GBytes *image)
   switch (_gpu_cuda_image_identify (image))
     {
     case GPU_CUDA_IMAGE_ELF:
-      return CU_JIT_INPUT_CUBIN;
+      return _gpu_cuda_image_is_cubin (image) ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_OBJECT;
     case GPU_CUDA_IMAGE_FATBIN:
       return CU_JIT_INPUT_FATBINARY;
     case GPU_CUDA_IMAGE_PTX:
@@ -320,6 +345,28 @@ _gpu_cuda_module_list (GpuCudaModule  *module,
     _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);
 
   return names;
+}
+
+gint *
+_gpu_cuda_module_get_limit (GpuCudaModule *module,
+                            CUfunction     function,
+                            gint           initial)
+{
+  gint *limit;
+
+  G_LOCK (limits);
+  limit = g_hash_table_lookup (module->limits, function);
+
+  if (limit == NULL)
+    {
+      limit = g_new (gint, 1);
+      *limit = initial;
+      g_hash_table_insert (module->limits, function, limit);
+    }
+
+  G_UNLOCK (limits);
+
+  return limit;
 }
 
 /* With the context entered. */

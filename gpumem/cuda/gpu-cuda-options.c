@@ -153,3 +153,103 @@ _gpu_cuda_options_new (GpuCudaDevice    *device,
 
   return g_steal_pointer (&options);
 }
+
+/* --- macros ----------------------------------------------------------------------------------- */
+
+/* The value of the option at @i if it is @letter or @name; how many words both are, too. */
+static const char *
+get_value (GPtrArray  *options,
+           guint       i,
+           const char *letter,
+           const char *name,
+           guint      *n_words)
+{
+  const char *word = options->pdata[i];
+  gboolean is_long = g_str_has_prefix (word, name);
+
+  if (!is_long && !g_str_has_prefix (word, letter))
+    return NULL;
+
+  word += strlen (is_long ? name : letter);
+  *n_words = *word == '\0' ? 2 : 1;
+
+  if (*n_words == 2)
+    return i + 1 < options->len ? options->pdata[i + 1] : NULL;
+
+  if (is_long && *word != '=')
+    return NULL;
+
+  return *word == '=' ? word + 1 : word;
+}
+
+/* "NAME", "NAME=VALUE" or "NAME(a,b)=VALUE", as the lines that mean the same. */
+static gboolean
+append_definition (const char *definition,
+                   GString    *lines)
+{
+  static GRegex *regex;
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *name = NULL;
+  g_autofree char *list = NULL;
+  g_autofree char *value = NULL;
+
+  if (g_once_init_enter (&regex))
+    g_once_init_leave (&regex, g_regex_new ("^([A-Za-z_]\\w*)(\\([^()]*\\))?(=[^\\n]*)?(?<!\\\\)$",
+                                            G_REGEX_RAW | G_REGEX_DOLLAR_ENDONLY, 0, NULL));
+
+  if (!g_regex_match (regex, definition, 0, &match))
+    return FALSE;
+
+  name = g_match_info_fetch (match, 1);
+  list = g_match_info_fetch (match, 2);
+  value = g_match_info_fetch (match, 3);
+  g_string_append_printf (lines, "#undef %s\n#define %s%s %s\n", name, name,
+                          list != NULL ? list : "",
+                          value != NULL && *value == '=' ? value + 1 : "1");
+
+  return TRUE;
+}
+
+static gboolean
+append_undefinition (const char *name,
+                     GString    *lines)
+{
+  if (!g_regex_match_simple ("^[A-Za-z_]\\w*$", name, G_REGEX_RAW | G_REGEX_DOLLAR_ENDONLY, 0))
+    return FALSE;
+
+  g_string_append_printf (lines, "#undef %s\n", name);
+
+  return TRUE;
+}
+
+char *
+_gpu_cuda_options_take_macros (GPtrArray *options)
+{
+  GString *lines = g_string_new (NULL);
+  guint i = 0;
+
+  /* A file that is included before the program needs them sooner. */
+  if (_gpu_cuda_options_have (options, "--pre-include")
+      || _gpu_cuda_options_have (options, "-include"))
+    return g_string_free (lines, FALSE);
+
+  while (i < options->len)
+    {
+      guint n_words = 1;
+      const char *value = get_value (options, i, "-D", "--define-macro", &n_words);
+      gboolean is_taken = value != NULL && append_definition (value, lines);
+
+      if (value == NULL)
+        {
+          value = get_value (options, i, "-U", "--undefine-macro", &n_words);
+          is_taken = value != NULL && append_undefinition (value, lines);
+        }
+
+      if (is_taken)
+        g_ptr_array_remove_range (options, i, n_words);
+      else
+        i++;
+    }
+
+  return g_string_free (lines, FALSE);
+}

@@ -61,22 +61,6 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
   return TRUE;
 }
 
-static gboolean
-finish (CUresult           code,
-        const char        *function,
-        GpuNativeContext  *context,
-        GpuNativeContext  *peer,
-        GError           **error)
-{
-  if (code == CUDA_SUCCESS)
-    return TRUE;
-
-  _gpu_cuda_set_error (error, function, code, "from %s to %s", context->devices[0]->id,
-                       peer->devices[0]->id);
-
-  return FALSE;
-}
-
 guint
 _gpu_cuda_list_access (GpuCudaContext  *context,
                        CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1])
@@ -100,33 +84,116 @@ _gpu_cuda_list_access (GpuCudaContext  *context,
   return n;
 }
 
-/* The driver opens what cuMemAlloc() gave, to all of the context; pools it opens one by one. */
+/* With the lock of @peer held. Whether a context of @device, other than @context, reaches it. */
 static gboolean
-open_pool (GpuCudaContext     *peer,
-           GpuCudaDevice      *device,
-           CUmemAccess_flags   flags,
-           GError            **error)
+has_other_locked (GpuCudaContext *peer,
+                  CUdevice        device,
+                  CUcontext       context)
+{
+  GHashTableIter iter;
+  gpointer accessor;
+  gpointer its_device;
+
+  g_hash_table_iter_init (&iter, peer->accessors);
+
+  while (g_hash_table_iter_next (&iter, &accessor, &its_device))
+    {
+      if (GPOINTER_TO_INT (its_device) == device && accessor != context)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* The driver opens what cuMemAlloc() gave, to a context; pools it opens one by one, to all that are
+ * on a device. So who closes a pool may not do so while another context needs it. One that went
+ * without closing it leaves it open, which does no harm. */
+static gboolean
+open_pool (GpuCudaContext  *peer,
+           GpuCudaContext  *context,
+           gboolean         is_open,
+           GError         **error)
 {
   const CUmemAccessDesc access =
   {
-    .location = { CU_MEM_LOCATION_TYPE_DEVICE, device->device },
-    .flags    = flags
+    .location = { CU_MEM_LOCATION_TYPE_DEVICE, context->device->device },
+    .flags    = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE
   };
+  CUdevice device = context->device->device;
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
-  guint64 bit = G_GUINT64_CONSTANT (1) << MIN (device->device, GPU_CUDA_MAX_PEERS - 1);
+  guint64 bit = G_GUINT64_CONSTANT (1) << MIN (device, GPU_CUDA_MAX_PEERS - 1);
+  gboolean has_other;
 
-  if (device->device >= GPU_CUDA_MAX_PEERS)
+  if (device >= GPU_CUDA_MAX_PEERS)
     return TRUE;
-  if (peer->pool != NULL &&
+
+  if (peer->accessors == NULL)
+    peer->accessors = g_hash_table_new (NULL, NULL);
+
+  has_other = has_other_locked (peer, device, context->context);
+
+  if (!has_other && peer->pool != NULL &&
       !_gpu_cuda_check (_gpu_cuda.cuMemPoolSetAccess (peer->pool, &access, 1),
                         "cuMemPoolSetAccess", error))
     return FALSE;
 
-  __atomic_store_n (&peer->peers, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? peer->peers | bit
-                                                                        : peer->peers & ~bit,
+  if (is_open)
+    g_hash_table_insert (peer->accessors, context->context, GINT_TO_POINTER (device));
+  else
+    g_hash_table_remove (peer->accessors, context->context);
+
+  __atomic_store_n (&peer->peers, is_open || has_other ? peer->peers | bit : peer->peers & ~bit,
                     __ATOMIC_RELAXED);
 
   return TRUE;
+}
+
+/* Others in the process may have opened the context, or closed it, but not the library's pool.
+ * Where the pool cannot follow all is as it was. */
+static gboolean
+set_access (GpuNativeContext  *context,
+            GpuNativeContext  *peer,
+            gboolean           is_open,
+            GError           **error)
+{
+  CUcontext native = ((GpuCudaContext *) peer)->context;
+  CUresult done = is_open ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+                          : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  GError *failure = NULL;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return FALSE;
+
+  code = is_open ? _gpu_cuda.cuCtxEnablePeerAccess (native, 0)
+                 : _gpu_cuda.cuCtxDisablePeerAccess (native);
+
+  if ((code == CUDA_SUCCESS || code == done) &&
+      !open_pool ((GpuCudaContext *) peer, (GpuCudaContext *) context, is_open, &failure) &&
+      code == CUDA_SUCCESS)
+    {
+      if (is_open)
+        _gpu_cuda.cuCtxDisablePeerAccess (native);
+      else
+        _gpu_cuda.cuCtxEnablePeerAccess (native, 0);
+    }
+
+  _gpu_cuda_leave (entered);
+
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  _gpu_cuda_set_error (error, is_open ? "cuCtxEnablePeerAccess" : "cuCtxDisablePeerAccess", code,
+                       "from %s to %s", context->devices[0]->id, peer->devices[0]->id);
+
+  return FALSE;
 }
 
 gboolean
@@ -134,22 +201,7 @@ _gpu_cuda_enable_peer (GpuNativeContext  *context,
                        GpuNativeContext  *peer,
                        GError           **error)
 {
-  gboolean entered;
-  CUresult code;
-
-  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
-    return FALSE;
-
-  code = _gpu_cuda.cuCtxEnablePeerAccess (((GpuCudaContext *) peer)->context, 0);
-  _gpu_cuda_leave (entered);
-
-  /* Others in the process may have opened the context, but not the library's pool. */
-  if ((code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) &&
-      !open_pool ((GpuCudaContext *) peer, ((GpuCudaContext *) context)->device,
-                  CU_MEM_ACCESS_FLAGS_PROT_READWRITE, error))
-    return FALSE;
-
-  return finish (code, "cuCtxEnablePeerAccess", context, peer, error);
+  return set_access (context, peer, TRUE, error);
 }
 
 gboolean
@@ -157,19 +209,5 @@ _gpu_cuda_disable_peer (GpuNativeContext  *context,
                         GpuNativeContext  *peer,
                         GError           **error)
 {
-  gboolean entered;
-  CUresult code;
-
-  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
-    return FALSE;
-
-  code = _gpu_cuda.cuCtxDisablePeerAccess (((GpuCudaContext *) peer)->context);
-  _gpu_cuda_leave (entered);
-
-  if (code == CUDA_SUCCESS &&
-      !open_pool ((GpuCudaContext *) peer, ((GpuCudaContext *) context)->device,
-                  CU_MEM_ACCESS_FLAGS_PROT_NONE, error))
-    return FALSE;
-
-  return finish (code, "cuCtxDisablePeerAccess", context, peer, error);
+  return set_access (context, peer, FALSE, error);
 }

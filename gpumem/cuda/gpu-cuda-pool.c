@@ -4,6 +4,16 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
+typedef struct
+{
+  CUdevice      device;
+  CUmemoryPool  pool;
+} DevicePool;
+
+/* Of all contexts: each keeps memory that any other one on the device may lack. */
+static GMutex pools_lock;
+static GArray *pools;               /* of DevicePool; NULL: none */
+
 guint
 _gpu_cuda_get_pool_handle_types (GpuCudaContext *context)
 {
@@ -55,6 +65,46 @@ pool_new (GpuCudaContext  *context,
   return NULL;
 }
 
+static void
+list_pool (CUdevice     device,
+           CUmemoryPool pool)
+{
+  const DevicePool entry = { device, pool };
+
+  g_mutex_lock (&pools_lock);
+  if (pools == NULL)
+    pools = g_array_new (FALSE, FALSE, sizeof (DevicePool));
+  g_array_append_val (pools, entry);
+  g_mutex_unlock (&pools_lock);
+}
+
+static void
+unlist_pool (CUmemoryPool pool)
+{
+  guint i = 0;
+
+  g_mutex_lock (&pools_lock);
+  while (g_array_index (pools, DevicePool, i).pool != pool)
+    i++;
+  g_array_remove_index_fast (pools, i);
+  if (pools->len == 0)
+    g_clear_pointer (&pools, g_array_unref);
+  g_mutex_unlock (&pools_lock);
+}
+
+void
+_gpu_cuda_pool_clear (GpuCudaContext *context,
+                      gboolean        can_free)
+{
+  if (context->pool == NULL)
+    return;
+
+  unlist_pool (context->pool);
+  if (can_free)
+    _gpu_cuda.cuMemPoolDestroy (context->pool);
+  context->pool = NULL;
+}
+
 /* With the context entered. */
 static CUmemoryPool
 get_pool (GpuCudaContext  *context,
@@ -68,16 +118,36 @@ get_pool (GpuCudaContext  *context,
   locker = g_mutex_locker_new (&context->lock);
 
   if (context->pool == NULL)
-    context->pool = pool_new (context, error);
+    {
+      context->pool = pool_new (context, error);
+      if (context->pool != NULL)
+        list_pool (context->device->device, context->pool);
+    }
 
   return context->pool;
 }
 
-void
-_gpu_cuda_pool_trim (GpuCudaContext *context)
+gboolean
+_gpu_cuda_make_room (GpuCudaContext *context,
+                     CUresult        code)
 {
-  if (context->pool != NULL)
-    _gpu_cuda.cuMemPoolTrimTo (context->pool, 0);
+  gboolean is_trimmed = FALSE;
+
+  if (G_LIKELY (code != CUDA_ERROR_OUT_OF_MEMORY))
+    return FALSE;
+
+  g_mutex_lock (&pools_lock);
+  for (guint i = 0; pools != NULL && i < pools->len; i++)
+    {
+      const DevicePool *entry = &g_array_index (pools, DevicePool, i);
+
+      if (entry->device == context->device->device
+          && _gpu_cuda.cuMemPoolTrimTo (entry->pool, 0) == CUDA_SUCCESS)
+        is_trimmed = TRUE;
+    }
+  g_mutex_unlock (&pools_lock);
+
+  return is_trimmed;
 }
 
 GpuNativeBuffer *
@@ -108,6 +178,8 @@ _gpu_cuda_alloc_ordered (GpuNativeStream  *native,
     }
 
   code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuMemAllocFromPoolAsync (&address, size, pool, stream);
 
   if (_gpu_cuda_end (native, event, &call, code, error, "cuMemAllocFromPoolAsync",
                      "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held by the "

@@ -6,8 +6,10 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/gpu-source-private.h"
 
-/* What stands before CUDA C++ too: only names that begin with gpu_. */
+/* What stands before CUDA C++ too: only names that begin with gpu_, also in what the macro becomes,
+ * where the program's own macros are at work. The name of a kernel may be one of them. */
 static const char description[] =
   "template <class T> struct gpu_type { enum { code = 'v' }; };\n"
   "#define GPU_CODE(T, c) template <> struct gpu_type<T> { enum { code = c }; };\n"
@@ -59,21 +61,23 @@ static const char description[] =
   "template <class F> struct gpu_signature;\n"
   "template <class... A> struct gpu_signature<void (A...)>\n"
   "{\n"
-  "  enum { n = sizeof... (A) };\n"
-  "  template <unsigned L> static __device__ constexpr gpu_info<n, L>\n"
-  "  describe (bool is_portable, gpu_block block, const char (&text)[L])\n"
+  "  enum { gpu_n = sizeof... (A) };\n"
+  "  template <unsigned L> static __device__ constexpr gpu_info<gpu_n, L>\n"
+  "  gpu_describe (bool is_portable, gpu_block block, const char (&text)[L])\n"
   "  {\n"
-  "    gpu_info<n, L> info = { 1, is_portable, n, { block.x, block.y, block.z }, L,\n"
-  "                            { gpu_parameter<A>::get ()..., { } }, { } };\n"
+  "    gpu_info<gpu_n, L> info = { 1, is_portable, gpu_n, { block.x, block.y, block.z }, L,\n"
+  "                                { gpu_parameter<A>::get ()..., { } }, { } };\n"
   "    for (unsigned i = 0; i < L; i++)\n"
   "      info.text[i] = text[i];\n"
   "    return info;\n"
   "  }\n"
   "};\n"
-  "#define GPU_DESCRIBE(kernel_, is_portable, block, text) \\\n"
-  "  extern \"C\" { __device__ gpu_info<gpu_signature<decltype (kernel_)>::n, sizeof text> \\\n"
+  "#define GPU_DESCRIBE_NAMED(kernel_, is_portable, block, text) \\\n"
+  "  extern \"C\" { __device__ gpu_info<gpu_signature<decltype (kernel_)>::gpu_n, sizeof text> \\\n"
   "  gpu_info_##kernel_ = \\\n"
-  "  gpu_signature<decltype (kernel_)>::describe (is_portable, block, text); }\n";
+  "  gpu_signature<decltype (kernel_)>::gpu_describe (is_portable, block, text); }\n"
+  "#define GPU_DESCRIBE(kernel_, is_portable, block, text) \\\n"
+  "  GPU_DESCRIBE_NAMED (kernel_, is_portable, block, text)\n";
 
 /* The words and types of OpenCL C. Those that are names of CUDA are taken care of before. */
 static const char language[] =
@@ -115,66 +119,12 @@ static const char language[] =
   "  __device__ P get () const { return (P) (gpu_shared + offset); }\n"
   "};\n";
 
+/* Beside those of gpu-source.c */
 static const char constants[] =
-  "#define CHAR_BIT 8\n"
-  "#define SCHAR_MAX 127\n"
-  "#define SCHAR_MIN (-128)\n"
-  "#define CHAR_MAX 127\n"
-  "#define CHAR_MIN (-128)\n"
-  "#define UCHAR_MAX 255\n"
-  "#define SHRT_MAX 32767\n"
-  "#define SHRT_MIN (-32768)\n"
-  "#define USHRT_MAX 65535\n"
-  "#define INT_MAX 2147483647\n"
-  "#define INT_MIN (-2147483647 - 1)\n"
-  "#define UINT_MAX 0xffffffffU\n"
-  "#define LONG_MAX 0x7fffffffffffffffL\n"
-  "#define LONG_MIN (-0x7fffffffffffffffL - 1)\n"
-  "#define ULONG_MAX 0xffffffffffffffffUL\n"
-  "#define FLT_DIG 6\n"
-  "#define FLT_MANT_DIG 24\n"
-  "#define FLT_MAX_EXP 128\n"
-  "#define FLT_MIN_EXP (-125)\n"
-  "#define FLT_RADIX 2\n"
-  "#define FLT_MAX 3.40282346638528859812e+38f\n"
-  "#define FLT_MIN 1.17549435082228750797e-38f\n"
-  "#define FLT_EPSILON 1.1920928955078125e-7f\n"
-  "#define MAXFLOAT FLT_MAX\n"
-  "#define DBL_DIG 15\n"
-  "#define DBL_MANT_DIG 53\n"
-  "#define DBL_MAX 1.79769313486231570815e+308\n"
-  "#define DBL_MIN 2.22507385850720138309e-308\n"
-  "#define DBL_EPSILON 2.22044604925031308085e-16\n"
   "#define INFINITY gpu_as<float> (0x7f800000U)\n"
   "#define NAN gpu_as<float> (0x7fc00000U)\n"
   "#define HUGE_VALF INFINITY\n"
-  "#define HUGE_VAL ((double) INFINITY)\n"
-  "#define M_E 2.71828182845904523536\n"
-  "#define M_LOG2E 1.44269504088896340736\n"
-  "#define M_LOG10E 0.434294481903251827651\n"
-  "#define M_LN2 0.693147180559945309417\n"
-  "#define M_LN10 2.30258509299404568402\n"
-  "#define M_PI 3.14159265358979323846\n"
-  "#define M_PI_2 1.57079632679489661923\n"
-  "#define M_PI_4 0.785398163397448309616\n"
-  "#define M_1_PI 0.318309886183790671538\n"
-  "#define M_2_PI 0.636619772367581343076\n"
-  "#define M_2_SQRTPI 1.12837916709551257390\n"
-  "#define M_SQRT2 1.41421356237309504880\n"
-  "#define M_SQRT1_2 0.707106781186547524401\n"
-  "#define M_E_F 2.71828182845904523536f\n"
-  "#define M_LOG2E_F 1.44269504088896340736f\n"
-  "#define M_LOG10E_F 0.434294481903251827651f\n"
-  "#define M_LN2_F 0.693147180559945309417f\n"
-  "#define M_LN10_F 2.30258509299404568402f\n"
-  "#define M_PI_F 3.14159265358979323846f\n"
-  "#define M_PI_2_F 1.57079632679489661923f\n"
-  "#define M_PI_4_F 0.785398163397448309616f\n"
-  "#define M_1_PI_F 0.318309886183790671538f\n"
-  "#define M_2_PI_F 0.636619772367581343076f\n"
-  "#define M_2_SQRTPI_F 1.12837916709551257390f\n"
-  "#define M_SQRT2_F 1.41421356237309504880f\n"
-  "#define M_SQRT1_2_F 0.707106781186547524401f\n";
+  "#define HUGE_VAL ((double) INFINITY)\n";
 
 static const char work_items[] =
   "#define GPU_PICK(d, of, other) ((d) == 0 ? of.x : (d) == 1 ? of.y : (d) == 2 ? of.z : other)\n"
@@ -755,6 +705,7 @@ _gpu_cuda_prelude_append (GString         *text,
     return;
 
   g_string_append (text, language);
+  g_string_append (text, _gpu_source_constants);
   g_string_append (text, constants);
   g_string_append (text, work_items);
   g_string_append (text, vectors);

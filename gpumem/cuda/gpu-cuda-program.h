@@ -15,6 +15,7 @@ struct _GpuCudaModule
   GpuCudaContext  *context;     /* outlives the module */
   CUmodule         module;
   GBytes          *image;       /* what it was loaded from: cubin, fatbin or PTX */
+  GHashTable      *limits;      /* of CUfunction to gint; guarded by a lock of its own */
 };
 
 typedef struct
@@ -25,7 +26,7 @@ typedef struct
   char            *name;
   int              max_threads;         /* of a block of this kernel */
   int              static_shared;       /* bytes */
-  gint             dynamic_shared;      /* atomic; bytes that a launch may ask for */
+  gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
   guint            required_block[3];   /* zeros if the kernel runs in any */
   gboolean         is_described;        /* by the compiler: what it is given was checked */
 } GpuCudaKernel;
@@ -69,8 +70,16 @@ gboolean          _gpu_cuda_module_read        (GpuCudaModule       *module,
                                                 GBytes             **data,
                                                 GError             **error);
 
+/* What launches of @function may ask for, in bytes of local memory; the same for all kernels that
+ * are made of it. It begins as @initial. */
+gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
+                                                CUfunction           function,
+                                                gint                 initial);
+
 /* gpu-cuda-image.c: images are only read as far as they are whole. */
 GpuCudaImageKind  _gpu_cuda_image_identify     (GBytes              *image);
+/* Whether an ELF file is of the device, and not an object for the host with code for devices. */
+gboolean          _gpu_cuda_image_is_cubin     (GBytes              *image);
 /* FALSE: not the whole of an image, or none at all. */
 gboolean          _gpu_cuda_image_check        (GBytes              *image,
                                                 GError             **error);
@@ -113,12 +122,14 @@ GPtrArray        *_gpu_cuda_options_new        (GpuCudaDevice       *device,
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
+/* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
+char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
 /* gpu-cuda-prelude.c, gpu-cuda-rewrite.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
                                                 GpuCudaLanguage      language);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
-/* The whole of what the compiler gets, with those @options. */
+/* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
                                                 GpuCudaLanguage      language,
                                                 GPtrArray           *options);
@@ -145,6 +156,9 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 GError             **error);
 
 /* gpu-cuda-launch.c */
+/* With the context entered. */
+CUresult          _gpu_cuda_kernel_set_limit   (GpuCudaKernel           *kernel,
+                                                int                      size);
 gboolean          _gpu_cuda_kernel_launch      (GpuNativeStream         *stream,
                                                 GpuNativeKernel         *kernel,
                                                 const GpuArgumentValue  *arguments,

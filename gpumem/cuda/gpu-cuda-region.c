@@ -200,6 +200,18 @@ copy (RegionOp   *op,
   return code;
 }
 
+/* After a failure: whoever called keeps what the pieces at work use, until an event that is
+ * recorded later. The per-thread stream has to know of them for that, as of all its work. */
+static void
+leave_pieces (GpuCudaStream *stream)
+{
+  stream->base.partial = stream->last == NULL
+                         || _gpu_cuda.cuEventRecord (stream->last, stream->stream) == CUDA_SUCCESS;
+
+  if (!stream->base.partial)
+    _gpu_cuda.cuStreamSynchronize (stream->stream);
+}
+
 static gboolean
 enqueue (GpuNativeStream  *stream,
          Side              to,
@@ -219,10 +231,8 @@ enqueue (GpuNativeStream  *stream,
   flatten (&op, &to, &from);
   code = copy (&op, &to, &from);
 
-  /* After a failure nobody keeps the memory for the pieces that are at work: this is the only
-   * enqueueing that may block. */
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
-    _gpu_cuda.cuStreamSynchronize (op.stream);
+    leave_pieces ((GpuCudaStream *) stream);
 
 #define SIZE "%" G_GSIZE_FORMAT
 #define SIDE "row pitch " SIZE ", slice pitch " SIZE

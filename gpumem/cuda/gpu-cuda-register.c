@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of the program that devices reach. The driver locks whole pages, once in a process for
- * all contexts, and refuses those that are locked already: buffers over the same pages share one
- * registration.
+ * Memory of the program that devices reach. The driver locks bytes once in a process, for all
+ * contexts, and copies only within what was registered in one go. So no more is registered than a
+ * buffer is made over: neighbours may share a page. Buffers over parts of that share it.
  */
 #include "config.h"
-
-#include <unistd.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
 
@@ -21,6 +19,7 @@ typedef struct
 static GMutex registrations_lock;
 static GPtrArray *registrations;    /* of Registration */
 
+/* One that holds some of the bytes. */
 static Registration *
 find_locked (guintptr start,
              guintptr end)
@@ -29,47 +28,20 @@ find_locked (guintptr start,
     {
       Registration *registration = g_ptr_array_index (registrations, i);
 
-      if (registration->start <= start && end <= registration->end)
+      if (registration->start < end && start < registration->end)
         return registration;
     }
 
   return NULL;
 }
 
-/* With the context entered. NULL with no error for pages that somebody else registered. */
 static Registration *
-register_locked (GpuCudaContext  *context,
-                 guintptr         start,
-                 guintptr         end,
-                 GError         **error)
+add_locked (GpuCudaContext *context,
+            guintptr        start,
+            guintptr        end)
 {
-  const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-  Registration *registration = find_locked (start, end);
-  unsigned int known;
-  CUresult code;
+  Registration *registration = g_new0 (Registration, 1);
 
-  if (registration != NULL)
-    {
-      registration->refs++;
-      return registration;
-    }
-
-  code = _gpu_cuda.cuMemHostRegister ((void *) start, end - start, flags);
-
-  /* Of memory from cuMemHostAlloc() drivers say either. */
-  if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-      || (code == CUDA_ERROR_INVALID_VALUE
-          && _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) == CUDA_SUCCESS))
-    return NULL;
-
-  if (code != CUDA_SUCCESS)
-    {
-      _gpu_cuda_set_error (error, "cuMemHostRegister", code, "%" G_GSIZE_FORMAT " bytes at %p",
-                           (gsize) (end - start), (gpointer) start);
-      return NULL;
-    }
-
-  registration = g_new0 (Registration, 1);
   registration->refs = 1;
   registration->start = start;
   registration->end = end;
@@ -81,6 +53,57 @@ register_locked (GpuCudaContext  *context,
   g_ptr_array_add (registrations, registration);
 
   return registration;
+}
+
+static Registration *
+share_locked (Registration  *registration,
+              guintptr       start,
+              guintptr       end,
+              GError       **error)
+{
+  if (registration->start <= start && end <= registration->end)
+    {
+      registration->refs++;
+      return registration;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT " at %p that "
+               "another buffer is over, and are no part of them: one buffer over all can have "
+               "slices that overlap", (gsize) (end - start), (gpointer) start,
+               (gsize) (registration->end - registration->start), (gpointer) registration->start);
+
+  return NULL;
+}
+
+/* With the context entered. NULL with no error for what somebody else registered. */
+static Registration *
+register_locked (GpuCudaContext  *context,
+                 guintptr         start,
+                 guintptr         end,
+                 GError         **error)
+{
+  const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  Registration *other = find_locked (start, end);
+  unsigned int known;
+  CUresult code;
+
+  if (other != NULL)
+    return share_locked (other, start, end, error);
+
+  code = _gpu_cuda.cuMemHostRegister ((void *) start, end - start, flags);
+
+  if (code == CUDA_SUCCESS)
+    return add_locked (context, start, end);
+
+  /* Of memory from cuMemHostAlloc() drivers say either. */
+  if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+      && (code != CUDA_ERROR_INVALID_VALUE
+          || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
+    _gpu_cuda_set_error (error, "cuMemHostRegister", code, "%" G_GSIZE_FORMAT " bytes at %p",
+                         (gsize) (end - start), (gpointer) start);
+
+  return NULL;
 }
 
 static gboolean
@@ -121,6 +144,52 @@ _gpu_cuda_unregister (gpointer data)
   _gpu_native_context_unref (&context->base);
 }
 
+/* With the context entered. Of what somebody else registered, all must be there, in one piece. */
+static gboolean
+check_range (gconstpointer   data,
+             gsize           size,
+             CUdeviceptr     address,
+             GError        **error)
+{
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+
+  range -= MIN (address - start, range);
+
+  if (size <= range)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered the first %"
+               G_GUINT64_FORMAT, size, data, range);
+
+  return FALSE;
+}
+
+/* With the context entered. @registration is NULL for what somebody else registered. */
+static gboolean
+get_address (const Registration  *registration,
+             gpointer             data,
+             gsize                size,
+             CUdeviceptr         *address,
+             GError             **error)
+{
+  CUresult code = _gpu_cuda.cuMemHostGetDevicePointer (address, data, 0);
+
+  if (code == CUDA_SUCCESS)
+    return registration != NULL || check_range (data, size, *address, error);
+
+  if (registration == NULL && code == CUDA_ERROR_INVALID_VALUE)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered some",
+                 size, data);
+  else
+    _gpu_cuda_set_error (error, "cuMemHostGetDevicePointer", code, "%" G_GSIZE_FORMAT
+                         " bytes at %p", size, data);
+
+  return FALSE;
+}
+
 /* With the context entered. */
 static GpuCudaBuffer *
 register_entered (GpuCudaContext  *context,
@@ -128,33 +197,20 @@ register_entered (GpuCudaContext  *context,
                   gsize            size,
                   GError         **error)
 {
-  const guintptr mask = (guintptr) sysconf (_SC_PAGESIZE) - 1;
-  guintptr start = (guintptr) data & ~mask;
-  guintptr end = ((guintptr) data + size + mask) & ~mask;
+  guintptr start = (guintptr) data;
   GError *failure = NULL;
   CUdeviceptr address = 0;
   Registration *registration;
   GpuCudaBuffer *buffer;
-  CUresult code;
 
   g_mutex_lock (&registrations_lock);
-  registration = register_locked (context, start, end, &failure);
+  registration = register_locked (context, start, start + size, &failure);
   g_mutex_unlock (&registrations_lock);
 
-  if (failure != NULL)
+  if (failure != NULL || !get_address (registration, data, size, &address, &failure))
     {
-      g_propagate_error (error, failure);
-      return NULL;
-    }
-
-  code = _gpu_cuda.cuMemHostGetDevicePointer (&address, data, 0);
-
-  if (code != CUDA_SUCCESS)
-    {
-      _gpu_cuda_set_error (error, "cuMemHostGetDevicePointer", code, "%" G_GSIZE_FORMAT
-                           " bytes at %p%s", size, data, registration != NULL
-                           ? "" : ", of which some are registered already");
       g_clear_pointer (&registration, _gpu_cuda_unregister);
+      g_propagate_error (error, failure);
       return NULL;
     }
 

@@ -97,43 +97,6 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-static gboolean
-is_vector (GpuSource *source,
-           guint      i)
-{
-  static const char *const types[] =
-  {
-    "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double"
-  };
-  static const char *const lengths[] = { "2", "3", "4", "8", "16" };
-  g_autofree char *word = source_get_text (source, i);
-  gsize length = strcspn (word, "0123456789");
-
-  for (gsize j = 0; j < G_N_ELEMENTS (types); j++)
-    {
-      if (strlen (types[j]) != length || strncmp (types[j], word, length) != 0)
-        continue;
-
-      for (gsize k = 0; k < G_N_ELEMENTS (lengths); k++)
-        {
-          if (g_str_equal (word + length, lengths[k]))
-            return TRUE;
-        }
-    }
-
-  return FALSE;
-}
-
-/* "(float4) (": a literal, and no cast. */
-static gboolean
-is_vector_literal (GpuSource *source,
-                   guint      i)
-{
-  return source_get_kind (source, i) == '(' && source_get_kind (source, i + 1) == GPU_SOURCE_WORD
-         && source_get_kind (source, i + 2) == ')' && source_get_kind (source, i + 3) == '('
-         && is_vector (source, i + 1);
-}
-
 /* The words of OpenCL C that are names of CUDA's own in C++. */
 static const char *
 get_long_word (GpuSource *source,
@@ -180,7 +143,7 @@ rewrite_words (const char *text)
         {
           replace (&rewriter, i, "", word, "");
         }
-      else if (is_vector_literal (source, i))
+      else if (_gpu_source_is_vector_literal (source, i))
         {
           replace (&rewriter, i, "", "", "");
           replace (&rewriter, i + 1, "gpu_make<", NULL, ">");
@@ -383,15 +346,65 @@ rewrite_body (Rewriter       *rewriter,
     }
 }
 
+/* Whether the text has a #define of the word at @i that @pattern is found in. */
+static gboolean
+is_defined (GpuSource  *source,
+            guint       i,
+            const char *pattern)
+{
+  g_autofree char *word = source_get_text (source, i);
+  g_autofree char *escaped = g_regex_escape_string (word, -1);
+  g_autofree char *line = g_strconcat ("^[ \\t]*#[ \\t]*define[ \\t]+", escaped,
+                                       "(?![\\w$])(?:.|\\\\\\r?\\n)*?", pattern, NULL);
+  g_autoptr (GRegex) regex = g_regex_new (line, G_REGEX_RAW | G_REGEX_MULTILINE, 0, NULL);
+  g_autoptr (GError) error = NULL;
+
+  return g_regex_match_full (regex, source->text, -1, 0, 0, NULL, &error) || error != NULL;
+}
+
+/* Valid programs stay so: a kernel in C++ of which macros may make anything else, a template, or
+ * one of another name, is not described. In the dialect a macro makes the name and nothing else. */
+static gboolean
+is_plain (GpuSource         *source,
+          GpuSourceFunction *kernel)
+{
+  gboolean is_attribute = FALSE;
+
+  if (kernel->words.last - kernel->words.first > 1 || is_defined (source, kernel->words.first, "")
+      || source_has (source, kernel->parameters, "auto"))
+    return FALSE;
+
+  for (guint i = kernel->head.first; i < kernel->words.first; i++)
+    {
+      gboolean has_list = source_get_kind (source, i + 1) == '(';
+
+      /* What stands behind the word belongs to the function, which is none of a template. */
+      is_attribute = is_attribute || source_is (source, i, source->kernel_word);
+
+      if (source_get_kind (source, i) != GPU_SOURCE_WORD)
+        continue;
+
+      if (!source_is_attribute (source, i)
+          && ((has_list && !is_attribute) || is_defined (source, i, "\\btemplate\\b")))
+        return FALSE;
+
+      if (has_list)
+        i = _gpu_source_skip (source, i + 1) - 1;
+    }
+
+  return TRUE;
+}
+
 /* Whether the name alone tells the function. */
 static gboolean
 can_be_described (GpuSource         *source,
                   GpuSourceFunction *function)
 {
+  gboolean is_portable = g_str_equal (source->kernel_word, "__kernel");
   guint n = 0;
 
   if (!function->is_kernel || source->is_open || source_has (source, function->head, "template")
-      || source_has (source, function->head, ":"))
+      || source_has (source, function->head, ":") || (!is_portable && !is_plain (source, function)))
     return FALSE;
 
   for (guint i = 0; i < source->functions->len; i++)
@@ -403,7 +416,7 @@ can_be_described (GpuSource         *source,
     }
 
   /* In two branches of #if a kernel is there twice, but that is no overloading. */
-  return n == 1 || g_str_equal (source->kernel_word, "__kernel");
+  return n == 1 || is_portable;
 }
 
 static void
@@ -519,6 +532,7 @@ _gpu_cuda_source_prepare (const char      *source,
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
   GString *text = g_string_new (NULL);
+  g_autofree char *macros = NULL;
   g_autofree char *words = NULL;
   g_autofree char *functions = NULL;
 
@@ -528,6 +542,12 @@ _gpu_cuda_source_prepare (const char      *source,
   words = is_portable ? rewrite_words (source) : g_strdup (source);
   functions = rewrite_functions (words, language);
   _gpu_cuda_prelude_append (text, language);
+
+  /* Behind the prelude, and what NVRTC itself begins with: neither is for a T that is float. */
+  macros = _gpu_cuda_options_take_macros (options);
+  g_clear_pointer (&words, g_free);
+  words = is_portable ? rewrite_words (macros) : g_strdup (macros);
+  g_string_append_printf (text, "#line 1 \"options\"\n%s", words);
   g_string_append_printf (text, "#line 1 \"program.%s\"\n%s\n", is_portable ? "cl" : "cu",
                           functions);
 

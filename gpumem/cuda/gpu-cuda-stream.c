@@ -39,6 +39,8 @@ stream_create (GpuNativeContext  *native,
     return NULL;
 
   code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuStreamCreateWithPriority (&handle, cuda_flags, priority);
   _gpu_cuda_leave (entered);
 
   if (code != CUDA_SUCCESS)
@@ -244,24 +246,63 @@ stream_flush (GpuNativeStream  *native G_GNUC_UNUSED,
   return TRUE;
 }
 
+/* Asleep: cuStreamSynchronize() spins in contexts that do not say how to wait. FALSE if there is no
+ * event to sleep for. */
+static gboolean
+sleep_for_stream (GpuCudaContext *context,
+                  CUstream        stream,
+                  CUresult       *code)
+{
+  CUevent event;
+  gboolean recorded;
+
+  if (!_gpu_cuda_take_event (context, FALSE, &event, NULL))
+    return FALSE;
+
+  recorded = _gpu_cuda.cuEventRecord (event, stream) == CUDA_SUCCESS;
+
+  if (recorded)
+    *code = _gpu_cuda.cuEventSynchronize (event);
+
+  _gpu_cuda_give_event (context, FALSE, event);
+
+  return recorded;
+}
+
+/* With the context entered. What fails has waited: what the work uses may be freed afterwards. */
+static gboolean
+finish_entered (GpuCudaContext  *context,
+                GpuCudaStream   *stream,
+                GError         **error)
+{
+  CUresult code = _gpu_cuda_poll (context, stream->last, stream->stream);
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  if (stream->last != NULL)
+    return _gpu_cuda_check (_gpu_cuda.cuEventSynchronize (stream->last), "cuEventSynchronize",
+                            error);
+
+  if (code == CUDA_ERROR_NOT_READY && sleep_for_stream (context, stream->stream, &code))
+    return _gpu_cuda_check (code, "cuEventSynchronize", error);
+
+  return _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream->stream), "cuStreamSynchronize",
+                          error);
+}
+
 static gboolean
 stream_finish (GpuNativeStream  *native,
                GError          **error)
 {
-  GpuCudaStream *stream = (GpuCudaStream *) native;
+  GpuCudaContext *context = (GpuCudaContext *) native->context;
   gboolean entered;
   gboolean success;
 
-  if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
+  if (!_gpu_cuda_enter_again (context, &entered, error))
     return FALSE;
 
-  if (stream->last != NULL)
-    success = _gpu_cuda_check (_gpu_cuda.cuEventSynchronize (stream->last), "cuEventSynchronize",
-                               error);
-  else
-    success = _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream->stream),
-                               "cuStreamSynchronize", error);
-
+  success = finish_entered (context, (GpuCudaStream *) native, error);
   _gpu_cuda_leave (entered);
 
   return success;
@@ -272,6 +313,7 @@ const GpuStreamOps _gpu_cuda_stream_ops =
   .foreign_events = TRUE,
   .wraps_zero     = TRUE,
   .times_any      = TRUE,
+  .finish_tells   = TRUE,
   .create         = stream_create,
   .wrap           = stream_wrap,
   .free           = stream_free,

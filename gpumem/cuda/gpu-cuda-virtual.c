@@ -54,22 +54,6 @@ _gpu_cuda_virtual_unmap (CUdeviceptr address,
   _gpu_cuda.cuMemAddressFree (address, size);
 }
 
-static CUresult
-create (GpuCudaContext                *context,
-        gsize                          size,
-        const CUmemAllocationProp     *properties,
-        CUmemGenericAllocationHandle  *allocation)
-{
-  CUresult code = _gpu_cuda.cuMemCreate (allocation, size, properties, 0);
-
-  if (code != CUDA_ERROR_OUT_OF_MEMORY || context->pool == NULL)
-    return code;
-
-  _gpu_cuda_pool_trim (context);
-
-  return _gpu_cuda.cuMemCreate (allocation, size, properties, 0);
-}
-
 static gboolean
 get_whole_size (const CUmemAllocationProp  *properties,
                 gsize                      *size,
@@ -104,7 +88,9 @@ _gpu_cuda_virtual_alloc (GpuCudaContext  *context,
       || !get_whole_size (get_properties (context, &properties), &whole, error))
     return NULL;
 
-  code = create (context, whole, &properties, &allocation);
+  code = _gpu_cuda.cuMemCreate (&allocation, whole, &properties, 0);
+  if (_gpu_cuda_make_room (context, code))
+    code = _gpu_cuda.cuMemCreate (&allocation, whole, &properties, 0);
 
   if (code != CUDA_SUCCESS)
     {

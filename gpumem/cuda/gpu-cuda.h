@@ -11,6 +11,7 @@
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/cuda/gpu-cuda-api.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-hot-private.h"
 
 G_BEGIN_DECLS
 
@@ -43,8 +44,10 @@ typedef struct
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
+  CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
   CUfunction        fill_function;
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
@@ -85,6 +88,7 @@ typedef struct
   CUdeviceptr      address;
   CUdeviceptr      whole;               /* where the allocation begins; 0: the driver knows */
   gsize            whole_size;          /* bytes of it */
+  CUdeviceptr      around;              /* of wrapped memory: where the driver's range begins */
   enum
   {
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
@@ -139,10 +143,35 @@ GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
-gboolean    _gpu_cuda_enter        (GpuCudaContext  *context,
+gboolean    _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
-void        _gpu_cuda_leave        (gboolean         entered);
+
+/* The same, if it is not current already. */
+static inline gboolean
+_gpu_cuda_enter (GpuCudaContext  *context,
+                 gboolean        *entered,
+                 GError         **error)
+{
+  CUcontext current;
+
+  *entered = FALSE;
+
+  return G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)
+                   && _gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS
+                   && current == context->context)
+         || _gpu_cuda_push (context, entered, error);
+}
+
+static inline void
+_gpu_cuda_leave (gboolean entered)
+{
+  CUcontext popped;
+
+  if (entered)
+    _gpu_cuda.cuCtxPopCurrent (&popped);
+}
+
 CUfunc_cache _gpu_cuda_cache_to_native (GpuCachePreference preference);
 
 /* gpu-cuda-address.c, gpu-cuda-peer.c: ops of contexts and devices. */
@@ -173,7 +202,7 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
-gboolean    _gpu_cuda_begin        (GpuNativeStream *stream,
+gboolean    _gpu_cuda_begin_entered (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
@@ -185,13 +214,33 @@ gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
                                     const char      *function,
                                     const char      *format,
                                     ...) G_GNUC_PRINTF (7, 8);
-/* Whether there is nothing for an _end() to do but _gpu_cuda_leave(). */
+
 static inline gboolean
-_gpu_cuda_is_done (GpuNativeStream   *stream,
-                   const GpuCudaCall *call,
-                   CUresult           code)
+_gpu_cuda_begin (GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GpuCudaCall      *call,
+                 GError          **error)
 {
-  return code == CUDA_SUCCESS && call->event == NULL && ((GpuCudaStream *) stream)->last == NULL;
+  call->event = NULL;
+
+  return _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, error)
+         && (G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
+             || _gpu_cuda_begin_entered (stream, event, call, error));
+}
+
+/* TRUE in place of an _end() that has nothing to do but to leave. */
+static inline gboolean
+_gpu_cuda_end_plain (GpuNativeStream *stream,
+                     GpuCudaCall     *call,
+                     CUresult         code)
+{
+  if (G_UNLIKELY (code != CUDA_SUCCESS || call->event != NULL
+                  || ((GpuCudaStream *) stream)->last != NULL))
+    return FALSE;
+
+  _gpu_cuda_leave (call->entered);
+
+  return TRUE;
 }
 
 /* In place of an _end(), for an op that could not even ask the driver. */
@@ -206,6 +255,11 @@ GpuCudaEvent *
             _gpu_cuda_event_new_for (GpuCudaContext *context,
                                     CUevent          event);
 guint       _gpu_cuda_get_thread   (void);
+/* With the context entered. The state of @event, or of @stream if that is NULL, when it is no
+ * longer pending, or a while has passed: for a thread of the user's that waits. */
+CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
+                                    CUevent          event,
+                                    CUstream         stream);
 
 /* gpu-cuda-cache.c. To be called with the context entered, but for the first and _give_event(). */
 /* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
@@ -225,6 +279,10 @@ void        _gpu_cuda_give_event   (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
                                            CUstream        *stream,
                                            GError         **error);
+/* One that nothing holds up: data that somebody uploads go through the other. */
+gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                                        CUstream        *stream,
+                                        GError         **error);
 /* By the op that frees a context: frees all that the ops of streams, events and buffers left in
  * it, whatever the driver says. The context need not be entered. */
 void        _gpu_cuda_context_clear (GpuCudaContext *context);
@@ -287,8 +345,13 @@ GpuNativeBuffer *
 gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GpuNativeBuffer  *buffer,
                                     GError          **error);
-/* With the context entered. Gives what the pool holds for nobody back to the driver. */
-void        _gpu_cuda_pool_trim    (GpuCudaContext   *context);
+/* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
+ * lacked memory, and what pools on the device held for nobody is the driver's again. */
+gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
+                                    CUresult          code);
+/* By whoever clears the context, which has been entered if @can_free. */
+void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
+                                    gboolean          can_free);
 /* Bits: how the memory of pools passes to other processes. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
@@ -392,7 +455,7 @@ gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
-/* gpu-cuda-ipc.c */
+/* gpu-cuda-export.c, gpu-cuda-import.c, gpu-cuda-ipc.c */
 GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
                                     GpuNativeBuffer      *buffer,
                                     GError              **error);
@@ -411,6 +474,8 @@ GpuNativeBuffer *
                                     int                   fd,
                                     gsize                 size,
                                     GError              **error);
+/* Where the memory of the exporter begins here. */
+CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);
 GBytes *    _gpu_cuda_event_export (GpuNativeEvent       *event,

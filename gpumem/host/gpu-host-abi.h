@@ -6,7 +6,7 @@
 #pragma once
 
 /* Changes with everything below and with whatever else a compiled program relies on. */
-#define GPU_HOST_ABI_VERSION 2
+#define GPU_HOST_ABI_VERSION 3
 
 #define GPU_HOST_ABI(_) _ ( \
   typedef __SIZE_TYPE__ GpuHostSize; \
@@ -29,7 +29,9 @@
   { \
     GPU_HOST_ARGUMENT_MEMORY, \
     GPU_HOST_ARGUMENT_LOCAL, \
-    GPU_HOST_ARGUMENT_VALUE \
+    GPU_HOST_ARGUMENT_VALUE, \
+    GPU_HOST_ARGUMENT_IMAGE, \
+    GPU_HOST_ARGUMENT_SAMPLER \
   } GpuHostArgumentKind; \
   typedef struct \
   { \
@@ -40,6 +42,39 @@
     int                  read_only; \
     GpuHostSize          size; \
   } GpuHostArgument; \
+  /* A sampler is a sum of these, with the address mode times GPU_HOST_SAMPLER_ADDRESS, as in a \
+     constant; or else the address of a sampler of the library, which is above any such sum. */ \
+  typedef enum \
+  { \
+    GPU_HOST_SAMPLER_NORMALIZED = 1, \
+    GPU_HOST_SAMPLER_ADDRESS = 2, \
+    GPU_HOST_SAMPLER_LINEAR = 16, \
+    GPU_HOST_SAMPLER_END = 32 \
+  } GpuHostSamplerBits; \
+  typedef struct _GpuHostImage GpuHostImage; \
+  /* Coordinates are three, with layers in the dimension after those of a layer, and 0 in those \
+     that there are not; a texel is four numbers of 32 bits. lod may be null, sampler 0. */ \
+  typedef struct \
+  { \
+    void (*sample) (const GpuHostImage *image, GpuHostSize sampler, const float *coordinates, \
+                    const float *lod, void *texel); \
+    void (*fetch) (const GpuHostImage *image, GpuHostSize sampler, const int *coordinates, \
+                   void *texel); \
+    void (*store) (const GpuHostImage *image, const int *coordinates, const void *texel); \
+  } GpuHostImageFunctions; \
+  /* The dimensions are those of a layer, where there are layers; the order and the type have the \
+     numbers of OpenCL. */ \
+  struct _GpuHostImage \
+  { \
+    const GpuHostImageFunctions *functions; \
+    int                          width; \
+    int                          height; \
+    int                          depth; \
+    int                          n_layers; \
+    int                          n_levels; \
+    int                          channel_order; \
+    int                          channel_type; \
+  }; \
   /* local_sizes: up to local_sizes_end, bytes of each variable in local memory. */ \
   typedef struct \
   { \

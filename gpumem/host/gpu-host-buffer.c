@@ -113,12 +113,12 @@ alloc_large (GpuNativeContext  *context,
   return buffer;
 }
 
-static GpuNativeBuffer *
-host_buffer_alloc (GpuNativeContext  *context,
-                   GpuMemoryFlags     flags,
-                   gsize              size,
-                   gconstpointer      data,
-                   GError           **error)
+GpuNativeBuffer *
+_gpu_host_buffer_alloc (GpuNativeContext  *context,
+                        GpuMemoryFlags     flags,
+                        gsize              size,
+                        gconstpointer      data,
+                        GError           **error)
 {
   GpuNativeBuffer *buffer;
 
@@ -351,7 +351,7 @@ host_buffer_alloc_ordered (GpuNativeStream  *stream,
                            GpuNativeEvent  **event,
                            GError          **error)
 {
-  GpuNativeBuffer *buffer = host_buffer_alloc (stream->context, flags, size, NULL, error);
+  GpuNativeBuffer *buffer = _gpu_host_buffer_alloc (stream->context, flags, size, NULL, error);
 
   if (buffer == NULL || _gpu_host_stream_submit_nothing (stream, event, error))
     return buffer;
@@ -397,7 +397,7 @@ host_buffer_map (GpuNativeStream  *stream,
 
 const GpuBufferOps _gpu_host_buffer_ops =
 {
-  .alloc = host_buffer_alloc,
+  .alloc = _gpu_host_buffer_alloc,
   .alloc_for_host = host_buffer_alloc_for_host,
   .wrap = host_buffer_wrap,
   .slice = host_buffer_slice,

@@ -338,6 +338,7 @@ read_file (const char  *directory,
 static gboolean
 preprocess (const char  *directory,
             const char  *source,
+            gboolean     images,
             Options     *options,
             GString     *log,
             GError     **error)
@@ -347,7 +348,7 @@ preprocess (const char  *directory,
     "-std=gnu11", "-E", "-x", "c", "-include", PRELUDE_PATH, SOURCE_FILE, "-o",
     PREPROCESSED_FILE
   };
-  g_autofree char *prelude = _gpu_host_prelude_new ();
+  g_autofree char *prelude = _gpu_host_prelude_new (images);
 
   if (!write_file (directory, PRELUDE_FILE, prelude, error)
       || !write_file (directory, SOURCE_FILE, source, error))
@@ -360,6 +361,7 @@ preprocess (const char  *directory,
 
 static gboolean
 rewrite (const char  *directory,
+         gboolean     images,
          GError     **error)
 {
   g_autoptr (GBytes) bytes = read_file (directory, PREPROCESSED_FILE, error);
@@ -370,6 +372,15 @@ rewrite (const char  *directory,
     return FALSE;
 
   text = g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
+
+  if (images)
+    {
+      char *scalar = _gpu_host_rewrite_vectors (text);
+
+      g_free (text);
+      text = scalar;
+    }
+
   rewritten = _gpu_host_rewrite (text, error);
 
   return rewritten != NULL && write_file (directory, REWRITTEN_FILE, rewritten, error);
@@ -401,6 +412,8 @@ _gpu_host_compiler_run (const char  *source,
                                g_ptr_array_new_with_free_func (g_free) };
   g_autoptr (GString) messages = g_string_new (NULL);
   g_autofree char *directory = NULL;
+  gboolean images = _gpu_host_text_has_images (source)
+                    || (options_text != NULL && _gpu_host_text_has_images (options_text));
   GBytes *object = NULL;
 
   append_copies (options.compile, fixed_options, G_N_ELEMENTS (fixed_options));
@@ -414,7 +427,8 @@ _gpu_host_compiler_run (const char  *source,
   if (directory == NULL)
     return NULL;
 
-  if (preprocess (directory, source, &options, messages, error) && rewrite (directory, error)
+  if (preprocess (directory, source, images, &options, messages, error)
+      && rewrite (directory, images, error)
       && compile (directory, &options, messages, error))
     object = read_file (directory, OBJECT_FILE, error);
 

@@ -10,14 +10,15 @@
 /* Of parameters, beside those of C. */
 static const char *const qualifiers[] =
 {
-  "gpu_host_global", "gpu_host_local", "gpu_host_constant", NULL
+  "gpu_host_global", "gpu_host_local", "gpu_host_constant", "gpu_host_read_only",
+  "gpu_host_write_only", NULL
 };
 
 typedef struct
 {
   GpuHostArgumentKind kind;
   gboolean            read_only;
-  char               *type;     /* as C; NULL for memory */
+  char               *type;     /* as C */
   char               *type_name;
   char               *name;
 } Parameter;
@@ -46,6 +47,23 @@ is_pointer_to_const (GpuSource      *source,
   return source_has (source, range, "gpu_host_constant");
 }
 
+/* Images and samplers are told by their types; without a word for it images are read. */
+static void
+set_object (GpuSource      *source,
+            GpuSourceRange  range,
+            Parameter      *parameter)
+{
+  if (g_str_equal (parameter->type, "sampler_t"))
+    parameter->kind = GPU_HOST_ARGUMENT_SAMPLER;
+  else if (_gpu_host_is_image_type (parameter->type))
+    parameter->kind = GPU_HOST_ARGUMENT_IMAGE;
+  else
+    parameter->kind = GPU_HOST_ARGUMENT_VALUE;
+
+  parameter->read_only = parameter->kind == GPU_HOST_ARGUMENT_IMAGE
+                         && !source_has (source, range, "gpu_host_write_only");
+}
+
 static gboolean
 parse_parameter (GpuSource          *source,
                  GpuSourceFunction  *kernel,
@@ -65,7 +83,7 @@ parse_parameter (GpuSource          *source,
 
   if (!is_pointer)
     {
-      parameter->kind = GPU_HOST_ARGUMENT_VALUE;
+      set_object (source, range, parameter);
       return TRUE;
     }
 
@@ -127,7 +145,8 @@ append_run (GString    *output,
   for (guint i = 0; i < parameters->len; i++)
     {
       const Parameter *parameter = &g_array_index (parameters, Parameter, i);
-      gboolean is_value = parameter->kind == GPU_HOST_ARGUMENT_VALUE;
+      gboolean is_value = parameter->kind == GPU_HOST_ARGUMENT_VALUE
+                          || parameter->kind == GPU_HOST_ARGUMENT_SAMPLER;
 
       g_string_append_printf (output,
                               "  %s gpu_host_%u; __builtin_memcpy (&gpu_host_%u, "
@@ -169,7 +188,7 @@ append_arguments (GString    *output,
                   const char *name,
                   GArray     *parameters)
 {
-  static const char *const kinds[] = { "MEMORY", "LOCAL", "VALUE" };
+  static const char *const kinds[] = { "MEMORY", "LOCAL", "VALUE", "IMAGE", "SAMPLER" };
 
   if (parameters->len == 0)
     return;

@@ -20,7 +20,8 @@
    | GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_HOST_POINTER | GPU_CAPABILITIES_ARGUMENT_INFO \
    | GPU_CAPABILITIES_FP64 | GPU_CAPABILITIES_NON_UNIFORM_GROUPS | GPU_CAPABILITIES_HOST_MEMORY \
    | GPU_CAPABILITIES_BINARY | GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_IPC_FDS \
-   | GPU_CAPABILITIES_GLOBALS)
+   | GPU_CAPABILITIES_GLOBALS | GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_IMAGE_FROM_BUFFER \
+   | GPU_CAPABILITIES_IMAGE_3D_WRITES | GPU_CAPABILITIES_MIPMAPS | GPU_CAPABILITIES_CUBEMAPS)
 
 /* The value of the first line "@key : value" in the file @path, or NULL. */
 static char *
@@ -136,6 +137,13 @@ insert_sizes (GpuNativeDevice *device,
   sizes[] =
   {
     { "global-mem-size", device->memory_size },
+    { "image-max-array-size", GPU_HOST_IMAGE_MAX_SIZE },
+    { "image-max-buffer-size", GPU_HOST_IMAGE_MAX_BUFFER_SIZE },
+    { "image2d-max-height", GPU_HOST_IMAGE_MAX_SIZE },
+    { "image2d-max-width", GPU_HOST_IMAGE_MAX_SIZE },
+    { "image3d-max-depth", GPU_HOST_IMAGE_MAX_SIZE },
+    { "image3d-max-height", GPU_HOST_IMAGE_MAX_SIZE },
+    { "image3d-max-width", GPU_HOST_IMAGE_MAX_SIZE },
     { "local-mem-size", GPU_HOST_LOCAL_MEMORY_SIZE },
     { "max-mem-alloc-size", device->max_allocation },
     { "max-work-group-size", GPU_HOST_MAX_WORK_GROUP_SIZE },
@@ -190,6 +198,9 @@ host_device_get_attributes (GpuNativeDevice  *device,
   g_variant_dict_insert (attributes, "compiler-available", "b", has_compiler);
   g_variant_dict_insert (attributes, "linker-available", "b", has_compiler);
   g_variant_dict_insert (attributes, "endian-little", "b", G_BYTE_ORDER == G_LITTLE_ENDIAN);
+  g_variant_dict_insert (attributes, "image-support", "b", TRUE);
+  g_variant_dict_insert (attributes, "image-pitch-alignment", "u", (guint32) 1);
+  g_variant_dict_insert (attributes, "image-base-address-alignment", "u", (guint32) 1);
   g_variant_dict_insert (attributes, "host-unified-memory", "b", TRUE);
   g_variant_dict_insert (attributes, "non-uniform-work-group-support", "b", TRUE);
 

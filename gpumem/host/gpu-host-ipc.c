@@ -107,6 +107,12 @@ file_use (int      fd,
   return file;
 }
 
+guintptr
+_gpu_host_file_get_address (GpuHostFile *file)
+{
+  return (guintptr) file->data;
+}
+
 void
 _gpu_host_file_unuse (GpuHostFile *file)
 {

@@ -36,6 +36,12 @@ fill_arguments (GpuHostKernel *kernel)
         case GPU_HOST_ARGUMENT_LOCAL:
           to->kind = GPU_ARGUMENT_KIND_LOCAL;
           break;
+        case GPU_HOST_ARGUMENT_IMAGE:
+          to->kind = GPU_ARGUMENT_KIND_IMAGE;
+          break;
+        case GPU_HOST_ARGUMENT_SAMPLER:
+          to->kind = GPU_ARGUMENT_KIND_SAMPLER;
+          break;
         case GPU_HOST_ARGUMENT_VALUE:
         default:
           to->kind = GPU_ARGUMENT_KIND_VALUE;
@@ -260,6 +266,26 @@ launch_new (const GpuArgumentValue *values,
   return launch;
 }
 
+/* What an argument that is no value is in the kernel. */
+static gconstpointer
+get_pointer (const GpuArgumentValue *value)
+{
+  switch (value->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      return value->buffer != NULL ? _gpu_host_memory_get_data (value->buffer) : NULL;
+    case GPU_ARGUMENT_KIND_IMAGE:
+      return &((const GpuHostNativeImage *) value->image)->view;
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      return value->sampler;
+    case GPU_ARGUMENT_KIND_LOCAL:
+    case GPU_ARGUMENT_KIND_VALUE:
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return NULL;
+    }
+}
+
 static void
 set_arguments (GpuHostLaunch          *launch,
                const GpuArgumentValue *values)
@@ -270,13 +296,10 @@ set_arguments (GpuHostLaunch          *launch,
     {
       const GpuArgumentValue *value = &values[i];
       gboolean is_value = value->kind == GPU_ARGUMENT_KIND_VALUE;
-      gpointer pointer = NULL;
+      gconstpointer pointer = get_pointer (value);
 
       launch->kinds[i] = value->kind;
       launch->arguments[i] = place;
-
-      if (value->kind == GPU_ARGUMENT_KIND_MEMORY && value->buffer != NULL)
-        pointer = ((GpuHostBuffer *) value->buffer)->data;
 
       if (value->kind == GPU_ARGUMENT_KIND_LOCAL)
         {

@@ -7,26 +7,47 @@
 
 #include "gpumem/host/gpu-host.h"
 
+static GpuHostBuffer *
+get_buffer (const GpuNativeMemory *memory)
+{
+  return memory->is_image ? ((GpuHostNativeImage *) memory)->memory : (GpuHostBuffer *) memory;
+}
+
+static void
+free_buffer (GpuHostBuffer *buffer)
+{
+  if (buffer->mapped_size > 0)
+    munmap (buffer->data, buffer->mapped_size);
+
+  if (buffer->file != NULL)
+    _gpu_host_file_unuse (buffer->file);
+
+  free (buffer->allocation);
+  g_free (buffer);
+}
+
 void
 _gpu_host_memory_free (GpuNativeContext *context G_GNUC_UNUSED,
                        GpuNativeMemory  *memory)
 {
-  GpuHostBuffer *self = (GpuHostBuffer *) memory;
+  GpuHostBuffer *buffer = get_buffer (memory);
 
-  if (self->mapped_size > 0)
-    munmap (self->data, self->mapped_size);
+  if (memory->is_image)
+    g_free (memory);
 
-  if (self->file != NULL)
-    _gpu_host_file_unuse (self->file);
+  free_buffer (buffer);
+}
 
-  free (self->allocation);
-  g_free (self);
+guint8 *
+_gpu_host_memory_get_data (const GpuNativeMemory *memory)
+{
+  return get_buffer (memory)->data;
 }
 
 static guint64
 host_memory_get_address (GpuNativeMemory *memory)
 {
-  return (guintptr) ((GpuHostBuffer *) memory)->data;
+  return (guintptr) _gpu_host_memory_get_data (memory);
 }
 
 static gboolean
@@ -35,13 +56,26 @@ host_memory_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
                             GVariantDict      *attributes,
                             GError           **error G_GNUC_UNUSED)
 {
-  GpuHostBuffer *self = (GpuHostBuffer *) memory;
-
   g_variant_dict_insert (attributes, "size", "t", (guint64) memory->size);
   g_variant_dict_insert (attributes, "address", "t", host_memory_get_address (memory));
-  g_variant_dict_insert (attributes, "origin", "s", self->origin);
+  g_variant_dict_insert (attributes, "origin", "s", get_buffer (memory)->origin);
 
   return TRUE;
+}
+
+static void
+host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
+                      GpuNativeMemory  *memory,
+                      GpuOrigin        *origin)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) memory;
+
+  if (memory->is_image)
+    return;
+
+  origin->id = self->file != NULL ? _gpu_host_file_get_address (self->file)
+                                  : (guintptr) self->data;
+  origin->offset = (guintptr) self->data - origin->id;
 }
 
 /* All memory is where all devices of the context are. */
@@ -73,6 +107,7 @@ const GpuMemoryOps _gpu_host_memory_ops =
   .get_handle = host_memory_get_address,
   .get_address = host_memory_get_address,
   .get_attributes = host_memory_get_attributes,
+  .identify = host_memory_identify,
   .copy_region = _gpu_host_copy_region,
   .migrate = host_memory_migrate,
   .unmap = host_memory_unmap

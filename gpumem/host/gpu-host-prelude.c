@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "gpumem/gpu-source-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* The rewriter looks for the gpu_host_ words that are no functions, and takes them out. */
@@ -18,6 +19,8 @@ static const char language[] =
   "#define cl_khr_fp64 1\n"
   "#define cl_khr_int64_base_atomics 1\n"
   "#define cl_khr_int64_extended_atomics 1\n"
+  "#define cl_khr_3d_image_writes 1\n"
+  "#define __IMAGE_SUPPORT__ 1\n"
   "#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__\n"
   "#define __ENDIAN_LITTLE__ 1\n"
   "#endif\n"
@@ -45,66 +48,12 @@ static const char language[] =
   "typedef __UINTPTR_TYPE__ uintptr_t;\n"
   "extern int printf (const char *, ...) __attribute__ ((format (printf, 1, 2)));\n";
 
+/* Beside those of gpu-source.c */
 static const char constants[] =
-  "#define CHAR_BIT __CHAR_BIT__\n"
-  "#define SCHAR_MAX 127\n"
-  "#define SCHAR_MIN (-128)\n"
-  "#define CHAR_MAX 127\n"
-  "#define CHAR_MIN (-128)\n"
-  "#define UCHAR_MAX 255\n"
-  "#define SHRT_MAX 32767\n"
-  "#define SHRT_MIN (-32768)\n"
-  "#define USHRT_MAX 65535\n"
-  "#define INT_MAX __INT_MAX__\n"
-  "#define INT_MIN (-__INT_MAX__ - 1)\n"
-  "#define UINT_MAX 0xffffffffU\n"
-  "#define LONG_MAX __LONG_MAX__\n"
-  "#define LONG_MIN (-__LONG_MAX__ - 1L)\n"
-  "#define ULONG_MAX 0xffffffffffffffffUL\n"
-  "#define FLT_DIG __FLT_DIG__\n"
-  "#define FLT_MANT_DIG __FLT_MANT_DIG__\n"
-  "#define FLT_MAX_EXP __FLT_MAX_EXP__\n"
-  "#define FLT_MIN_EXP __FLT_MIN_EXP__\n"
-  "#define FLT_RADIX __FLT_RADIX__\n"
-  "#define FLT_MAX 0x1.fffffep127f\n"
-  "#define FLT_MIN 0x1.0p-126f\n"
-  "#define FLT_EPSILON 0x1.0p-23f\n"
-  "#define MAXFLOAT FLT_MAX\n"
-  "#define DBL_DIG __DBL_DIG__\n"
-  "#define DBL_MANT_DIG __DBL_MANT_DIG__\n"
-  "#define DBL_MAX 0x1.fffffffffffffp1023\n"
-  "#define DBL_MIN 0x1.0p-1022\n"
-  "#define DBL_EPSILON 0x1.0p-52\n"
   "#define HUGE_VALF __builtin_huge_valf ()\n"
   "#define HUGE_VAL __builtin_huge_val ()\n"
   "#define INFINITY __builtin_inff ()\n"
-  "#define NAN __builtin_nanf (\"\")\n"
-  "#define M_E 2.71828182845904523536\n"
-  "#define M_LOG2E 1.44269504088896340736\n"
-  "#define M_LOG10E 0.434294481903251827651\n"
-  "#define M_LN2 0.693147180559945309417\n"
-  "#define M_LN10 2.30258509299404568402\n"
-  "#define M_PI 3.14159265358979323846\n"
-  "#define M_PI_2 1.57079632679489661923\n"
-  "#define M_PI_4 0.785398163397448309616\n"
-  "#define M_1_PI 0.318309886183790671538\n"
-  "#define M_2_PI 0.636619772367581343076\n"
-  "#define M_2_SQRTPI 1.12837916709551257390\n"
-  "#define M_SQRT2 1.41421356237309504880\n"
-  "#define M_SQRT1_2 0.707106781186547524401\n"
-  "#define M_E_F 2.71828182845904523536f\n"
-  "#define M_LOG2E_F 1.44269504088896340736f\n"
-  "#define M_LOG10E_F 0.434294481903251827651f\n"
-  "#define M_LN2_F 0.693147180559945309417f\n"
-  "#define M_LN10_F 2.30258509299404568402f\n"
-  "#define M_PI_F 3.14159265358979323846f\n"
-  "#define M_PI_2_F 1.57079632679489661923f\n"
-  "#define M_PI_4_F 0.785398163397448309616f\n"
-  "#define M_1_PI_F 0.318309886183790671538f\n"
-  "#define M_2_PI_F 0.636619772367581343076f\n"
-  "#define M_2_SQRTPI_F 1.12837916709551257390f\n"
-  "#define M_SQRT2_F 1.41421356237309504880f\n"
-  "#define M_SQRT1_2_F 0.707106781186547524401f\n";
+  "#define NAN __builtin_nanf (\"\")\n";
 
 static const char work_items[] =
   "static __thread GpuHostItem *gpu_host_self;\n"
@@ -447,11 +396,12 @@ append_mathematics (GString *text)
 }
 
 char *
-_gpu_host_prelude_new (void)
+_gpu_host_prelude_new (gboolean images)
 {
   GString *text = g_string_new (GPU_HOST_ABI (GPU_HOST_ABI_AS_TEXT) "\n");
 
   g_string_append (text, language);
+  g_string_append (text, _gpu_source_constants);
   g_string_append (text, constants);
   g_string_append (text, work_items);
   g_string_append (text, common);
@@ -459,6 +409,9 @@ _gpu_host_prelude_new (void)
   g_string_append (text, integers);
   g_string_append (text, atomics);
   append_mathematics (text);
+
+  if (images)
+    _gpu_host_prelude_append_images (text);
 
   return g_string_free (text, FALSE);
 }

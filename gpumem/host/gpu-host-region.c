@@ -24,9 +24,17 @@ typedef struct
 static Side
 get_side (const GpuRegionSide *side)
 {
-  guint8 *data = side->memory != NULL ? ((GpuHostBuffer *) side->memory)->data : side->data;
+  guint8 *data = side->memory != NULL ? _gpu_host_memory_get_data (side->memory) : side->data;
 
   return (Side) { data + side->offset, side->row_pitch, side->slice_pitch };
+}
+
+/* What the width of the extent counts, in bytes. */
+static gsize
+get_unit (const GpuRegionSide *side)
+{
+  return side->memory != NULL && side->memory->is_image
+         ? ((const GpuNativeImage *) side->memory)->description.texel_size : 1;
 }
 
 static gboolean
@@ -69,6 +77,7 @@ _gpu_host_copy_region (GpuNativeStream      *stream,
   copy->destination = get_side (destination);
   copy->source = get_side (source);
   copy->extent = *extent;
+  copy->extent.width *= MAX (get_unit (destination), get_unit (source));
 
   return _gpu_host_stream_submit (stream, copy, event, error);
 }

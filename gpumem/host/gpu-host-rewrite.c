@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From OpenCL C to C, behind the preprocessor: the words for address spaces and kernels go, and
- * local variables become those of the thread that runs the group. Lines stay where they are, so
+ * From OpenCL C to C, behind the preprocessor: the words for address spaces, access and kernels go,
+ * and local variables become those of the thread that runs the group. Lines stay where they are, so
  * that what the compiler says of them is right.
  */
 #include "config.h"
 
 #include "gpumem/host/gpu-host-source.h"
 
-typedef struct
+void
+_gpu_host_rewriter_init (GpuHostRewriter *rewriter,
+                         const char      *text)
 {
-  GpuSource  source;
-  GString   *output;
-  gsize      copied;        /* so much of the text has gone to the output */
-} Rewriter;
+  _gpu_source_init (&rewriter->source, text, "gpu_host_kernel");
+  rewriter->output = g_string_new (NULL);
+  rewriter->copied = 0;
+}
 
-/* Puts @replacement in the place of token @i. */
-static void
-replace (Rewriter   *rewriter,
-         guint       i,
-         const char *replacement)
+void
+_gpu_host_rewriter_replace (GpuHostRewriter *rewriter,
+                            guint            i,
+                            const char      *replacement)
 {
   const GpuSourceToken *token = source_get (&rewriter->source, i);
 
@@ -29,22 +30,50 @@ replace (Rewriter   *rewriter,
   rewriter->copied = token->start + token->length;
 }
 
+void
+_gpu_host_rewriter_copy_rest (GpuHostRewriter *rewriter)
+{
+  g_string_append (rewriter->output, rewriter->source.text + rewriter->copied);
+}
+
+/* The types of images that are written are others than those of images that are read. */
+static void
+replace_access (GpuHostRewriter *rewriter,
+                guint            i)
+{
+  g_autofree char *type = source_get_kind (&rewriter->source, i + 1) == GPU_SOURCE_WORD
+                          ? source_get_text (&rewriter->source, i + 1) : NULL;
+
+  _gpu_host_rewriter_replace (rewriter, i, "");
+
+  if (type != NULL && _gpu_host_is_image_type (type))
+    {
+      g_autofree char *written = g_strconcat ("gpu_host_write_", type, NULL);
+
+      _gpu_host_rewriter_replace (rewriter, i + 1, written);
+    }
+}
+
 /* A word for an address space where it has no meaning beyond its place. Variables outside of
  * functions can be seen from outside of the program. */
 static void
-replace_word (Rewriter *rewriter,
-              guint     i,
-              gboolean  is_outside)
+replace_word (GpuHostRewriter *rewriter,
+              guint            i,
+              gboolean         is_outside)
 {
   GpuSource *source = &rewriter->source;
 
   if (is_outside && source_is (source, i, "gpu_host_global"))
-    replace (rewriter, i, "__attribute__ ((visibility (\"default\")))");
+    _gpu_host_rewriter_replace (rewriter, i, "__attribute__ ((visibility (\"default\")))");
   else if (source_is (source, i, "gpu_host_kernel") || source_is (source, i, "gpu_host_local")
            || source_is (source, i, "gpu_host_global"))
-    replace (rewriter, i, "");
+    _gpu_host_rewriter_replace (rewriter, i, "");
   else if (source_is (source, i, "gpu_host_constant"))
-    replace (rewriter, i, "const");
+    _gpu_host_rewriter_replace (rewriter, i, "const");
+  else if (source_is (source, i, "gpu_host_read_only"))
+    _gpu_host_rewriter_replace (rewriter, i, "");
+  else if (source_is (source, i, "gpu_host_write_only"))
+    replace_access (rewriter, i);
 }
 
 /* Notes down the sizes of the variables that the declaration from @i on makes. Returns the end of
@@ -77,7 +106,7 @@ append_local_sizes (GpuSource  *source,
 }
 
 static void
-rewrite_body (Rewriter          *rewriter,
+rewrite_body (GpuHostRewriter   *rewriter,
               GpuSourceFunction *function)
 {
   GpuSource *source = &rewriter->source;
@@ -95,11 +124,11 @@ rewrite_body (Rewriter          *rewriter,
         {
           g_autoptr (GString) sizes = g_string_new (";");
 
-          replace (rewriter, i, "static __thread");
+          _gpu_host_rewriter_replace (rewriter, i, "static __thread");
           i = append_local_sizes (source, function->name, i, sizes);
 
           if (i < source->tokens->len)
-            replace (rewriter, i, sizes->str);
+            _gpu_host_rewriter_replace (rewriter, i, sizes->str);
         }
       else
         {
@@ -126,9 +155,9 @@ is_kernel_attribute (GpuSource *source,
 }
 
 static void
-rewrite_head (Rewriter *rewriter,
-              guint     first,
-              guint     last)
+rewrite_head (GpuHostRewriter *rewriter,
+              guint            first,
+              guint            last)
 {
   GpuSource *source = &rewriter->source;
   guint i = first;
@@ -146,12 +175,12 @@ rewrite_head (Rewriter *rewriter,
         replace_word (rewriter, i++, depth == 0);
 
       for (; i < end; i++)
-        replace (rewriter, i, "");
+        _gpu_host_rewriter_replace (rewriter, i, "");
     }
 }
 
 static void
-rewrite_text (Rewriter *rewriter)
+rewrite_text (GpuHostRewriter *rewriter)
 {
   GpuSource *source = &rewriter->source;
   guint i = 0;
@@ -166,17 +195,17 @@ rewrite_text (Rewriter *rewriter)
     }
 
   rewrite_head (rewriter, i, source->tokens->len);
-  g_string_append (rewriter->output, source->text + rewriter->copied);
+  _gpu_host_rewriter_copy_rest (rewriter);
 }
 
 char *
 _gpu_host_rewrite (const char  *text,
                    GError     **error)
 {
-  Rewriter rewriter = { .output = g_string_new (NULL) };
   g_autofree char *description = NULL;
+  GpuHostRewriter rewriter;
 
-  _gpu_source_init (&rewriter.source, text, "gpu_host_kernel");
+  _gpu_host_rewriter_init (&rewriter, text);
   rewrite_text (&rewriter);
 
   /* The compiler tells better where a bracket is missing if nothing follows. */

@@ -22,6 +22,14 @@ GPU_HOST_ABI (GPU_HOST_ABI_AS_C)
 #define GPU_HOST_STACK_SIZE_MIN      (32 * 1024)
 #define GPU_HOST_STACK_SIZE_MAX      (64 * 1024 * 1024)
 
+/* Texels, rows, slices and layers of images, and texels over a buffer: kernels count with an int,
+ * and more is of no use. */
+#define GPU_HOST_IMAGE_MAX_SIZE        (64 * 1024)
+#define GPU_HOST_IMAGE_MAX_BUFFER_SIZE (1024 * 1024 * 1024)
+
+#define GPU_HOST_N_CHANNEL_ORDERS (GPU_CHANNEL_ORDER_SBGRA + 1)
+#define GPU_HOST_N_CHANNEL_TYPES  (GPU_CHANNEL_TYPE_UNORM_101010 + 1)
+
 typedef struct _GpuHostBuffer    GpuHostBuffer;
 typedef struct _GpuHostFile      GpuHostFile;
 typedef struct _GpuHostOperation GpuHostOperation;
@@ -67,6 +75,21 @@ struct _GpuHostBuffer
   GpuHostBuffer   *root;            /* of a slice */
   const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
 };
+
+/* What kernels get is the view. */
+typedef struct
+{
+  GpuNativeImage  parent;
+  GpuHostBuffer  *memory;           /* where the texels stand, its own or borrowed */
+  GpuHostImage    view;
+} GpuHostNativeImage;
+
+/* An order or a type of channels as OpenCL C has it, "R" for CLK_R. */
+typedef struct
+{
+  const char *name;
+  int         number;
+} GpuHostChannelName;
 
 /* Any thread but never two at once. */
 typedef gboolean (*GpuHostRunFunc) (GpuHostOperation  *operation,
@@ -157,8 +180,16 @@ extern const GpuStreamOps  _gpu_host_stream_ops;
 extern const GpuEventOps   _gpu_host_event_ops;
 extern const GpuMemoryOps  _gpu_host_memory_ops;
 extern const GpuBufferOps  _gpu_host_buffer_ops;
+extern const GpuImageOps   _gpu_host_image_ops;
+extern const GpuSamplerOps _gpu_host_sampler_ops;
 extern const GpuProgramOps _gpu_host_program_ops;
 extern const GpuKernelOps  _gpu_host_kernel_ops;
+
+/* What kernels read and write images with. */
+extern const GpuHostImageFunctions _gpu_host_image_functions;
+/* By GpuChannelOrder and GpuChannelType; NULL behind the last. */
+extern const GpuHostChannelName    _gpu_host_channel_orders[GPU_HOST_N_CHANNEL_ORDERS + 1];
+extern const GpuHostChannelName    _gpu_host_channel_types[GPU_HOST_N_CHANNEL_TYPES + 1];
 
 /* Nanoseconds of the clock that events are timed by. */
 guint64         _gpu_host_get_time            (void);
@@ -198,6 +229,8 @@ void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
 void            _gpu_host_memory_free         (GpuNativeContext        *context,
                                                GpuNativeMemory         *memory);
+/* Where memory begins, an image's with its first texel. */
+guint8         *_gpu_host_memory_get_data     (const GpuNativeMemory   *memory);
 /* GpuMemoryOps.copy_region() */
 gboolean        _gpu_host_copy_region         (GpuNativeStream         *stream,
                                                const GpuRegionSide     *destination,
@@ -208,9 +241,17 @@ gboolean        _gpu_host_copy_region         (GpuNativeStream         *stream,
 GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
                                                gsize                    size,
                                                const char              *origin);
+/* GpuBufferOps.alloc() */
+GpuNativeBuffer *_gpu_host_buffer_alloc       (GpuNativeContext        *context,
+                                               GpuMemoryFlags           flags,
+                                               gsize                    size,
+                                               gconstpointer            data,
+                                               GError                 **error);
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
+/* Where it is mapped. */
+guintptr        _gpu_host_file_get_address    (GpuHostFile             *file);
 GBytes         *_gpu_host_buffer_export_fd    (GpuNativeContext        *context,
                                                GpuNativeBuffer         *buffer,
                                                int                     *fd,
@@ -220,6 +261,13 @@ GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
                                                int                      fd,
                                                gsize                    size,
                                                GError                 **error);
+
+/* The first texel of a level, and what that is as an image. */
+guint8         *_gpu_host_image_get_level     (const GpuNativeImage    *image,
+                                               guint                    level,
+                                               GpuImageDescription     *description,
+                                               gsize                   *row_pitch,
+                                               gsize                   *slice_pitch);
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
 
@@ -246,8 +294,16 @@ gboolean        _gpu_host_fibers_run          (const GpuHostItem       *item,
 gboolean        _gpu_host_launch_run          (GpuHostOperation        *operation,
                                                GError                 **error);
 
-/* What stands at the head of every program. */
-char           *_gpu_host_prelude_new         (void);
+/* What stands at the head of every program, with @images also of those that have vectors, images
+ * or samplers. */
+char           *_gpu_host_prelude_new         (gboolean                 images);
+void            _gpu_host_prelude_append_images (GString               *text);
+/* Whether @text, a source or options, may have vectors, images or samplers. */
+gboolean        _gpu_host_text_has_images     (const char              *text);
+/* "image2d_t" and its kin. */
+gboolean        _gpu_host_is_image_type       (const char              *name);
+/* Turns the vector literals behind the preprocessor into C: "(float2) (x, y)". */
+char           *_gpu_host_rewrite_vectors     (const char              *text);
 /* Turns what the preprocessor made of a program into C that exports a GpuHostProgramEntry. */
 char           *_gpu_host_rewrite             (const char              *text,
                                                GError                 **error);

@@ -111,6 +111,22 @@ check_foreign (GpuNativeContext  *context,
   return TRUE;
 }
 
+/* What a sub-buffer was cut from may be wrapped, or ours, as well. */
+static void
+find_parent (GpuOpenclBuffer *buffer)
+{
+  cl_mem parent = NULL;
+  gsize offset = 0;
+
+  if (_gpu_opencl_mem_get (buffer->mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
+      && parent != NULL
+      && _gpu_opencl_mem_get (buffer->mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
+    {
+      buffer->parent = parent;
+      buffer->parent_offset = offset;
+    }
+}
+
 static GpuNativeBuffer *
 buffer_wrap (GpuNativeContext  *context,
              guint64            handle,
@@ -119,12 +135,16 @@ buffer_wrap (GpuNativeContext  *context,
              GError           **error)
 {
   cl_mem mem = (cl_mem) (guintptr) handle;
+  GpuNativeBuffer *buffer;
 
   if (!check_foreign (context, mem, &size, error)
       || (mode == GPU_WRAP_MODE_BORROW && !_gpu_opencl_mem_retain (mem, error)))
     return NULL;
 
-  return new_buffer (mem, size);
+  buffer = new_buffer (mem, size);
+  find_parent ((GpuOpenclBuffer *) buffer);
+
+  return buffer;
 }
 
 static GpuNativeBuffer *
@@ -136,20 +156,27 @@ buffer_slice (GpuNativeContext  *context,
               GError           **error)
 {
   const cl_buffer_region region = { offset, size };
+  GpuOpenclBuffer *root = (GpuOpenclBuffer *) parent;
+  cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
+  GpuOpenclSlice *slice = NULL;
+  GpuOpenclBuffer *buffer;
+  cl_mem mem = NULL;
   cl_int code;
-  cl_mem mem = clCreateSubBuffer (_gpu_opencl_buffer_handle (parent),
-                                  _gpu_opencl_get_access_flags (flags),
-                                  CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+
+  if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+    slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
+                                   &code);
+  else
+    mem = clCreateSubBuffer (root->mem, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
 
   if (code == CL_SUCCESS)
     {
-      GpuNativeBuffer *buffer = new_buffer (mem, size);
+      buffer = (GpuOpenclBuffer *) new_buffer (mem, size);
+      buffer->slice = slice;
+      buffer->parent = root->mem;
+      buffer->parent_offset = offset;
 
-      ((GpuOpenclBuffer *) buffer)->slice =
-        _gpu_opencl_slice_new ((GpuOpenclContext *) context, (GpuOpenclBuffer *) parent, mem,
-                               offset, size);
-
-      return buffer;
+      return &buffer->base;
     }
 
   _gpu_opencl_set_error (error, "clCreateSubBuffer", code,

@@ -84,6 +84,12 @@ _gpu_opencl_device_hangs (GpuOpenclDevice *device)
   return g_str_equal (device->base.platform, "Oclgrind");
 }
 
+gboolean
+_gpu_opencl_device_is_nvidia (GpuOpenclDevice *device)
+{
+  return strstr (device->base.platform, "NVIDIA") != NULL;
+}
+
 GpuOpenclDevice *
 _gpu_opencl_device_lookup (cl_device_id id)
 {

@@ -4,8 +4,6 @@
  */
 #include "config.h"
 
-#include <string.h>
-
 #include "gpumem/opencl/gpu-opencl.h"
 
 /* How often a wait that the driver refuses is tried again before it is given up. */
@@ -192,7 +190,7 @@ get_unsettled_queue (cl_event event)
 
   device = _gpu_opencl_device_lookup (id);
 
-  return device != NULL && strstr (device->base.platform, "NVIDIA") != NULL ? queue : NULL;
+  return device != NULL && _gpu_opencl_device_is_nvidia (device) ? queue : NULL;
 }
 
 /* What a marker behind all work ends with: pending if it is not over soon. */

@@ -85,15 +85,7 @@ check_view (GpuNativeContext           *context,
 static cl_mem
 get_whole_buffer (GpuOpenclBuffer *buffer)
 {
-  GpuOpenclBuffer *root;
-  gsize offset;
-
-  if (buffer->slice == NULL)
-    return NULL;
-
-  root = _gpu_opencl_slice_get_root (buffer->slice, &offset);
-
-  return offset == 0 ? root->mem : NULL;
+  return buffer->parent_offset == 0 ? buffer->parent : NULL;
 }
 
 GpuNativeImage *
@@ -106,7 +98,7 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
 {
   GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) native;
   const cl_mem_flags access = _gpu_opencl_get_access_flags (flags);
-  const gboolean is_2d = description->type == GPU_IMAGE_TYPE_2D;
+  const gboolean is_2d = description->type == GPU_IMAGE_TYPE_IMAGE_2D;
   cl_image_desc descriptor = _gpu_opencl_image_get_descriptor (description);
   cl_mem mem;
   cl_int code;
@@ -127,7 +119,7 @@ _gpu_opencl_image_create_for_buffer (GpuNativeContext           *context,
   if (code == CL_SUCCESS)
     return _gpu_opencl_image_new (mem, is_2d ? NULL : descriptor.buffer, description, 0, error);
 
-  if (code == CL_INVALID_MEM_OBJECT && buffer->slice != NULL)
+  if (code == CL_INVALID_MEM_OBJECT && buffer->parent != NULL)
     _gpu_opencl_set_error_as (error, GPU_ERROR_NOT_SUPPORTED, "clCreateImage", code,
                               "the driver of %s makes no images over this slice of a buffer",
                               context->devices[0]->id);

@@ -69,7 +69,7 @@ map_image (GpuOpenclImage       *image,
   data = clEnqueueMapImage (queue, image->mem, CL_FALSE, _gpu_opencl_get_map_flags (flags),
                             origin, region, row_pitch, slice_pitch, 0, NULL, event, code);
 
-  if (image->base.description.type == GPU_IMAGE_TYPE_1D_ARRAY && *slice_pitch != 0)
+  if (image->base.description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY && *slice_pitch != 0)
     *row_pitch = *slice_pitch;
   if (_gpu_opencl_image_get_n_dimensions (image->base.description.type) < 3)
     *slice_pitch = *row_pitch * extent->height;

@@ -121,13 +121,13 @@ read_extent (cl_mem                mem,
              GpuImageDescription  *description,
              GError              **error)
 {
-  const gboolean is_row_array = description->type == GPU_IMAGE_TYPE_1D_ARRAY;
+  const gboolean is_row_array = description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
   const guint n_dimensions = _gpu_opencl_image_get_n_dimensions (description->type);
   const cl_image_info infos[] =
   {
     CL_IMAGE_WIDTH,
     is_row_array ? CL_IMAGE_ARRAY_SIZE : CL_IMAGE_HEIGHT,
-    description->type == GPU_IMAGE_TYPE_2D_ARRAY ? CL_IMAGE_ARRAY_SIZE : CL_IMAGE_DEPTH
+    description->type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY ? CL_IMAGE_ARRAY_SIZE : CL_IMAGE_DEPTH
   };
   gsize sizes[] = { 1, 1, 1 };
 
@@ -200,7 +200,7 @@ read_buffer (GpuNativeContext           *context,
              GError                    **error)
 {
   *buffer = NULL;
-  if (description->type != GPU_IMAGE_TYPE_1D_BUFFER)
+  if (description->type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     return TRUE;
 
   if (!_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, buffer, sizeof *buffer, error)

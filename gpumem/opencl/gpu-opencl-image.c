@@ -15,11 +15,11 @@ _gpu_opencl_image_get_n_dimensions (GpuImageType type)
 {
   switch (type)
     {
-    case GPU_IMAGE_TYPE_1D:
-    case GPU_IMAGE_TYPE_1D_BUFFER:
+    case GPU_IMAGE_TYPE_IMAGE_1D:
+    case GPU_IMAGE_TYPE_IMAGE_1D_BUFFER:
       return 1;
-    case GPU_IMAGE_TYPE_1D_ARRAY:
-    case GPU_IMAGE_TYPE_2D:
+    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_2D:
       return 2;
     default:
       return 3;
@@ -33,9 +33,9 @@ get_level_extent (const GpuImageDescription *description,
   GpuExtent extent = description->extent;
 
   extent.width = MAX (extent.width >> level, 1);
-  if (description->type != GPU_IMAGE_TYPE_1D_ARRAY)
+  if (description->type != GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     extent.height = MAX (extent.height >> level, 1);
-  if (description->type == GPU_IMAGE_TYPE_3D)
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_3D)
     extent.depth = MAX (extent.depth >> level, 1);
 
   return extent;
@@ -105,7 +105,7 @@ read_pitches (GpuOpenclImage  *image,
                                      sizeof slice_pitch, error)))
     return FALSE;
 
-  if (description->type == GPU_IMAGE_TYPE_1D_ARRAY)
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     {
       row_pitch = MAX (row_pitch, slice_pitch);
       slice_pitch = 0;
@@ -154,11 +154,11 @@ _gpu_opencl_image_get_descriptor (const GpuImageDescription *description)
     .image_width = description->extent.width
   };
 
-  if (description->type == GPU_IMAGE_TYPE_1D_ARRAY)
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     descriptor.image_array_size = description->extent.height;
   else
     descriptor.image_height = description->extent.height;
-  if (description->type == GPU_IMAGE_TYPE_2D_ARRAY)
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY)
     descriptor.image_array_size = description->extent.depth;
   else
     descriptor.image_depth = description->extent.depth;
@@ -351,7 +351,7 @@ image_create_for_host (GpuNativeContext           *context,
 
   /* Layers of one dimension lie by either pitch: PoCL takes now this one, now that one. */
   descriptor.image_row_pitch = row_pitch;
-  if (description->type == GPU_IMAGE_TYPE_1D_ARRAY)
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     descriptor.image_slice_pitch = row_pitch;
   else if (_gpu_opencl_image_get_n_dimensions (description->type) == 3)
     descriptor.image_slice_pitch = slice_pitch;
@@ -387,17 +387,17 @@ get_device_extent (const GpuOpenclImageLimits *limits,
 {
   switch (type)
     {
-    case GPU_IMAGE_TYPE_1D:
+    case GPU_IMAGE_TYPE_IMAGE_1D:
       return (GpuExtent) { limits->width_2d, 1, 1 };
-    case GPU_IMAGE_TYPE_1D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
       return (GpuExtent) { limits->width_2d, limits->n_layers, 1 };
-    case GPU_IMAGE_TYPE_1D_BUFFER:
+    case GPU_IMAGE_TYPE_IMAGE_1D_BUFFER:
       return (GpuExtent) { limits->over_buffer, 1, 1 };
-    case GPU_IMAGE_TYPE_2D:
+    case GPU_IMAGE_TYPE_IMAGE_2D:
       return (GpuExtent) { limits->width_2d, limits->height_2d, 1 };
-    case GPU_IMAGE_TYPE_2D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_2D_ARRAY:
       return (GpuExtent) { limits->width_2d, limits->height_2d, limits->n_layers };
-    case GPU_IMAGE_TYPE_3D:
+    case GPU_IMAGE_TYPE_IMAGE_3D:
       return (GpuExtent) { limits->width_3d, limits->height_3d, limits->depth_3d };
     default:
       return (GpuExtent) { 0, 0, 0 };

@@ -136,6 +136,20 @@ memory_get_address (GpuNativeMemory *memory G_GNUC_UNUSED)
   return 0;
 }
 
+static void
+memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
+                 GpuNativeMemory  *memory,
+                 GpuOrigin        *origin)
+{
+  GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) memory;
+
+  if (memory->is_image)
+    return;
+
+  origin->id = (guintptr) (buffer->parent != NULL ? buffer->parent : buffer->mem);
+  origin->offset = buffer->parent_offset;
+}
+
 /* The value of an info as a variant: NULL, and no error, where the driver does not know it. */
 static gboolean
 get_attribute (cl_mem         mem,
@@ -273,6 +287,7 @@ const GpuMemoryOps _gpu_opencl_memory_ops =
   .get_handle     = memory_get_handle,
   .get_address    = memory_get_address,
   .get_attributes = memory_get_attributes,
+  .identify       = memory_identify,
   .copy_region    = _gpu_opencl_copy_region,
   .migrate        = memory_migrate,
   .unmap          = memory_unmap

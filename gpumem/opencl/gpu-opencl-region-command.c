@@ -164,7 +164,7 @@ get_host_pitches (const GpuOpenclImage *image,
 
   if (extent->height == 1 && extent->depth > 1)
     *row_pitch = *slice_pitch;
-  if (image->base.description.type == GPU_IMAGE_TYPE_1D_ARRAY)
+  if (image->base.description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
     *slice_pitch = *row_pitch;
 }
 

@@ -117,11 +117,6 @@ enqueue_pieces (GpuOpenclRegion     *region,
                                                   event);
     }
 
-  /* After a failure nobody keeps the memory of the host for the pieces that are at work: this is
-   * the only enqueueing that may block. */
-  if (region->code != CL_SUCCESS && region->data != NULL && region->pieces != NULL)
-    clWaitForEvents (region->pieces->len, (cl_event *) (gpointer) region->pieces->data);
-
   return region->code == CL_SUCCESS;
 }
 
@@ -167,7 +162,7 @@ enqueue_layers (GpuOpenclRegion     *region,
   GpuOpenclRegionMemory between = { NULL, &rows };
   cl_image_desc descriptor;
 
-  rows.base.description.type = GPU_IMAGE_TYPE_2D;
+  rows.base.description.type = GPU_IMAGE_TYPE_IMAGE_2D;
   rows.base.description.extent = *extent;
   rows.base.description.n_levels = 1;
   descriptor = _gpu_opencl_image_get_descriptor (&rows.base.description);
@@ -188,7 +183,7 @@ enqueue_layers (GpuOpenclRegion     *region,
 static gboolean
 is_row_array (const GpuOpenclImage *image)
 {
-  return image != NULL && image->base.description.type == GPU_IMAGE_TYPE_1D_ARRAY;
+  return image != NULL && image->base.description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
 }
 
 static gboolean
@@ -393,6 +388,28 @@ set_memory (GpuOpenclRegionMemory *memory,
     memory->image = image;
 }
 
+/* After a failure: whoever called keeps what the pieces use, and their events if it asked for
+ * one. Takes @pieces over. */
+static void
+leave_pieces (GpuOpenclStream  *stream,
+              GArray           *pieces,
+              GpuNativeEvent  **event)
+{
+  cl_event last = g_array_index (pieces, cl_event, pieces->len - 1);
+
+  stream->base.partial = TRUE;
+
+  if (event == NULL)
+    {
+      g_array_unref (pieces);
+      return;
+    }
+
+  clRetainEvent (last);
+  *event = _gpu_opencl_event_new (last);
+  ((GpuOpenclEvent *) *event)->pieces = pieces;
+}
+
 gboolean
 _gpu_opencl_copy_region (GpuNativeStream      *stream,
                          const GpuRegionSide  *destination,
@@ -407,7 +424,6 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
     .data   = destination->memory == NULL ? destination->data : source->data,
     .unit   = 1
   };
-  g_autoptr (GArray) pieces = NULL;
   GpuExtent size = *extent;
   cl_event native = NULL;
   gboolean enqueued;
@@ -422,15 +438,19 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
 
   enqueued = enqueue_whole (&region, destination, source, &size,
                             event != NULL ? &native : NULL);
-  pieces = region.pieces;
 
-  if (!enqueued)
-    set_region_error (error, &region, destination, source, &size);
-  else if (event != NULL)
+  if (enqueued && event != NULL)
     {
       *event = _gpu_opencl_event_new (native);
-      ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&pieces);
+      ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&region.pieces);
     }
+  else if (!enqueued)
+    {
+      set_region_error (error, &region, destination, source, &size);
+      if (region.pieces != NULL)
+        leave_pieces (region.stream, g_steal_pointer (&region.pieces), event);
+    }
+  g_clear_pointer (&region.pieces, g_array_unref);
 
   return enqueued;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sub-buffers, released in an order that every driver survives: NVIDIA's crashes when one goes
- * while a newer one of the same bytes is there. So each holds the older ones that it overlaps.
+ * Sub-buffers of NVIDIA's driver, which crashes when one is released while a newer one of the same
+ * bytes is there. So each holds the older ones that it overlaps. A range that is asked for again is
+ * given out again: what takes the place of what in turn would else never end to hold it.
  */
 #include "config.h"
 
@@ -9,57 +10,142 @@
 
 struct _GpuOpenclSlice
 {
-  guint            refs;        /* with the lock of the context's slices, as all that follows */
-  cl_mem           mem;
-  gsize            offset;
-  gsize            size;
-  GpuOpenclBuffer *root;
-  GPtrArray       *older;       /* nullable; of referenced GpuOpenclSlice, the oldest first */
+  guint             refs;       /* with the lock of the context's slices, as all that follows */
+  cl_mem            mem;
+  cl_mem_flags      flags;
+  cl_buffer_region  region;
+  GpuOpenclBuffer  *root;
+  GPtrArray        *older;      /* nullable; of referenced GpuOpenclSlice, the newest first */
+  gboolean          is_held;    /* by the slice that is being made, or by what that holds */
 };
 
-static void
-add_older_locked (GpuOpenclSlice *slice,
-                  GpuOpenclSlice *other)
+static gboolean
+overlap (const cl_buffer_region *a,
+         const cl_buffer_region *b)
 {
-  if (other->offset >= slice->offset + slice->size || slice->offset >= other->offset + other->size)
-    return;
-
-  if (slice->older == NULL)
-    slice->older = g_ptr_array_new ();
-
-  other->refs++;
-  g_ptr_array_add (slice->older, other);
+  return a->origin < b->origin + b->size && b->origin < a->origin + a->size;
 }
 
-/* Takes @mem over. */
-GpuOpenclSlice *
-_gpu_opencl_slice_new (GpuOpenclContext *context,
-                       GpuOpenclBuffer  *root,
-                       cl_mem            mem,
-                       gsize             offset,
-                       gsize             size)
+static GpuOpenclSlice *
+find_locked (GpuOpenclBuffer        *root,
+             cl_mem_flags            flags,
+             const cl_buffer_region *region)
 {
-  GpuOpenclSlice *slice = g_new0 (GpuOpenclSlice, 1);
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->slices_lock);
-
-  slice->refs = 1;
-  slice->mem = mem;
-  slice->offset = offset;
-  slice->size = size;
-  slice->root = root;
-
-  if (root->slices == NULL)
-    root->slices = g_ptr_array_new ();
-
   for (guint i = 0; i < root->slices->len; i++)
-    add_older_locked (slice, g_ptr_array_index (root->slices, i));
+    {
+      GpuOpenclSlice *slice = g_ptr_array_index (root->slices, i);
 
+      if (slice->flags == flags && slice->region.origin == region->origin
+          && slice->region.size == region->size)
+        return slice;
+    }
+
+  return NULL;
+}
+
+/* The chain is as long as slices overlap: no recursion. */
+static void
+mark_held_locked (GpuOpenclSlice *slice)
+{
+  g_autoptr (GPtrArray) pending = g_ptr_array_new ();
+
+  slice->is_held = TRUE;
+  g_ptr_array_add (pending, slice);
+
+  while (pending->len > 0)
+    {
+      GpuOpenclSlice *next = g_ptr_array_steal_index (pending, pending->len - 1);
+
+      for (guint i = 0; next->older != NULL && i < next->older->len; i++)
+        {
+          GpuOpenclSlice *older = g_ptr_array_index (next->older, i);
+
+          if (!older->is_held)
+            g_ptr_array_add (pending, older);
+
+          older->is_held = TRUE;
+        }
+    }
+}
+
+/* From the newest on: most of the others are held by it already. */
+static void
+hold_older_locked (GpuOpenclSlice *slice)
+{
+  GPtrArray *slices = slice->root->slices;
+
+  for (guint i = 0; i < slices->len; i++)
+    ((GpuOpenclSlice *) slices->pdata[i])->is_held = FALSE;
+
+  for (guint i = slices->len; i > 0; i--)
+    {
+      GpuOpenclSlice *other = g_ptr_array_index (slices, i - 1);
+
+      if (other->is_held || !overlap (&slice->region, &other->region))
+        continue;
+
+      if (slice->older == NULL)
+        slice->older = g_ptr_array_new ();
+
+      other->refs++;
+      g_ptr_array_add (slice->older, other);
+      mark_held_locked (other);
+    }
+}
+
+/* With the lock, so that who is older is the same for the driver. */
+static GpuOpenclSlice *
+create_locked (GpuOpenclBuffer        *root,
+               cl_mem_flags            flags,
+               const cl_buffer_region *region,
+               cl_int                 *code)
+{
+  cl_mem mem = clCreateSubBuffer (root->mem, flags, CL_BUFFER_CREATE_TYPE_REGION, region, code);
+  GpuOpenclSlice *slice;
+
+  if (*code != CL_SUCCESS)
+    return NULL;
+
+  slice = g_new0 (GpuOpenclSlice, 1);
+  slice->mem = mem;
+  slice->flags = flags;
+  slice->region = *region;
+  slice->root = root;
+  hold_older_locked (slice);
   g_ptr_array_add (root->slices, slice);
 
   return slice;
 }
 
-/* The chain is as long as slices overlap: no recursion. */
+GpuOpenclSlice *
+_gpu_opencl_slice_get (GpuOpenclContext       *context,
+                       GpuOpenclBuffer        *root,
+                       cl_mem_flags            flags,
+                       const cl_buffer_region *region,
+                       cl_mem                 *mem,
+                       cl_int                 *code)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->slices_lock);
+  GpuOpenclSlice *slice;
+
+  if (root->slices == NULL)
+    root->slices = g_ptr_array_new ();
+
+  *code = CL_SUCCESS;
+  slice = find_locked (root, flags, region);
+
+  if (slice == NULL)
+    slice = create_locked (root, flags, region, code);
+
+  if (slice == NULL)
+    return NULL;
+
+  slice->refs++;
+  *mem = slice->mem;
+
+  return slice;
+}
+
 static void
 release_locked (GpuOpenclSlice *slice)
 {
@@ -91,14 +177,4 @@ _gpu_opencl_slice_release (GpuOpenclContext *context,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->slices_lock);
 
   release_locked (slice);
-}
-
-/* They stay as they are for as long as the slice is there: no lock. */
-GpuOpenclBuffer *
-_gpu_opencl_slice_get_root (GpuOpenclSlice *slice,
-                            gsize          *offset)
-{
-  *offset = slice->offset;
-
-  return slice->root;
 }

@@ -71,7 +71,9 @@ typedef struct
 {
   GpuNativeBuffer   base;
   cl_mem            mem;
-  GpuOpenclSlice   *slice;                      /* what it is, nullable */
+  cl_mem            parent;                     /* of a wrapped sub-buffer, or NULL */
+  gsize             parent_offset;              /* in that */
+  GpuOpenclSlice   *slice;                      /* what owns mem, nullable */
   GPtrArray        *slices;                     /* nullable; those that it has, unowned */
 } GpuOpenclBuffer;
 
@@ -142,6 +144,7 @@ gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
  * for, under a lock that it then wants itself: user events and other devices make it hang. So do
  * user events with Oclgrind, which runs everything, waits included, within clFlush(). */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
+gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
 /* @size bytes of an info, exactly. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
@@ -293,17 +296,15 @@ GpuNativeImage *_gpu_opencl_image_wrap       (GpuNativeContext    *context,
                                               GpuWrapMode          mode,
                                               GError             **error);
 
-/* gpu-opencl-slice.c */
-GpuOpenclSlice *_gpu_opencl_slice_new        (GpuOpenclContext    *context,
+/* gpu-opencl-slice.c, for NVIDIA's driver: with a reference to be released. @mem belongs to it. */
+GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *root,
-                                              cl_mem               mem,
-                                              gsize                offset,
-                                              gsize                size);
+                                              cl_mem_flags         flags,
+                                              const cl_buffer_region *region,
+                                              cl_mem              *mem,
+                                              cl_int              *code);
 void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
-/* The buffer that @slice is a part of, and where it begins there. */
-GpuOpenclBuffer *_gpu_opencl_slice_get_root  (GpuOpenclSlice      *slice,
-                                              gsize               *offset);
 
 /* gpu-opencl-region.c: GpuMemoryOps.copy_region() */
 gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,

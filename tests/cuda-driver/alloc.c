@@ -154,12 +154,8 @@ ENTRY (cuMemHostRegister, (void *data, size_t size, unsigned int flags), (data, 
     return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~REGISTER_FLAGS) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  for (guint64 offset = 0; offset < size; offset += MIN (PAGE, size - offset))
-    {
-      memory = memory_find (address + offset);
-      if (memory != NULL && !memory->freed)
-        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    }
+  if (memory_is_taken (address, size))
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   memory = memory_new_at (MEMORY_REGISTERED, context, NULL, address, size);
   memory->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;

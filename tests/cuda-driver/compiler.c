@@ -116,6 +116,25 @@ write_objects (GPtrArray  *objects,
   return TRUE;
 }
 
+static GBytes *
+finish_image (const char  *path,
+              int          capability,
+              char       **log)
+{
+  g_autofree char *reason = NULL;
+  g_autoptr (GPtrArray) kernels = image_list_kernels (path, &reason);
+  g_autoptr (GBytes) image = NULL;
+
+  if (kernels == NULL)
+    {
+      g_free (*log);
+      *log = g_steal_pointer (&reason);
+      return NULL;
+    }
+  image = image_mark (path, capability, FALSE);
+  return image_describe (image, kernels);
+}
+
 GBytes *
 image_link (GPtrArray  *objects,
             int         capability,
@@ -137,7 +156,7 @@ image_link (GPtrArray  *objects,
       g_ptr_array_add (arguments, g_strdup ("-lm"));
       g_ptr_array_add (arguments, NULL);
       if (compiler_run ((const char *const *) arguments->pdata, log))
-        image = image_mark (path, capability, FALSE);
+        image = finish_image (path, capability, log);
       for (guint i = n - objects->len; i < n; i++)
         g_unlink (arguments->pdata[i]);
     }

@@ -8,6 +8,7 @@
  *   version=13000        CUDA 13.0; so does GPUMEM_CUDA_DRIVER_VERSION
  *   delay=300            at most so many microseconds before an operation; 0: none
  *   peers=no             devices do not reach each other's memory
+ *   ipc=no               nothing passes to other processes as bytes
  *   strict=no            misuse is an error code, not the end
  *   protect=no           the application may touch the memory of devices
  *   leaks=yes            what is left at exit ends the program with 99
@@ -36,6 +37,7 @@ Config config =
   .strict = TRUE,
   .protect = TRUE,
   .peers = TRUE,
+  .ipc = TRUE,
 };
 
 static gboolean
@@ -67,6 +69,7 @@ set_flag (const char *name,
     { "protect", &config.protect },
     { "leaks", &config.leaks },
     { "peers", &config.peers },
+    { "ipc", &config.ipc },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)

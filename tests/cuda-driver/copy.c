@@ -68,18 +68,23 @@ is_host_kind (const Memory *memory)
   return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
 
-/* TRUE: memory of the host that is not page-locked as a whole. */
+/* TRUE: memory of the host whose first byte is not page-locked; drivers look no further. */
 static gboolean
-is_ordinary (const Copy *copy,
-             const Side *side)
+is_ordinary (const Side *side)
 {
-  guint64 span = get_span (copy, side);
+  return side->type != CU_MEMORYTYPE_DEVICE && memory_find (side->address) == NULL;
+}
+
+/* Begins in memory of the host that is page-locked, and goes on behind it. */
+static gboolean
+runs_out (const Copy *copy,
+          const Side *side)
+{
   Memory *memory = memory_find (side->address);
 
-  if (side->type == CU_MEMORYTYPE_DEVICE)
-    return FALSE;
-  return memory == NULL || (memory->kind == MEMORY_REGISTERED &&
-                            memory->address + memory->size - side->address < span);
+  return side->type != CU_MEMORYTYPE_DEVICE && memory != NULL &&
+         memory->kind == MEMORY_REGISTERED && !memory->freed &&
+         memory->address + memory->size - side->address < get_span (copy, side);
 }
 
 static CUresult
@@ -97,8 +102,10 @@ check_side (const Copy *copy,
                    " for rows of %" G_GUINT64_FORMAT " bytes", what, side->pitch, copy->width);
   if (side->address == 0)
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s is NULL", what);
-  if (is_ordinary (copy, side))
+  if (is_ordinary (side))
     return CUDA_SUCCESS;
+  if (runs_out (copy, side))
+    return CUDA_ERROR_INVALID_VALUE;
   if (side->type == CU_MEMORYTYPE_HOST && memory != NULL && !is_host_kind (memory))
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
                    "x is said to be of the host and is %s", what, side->address,
@@ -171,8 +178,8 @@ copy_submit (const Copy *template,
       op_free (op);
       return code;
     }
-  waits |= is_ordinary (copy, &copy->destination);
-  if (is_ordinary (copy, &copy->source))
+  waits |= is_ordinary (&copy->destination);
+  if (is_ordinary (&copy->source))
     stage (copy);
   point = stream_submit (stream, op);
   if (waits)
@@ -240,6 +247,8 @@ ENTRY (cuMemcpyPeerAsync,
 {
   TRY (object_check (destination_context, OBJECT_CONTEXT));
   TRY (object_check (source_context, OBJECT_CONTEXT));
+  TRY (destination_context->error);
+  TRY (source_context->error);
   return copy_linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_DEVICE, source, size,
                       stream, FALSE);
 }

@@ -92,7 +92,6 @@ attributes[] = {
   { CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1 },
   { CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR },
-  { CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
   { CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1 },
   { CU_DEVICE_ATTRIBUTE_NUMA_ID, -1 },
   { CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0 },
@@ -164,6 +163,8 @@ ENTRY (cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice
     *value = config.capability / 10;
   else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     *value = config.capability % 10;
+  else if (attribute == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)
+    *value = config.ipc;
   for (guint i = 0; i < G_N_ELEMENTS (attributes); i++)
     if (attributes[i].attribute == attribute)
       *value = attributes[i].value;

@@ -102,6 +102,7 @@ typedef struct
   gboolean  protect;        /* the host cannot touch the memory of devices, where CPUs can tell */
   gboolean  leaks;          /* what is left at exit is an error */
   gboolean  peers;          /* devices reach the memory of others */
+  gboolean  ipc;            /* memory and events pass to other processes as bytes */
   guint     trap;           /* the launch that traps, from 1 */
   char     *counts;         /* files, written at exit */
   char     *report;
@@ -383,6 +384,8 @@ Memory     *memory_ref      (Memory        *memory);
 void        memory_unref    (Memory        *memory);
 /* The one that @address lies in, alive or not. */
 Memory     *memory_find     (guint64        address);
+gboolean    memory_is_taken (guint64        address,
+                             guint64        size);
 Memory     *memory_find_reserved (guint64  address);
 void        memory_add      (Memory        *memory);
 /* NULL where the device has not so much. */
@@ -431,6 +434,9 @@ void        memory_close_pages (gpointer   address,
 /* pool.c */
 void        pool_note_free  (Memory        *memory);
 void        pool_note_freed (Memory        *memory);
+/* Whether kernels on @device reach it. */
+gboolean    pool_reaches    (const Memory  *memory,
+                             const Device  *device);
 
 /* virtual.c */
 void        virtual_note_unmapped (Memory  *memory);

@@ -94,7 +94,7 @@ ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
   Op *op;
 
   TRY (stream_resolve (handle, &stream));
-  TRY (object_check (event, OBJECT_EVENT));
+  TRY (get_event (event));
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (event_is_over (event))

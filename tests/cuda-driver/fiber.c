@@ -3,43 +3,14 @@
  * The threads of a block. They run one after another on one stack, for as long as none of them
  * waits for others; one that does keeps its stack, and the next ones get another.
  */
-#undef _FORTIFY_SOURCE          /* its longjmp() takes another stack for an overrun one */
 #include "config.h"
 
-#include <setjmp.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include "fiber.h"
+#include "gpumem/host/gpu-host-stack.h"
 
-#if defined (__has_feature)
-#define HAS_FEATURE(feature) __has_feature (feature)
-#else
-#define HAS_FEATURE(feature) 0
-#endif
-
-#if defined (__SANITIZE_ADDRESS__) || HAS_FEATURE (address_sanitizer)
-#include <sanitizer/common_interface_defs.h>
-#define HAVE_ASAN 1
-#endif
-
-#if defined (__SANITIZE_THREAD__) || HAS_FEATURE (thread_sanitizer)
-#include <sanitizer/tsan_interface.h>
-#define HAVE_TSAN 1
-#define NO_TSAN __attribute__ ((no_sanitize ("thread")))
-#else
-#define NO_TSAN
-#endif
-
-#if defined (__has_include)
-#if __has_include (<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-
-#define STACK_SIZE (256 * 1024)
-#define GUARD_SIZE 4096
+#define STACK_SIZE (252 * 1024)
 #define WARP_SIZE 32
 
 typedef struct _Fiber Fiber;
@@ -66,28 +37,16 @@ typedef struct
 
 struct _Fiber
 {
-  Block    *block;
-  Item     *item;               /* on it at the moment */
-  gpointer  stack;
-  jmp_buf   place;
-#ifdef HAVE_ASAN
-  gpointer  fake_stack;
-  const void *stack_bottom;
-  size_t    stack_size;
-#endif
-#ifdef HAVE_TSAN
-  gpointer  tsan;
-#endif
-#ifdef VALGRIND_STACK_REGISTER
-  guint     valgrind_id;
-#endif
+  Block       *block;
+  Item        *item;            /* on it at the moment */
+  GpuHostStack stack;
 };
 
 /* What a thread of the stand-in keeps from one block to the next. */
 struct _Block
 {
   const FiberRun *run;
-  Fiber           home;         /* the stack of the stand-in's thread */
+  GpuHostStack    home;         /* that of the stand-in's thread */
   GPtrArray      *fibers;       /* of Fiber, all that there are */
   GPtrArray      *idle;
   Item           *items;
@@ -103,29 +62,10 @@ static __thread Block *this_block;
 
 /* --- switching -------------------------------------------------------------------------------- */
 
-static NO_TSAN void
-switch_to (Fiber *from,
-           Fiber *to)
-{
-#ifdef HAVE_ASAN
-  __sanitizer_start_switch_fiber (&from->fake_stack, to->stack_bottom, to->stack_size);
-#endif
-#ifdef HAVE_TSAN
-  __tsan_switch_to_fiber (to->tsan, 0);
-#endif
-
-  if (_setjmp (from->place) == 0)
-    _longjmp (to->place, 1);
-
-#ifdef HAVE_ASAN
-  __sanitizer_finish_switch_fiber (from->fake_stack, NULL, NULL);
-#endif
-}
-
-static NO_TSAN void
+static GPU_HOST_NO_TSAN void
 go_home (Fiber *fiber)
 {
-  switch_to (fiber, &fiber->block->home);
+  _gpu_host_stack_switch (&fiber->stack, &fiber->block->home);
 }
 
 static void
@@ -138,19 +78,13 @@ begin_item (Fiber *fiber,
 }
 
 /* The foot of a stack: it goes home at once, and then runs items for as long as there are any. */
-static NO_TSAN void fiber_main (guint low,
-                                guint high) G_GNUC_NORETURN;
+static GPU_HOST_NO_TSAN void fiber_main (gpointer data) G_GNUC_NORETURN;
 
-static NO_TSAN void
-fiber_main (guint low,
-            guint high)
+static GPU_HOST_NO_TSAN void
+fiber_main (gpointer data)
 {
-  Fiber *fiber = (Fiber *) (guintptr) ((guint64) high << 32 | low);
+  Fiber *fiber = data;
   Block *block = fiber->block;
-
-#ifdef HAVE_ASAN
-  __sanitizer_finish_switch_fiber (NULL, &block->home.stack_bottom, &block->home.stack_size);
-#endif
 
   for (;;)
     {
@@ -199,72 +133,26 @@ stop (KernelThread *thread,
   go_home (item->fiber);
 }
 
-NO_TSAN void
+void
 fiber_stop_current (guint code)
 {
   Block *block = this_block;
 
   block->code = code;
-#ifdef HAVE_ASAN
-  __sanitizer_start_switch_fiber (NULL, block->home.stack_bottom, block->home.stack_size);
-#endif
-#ifdef HAVE_TSAN
-  __tsan_switch_to_fiber (block->home.tsan, 0);
-#endif
-  _longjmp (block->home.place, 1);
+  _gpu_host_stack_leave (&block->home);
 }
 
 /* --- stacks ----------------------------------------------------------------------------------- */
-
-static NO_TSAN void
-enter (Fiber      *home,
-       Fiber      *fiber,
-       ucontext_t *context)
-{
-#ifdef HAVE_ASAN
-  __sanitizer_start_switch_fiber (&home->fake_stack, fiber->stack_bottom, fiber->stack_size);
-#endif
-#ifdef HAVE_TSAN
-  __tsan_switch_to_fiber (fiber->tsan, 0);
-#endif
-  if (_setjmp (home->place) == 0)
-    setcontext (context);
-#ifdef HAVE_ASAN
-  __sanitizer_finish_switch_fiber (home->fake_stack, NULL, NULL);
-#endif
-}
 
 static Fiber *
 fiber_new (Block *block)
 {
   Fiber *fiber = g_new0 (Fiber, 1);
-  guintptr address = (guintptr) fiber;
-  guint8 *bottom;
-  ucontext_t context;
 
   fiber->block = block;
-  fiber->stack = mmap (NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (fiber->stack == MAP_FAILED || mprotect (fiber->stack, GUARD_SIZE, PROT_NONE) != 0)
+  if (!_gpu_host_stack_map (&fiber->stack, STACK_SIZE))
     g_error ("gpumem-cuda-driver: no stack for a thread of a kernel");
-  bottom = (guint8 *) fiber->stack + GUARD_SIZE;
-#ifdef HAVE_ASAN
-  fiber->stack_bottom = bottom;
-  fiber->stack_size = STACK_SIZE - GUARD_SIZE;
-#endif
-#ifdef HAVE_TSAN
-  fiber->tsan = __tsan_create_fiber (0);
-#endif
-#ifdef VALGRIND_STACK_REGISTER
-  fiber->valgrind_id = VALGRIND_STACK_REGISTER (bottom, bottom + STACK_SIZE - GUARD_SIZE);
-#endif
-  getcontext (&context);
-  context.uc_link = NULL;
-  context.uc_stack.ss_sp = bottom;
-  context.uc_stack.ss_size = STACK_SIZE - GUARD_SIZE;
-  makecontext (&context, (void (*) (void)) fiber_main, 2, (guint) address,
-               (guint) ((guint64) address >> 32));
-  enter (&block->home, fiber, &context);
+  _gpu_host_stack_enter (&fiber->stack, &block->home, 0, fiber_main, fiber);
   g_ptr_array_add (block->fibers, fiber);
   return fiber;
 }
@@ -274,13 +162,7 @@ fiber_free (gpointer data)
 {
   Fiber *fiber = data;
 
-#ifdef HAVE_TSAN
-  __tsan_destroy_fiber (fiber->tsan);
-#endif
-#ifdef VALGRIND_STACK_REGISTER
-  VALGRIND_STACK_DEREGISTER (fiber->valgrind_id);
-#endif
-  munmap (fiber->stack, STACK_SIZE);
+  _gpu_host_stack_unmap (&fiber->stack);
   g_free (fiber);
 }
 
@@ -325,9 +207,7 @@ get_block (guint n_items)
       block->items = g_renew (Item, block->items, n_items);
       block->slots = g_renew (guint64, block->slots, n_items + WARP_SIZE);
     }
-#ifdef HAVE_TSAN
-  block->home.tsan = __tsan_get_current_fiber ();
-#endif
+  _gpu_host_stack_adopt (&block->home);
   return block;
 }
 
@@ -413,7 +293,7 @@ resume (Block *block)
       if (item->state != THREAD_READY)
         continue;
       *block->run->place = &item->thread;
-      switch_to (&block->home, item->fiber);
+      _gpu_host_stack_switch (&block->home, &item->fiber->stack);
     }
 }
 
@@ -438,7 +318,7 @@ fibers_run (const FiberRun *run)
                          ? g_ptr_array_steal_index_fast (block->idle, block->idle->len - 1)
                          : fiber_new (block);
 
-          switch_to (&block->home, fiber);
+          _gpu_host_stack_switch (&block->home, &fiber->stack);
         }
       if (block->n_over < n_items && block->code == 0 && !release_all (block))
         block->code = 702;

@@ -114,6 +114,23 @@ memory_find_reserved (guint64 address)
   return find_in (reservations, address);
 }
 
+/* Whether some of the bytes are taken. */
+gboolean
+memory_is_taken (guint64 address,
+                 guint64 size)
+{
+  for (guint place = find_place (table, address + size - 1); place > 0; place--)
+    {
+      Memory *memory = table->pdata[place - 1];
+
+      if (memory->address + memory->size <= address)
+        return FALSE;
+      if (!memory->freed)
+        return TRUE;
+    }
+  return FALSE;
+}
+
 static void
 forget (Memory *memory)
 {
@@ -230,7 +247,7 @@ map_device (Memory *memory)
   guint64 size = (memory->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   Device *device = memory->device;
 
-  if (size > config.memory - device->used || !reserve_pages (memory, size))
+  if (size + device->used + device->pooled > config.memory || !reserve_pages (memory, size))
     return FALSE;
   memory->file_offset = device->file_used;
   poison (memory);

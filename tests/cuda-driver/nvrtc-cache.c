@@ -7,6 +7,9 @@
 
 #include "nvrtc.h"
 
+/* Changes when the same source gives other images. */
+#define CACHE_VERSION "2"
+
 /* CUBIN, PTX, log, and names by expression */
 #define TYPE "(mayssa{ss})"
 
@@ -29,6 +32,7 @@ nvrtc_cache_find (nvrtcProgram       self,
   if (folder == NULL || folder[0] == '\0' || strstr (self->source, "include") != NULL ||
       self->headers->len > 0)
     return NULL;
+  add (checksum, CACHE_VERSION);
   add (checksum, nvrtc_prelude);
   add (checksum, self->source);
   add (checksum, self->name);

@@ -2,11 +2,9 @@
 /* From CUDA C++ to what runs on the host: preprocessor, scanner, compiler, linker. */
 #include "config.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <glib/gstdio.h>
 
-#include "kernel.h"
 #include "nvrtc.h"
 
 /* The prelude, as it stands in its file. */
@@ -152,7 +150,6 @@ scan (nvrtcProgram  self,
       const ScannedKernel *kernel = kernels->pdata[i];
 
       add_entry (whole, i, kernel->name, kernel->max_threads);
-      g_ptr_array_add (self->kernels, g_strdup (kernel->name));
     }
   g_string_append (whole, "\n# 1 \"name expressions\"\n");
   for (guint i = 0; i < self->expressions->len; i++)
@@ -183,62 +180,39 @@ compile (nvrtcProgram   self,
   return run (self, arguments, input, output);
 }
 
-/* The names of kernels in the object, by what they are called in the source. */
+/* The names of kernels in the object, by what they are called in the source, and what people look
+ * for in PTX. */
 static gboolean
 find_lowered (nvrtcProgram  self,
               GBytes       *image,
               const char   *folder,
-              GPtrArray    *files)
+              GPtrArray    *files,
+              GString      *entries)
 {
   g_autofree char *path = g_build_filename (folder, "image.so", NULL);
   gsize size = g_bytes_get_size (image);
   g_autofree char *data = image_unmark (g_bytes_get_data (image, NULL), size);
-  KernelEntry **(*get_kernels) (size_t *);
-  KernelEntry **kernels;
-  gpointer module;
-  gsize n;
+  g_autoptr (GPtrArray) kernels = NULL;
+  g_autofree char *log = NULL;
 
   g_ptr_array_add (files, g_strdup (path));
   if (!g_file_set_contents (path, data, size, NULL))
     return FALSE;
-  module = dlopen (path, RTLD_NOW | RTLD_LOCAL);
-  if (module == NULL)
+  kernels = image_list_kernels (path, &log);
+  if (kernels == NULL)
     {
-      g_string_append_printf (self->log, "%s\n", dlerror ());
+      g_string_append (self->log, log);
       return FALSE;
     }
-  get_kernels = dlsym (module, "gpumem_get_kernels");
-  kernels = get_kernels (&n);
-  for (gsize i = 0; i < n; i++)
+  for (guint i = 0; i < kernels->len; i++)
     {
-      Dl_info info;
+      const ImageKernel *kernel = kernels->pdata[i];
 
-      if (dladdr (kernels[i]->function, &info) != 0 && info.dli_sname != NULL)
-        g_hash_table_insert (self->lowered, g_strdup (kernels[i]->name), g_strdup (info.dli_sname));
+      g_hash_table_insert (self->lowered, g_strdup (kernel->name), g_strdup (kernel->lowered));
+      if (!kernel->is_again)
+        image_describe_as_ptx (kernel, entries);
     }
-  dlclose (module);
   return TRUE;
-}
-
-/* What people look for in PTX. */
-static char *
-list_entries (nvrtcProgram self)
-{
-  GString *text = g_string_new (NULL);
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-
-  for (guint i = 0; i < self->kernels->len; i++)
-    g_ptr_array_add (names, self->kernels->pdata[i]);
-  for (guint i = 0; i < self->expressions->len; i++)
-    g_ptr_array_add (names, self->expressions->pdata[i]);
-  for (guint i = 0; i < names->len; i++)
-    {
-      const char *lowered = g_hash_table_lookup (self->lowered, names->pdata[i]);
-
-      g_string_append_printf (text, ".visible .entry %s()\n{\n  ret;\n}\n",
-                              lowered != NULL ? lowered : (char *) names->pdata[i]);
-    }
-  return g_string_free (text, FALSE);
 }
 
 static gboolean
@@ -251,8 +225,8 @@ make_images (nvrtcProgram   self,
   g_autoptr (GBytes) object = image_mark (path, options->architecture, options->compute_only);
   g_autoptr (GPtrArray) objects = g_ptr_array_new ();
   g_autoptr (GBytes) image = NULL;
+  g_autoptr (GString) entries = g_string_new (NULL);
   g_autofree char *log = NULL;
-  g_autofree char *entries = NULL;
 
   if (object == NULL)
     return FALSE;
@@ -263,11 +237,10 @@ make_images (nvrtcProgram   self,
       g_string_append (self->log, log != NULL ? log : "");
       if (image == NULL)
         return FALSE;
-      if (!find_lowered (self, image, folder, files))
+      if (!find_lowered (self, image, folder, files, entries))
         return FALSE;
     }
-  entries = list_entries (self);
-  self->ptx = image_to_ptx (object, options->architecture, entries);
+  self->ptx = image_to_ptx (object, options->architecture, entries->str);
   if (!options->compute_only)
     self->cubin = g_bytes_ref (options->relocatable ? object : image);
   return TRUE;

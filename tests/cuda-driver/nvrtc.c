@@ -89,7 +89,6 @@ nvrtcCreateProgram (nvrtcProgram      *program,
       g_ptr_array_add (self->headers, g_strdup (headers[i]));
     }
   self->expressions = g_ptr_array_new_with_free_func (g_free);
-  self->kernels = g_ptr_array_new_with_free_func (g_free);
   self->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->log = g_string_new (NULL);
   *program = self;
@@ -107,7 +106,6 @@ nvrtcDestroyProgram (nvrtcProgram *program)
   g_free (self->ptx);
   g_ptr_array_unref (self->headers);
   g_ptr_array_unref (self->expressions);
-  g_ptr_array_unref (self->kernels);
   g_hash_table_unref (self->lowered);
   g_string_free (self->log, TRUE);
   g_clear_pointer (&self->cubin, g_bytes_unref);
@@ -146,7 +144,6 @@ nvrtcCompileProgram (nvrtcProgram       self,
 
   NVRTC_MAY_FAIL (nvrtcCompileProgram);
   g_string_truncate (self->log, 0);
-  g_ptr_array_set_size (self->kernels, 0);
   g_hash_table_remove_all (self->lowered);
   g_clear_pointer (&self->cubin, g_bytes_unref);
   g_clear_pointer (&self->ptx, g_free);

@@ -16,7 +16,6 @@ struct _nvrtcProgram
   char       *name;
   GPtrArray  *headers;          /* name, text, name, text ... */
   GPtrArray  *expressions;
-  GPtrArray  *kernels;          /* names of those that are no templates */
   GHashTable *lowered;          /* by expression */
   GString    *log;
   GBytes     *cubin;            /* nullable */
@@ -90,6 +89,25 @@ gsize    image_get_size (gconstpointer data,
 /* A copy without the mark. */
 gpointer image_unmark   (gconstpointer data,
                          gsize         size);
+/* describe.c, in both libraries: the kernels of a shared object. */
+typedef struct
+{
+  char  *name;              /* as in the source, or an expression */
+  char  *lowered;
+  gsize *sizes;             /* of the parameters */
+  gsize  n_parameters;
+  gboolean is_again;        /* one before it is the same, by another name */
+} ImageKernel;
+
+/* Of ImageKernel; NULL, and @log, if the file at @path cannot be loaded. */
+GPtrArray *image_list_kernels (const char   *path,
+                               char        **log);
+/* A copy of an image, marked or not, that tells of its kernels. */
+GBytes  *image_describe (GBytes      *image,
+                         GPtrArray   *kernels);
+void     image_describe_as_ptx (const ImageKernel *kernel,
+                                GString           *text);
+
 /* Text that carries an object file, and back; NULL if it carries none. */
 char    *image_to_ptx   (GBytes       *object,
                          int           capability,

@@ -19,6 +19,7 @@ struct CUmemPoolHandle_st
   int         file;             /* -1 for pools of this process */
   guint64     max_size;         /* 0: that of the device */
   guint64     threshold;
+  guint64     peers;            /* bits: other devices that reach it */
   guint       n_live;           /* allocations that nobody has freed */
   guint64     used;
   guint64     used_high;
@@ -102,24 +103,44 @@ pool_note_freed (Memory *memory)
     add_used (memory->pool, -(gint64) memory->size);
 }
 
+gboolean
+pool_reaches (const Memory *memory,
+              const Device *device)
+{
+  const Pool *pool = memory->pool;
+
+  return pool->file >= 0 || pool->device == device ||
+         (pool->peers & G_GUINT64_CONSTANT (1) << device->ordinal) != 0;
+}
+
 /* --- allocation ------------------------------------------------------------------------------- */
 
+/* What the pool has reserved is its own to take from. */
 static Memory *
 alloc (Pool    *pool,
        Stream  *stream,
        guint64  size)
 {
+  guint64 reserved = pool->reserved;
   Memory *memory;
 
   if (pool->max_size != 0 && (size > pool->max_size || pool->used > pool->max_size - size))
     return NULL;
+  set_reserved (pool, pool->used);
   memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
   if (memory == NULL)
     {
       /* What is still to be freed is waited for. */
       context_finish (stream->object.context);
+      set_reserved (pool, pool->used);
       memory = memory_new (MEMORY_POOL, NULL, pool->device, size);
     }
+  if (memory != NULL)
+    {
+      memory->pool = pool;
+      add_used (pool, size);
+    }
+  set_reserved (pool, reserved);
   return memory;
 }
 
@@ -140,9 +161,7 @@ alloc_async (CUdeviceptr *address,
   memory = alloc (pool, stream, size);
   if (memory == NULL)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  memory->pool = pool;
   pool->n_live++;
-  add_used (pool, size);
   memory->made = stream_submit (stream, op_new (NULL, NULL, NULL));
   *address = memory->address;
   return CUDA_SUCCESS;
@@ -318,6 +337,13 @@ ENTRY (cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, si
         return CUDA_ERROR_INVALID_VALUE;
       if (device != pool->device && !config.peers)
         return CUDA_ERROR_INVALID_DEVICE;
+    }
+  for (gsize i = 0; i < n_access; i++)
+    {
+      guint64 bit = G_GUINT64_CONSTANT (1) << access[i].location.id;
+
+      pool->peers = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? pool->peers | bit
+                                                                    : pool->peers & ~bit;
     }
   return CUDA_SUCCESS;
 }

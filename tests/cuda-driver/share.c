@@ -94,6 +94,8 @@ ENTRY (cuIpcGetMemHandle, (CUipcMemHandle *handle, CUdeviceptr address), (handle
   Handle *self = (Handle *) handle;
 
   TRY (context_current (&context));
+  if (!config.ipc)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (memory == NULL || memory->freed || memory->kind != MEMORY_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   fill_handle (self, MAGIC_MEMORY, memory->device->memory_file);

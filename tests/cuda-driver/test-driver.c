@@ -443,6 +443,35 @@ test_pointers (void)
   end ();
 }
 
+/* As seen of drivers for CUDA 13: bytes count, not pages; a copy ends with what it begins in. */
+static void
+test_registered (void)
+{
+  g_autofree guint8 *bytes = g_malloc0 (SIZE);
+  CUdeviceptr memory;
+  gsize size;
+
+  begin ();
+  OK (cuMemAlloc, &memory, SIZE);
+  OK (cuMemHostRegister, bytes + 100, 5000, 0);
+  OK (cuMemHostRegister, bytes + 5100, 10000, 0);
+  FAILS (CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister, bytes, 101, 0);
+  FAILS (CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister, bytes, SIZE, 0);
+  FAILS (CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, cuMemHostRegister, bytes + 15099, 1, 0);
+  OK (cuPointerGetAttribute, &size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, (gsize) bytes + 5100);
+  g_assert_cmpuint (size, ==, 10000);
+  OK (cuMemcpyHtoDAsync, memory, bytes + 100, 5000, NULL);
+  OK (cuMemcpyHtoDAsync, memory, bytes + 15100, 1000, NULL);
+  OK (cuMemcpyHtoDAsync, memory, bytes, SIZE, NULL);
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoDAsync, memory, bytes + 100, 5001, NULL);
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoHAsync, bytes + 15099, memory, 2, NULL);
+  OK (cuCtxSynchronize);
+  OK (cuMemHostUnregister, bytes + 100);
+  OK (cuMemHostUnregister, bytes + 5100);
+  OK (cuMemFree, memory);
+  end ();
+}
+
 /* --- faults ----------------------------------------------------------------------------------- */
 
 static void
@@ -503,6 +532,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/peers", test_peers);
   g_test_add_func ("/cuda-driver/limits", test_limits);
   g_test_add_func ("/cuda-driver/pointers", test_pointers);
+  g_test_add_func ("/cuda-driver/registered", test_registered);
   g_test_add_func ("/cuda-driver/faults", test_faults);
   add_program_tests ();
   add_share_tests ();

@@ -116,7 +116,7 @@ ENTRY (cuMemCreate,
       properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       (properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (size > config.memory - device->used)
+  if (size + device->used + device->pooled > config.memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
   file = memfd_create ("cuda-share", MFD_CLOEXEC);
   if (file < 0 || ftruncate (file, size) != 0)

@@ -67,6 +67,23 @@ function _toLayout(value) {
         ? value : Gpu.Layout.new(..._toNumbers(value, 5, 0, 'a layout'));
 }
 
+// A Gpu.ImageFormat or its text, 'rgba-unorm8'.
+function _toFormat(value) {
+    return typeof value === 'string' ? Gpu.ImageFormat.new_from_string(value) : value;
+}
+
+// A Gpu.Color, a number for all components, or up to four of them: those left out are 0, and
+// alpha 1.
+function _toColor(value) {
+    if (value instanceof Gpu.Color)
+        return value;
+    if (typeof value === 'number')
+        return Gpu.Color.new(value, value, value, value);
+    if (value.length < 1 || value.length > 4)
+        throw new RangeError(`a color has 1 to 4 components, not ${value.length}`);
+    return Gpu.Color.new(...value, ...[0, 0, 0, 1].slice(value.length));
+}
+
 // A kernel argument: so many bytes of memory that a work-group shares.
 class Local {
     constructor(size) {
@@ -77,6 +94,10 @@ class Local {
 function _addArgument(args, value, index) {
     if (value === null || value instanceof Gpu.Memory)
         args.add_memory(value);
+    else if (value instanceof Gpu.Sampler)
+        args.add_sampler(value);
+    else if (Array.isArray(value) && value[0] instanceof Gpu.Image)
+        args.add_texture(...value);
     else if (value instanceof Local)
         args.add_local(value.size);
     else if (typeof value === 'boolean' || Number.isSafeInteger(value) && !Object.is(value, -0))
@@ -109,6 +130,7 @@ function _promises() {
     const pairs = [
         [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'fill', 'copy', 'map'],
         [Gpu.Event.prototype, 'wait'],
+        [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'fill', 'map'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
     ];
@@ -154,11 +176,69 @@ function _buffer(prototype) {
     };
 }
 
+// All of them return promises; options are {stream, cancellable} and what else is named. Origins
+// are [x, y, z] in texels, and an extent of null reaches to the end of the image.
+function _image(prototype) {
+    // Copies data into a region; the data are copied first, before the call returns.
+    prototype.write = async function (data, {origin = null, extent = null, rowPitch = 0,
+        slicePitch = 0, stream = null, cancellable = null} = {}) {
+        await this.write_bytes_async(stream, _toLayout(origin), _toExtent(extent), _toBytes(data),
+            rowPitch, slicePitch, cancellable);
+    };
+
+    // A region as an Uint8Array, whose rows follow each other tightly.
+    prototype.read = async function ({origin = null, extent = null, stream = null,
+        cancellable = null} = {}) {
+        const bytes = await this.read_bytes_async(stream, _toLayout(origin), _toExtent(extent),
+            cancellable);
+        return bytes.toArray();
+    };
+
+    // Fills a region with a Gpu.Color, or with its components.
+    prototype.fill = async function (color, {origin = null, extent = null, stream = null,
+        cancellable = null} = {}) {
+        await this.fill_async(stream, _toColor(color), _toLayout(origin), _toExtent(extent),
+            cancellable);
+    };
+
+    // A region in the memory of the host, as a Gpu.Mapping.
+    prototype.map = function (flags = Gpu.MapFlags.NONE, {origin = null, extent = null,
+        stream = null, cancellable = null} = {}) {
+        return this.map_async(stream, flags, _toLayout(origin), _toExtent(extent), cancellable);
+    };
+}
+
+// The greatest size of images of a type, as a Gpu.Extent.
+function _context(prototype) {
+    const native = prototype.get_max_image_extent;
+    prototype.get_max_image_extent = function (type) {
+        return native.call(this, type).at(-1);
+    };
+}
+
+// Formats may be texts, and sizes arrays.
+function _imageConstructors() {
+    const native = {};
+    for (const name of ['new', 'new_mipmapped', 'new_from_bytes', 'new_for_buffer'])
+        native[name] = Gpu.Image[name];
+
+    Gpu.Image.new = (context, flags, format, type, extent) =>
+        native.new(context, flags, _toFormat(format), type, _toExtent(extent));
+    Gpu.Image.new_mipmapped = (context, flags, format, type, extent, nLevels) =>
+        native.new_mipmapped(context, flags, _toFormat(format), type, _toExtent(extent), nLevels);
+    Gpu.Image.new_from_bytes = (context, flags, format, type, extent, data, rowPitch = 0,
+        slicePitch = 0) =>
+        native.new_from_bytes(context, flags, _toFormat(format), type, _toExtent(extent),
+            _toBytes(data), rowPitch, slicePitch);
+    Gpu.Image.new_for_buffer = (buffer, flags, format, type, width, height = 1, rowPitch = 0) =>
+        native.new_for_buffer(buffer, flags, _toFormat(format), type, width, height, rowPitch);
+}
+
 // They enqueue and return at once; memory and data may be dropped right away.
 function _stream(prototype) {
     const native = {};
     for (const name of ['write', 'fill', 'copy', 'map', 'copy_region', 'write_region',
-        'read_region', 'fill_region', 'migrate', 'record'])
+        'read_region', 'fill_region', 'fill_image', 'map_image', 'migrate', 'record'])
         native[name] = prototype[name];
 
     prototype.write = function (destination, data, offset = 0) {
@@ -216,8 +296,18 @@ function _stream(prototype) {
             _toPattern(pattern));
     };
 
-    // Runs a kernel over a grid of work-items. Arguments are memory, null, Gpu.Local, numbers,
-    // and data by their bytes.
+    prototype.fill_image = function (image, color, origin = null, extent = null) {
+        return native.fill_image.call(this, image, _toColor(color), _toLayout(origin),
+            _toExtent(extent));
+    };
+
+    prototype.map_image = function (image, flags = Gpu.MapFlags.NONE, origin = null,
+        extent = null) {
+        return native.map_image.call(this, image, flags, _toLayout(origin), _toExtent(extent));
+    };
+
+    // Runs a kernel over a grid of work-items. Arguments are memory, null, samplers, [image,
+    // sampler] for a texture object of CUDA C++, Gpu.Local, numbers, and data by their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
         {sharedSize = 0, flags = Gpu.LaunchFlags.NONE} = {}) {
         return this.launch_full(kernel, _toExtent(grid), _toExtent(block), sharedSize, flags,
@@ -311,6 +401,9 @@ function _init() {
     Gpu.Local = Local;
     _promises();
     _buffer(Gpu.Buffer.prototype);
+    _context(Gpu.Context.prototype);
+    _image(Gpu.Image.prototype);
+    _imageConstructors();
     _stream(Gpu.Stream.prototype);
     _kernel(Gpu.Kernel.prototype);
     _mapping(Gpu.Mapping.prototype);

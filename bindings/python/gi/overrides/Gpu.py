@@ -21,6 +21,8 @@ from ..overrides import override
 from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
                       new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
                       wait_for, wait_timeout)
+from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
+                            view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
 from ._gpumem_values import Local, to_arguments, to_extent, to_layout, to_shape
 
@@ -136,6 +138,10 @@ class Context(Gpu.Context):
 
     def get_cache_preference(self):
         return _last(Gpu.Context.get_cache_preference(self))
+
+    def get_max_image_extent(self, image_type):
+        """The greatest Gpu.Extent of images of a type."""
+        return _last(Gpu.Context.get_max_image_extent(self, image_type))
 
     def get_priority_range(self):
         """The priority of streams that go last, and of those that go first."""
@@ -438,8 +444,36 @@ class Buffer(Gpu.Buffer):
 Buffer = override(Buffer)
 
 
+class Color(ColorMethods, Gpu.Color):
+    __doc__ = ColorMethods.__doc__
+
+
+Color = override(Color)
+
+
+class ImageFormat(FormatMethods, Gpu.ImageFormat):
+    __doc__ = FormatMethods.__doc__
+
+
+ImageFormat = override(ImageFormat)
+
+
+class Image(ImageMethods, Gpu.Image):
+    __doc__ = ImageMethods.__doc__
+
+
+Image = override(Image)
+
+
+class Sampler(SamplerMethods, Gpu.Sampler):
+    __doc__ = SamplerMethods.__doc__
+
+
+Sampler = override(Sampler)
+
+
 class Mapping(Gpu.Mapping):
-    """A part of a buffer in the memory of the host, unmapped at the end of a with statement or
+    """A part of memory in the memory of the host, unmapped at the end of a with statement or
     with the last reference.
 
     numpy.asarray (mapping) and view() show that memory, without a copy. They keep the mapping
@@ -471,10 +505,15 @@ class Mapping(Gpu.Mapping):
         writes = Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE
         return view if flags & writes or not flags else view.toreadonly()
 
-    def to_numpy(self, dtype="uint8", shape=-1):
-        """A NumPy array over the mapped bytes."""
+    def to_numpy(self, dtype=None, shape=-1):
+        """A NumPy array over the mapped bytes, or over the texels of an image."""
         import numpy
-        return numpy.asarray(self).view(dtype).reshape(shape)
+        memory = self.get_memory()
+        if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
+            array = view_texels(memory, self._extent, self, self._export())
+            array.flags.writeable = not self.view().readonly
+            return array
+        return numpy.asarray(self).view(dtype or "uint8").reshape(shape)
 
     @property
     def __array_interface__(self):
@@ -759,10 +798,29 @@ class Stream(Gpu.Stream):
         """The memory is right once the stream got there."""
         return Gpu.Stream.map(self, memory, flags, offset, _rest(memory, offset, size))
 
+    def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
+        """Fills a region of a writable, contiguous bytes-like object: see read_into()."""
+        return Gpu.Stream.read_region_into(self, source, to_layout(source_layout),
+                                           hold(Exported(target, writable=True)),
+                                           to_layout(target_layout), to_extent(extent))
+
+    def fill_image(self, image, color, origin=None, extent=None):
+        """Fills a region of an image with a Gpu.Color, or with its components."""
+        return Gpu.Stream.fill_image(self, image, to_color(color), to_layout(origin),
+                                     to_extent(extent))
+
+    def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
+        """The region is right once the stream got there."""
+        extent = image._rest(origin, extent)
+        mapping = Gpu.Stream.map_image(self, image, flags, to_layout(origin), to_extent(extent))
+        mapping._extent = extent
+        return mapping
+
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
-        memory, None, Gpu.Local, numbers, and anything bytes-like by its bytes; Gpu.In, Gpu.Out and
+        memory, None, Gpu.Local, samplers, (image, sampler) for a texture object of CUDA C++,
+        numbers, and anything bytes-like by its bytes; Gpu.In, Gpu.Out and
         Gpu.InOut of something bytes-like copy it to memory before and back after the kernel, and
         the call then waits for what comes back."""
         return launch(self, kernel, grid, block, args, shared_size, flags)

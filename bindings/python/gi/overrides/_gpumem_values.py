@@ -69,6 +69,10 @@ def _add_argument(arguments, value, index, type_name):
     numpy = loaded_numpy()
     if value is None or isinstance(value, Gpu.Memory):
         arguments.add_memory(value)
+    elif isinstance(value, Gpu.Sampler):
+        arguments.add_sampler(value)
+    elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Gpu.Image):
+        arguments.add_texture(*value)
     elif numpy is not None and isinstance(value, numpy.generic):
         _add_number(arguments, value, type_name)
     elif isinstance(value, int):
@@ -85,7 +89,8 @@ def _add_argument(arguments, value, index, type_name):
                 arguments.add_value(ctypes.string_at(exported.address, exported.size))
         except TypeError:
             raise TypeError(f"argument {index} cannot be a {type(value).__name__}: memory, "
-                            "numbers, Gpu.Local, bytes-like objects and None can") from None
+                            "samplers, numbers, Gpu.Local, bytes-like objects and None "
+                            "can") from None
 
 
 def to_arguments(kernel, values):

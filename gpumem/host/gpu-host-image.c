@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Images are rows of texels in memory of the process, all levels one behind the other. Whatever is
+ * over other memory, a level too, is an image with a borrowed buffer.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/gpu-image-type-private.h"
+#include "gpumem/gpu-texel-private.h"
+#include "gpumem/host/gpu-host.h"
+
+#define BIT(type) (1u << (type))
+
+#define NORMALIZED_8  (BIT (GPU_CHANNEL_TYPE_UNORM8) | BIT (GPU_CHANNEL_TYPE_SNORM8))
+#define NORMALIZED_16 (BIT (GPU_CHANNEL_TYPE_UNORM16) | BIT (GPU_CHANNEL_TYPE_SNORM16))
+#define INTEGER_8     (BIT (GPU_CHANNEL_TYPE_UINT8) | BIT (GPU_CHANNEL_TYPE_INT8))
+#define INTEGERS      (INTEGER_8 | BIT (GPU_CHANNEL_TYPE_UINT16) | BIT (GPU_CHANNEL_TYPE_INT16) \
+                       | BIT (GPU_CHANNEL_TYPE_UINT32) | BIT (GPU_CHANNEL_TYPE_INT32))
+#define FLOATS        (BIT (GPU_CHANNEL_TYPE_FLOAT16) | BIT (GPU_CHANNEL_TYPE_FLOAT32))
+#define REALS         (NORMALIZED_8 | NORMALIZED_16 | FLOATS)
+#define PACKED        (BIT (GPU_CHANNEL_TYPE_UNORM_565) | BIT (GPU_CHANNEL_TYPE_UNORM_555) \
+                       | BIT (GPU_CHANNEL_TYPE_UNORM_101010))
+
+/* The types that OpenCL allows for each order. */
+static const guint types_of_order[] =
+{
+  [GPU_CHANNEL_ORDER_R]         = REALS | INTEGERS,
+  [GPU_CHANNEL_ORDER_A]         = REALS | INTEGERS,
+  [GPU_CHANNEL_ORDER_RG]        = REALS | INTEGERS,
+  [GPU_CHANNEL_ORDER_RA]        = REALS | INTEGERS,
+  [GPU_CHANNEL_ORDER_RGB]       = PACKED,
+  [GPU_CHANNEL_ORDER_RGBA]      = REALS | INTEGERS,
+  [GPU_CHANNEL_ORDER_BGRA]      = NORMALIZED_8 | INTEGER_8,
+  [GPU_CHANNEL_ORDER_ARGB]      = NORMALIZED_8 | INTEGER_8,
+  [GPU_CHANNEL_ORDER_ABGR]      = NORMALIZED_8 | INTEGER_8,
+  [GPU_CHANNEL_ORDER_INTENSITY] = REALS,
+  [GPU_CHANNEL_ORDER_LUMINANCE] = REALS,
+  [GPU_CHANNEL_ORDER_DEPTH]     = BIT (GPU_CHANNEL_TYPE_UNORM16) | BIT (GPU_CHANNEL_TYPE_FLOAT32),
+  [GPU_CHANNEL_ORDER_SRGBA]     = BIT (GPU_CHANNEL_TYPE_UNORM8),
+  [GPU_CHANNEL_ORDER_SBGRA]     = BIT (GPU_CHANNEL_TYPE_UNORM8)
+};
+
+const GpuHostChannelName _gpu_host_channel_orders[] =
+{
+  [GPU_CHANNEL_ORDER_R]         = { "R", 0x10b0 },
+  [GPU_CHANNEL_ORDER_A]         = { "A", 0x10b1 },
+  [GPU_CHANNEL_ORDER_RG]        = { "RG", 0x10b2 },
+  [GPU_CHANNEL_ORDER_RA]        = { "RA", 0x10b3 },
+  [GPU_CHANNEL_ORDER_RGB]       = { "RGB", 0x10b4 },
+  [GPU_CHANNEL_ORDER_RGBA]      = { "RGBA", 0x10b5 },
+  [GPU_CHANNEL_ORDER_BGRA]      = { "BGRA", 0x10b6 },
+  [GPU_CHANNEL_ORDER_ARGB]      = { "ARGB", 0x10b7 },
+  [GPU_CHANNEL_ORDER_ABGR]      = { "ABGR", 0x10c3 },
+  [GPU_CHANNEL_ORDER_INTENSITY] = { "INTENSITY", 0x10b8 },
+  [GPU_CHANNEL_ORDER_LUMINANCE] = { "LUMINANCE", 0x10b9 },
+  [GPU_CHANNEL_ORDER_DEPTH]     = { "DEPTH", 0x10bd },
+  [GPU_CHANNEL_ORDER_SRGBA]     = { "sRGBA", 0x10c1 },
+  [GPU_CHANNEL_ORDER_SBGRA]     = { "sBGRA", 0x10c2 },
+  [GPU_HOST_N_CHANNEL_ORDERS]   = { NULL, 0 }
+};
+
+const GpuHostChannelName _gpu_host_channel_types[] =
+{
+  [GPU_CHANNEL_TYPE_UNORM8]       = { "UNORM_INT8", 0x10d2 },
+  [GPU_CHANNEL_TYPE_UNORM16]      = { "UNORM_INT16", 0x10d3 },
+  [GPU_CHANNEL_TYPE_SNORM8]       = { "SNORM_INT8", 0x10d0 },
+  [GPU_CHANNEL_TYPE_SNORM16]      = { "SNORM_INT16", 0x10d1 },
+  [GPU_CHANNEL_TYPE_UINT8]        = { "UNSIGNED_INT8", 0x10da },
+  [GPU_CHANNEL_TYPE_UINT16]       = { "UNSIGNED_INT16", 0x10db },
+  [GPU_CHANNEL_TYPE_UINT32]       = { "UNSIGNED_INT32", 0x10dc },
+  [GPU_CHANNEL_TYPE_INT8]         = { "SIGNED_INT8", 0x10d7 },
+  [GPU_CHANNEL_TYPE_INT16]        = { "SIGNED_INT16", 0x10d8 },
+  [GPU_CHANNEL_TYPE_INT32]        = { "SIGNED_INT32", 0x10d9 },
+  [GPU_CHANNEL_TYPE_FLOAT16]      = { "HALF_FLOAT", 0x10dd },
+  [GPU_CHANNEL_TYPE_FLOAT32]      = { "FLOAT", 0x10de },
+  [GPU_CHANNEL_TYPE_UNORM_565]    = { "UNORM_SHORT_565", 0x10d4 },
+  [GPU_CHANNEL_TYPE_UNORM_555]    = { "UNORM_SHORT_555", 0x10d5 },
+  [GPU_CHANNEL_TYPE_UNORM_101010] = { "UNORM_INT_101010", 0x10d6 },
+  [GPU_HOST_N_CHANNEL_TYPES]      = { NULL, 0 }
+};
+
+typedef struct
+{
+  GpuHostOperation  parent;
+  guint8           *data;           /* of the first texel */
+  gsize             row_pitch;
+  gsize             slice_pitch;
+  GpuExtent         extent;
+  gsize             texel_size;
+  guint8            texel[GPU_TEXEL_SIZE_MAX];
+} GpuHostFillImage;
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static gboolean
+has_order (GpuImageType    type,
+           GpuChannelOrder order)
+{
+  return order != GPU_CHANNEL_ORDER_DEPTH || type == GPU_IMAGE_TYPE_IMAGE_2D
+         || type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY;
+}
+
+static gboolean
+host_image_list_formats (GpuNativeContext  *context G_GNUC_UNUSED,
+                         GpuMemoryFlags     flags G_GNUC_UNUSED,
+                         GpuImageType       type,
+                         GArray            *formats,
+                         GError           **error G_GNUC_UNUSED)
+{
+  for (guint order = 0; order < GPU_HOST_N_CHANNEL_ORDERS; order++)
+    {
+      for (guint i = 0; i < GPU_HOST_N_CHANNEL_TYPES; i++)
+        {
+          const GpuImageFormat format = { order, i };
+
+          if ((types_of_order[order] & BIT (i)) != 0 && has_order (type, order))
+            g_array_append_val (formats, format);
+        }
+    }
+
+  return TRUE;
+}
+
+static void
+host_image_get_max_extent (GpuNativeContext *context G_GNUC_UNUSED,
+                           GpuImageType      type,
+                           GpuExtent        *extent)
+{
+  guint n_sizes = _gpu_image_type_get_n_dimensions (type) + _gpu_image_type_has_layers (type);
+
+  extent->width = type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER ? GPU_HOST_IMAGE_MAX_BUFFER_SIZE
+                                                   : GPU_HOST_IMAGE_MAX_SIZE;
+  extent->height = n_sizes > 1 ? GPU_HOST_IMAGE_MAX_SIZE : 1;
+  extent->depth = n_sizes > 2 ? GPU_HOST_IMAGE_MAX_SIZE : 1;
+
+  if (type == GPU_IMAGE_TYPE_CUBEMAP)
+    extent->depth = 6;
+}
+
+/* --- making them ------------------------------------------------------------------------------ */
+
+/* What kernels are told. */
+static void
+fill_view (GpuHostNativeImage *image)
+{
+  const GpuImageDescription *description = &image->parent.description;
+  const GpuExtent *extent = &description->extent;
+  guint n_dimensions = _gpu_image_type_get_n_dimensions (description->type);
+  GpuHostImage *view = &image->view;
+
+  view->functions = &_gpu_host_image_functions;
+  view->width = (int) extent->width;
+  view->height = n_dimensions > 1 ? (int) extent->height : 1;
+  view->depth = n_dimensions > 2 ? (int) extent->depth : 1;
+  view->n_layers = 1;
+  view->n_levels = (int) description->n_levels;
+  view->channel_order = _gpu_host_channel_orders[description->format.channel_order].number;
+  view->channel_type = _gpu_host_channel_types[description->format.channel_type].number;
+
+  if (_gpu_image_type_has_layers (description->type))
+    view->n_layers = n_dimensions > 1 ? (int) extent->depth : (int) extent->height;
+}
+
+/* Takes @memory over, which has the first texel at its beginning. */
+static GpuNativeImage *
+image_new (GpuNativeBuffer           *memory,
+           const GpuImageDescription *description,
+           gsize                      row_pitch,
+           gsize                      slice_pitch)
+{
+  GpuHostNativeImage *image = g_new0 (GpuHostNativeImage, 1);
+  GpuNativeImage *native = &image->parent;
+
+  native->base.backend = &_gpu_host_backend;
+  native->base.is_image = TRUE;
+  native->description = *description;
+  native->row_pitch = row_pitch;
+  native->slice_pitch = slice_pitch;
+  _gpu_image_get_size (description, description->n_levels, &native->base.size);
+  image->memory = (GpuHostBuffer *) memory;
+  fill_view (image);
+
+  return native;
+}
+
+static GpuNativeImage *
+host_image_create (GpuNativeContext           *context,
+                   GpuMemoryFlags              flags,
+                   const GpuImageDescription  *description,
+                   gconstpointer               data,
+                   gsize                       row_pitch,
+                   gsize                       slice_pitch,
+                   GError                    **error)
+{
+  const GpuExtent *extent = &description->extent;
+  gsize row_size = extent->width * description->texel_size;
+  gsize slice_size = extent->height * row_size;
+  GpuNativeBuffer *memory;
+  gsize size;
+
+  _gpu_image_get_size (description, description->n_levels, &size);
+  memory = _gpu_host_buffer_alloc (context, flags, size, NULL, error);
+
+  if (memory == NULL)
+    return NULL;
+
+  for (gsize z = 0; data != NULL && z < extent->depth; z++)
+    {
+      guint8 *to = ((GpuHostBuffer *) memory)->data + z * slice_size;
+      const guint8 *from = (const guint8 *) data + z * slice_pitch;
+
+      for (gsize y = 0; y < extent->height; y++)
+        memcpy (to + y * row_size, from + y * row_pitch, row_size);
+    }
+
+  return image_new (memory, description, row_size, slice_size);
+}
+
+static GpuNativeImage *
+host_image_create_for_host (GpuNativeContext           *context G_GNUC_UNUSED,
+                            GpuMemoryFlags              flags G_GNUC_UNUSED,
+                            const GpuImageDescription  *description,
+                            gpointer                    data,
+                            gsize                       row_pitch,
+                            gsize                       slice_pitch,
+                            GError                    **error G_GNUC_UNUSED)
+{
+  return image_new (_gpu_host_buffer_new (data, 0, "host"), description, row_pitch, slice_pitch);
+}
+
+/* Texels may stand anywhere. */
+static GpuNativeImage *
+host_image_create_for_buffer (GpuNativeContext           *context G_GNUC_UNUSED,
+                              GpuMemoryFlags              flags G_GNUC_UNUSED,
+                              const GpuImageDescription  *description,
+                              GpuNativeBuffer            *buffer,
+                              gsize                       row_pitch,
+                              GError                    **error G_GNUC_UNUSED)
+{
+  gpointer data = _gpu_host_memory_get_data (buffer);
+
+  return image_new (_gpu_host_buffer_new (data, 0, "slice"), description, row_pitch,
+                    row_pitch * description->extent.height);
+}
+
+guint8 *
+_gpu_host_image_get_level (const GpuNativeImage *image,
+                           guint                 level,
+                           GpuImageDescription  *description,
+                           gsize                *row_pitch,
+                           gsize                *slice_pitch)
+{
+  gsize offset = 0;
+
+  *description = image->description;
+  *row_pitch = image->row_pitch;
+  *slice_pitch = image->slice_pitch;
+
+  /* Only images without gaps have more than one. */
+  if (level > 0)
+    {
+      _gpu_image_get_size (&image->description, level, &offset);
+      description->extent = _gpu_image_get_level_extent (&image->description, level);
+      *row_pitch = description->extent.width * description->texel_size;
+      *slice_pitch = description->extent.height * *row_pitch;
+    }
+
+  description->n_levels = 1;
+
+  return _gpu_host_memory_get_data (&image->base) + offset;
+}
+
+static GpuNativeImage *
+host_image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
+                      GpuNativeImage    *image,
+                      guint              level,
+                      GError           **error G_GNUC_UNUSED)
+{
+  GpuImageDescription description;
+  gsize row_pitch;
+  gsize slice_pitch;
+  guint8 *data = _gpu_host_image_get_level (image, level, &description, &row_pitch, &slice_pitch);
+
+  return image_new (_gpu_host_buffer_new (data, 0, "slice"), &description, row_pitch, slice_pitch);
+}
+
+/* --- work with them --------------------------------------------------------------------------- */
+
+static gboolean
+fill_run (GpuHostOperation  *operation,
+          GError           **error G_GNUC_UNUSED)
+{
+  const GpuHostFillImage *fill = (const GpuHostFillImage *) operation;
+  gsize row_size = fill->extent.width * fill->texel_size;
+
+  for (gsize x = 0; x < row_size; x += fill->texel_size)
+    memcpy (fill->data + x, fill->texel, fill->texel_size);
+
+  for (gsize z = 0; z < fill->extent.depth; z++)
+    {
+      for (gsize y = 0; y < fill->extent.height; y++)
+        {
+          if (y != 0 || z != 0)
+            memcpy (fill->data + z * fill->slice_pitch + y * fill->row_pitch, fill->data,
+                    row_size);
+        }
+    }
+
+  return TRUE;
+}
+
+static gboolean
+host_image_fill (GpuNativeStream      *stream,
+                 GpuNativeImage       *image,
+                 const GpuRegionSide  *side,
+                 const GpuExtent      *extent,
+                 gconstpointer         texel,
+                 GpuNativeEvent      **event,
+                 GError              **error)
+{
+  GpuHostFillImage *fill = _gpu_host_operation_new (sizeof *fill, fill_run);
+
+  fill->data = _gpu_host_memory_get_data (&image->base) + side->offset;
+  fill->row_pitch = image->row_pitch;
+  fill->slice_pitch = image->slice_pitch;
+  fill->extent = *extent;
+  fill->texel_size = image->description.texel_size;
+  memcpy (fill->texel, texel, fill->texel_size);
+
+  return _gpu_host_stream_submit (stream, fill, event, error);
+}
+
+static gpointer
+host_image_map (GpuNativeStream      *stream,
+                GpuNativeImage       *image,
+                GpuMapFlags           flags G_GNUC_UNUSED,
+                const GpuRegionSide  *side,
+                const GpuExtent      *extent G_GNUC_UNUSED,
+                gsize                *row_pitch,
+                gsize                *slice_pitch,
+                GpuNativeEvent      **event,
+                GError              **error)
+{
+  if (!_gpu_host_stream_submit_nothing (stream, event, error))
+    return NULL;
+
+  *row_pitch = image->row_pitch;
+  *slice_pitch = image->slice_pitch;
+
+  return _gpu_host_memory_get_data (&image->base) + side->offset;
+}
+
+const GpuImageOps _gpu_host_image_ops =
+{
+  .list_formats = host_image_list_formats,
+  .get_max_extent = host_image_get_max_extent,
+  .create = host_image_create,
+  .create_for_host = host_image_create_for_host,
+  .create_for_buffer = host_image_create_for_buffer,
+  .get_level = host_image_get_level,
+  .fill = host_image_fill,
+  .map = host_image_map
+};

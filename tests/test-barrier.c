@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* When a stream out of order gets a barrier of ours. The back end in front of the real one counts
+ * them. */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "test-util.h"
+
+#define SIZE 4096
+
+static GpuBackend counting;
+static GpuStreamOps counting_stream;
+static const GpuBackend *real;
+static guint n_barriers;
+
+static gboolean
+count_barrier (GpuNativeStream *stream, GpuNativeEvent **event, GError **error)
+{
+  n_barriers++;
+  return real->stream->barrier (stream, event, error);
+}
+
+static gboolean
+refuse_wait (GpuNativeStream *stream, GpuNativeEvent *const *events, guint n_events,
+             GpuNativeEvent **event, GError **error)
+{
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY, "no wait");
+  return FALSE;
+}
+
+/* A stream out of order, in a context that counts. */
+static GpuStream *
+begin (TestFixture *fixture)
+{
+  GpuNativeContext *context = _gpu_context_get_native (fixture->context);
+
+  real = context->backend;
+  counting_stream = *real->stream;
+  counting_stream.barrier = count_barrier;
+  counting = *real;
+  counting.stream = &counting_stream;
+  context->backend = &counting;
+  n_barriers = 0;
+  return test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+/* Once it is idle nobody else looks at the back end of the context. */
+static void
+end (TestFixture *fixture, GpuStream *stream)
+{
+  test_synchronize (stream);
+  g_object_unref (stream);
+  _gpu_context_get_native (fixture->context)->backend = real;
+}
+
+/* Nobody waited for the mapping before it is dropped. */
+static void
+unmap (TestFixture *fixture, GpuMemoryFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, flags, SIZE, &error);
+  GpuStream *stream = begin (fixture);
+  GpuMapping *mapping;
+
+  g_assert_no_error (error);
+  mapping = gpu_stream_map (stream, GPU_MEMORY (buffer), GPU_MAP_FLAGS_READ, 0, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_barriers, ==, 0);
+  g_object_unref (mapping);
+  g_assert_cmpuint (n_barriers, ==, 1);
+  end (fixture, stream);
+}
+
+static void
+barrier_unmap (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_MAP))
+    return;
+  unmap (fixture, GPU_MEMORY_NONE);
+  unmap (fixture, GPU_MEMORY_UNTRACKED);
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "b", 1,
+                                   &error), error);
+}
+
+/* Of a wait that the driver refused a part may be there, and an earlier barrier forgotten: what
+ * depends on work before that gets a new one. */
+static void
+barrier_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  GpuStream *stream;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  buffer = test_buffer (fixture, SIZE);
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  gate = test_gate (fixture, other);
+  behind = test_record (other);
+  stream = begin (fixture);
+  fill (stream, buffer);
+  fill (stream, buffer);
+  test_assert_ok (gpu_stream_barrier (stream, &error), error);
+  g_assert_cmpuint (n_barriers, ==, 2);
+
+  counting_stream.wait = refuse_wait;
+  g_assert_false (gpu_stream_wait_event (stream, behind, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "no wait");
+  fill (stream, buffer);
+  g_assert_cmpuint (n_barriers, ==, 3);
+  test_open (gate);
+  test_synchronize (other);
+  end (fixture, stream);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("unmap", barrier_unmap);
+  test_add ("refused", barrier_refused);
+  return test_run ();
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A stream out of order that is so far behind that a submission waits for the device: those that
+ * must not block do not. That it waited shows in what is known to be complete. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 4096
+#define MAX_BEHIND 64
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "b", 1,
+                                   &error), error);
+}
+
+/* Until the next ordinary submission would wait. */
+static guint64
+fall_behind (GpuStream *stream, GpuBuffer *buffer)
+{
+  guint64 n_completed;
+
+  test_synchronize (stream);
+  n_completed = gpu_stream_get_n_completed (stream);
+  while (gpu_stream_get_n_submitted (stream) <= n_completed + MAX_BEHIND)
+    fill (stream, buffer);
+  g_assert_cmpuint (gpu_stream_get_n_completed (stream), ==, n_completed);
+  return n_completed;
+}
+
+static void
+behind_waits (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  guint64 n_completed;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  buffer = test_buffer (fixture, SIZE);
+  n_completed = fall_behind (stream, buffer);
+  fill (stream, buffer);
+  g_assert_cmpuint (gpu_stream_get_n_completed (stream), >, n_completed);
+}
+
+static void
+behind_unmaps (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) mapped = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_MAP))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  buffer = test_buffer (fixture, SIZE);
+  mapped = test_buffer_filled (fixture, SIZE, 1);
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = NULL;
+      GpuMapping *mapping = gpu_stream_map (stream, GPU_MEMORY (mapped), GPU_MAP_FLAGS_READ, 0,
+                                            SIZE, &error);
+      guint64 n_completed;
+
+      g_assert_no_error (error);
+      n_completed = fall_behind (stream, buffer);
+      if (i == 0)
+        test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+      else if (i == 1)
+        bytes = gpu_mapping_get_bytes (mapping);
+      g_object_unref (mapping);
+      g_clear_pointer (&bytes, g_bytes_unref);
+      g_assert_cmpuint (gpu_stream_get_n_completed (stream), ==, n_completed);
+    }
+}
+
+static void
+behind_tries (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (TestHold) hold = NULL;
+  guint8 data[SIZE] = { 0 };
+  guint64 address = (guint64) (gsize) data;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER) || !test_can_hold (fixture))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  buffer = test_buffer (fixture, SIZE);
+  hold = test_hold (stream);
+  for (guint i = 0; i < MAX_BEHIND; i++)
+    fill (stream, buffer);
+  g_assert_false (gpu_buffer_try_read_address (buffer, stream, 0, address, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_try_write_address (buffer, stream, 0, address, SIZE, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_stream_get_n_completed (stream), ==, 0);
+  test_let_go (hold);
+  test_synchronize (stream);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("waits", behind_waits);
+  test_add ("unmaps", behind_unmaps);
+  test_add ("tries", behind_tries);
+  return test_run ();
+}

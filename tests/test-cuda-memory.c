@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory of CUDA: of the host, whoever has locked it; what pools keep; the blocks behind mappings.
+ * The functions of the driver that the tests call, or stand in front of, are those that the library
+ * found. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/gpu-context-private.h"
+#include "test-util.h"
+
+#define SIZE 65536
+
+static gboolean
+is_cuda (TestFixture *fixture)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    return TRUE;
+  g_test_skip ("not a device of CUDA");
+  return FALSE;
+}
+
+static CUcontext
+get_context (TestFixture *fixture)
+{
+  return (CUcontext) (guintptr) gpu_context_get_native_handle (fixture->context);
+}
+
+static void
+push (TestFixture *fixture)
+{
+  g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent (get_context (fixture)), ==, CUDA_SUCCESS);
+}
+
+static void
+pop (TestFixture *fixture)
+{
+  CUcontext context = NULL;
+
+  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&context), ==, CUDA_SUCCESS);
+  g_assert_true (context == get_context (fixture));
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error),
+                  error);
+}
+
+static void
+assert_attribute (GVariant *attributes, const char *nick, const char *expected)
+{
+  g_autoptr (GVariant) value = g_variant_lookup_value (attributes, nick, NULL);
+  g_autofree char *text = NULL;
+
+  g_assert_nonnull (value);
+  text = g_variant_print (value, FALSE);
+  g_assert_cmpstr (text, ==, expected);
+}
+
+/* --- of the host ----------------------------------------------------------------- */
+
+static void
+memory_of_host (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) near = gpu_buffer_new (fixture->context, GPU_MEMORY_ALLOC_HOST, SIZE,
+                                               &error);
+  g_autoptr (GpuBuffer) far = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GVariant) attributes = NULL;
+  guint64 host = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  g_assert_no_error (error);
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (near), &error);
+  g_assert_no_error (error);
+  assert_attribute (attributes, "memory-type", "'host'");
+  g_assert_true (g_variant_lookup (attributes, "host-pointer", "t", &host));
+
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (near), 0, bytes, &error), error);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (far), 0, GPU_MEMORY (near), 0,
+                                   SIZE, &error), error);
+  test_assert_content (far, bytes);
+  fill (fixture->stream, near, 4);
+  {
+    g_autoptr (GpuMapping) mapping = gpu_buffer_map (near, fixture->stream, GPU_MAP_FLAGS_NONE, 64,
+                                                     SIZE - 64, NULL, &error);
+
+    g_assert_no_error (error);
+    /* Nothing stands between. */
+    g_assert_cmpuint (gpu_mapping_get_address (mapping), ==, host + 64);
+    test_assert_value (gpu_mapping_get_data (mapping), 4, SIZE - 64);
+  }
+}
+
+static GpuBuffer *
+new_for_host (TestFixture *fixture, gpointer data, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
+  GpuBuffer *buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+                                                     &error);
+
+  g_assert_no_error (error);
+  return buffer;
+}
+
+/* Several buffers may stand on bytes that the driver locks once only. */
+static void
+memory_registered (TestFixture *fixture)
+{
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) whole = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) same = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  whole = new_for_host (fixture, data, SIZE);
+  part = new_for_host (fixture, data + 100, 200);
+  same = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, whole, 7);
+  fill (fixture->stream, part, 8);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 7, 100);
+  test_assert_value (data + 100, 8, 200);
+  g_clear_object (&whole);
+  g_clear_object (&part);
+  fill (fixture->stream, same, 9);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 9, SIZE);
+}
+
+/* Memory that shares pages, as arrays next to each other do, is used and freed apart. */
+static void
+memory_registered_neighbours (TestFixture *fixture)
+{
+  const gsize sizes[] = { 6000, 100, 10000, SIZE - 16100 };
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autofree guint8 *expected = g_malloc0 (SIZE);
+  GpuBuffer *buffers[G_N_ELEMENTS (sizes)];
+  gsize offset = 0;
+
+  if (!is_cuda (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      buffers[i] = new_for_host (fixture, data + offset, sizes[i]);
+      memset (expected + offset, i + 1, sizes[i]);
+      offset += sizes[i];
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    fill (fixture->stream, buffers[i], i + 1);
+  test_synchronize (fixture->stream);
+  test_assert_mem (data, expected, SIZE);
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    g_clear_object (&buffers[i]);
+  for (guint i = G_N_ELEMENTS (sizes); i > 0; i--)
+    {
+      buffers[i - 1] = new_for_host (fixture, data + (offset -= sizes[i - 1]), sizes[i - 1]);
+      if (i < G_N_ELEMENTS (sizes))
+        g_object_unref (buffers[i]);
+      fill (fixture->stream, buffers[i - 1], 20 + i);
+      test_synchronize (fixture->stream);
+      memset (expected + offset, 20 + i, sizes[i - 1]);
+      test_assert_mem (data, expected, SIZE);
+    }
+  g_object_unref (buffers[0]);
+}
+
+/* Bytes behind those of a buffer are ordinary ones, whatever page they are on. */
+static void
+memory_registered_beside (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) start = NULL;
+  g_autoptr (GpuBuffer) far = test_buffer (fixture, 9000);
+  g_autoptr (GBytes) bytes = test_random_bytes (9000);
+  g_autoptr (GBytes) beside = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  start = new_for_host (fixture, data, 6000);
+  memcpy (data + 6000, g_bytes_get_data (bytes, NULL), 9000);
+  beside = g_bytes_new_static (data + 6000, 9000);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (far), 0, beside, &error), error);
+  test_assert_content (far, bytes);
+}
+
+/* Copies end where a registration does: memory that is part of two is refused. */
+static void
+memory_registered_overlap (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  const struct { gsize offset; gsize size; } parts[] = { { 2000, 6000 }, { 0, 3000 },
+                                                         { 0, SIZE }, { 7999, 2 } };
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  buffer = new_for_host (fixture, data + 2000, 6000);
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    {
+      g_autoptr (GBytes) bytes = g_bytes_new_static (data + parts[i].offset, parts[i].size);
+      g_autoptr (GpuBuffer) other = NULL;
+
+      other = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+      if (i == 0)
+        g_assert_no_error (error);
+      else
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "6000", "slices");
+    }
+  fill (fixture->stream, buffer, 3);
+  test_synchronize (fixture->stream);
+  test_assert_value (data + 2000, 3, 6000);
+  test_assert_value (data + 8000, 0, SIZE - 8000);
+  g_clear_object (&buffer);
+  buffer = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, buffer, 4);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 4, SIZE);
+}
+
+/* What somebody else has registered serves if it is all of it. */
+static void
+memory_registered_in_part (TestFixture *fixture)
+{
+  static const gsize offsets[] = { 0, 1000, 5000 };
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostRegister (data + 1000, 5000,
+                                                 CU_MEMHOSTREGISTER_PORTABLE
+                                                 | CU_MEMHOSTREGISTER_DEVICEMAP), ==,
+                    CUDA_SUCCESS);
+  pop (fixture);
+  for (guint i = 0; i < G_N_ELEMENTS (offsets); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) bytes = g_bytes_new_static (data + offsets[i], 8000);
+
+      g_assert_null (gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes,
+                                                    &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "8000", "somebody else");
+    }
+  buffer = new_for_host (fixture, data + 2000, 4000);
+  fill (fixture->stream, buffer, 6);
+  test_synchronize (fixture->stream);
+  test_assert_value (data + 2000, 6, 4000);
+  test_assert_value (data + 6000, 0, SIZE - 6000);
+  g_clear_object (&buffer);
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostUnregister (data + 1000), ==, CUDA_SUCCESS);
+  pop (fixture);
+}
+
+static void
+memory_registered_elsewhere (TestFixture *fixture)
+{
+  gpointer data = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemHostAlloc (&data, SIZE, CU_MEMHOSTALLOC_PORTABLE), ==,
+                    CUDA_SUCCESS);
+  pop (fixture);
+  buffer = new_for_host (fixture, data, SIZE);
+  fill (fixture->stream, buffer, 5);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 5, SIZE);
+  g_clear_object (&buffer);
+  push (fixture);
+  g_assert_cmpuint (_gpu_cuda.cuMemFreeHost (data), ==, CUDA_SUCCESS);
+  pop (fixture);
+}
+
+static void
+memory_pitched (TestFixture *fixture)
+{
+  if (!is_cuda (fixture))
+    return;
+  for (gsize element_size = 1; element_size <= 32; element_size *= 2)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE,
+                                                             1000, 10, element_size, &error);
+      gsize pitch = gpu_buffer_get_row_pitch (buffer);
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (pitch, >=, 1000);
+      g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, 10 * pitch);
+    }
+}
+
+/* --- memory that pools keep ------------------------------------------------------ */
+
+/* Has the pool of @context keep @size bytes that nobody uses. */
+static void
+fill_pool (GpuContext *context, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, &error);
+
+  g_assert_no_error (error);
+  g_clear_object (&buffer);
+  test_synchronize (stream);
+}
+
+static GpuBuffer *
+new_by_kind (GpuContext *context, guint kind, gsize size, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+
+  switch (kind)
+    {
+    case 0:
+      return gpu_buffer_new (context, GPU_MEMORY_NONE, size, error);
+    case 1:
+      return gpu_buffer_new_pitched (context, GPU_MEMORY_NONE, 65536, size / 65536, 4, error);
+    case 2:
+      return gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, size, error);
+    default:
+      return gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, size, error);
+    }
+}
+
+/* The whole of it is there. */
+static void
+check_end (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  const gsize offset = gpu_memory_get_size (GPU_MEMORY (buffer)) - 4096;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), offset, 4096, &value, 1, &error),
+                  error);
+  content = gpu_buffer_read_bytes (buffer, stream, offset, 4096, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (content, NULL), value, 4096);
+}
+
+/* Nobody lacks memory that a pool keeps for its next buffers, in whatever context it is. */
+static void
+memory_pool_gives (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  GpuMemoryInfoSource source;
+  guint64 free_size = 0;
+  guint64 total_size = 0;
+
+  if (!is_cuda (fixture)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_context_get_default_stream (own);
+  test_assert_ok (gpu_context_get_memory_info (own, &free_size, &total_size, &source, &error),
+                  error);
+  for (guint i = 0; i < 8; i++)
+    {
+      const gsize size = free_size / 10 * 5 / 65536 * 65536;
+      g_autoptr (GpuBuffer) buffer = NULL;
+
+      fill_pool (fixture->context, free_size / 10 * 7);
+      buffer = new_by_kind (i < 4 ? fixture->context : own, i % 4, size, &error);
+      g_assert_no_error (error);
+      check_end (i < 4 ? fixture->stream : stream, buffer, i);
+      g_clear_object (&buffer);
+      test_synchronize (fixture->stream);
+      test_synchronize (stream);
+    }
+}
+
+static CUresult (CUDAAPI *load_module) (CUmodule *module, const void *image, unsigned int n_options,
+                                        CUjit_option *options, void **values);
+static guint n_loads;
+
+static CUresult CUDAAPI
+load_second (CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
+             void **values)
+{
+  if (n_loads++ % 2 == 0)
+    {
+      for (guint i = 0; i < n_options; i++)
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+          values[i] = NULL;
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  for (guint i = 0; i < n_options; i++)
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      g_assert_nonnull (values[i]);
+  return load_module (module, image, n_options, options, values);
+}
+
+/* So it is with the memory that code needs. */
+static void
+memory_pool_gives_to_code (TestFixture *fixture)
+{
+  static const char source[] = "extern \"C\" __global__ void k (int *p) { *p = 1; }";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 7 * 1000);
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!is_cuda (fixture)
+      || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
+    return;
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  load_module = _gpu_cuda.cuModuleLoadDataEx;
+  n_loads = 0;
+  _gpu_cuda.cuModuleLoadDataEx = load_second;
+  program = gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+  /* There is no pool, so nobody could give anything. */
+  g_assert_null (program);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuModuleLoadDataEx");
+  g_assert_cmpuint (n_loads, ==, 1);
+  n_loads = 0;
+  g_object_unref (new_by_kind (own, 3, 1000, &error));
+  g_assert_no_error (error);
+  program = gpu_program_new_from_source_full (fixture->context, source, NULL,
+                                              GPU_PROGRAM_FLAGS_NO_CACHE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 7 * 1000,
+                                   (const guint8 *) "pattern", 7, &error), error);
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (n_loads, ==, 4);
+  _gpu_cuda.cuModuleLoadDataEx = load_module;
+}
+
+/* --- mappings -------------------------------------------------------------------- */
+
+/* A mapping of one that is unmapped takes its place; one that stands beside it does not. */
+static void
+memory_staging (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuMapping) first = NULL;
+  g_autoptr (GpuMapping) second = NULL;
+  guint64 address;
+
+  if (!is_cuda (fixture))
+    return;
+  first = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
+  g_assert_no_error (error);
+  address = gpu_mapping_get_address (first);
+  g_assert_cmpuint (address, !=, gpu_mapping_get_address (second));
+  g_clear_object (&first);
+  test_synchronize (fixture->stream);
+  for (guint8 i = 2; i < 10; i++)
+    {
+      g_autoptr (GBytes) content = NULL;
+
+      g_clear_object (&second);
+      test_synchronize (fixture->stream);
+      first = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_WRITE_INVALIDATE, 10, 1000,
+                              NULL, &error);
+      g_assert_no_error (error);
+      g_assert_cmpuint (gpu_mapping_get_address (first), !=, 0);
+      memset (gpu_mapping_get_data (first), i, 1000);
+      g_clear_object (&first);
+      content = test_content (buffer);
+      test_assert_value (g_bytes_get_data (content, NULL), 1, 10);
+      test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 10, i, 1000);
+      test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 1010, 1, SIZE - 1010);
+    }
+}
+
+static GpuCudaContext *watched;
+static __typeof__ (_gpu_cuda.cuMemHostAlloc) alloc_host;
+static __typeof__ (_gpu_cuda.cuMemFreeHost) free_host;
+static guint n_allocs;
+static guint n_frees;
+
+static void
+assert_unlocked (void)
+{
+  g_assert_true (g_mutex_trylock (&watched->lock));
+  g_mutex_unlock (&watched->lock);
+}
+
+static CUresult CUDAAPI
+alloc_unlocked (void **data, size_t size, unsigned int flags)
+{
+  n_allocs++;
+  assert_unlocked ();
+  return alloc_host (data, size, flags);
+}
+
+static CUresult CUDAAPI
+free_unlocked (void *data)
+{
+  n_frees++;
+  assert_unlocked ();
+  return free_host (data);
+}
+
+/* Page-locked memory may make the driver wait for the device: nobody else waits for that. */
+static void
+memory_staging_unlocked (TestFixture *fixture)
+{
+  const gsize size = 40 << 20;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
+  GpuMapping *mappings[4] = { NULL };
+
+  if (!is_cuda (fixture))
+    return;
+  watched = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
+  alloc_host = _gpu_cuda.cuMemHostAlloc;
+  free_host = _gpu_cuda.cuMemFreeHost;
+  n_allocs = 0;
+  n_frees = 0;
+  _gpu_cuda.cuMemHostAlloc = alloc_unlocked;
+  _gpu_cuda.cuMemFreeHost = free_unlocked;
+  for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
+    {
+      mappings[i] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size, NULL,
+                                    &error);
+      g_assert_no_error (error);
+    }
+  g_assert_cmpuint (n_allocs, ==, G_N_ELEMENTS (mappings));
+  for (guint i = 0; i < G_N_ELEMENTS (mappings); i++)
+    g_object_unref (mappings[i]);
+  test_synchronize (fixture->stream);
+  /* None of them is large enough, and they are too many. */
+  g_clear_object (&buffer);
+  buffer = test_buffer_filled (fixture, size + (1 << 20), 6);
+  mappings[0] = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, size + (1 << 20),
+                                NULL, &error);
+  g_assert_no_error (error);
+  test_assert_value (gpu_mapping_get_data (mappings[0]), 6, size + (1 << 20));
+  g_assert_cmpuint (n_frees, ==, G_N_ELEMENTS (mappings) - 1);
+  g_object_unref (mappings[0]);
+  _gpu_cuda.cuMemHostAlloc = alloc_host;
+  _gpu_cuda.cuMemFreeHost = free_host;
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("of-host", memory_of_host);
+  test_add ("registered", memory_registered);
+  test_add ("registered-neighbours", memory_registered_neighbours);
+  test_add ("registered-beside", memory_registered_beside);
+  test_add ("registered-overlap", memory_registered_overlap);
+  test_add ("registered-in-part", memory_registered_in_part);
+  test_add ("registered-elsewhere", memory_registered_elsewhere);
+  test_add ("pitched", memory_pitched);
+  test_add ("pool-gives", memory_pool_gives);
+  test_add ("pool-gives-to-code", memory_pool_gives_to_code);
+  test_add ("staging", memory_staging);
+  test_add ("staging-unlocked", memory_staging_unlocked);
+  return test_run ();
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* User events that fail, and the streams that wait for the work behind them: who is told what, and
+ * what must come first all the same. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 4096
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                  error);
+}
+
+static void
+fail (GpuEvent *event, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_event_fail (event, message, &error), error);
+}
+
+/* What was asked of the driver for @stream so far is not over. */
+static void
+assert_waits (GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) event = test_record (stream);
+
+  g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+}
+
+/* A writes, waits for an event and writes again; the event fails while the first write is held up.
+ * B reads after that write in any case. Whether it still hears of the failure depends on when the
+ * driver finds out; if it does, it hears why, and so does C, which waits for B. */
+static void
+overtaken (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, flags);
+  g_autoptr (GpuStream) b = test_stream (fixture, flags);
+  g_autoptr (GpuStream) c = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, a);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GpuEvent) read = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  fill (a, buffer, 2);
+  event = test_gate (fixture, a);
+  fill (a, buffer, 3);
+  fail (event, "overtaken");
+
+  bytes = gpu_stream_read_bytes (b, GPU_MEMORY (buffer), 0, SIZE, &error);
+  g_assert_no_error (error);
+  assert_waits (b);
+  read = test_record (b);
+  test_assert_ok (gpu_stream_wait_event (c, read, &error), error);
+  test_open (gate);
+
+  if (gpu_stream_synchronize (b, NULL, &error))
+    {
+      test_assert_value (g_bytes_get_data (bytes, NULL), 2, SIZE);
+      test_synchronize (c);
+    }
+  else
+    {
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+      g_assert_false (gpu_stream_synchronize (c, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+    }
+
+  g_assert_false (gpu_stream_synchronize (a, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "overtaken");
+}
+
+static void
+failure_overtaken (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    overtaken (fixture, GPU_STREAM_FLAGS_NONE);
+}
+
+static void
+failure_overtaken_out_of_order (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_OUT_OF_ORDER))
+    overtaken (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+/* Work that comes to a stream after the failure runs, or fails with what came before it: who uses
+ * the memory elsewhere hears of a failure only if it did. */
+static void
+fail_and_go_on (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) event = test_gate (fixture, a);
+  guint8 data[SIZE] = { 0 };
+  guint8 after[SIZE] = { 0 };
+  gboolean is_read;
+
+  fill (a, buffer, 2);
+  fail (event, "go on");
+  fill (a, buffer, 3);
+  is_read = gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error);
+  if (!is_read)
+    test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
+  g_assert_false (gpu_stream_synchronize (a, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
+
+  test_assert_ok (gpu_buffer_read (buffer, b, 0, after, SIZE, NULL, &error), error);
+  test_assert_value (after, is_read && after[0] == 3 ? 3 : 1, SIZE);
+  if (is_read)
+    test_assert_mem (data, after, SIZE);
+  fill (a, buffer, 4);
+  test_assert_ok (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 4, SIZE);
+}
+
+static void
+failure_goes_on (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < 100; i++)
+    fail_and_go_on (fixture);
+}
+
+/* --- who says so --------------------------------------------------------------------------- */
+
+static void
+assert_told_by (GError **error, const char *function)
+{
+  g_autofree char *prefix = g_strconcat (function, ": ", NULL);
+
+  g_assert_nonnull (*error);
+  g_assert_true (g_str_has_prefix ((*error)->message, prefix));
+  test_assert_gpu_error (*error, GPU_ERROR_FAILED, "said");
+}
+
+/* Every function that tells of the failure puts its own name before it. */
+static void
+failure_names (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) good = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) bad = NULL;
+  guint64 time;
+  gint64 elapsed;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_PROFILING))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  fill (stream, buffer, 1);
+  good = test_record (stream);
+  test_synchronize (stream);
+  gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  bad = test_record (stream);
+  fail (gate, "said");
+
+  g_assert_false (gpu_stream_is_idle (stream, &error));
+  while (error == NULL)
+    g_assert_false (gpu_stream_is_idle (stream, &error));
+  assert_told_by (&error, "gpu_stream_is_idle");
+  g_assert_cmpint (gpu_event_query (bad, &error), ==, GPU_EVENT_STATUS_FAILED);
+  assert_told_by (&error, "gpu_event_query");
+  g_assert_cmpint (gpu_event_poll (bad, 0, NULL, &error), ==, GPU_EVENT_STATUS_FAILED);
+  assert_told_by (&error, "gpu_event_poll");
+  g_assert_false (gpu_event_wait (bad, NULL, &error));
+  assert_told_by (&error, "gpu_event_wait");
+  g_assert_false (gpu_event_get_duration (bad, &time, &error));
+  assert_told_by (&error, "gpu_event_get_duration");
+  g_assert_false (gpu_event_get_profiling_time (bad, GPU_PROFILING_POINT_ENDED, &time, &error));
+  assert_told_by (&error, "gpu_event_get_profiling_time");
+  g_assert_false (gpu_event_get_elapsed (bad, good, &elapsed, &error));
+  assert_told_by (&error, "gpu_event_get_elapsed");
+  g_assert_false (gpu_stream_wait_event (stream, bad, &error));
+  assert_told_by (&error, "gpu_stream_wait_event");
+}
+
+/* --- a failure that another thread finds first ------------------------------------------- */
+
+#define N_RACES 10000
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuEvent  *event;
+  gint       round;                 /* atomic; the others follow */
+  gint       n_followed;            /* atomic */
+} Race;
+
+static gpointer
+keep_asking (gpointer data)
+{
+  Race *race = data;
+
+  for (gint round = 1; round <= N_RACES; round++)
+    {
+      while (g_atomic_int_get (&race->round) < round)
+        g_thread_yield ();
+      while (gpu_event_query (race->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        ;
+      g_atomic_int_inc (&race->n_followed);
+    }
+  return NULL;
+}
+
+/* A stream that is made to wait for what fails at the same time is told so, or its work fails. */
+static void
+wait_and_fail (TestFixture *fixture, Race *race, gint round)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, race->stream);
+  g_autoptr (GpuEvent) behind = NULL;
+
+  race->event = test_record (race->stream);
+  g_assert_cmpint (gpu_event_query (race->event, NULL), ==, GPU_EVENT_STATUS_PENDING);
+  fail (gate, "at the same time");
+  g_atomic_int_set (&race->round, round);
+  for (gint i = round % 64; i > 0; i--)
+    g_atomic_int_get (&race->n_followed);
+  if (gpu_stream_wait_event (other, race->event, &error))
+    {
+      behind = test_record (other);
+      g_assert_false (gpu_event_wait (behind, NULL, &error));
+    }
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "at the same time");
+  while (g_atomic_int_get (&race->n_followed) < round)
+    g_thread_yield ();
+  g_clear_object (&race->event);
+}
+
+static void
+failure_race (TestFixture *fixture)
+{
+  Race race = { NULL };
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  race.stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  thread = g_thread_new ("ask", keep_asking, &race);
+  for (gint round = 1; round <= N_RACES; round++)
+    wait_and_fail (fixture, &race, round);
+  g_thread_join (thread);
+  g_object_unref (race.stream);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("overtaken", failure_overtaken);
+  test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
+  test_add ("goes-on", failure_goes_on);
+  test_add ("names", failure_names);
+  test_add ("race", failure_race);
+  return test_run ();
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Regions that a driver takes in several pieces, one of which it refuses: the call fails at once,
+ * and what the other pieces use stays until they are over. */
+#include "config.h"
+
+#include "cuda-driver/cuda-driver.h"
+#include "opencl-layer/gpumem-layer.h"
+#include "test-util.h"
+
+#define SIZE 4096
+
+typedef enum { WRITE, COPY, READ } Kind;
+
+typedef struct
+{
+  TestFixture *fixture;
+  GpuStream   *stream;
+  Kind         kind;
+  int          n_freed;             /* bytes */
+  GError      *error;
+  int          done;                /* atomic */
+} Call;
+
+static void
+count (gpointer data)
+{
+  g_atomic_int_inc ((int *) data);
+}
+
+/* Slices that are no whole number of rows apart, which drivers take one by one. Nobody but the
+ * work keeps the memory. */
+static void
+call_region (Call *call)
+{
+  static const guint8 data[SIZE] = { 5 };
+  static const GpuLayout layout = { .row_pitch = 32, .slice_pitch = 200 };
+  static const GpuExtent extent = { 16, 4, 4 };
+  g_autoptr (GpuBuffer) a = test_buffer (call->fixture, SIZE);
+  g_autoptr (GpuBuffer) b = test_buffer (call->fixture, SIZE);
+  g_autoptr (GBytes) bytes = NULL;
+
+  switch (call->kind)
+    {
+    case WRITE:
+      bytes = g_bytes_new_with_free_func (data, SIZE, count, &call->n_freed);
+      g_assert_false (gpu_stream_write_region (call->stream, GPU_MEMORY (a), &layout, bytes, NULL,
+                                               &extent, &call->error));
+      break;
+
+    case COPY:
+      g_assert_false (gpu_stream_copy_region (call->stream, GPU_MEMORY (b), NULL, GPU_MEMORY (a),
+                                              &layout, &extent, &call->error));
+      break;
+
+    case READ:
+    default:
+      g_assert_null (gpu_stream_read_region (call->stream, GPU_MEMORY (a), &layout, &extent,
+                                             &call->error));
+      break;
+    }
+}
+
+static gpointer
+run_call (gpointer data)
+{
+  Call *call = data;
+
+  call_region (call);
+  g_atomic_int_set (&call->done, TRUE);
+  return NULL;
+}
+
+/* The second piece of @kind, from now on; NULL disarms. */
+static void
+arm (TestFixture *fixture, const char *spec)
+{
+  if (test_is_opencl (fixture))
+    g_assert_true (GPUMEM_LAYER (set_fail) (spec));
+  else
+    g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (spec != NULL ? spec : ""));
+}
+
+static const char *
+get_spec (TestFixture *fixture, Kind kind)
+{
+  static const char *const opencl[] =
+  {
+    [WRITE] = "fn=clEnqueueWriteBufferRect,n=2,code=-5",
+    [COPY] = "fn=clEnqueueCopyBufferRect,n=2,code=-5",
+    [READ] = "fn=clEnqueueReadBufferRect,n=2,code=-5",
+  };
+
+  return test_is_opencl (fixture) ? opencl[kind] : "cuMemcpy2DAsync:2";
+}
+
+/* The stream is held up meanwhile: by a user event that then completes or fails, or by a kernel. */
+static void
+refuse (TestFixture *fixture, Kind kind, gboolean fails)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (TestHold) hold = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  guint64 before = gpu_context_get_allocated_size (fixture->context);
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  Call call = { .fixture = fixture, .stream = stream, .kind = kind };
+  GThread *thread;
+
+  if (test_is_opencl (fixture))
+    gate = test_gate (fixture, stream);
+  else
+    hold = test_hold (stream);
+
+  arm (fixture, get_spec (fixture, kind));
+  thread = g_thread_new ("call", run_call, &call);
+  while (!g_atomic_int_get (&call.done))
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_thread_yield ();
+    }
+  g_thread_join (thread);
+  arm (fixture, NULL);
+  g_assert_error (call.error, GPU_ERROR, (int) call.error->code);
+  g_assert_true (g_str_has_prefix (call.error->message, "gpu_stream_"));
+  g_clear_error (&call.error);
+  g_assert_cmpint (g_atomic_int_get (&call.n_freed), ==, 0);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
+
+  if (hold != NULL)
+    test_let_go (hold);
+  else if (fails)
+    test_assert_ok (gpu_event_fail (gate, "in pieces", &error), error);
+  else
+    test_open (gate);
+
+  if (!gpu_stream_synchronize (stream, NULL, &error))
+    {
+      g_assert_true (fails);
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "in pieces");
+    }
+  while (gpu_context_get_allocated_size (fixture->context) > before
+         || (kind == WRITE && g_atomic_int_get (&call.n_freed) == 0))
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_thread_yield ();
+    }
+}
+
+static void
+pieces_refused_opencl (TestFixture *fixture)
+{
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
+    {
+      g_test_skip ("runs as a part of refused, on OpenCL under the layer");
+      return;
+    }
+  for (guint i = 0; i < 6; i++)
+    refuse (fixture, i % 3, i >= 3);
+}
+
+static void
+pieces_refused (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture))
+    {
+      if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+        test_run_under_layer (fixture, "refused");
+      return;
+    }
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL
+      || !g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    {
+      g_test_skip ("no call of the driver can be made to fail");
+      return;
+    }
+  /* Reads into ordinary memory block in the driver. */
+  if (test_can_hold (fixture))
+    {
+      refuse (fixture, WRITE, FALSE);
+      refuse (fixture, COPY, FALSE);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("refused", pieces_refused);
+  test_add ("subprocess/refused", pieces_refused_opencl);
+  return test_run ();
+}

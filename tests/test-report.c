@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What becomes of a driver's error: the text begins with our function, and the context hears of a
+ * device that is lost, also if the program does not ask. The back ends here are ones that make no
+ * streams, or give no memory. */
+#include "config.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "gpumem/gpu-context-private.h"
+#include "test-util.h"
+
+static GpuBackend lost;
+static GpuStreamOps lost_stream;
+
+static GpuNativeStream *
+lose (GpuNativeContext *context, GpuNativeDevice *device, GpuStreamFlags flags, int priority,
+      GError **error)
+{
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the driver's words");
+  return NULL;
+}
+
+static GpuNativeStream *
+lose_wrapped (GpuNativeContext *context, guint64 handle, GpuWrapMode mode,
+              GpuNativeDevice **device, GpuStreamFlags *flags, GError **error)
+{
+  return lose (context, NULL, GPU_STREAM_FLAGS_NONE, 0, error);
+}
+
+/* A context whose device will be found to be lost. */
+static GpuContext *
+lost_context (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context = gpu_context_new (fixture->device, &error);
+  GpuNativeContext *native;
+
+  g_assert_no_error (error);
+  native = _gpu_context_get_native (context);
+  lost_stream = *native->backend->stream;
+  lost_stream.create = lose;
+  lost_stream.wrap = lose_wrapped;
+  lost = *native->backend;
+  lost.stream = &lost_stream;
+  native->backend = &lost;
+  return context;
+}
+
+static void
+assert_told (GpuContext *context, GError **error, const char *prefix)
+{
+  g_assert_true (gpu_context_is_lost (context));
+  if (prefix != NULL)
+    {
+      g_assert_true (g_str_has_prefix ((*error)->message, prefix));
+      test_assert_gpu_error (*error, GPU_ERROR_DEVICE_LOST, "the driver's words");
+    }
+  g_object_unref (context);
+}
+
+static void
+report_new (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context = lost_context (fixture);
+
+  g_assert_null (gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error));
+  assert_told (context, &error, "gpu_stream_new: ");
+  context = lost_context (fixture);
+  g_assert_null (gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, NULL));
+  assert_told (context, NULL, NULL);
+}
+
+static void
+report_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context = lost_context (fixture);
+
+  g_assert_null (gpu_stream_new_wrapped (context, 1, GPU_WRAP_MODE_BORROW, &error));
+  assert_told (context, &error, "gpu_stream_new_wrapped: ");
+}
+
+static void
+report_default_stream (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuContext *context = lost_context (fixture);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, 64, &error);
+  guint8 data[64];
+
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_read (buffer, NULL, 0, data, sizeof data, NULL, &error));
+  g_clear_object (&buffer);
+  assert_told (context, &error, "gpu_buffer_read: ");
+  context = lost_context (fixture);
+  g_assert_null (gpu_context_get_default_stream (context));
+  assert_told (context, NULL, NULL);
+}
+
+/* --- fills in several operations ----------------------------------------------------------- */
+
+/* More than drivers fill with. */
+#define PATTERN_SIZE 1500
+#define LARGE (256 << 20)
+
+static const GpuBackend *real;
+static GpuBackend full;
+static GpuBufferOps full_buffer;
+static guint n_asked;
+
+static GpuNativeBuffer *
+give_no_memory (GpuNativeContext *context, GpuMemoryFlags flags, gsize size, gconstpointer data,
+                GError **error)
+{
+  /* With data to begin with it would block. */
+  g_assert_null (data);
+  n_asked++;
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "the driver's words");
+  return NULL;
+}
+
+/* Memory that keeps the host out is filled through memory of its own, asked for in the name of the
+ * fill. */
+static void
+report_fill (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuNativeContext *context = _gpu_context_get_native (fixture->context);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS,
+                                                 4 * PATTERN_SIZE, &error);
+  guint8 pattern[PATTERN_SIZE] = { 1 };
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 4 * PATTERN_SIZE,
+                                   pattern, PATTERN_SIZE, &error), error);
+  test_synchronize (fixture->stream);
+  real = context->backend;
+  full_buffer = *real->buffer;
+  full_buffer.alloc = give_no_memory;
+  full = *real;
+  full.buffer = &full_buffer;
+  context->backend = &full;
+  n_asked = 0;
+  g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 4 * PATTERN_SIZE,
+                                   pattern, PATTERN_SIZE, &error));
+  context->backend = real;
+  g_assert_cmpuint (n_asked, ==, 1);
+  g_assert_true (g_str_has_prefix (error->message, "gpu_stream_fill: the driver's words"));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+}
+
+/* A pattern that there is no room for in the host's memory is an error, not the end. */
+static void
+report_large_pattern (TestFixture *fixture)
+{
+  const gsize room = 64 << 20;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autofree guint8 *pattern = NULL;
+  g_autofree char *used = NULL;
+  struct rlimit limit;
+
+  if (!g_test_subprocess ())
+    {
+      g_test_skip ("runs as a part of large-pattern");
+      return;
+    }
+  buffer = test_buffer (fixture, LARGE);
+  pattern = g_malloc0 (LARGE);
+  test_assert_ok (g_file_get_contents ("/proc/self/statm", &used, NULL, &error), error);
+  getrlimit (RLIMIT_AS, &limit);
+  limit.rlim_cur = g_ascii_strtoull (used, NULL, 10) * (guint64) getpagesize () + room;
+  g_assert_cmpint (setrlimit (RLIMIT_AS, &limit), ==, 0);
+  g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, LARGE, pattern, LARGE,
+                                   &error));
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit (RLIMIT_AS, &limit);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_stream_fill", "268435456");
+}
+
+static void
+report_run_large_pattern (TestFixture *fixture)
+{
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+  g_test_skip ("sanitizers need all of the address space");
+#else
+  g_autofree char *path = g_strdup_printf ("/report/%s/subprocess/large-pattern",
+                                           gpu_device_get_id (fixture->device));
+
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_assert_passed ();
+#endif
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("new", report_new);
+  test_add ("wrapped", report_wrapped);
+  test_add ("default-stream", report_default_stream);
+  test_add ("fill", report_fill);
+  test_add ("large-pattern", report_run_large_pattern);
+  test_add ("subprocess/large-pattern", report_large_pattern);
+  return test_run ();
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* When sub-buffers of OpenCL go: at once, and on NVIDIA's driver, which does not survive every
+ * order, once nothing newer of the same bytes is left. The layer counts what is there. */
+#include "config.h"
+
+#include "gpumem/gpu-device-private.h"
+#include "opencl-layer/gpumem-layer.h"
+#include "test-util.h"
+
+static GpuBuffer *
+slice (GpuBuffer *buffer, gsize offset, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *result = gpu_buffer_slice (buffer, offset, size, &error);
+
+  g_assert_no_error (error);
+  return result;
+}
+
+static gboolean
+has_layer (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture) && gpumem_layer_symbol ("gpumem_layer_get_live") != NULL)
+    return TRUE;
+  g_test_skip ("runs in a process of its own, on OpenCL under the layer");
+  return FALSE;
+}
+
+/* Each view is made before the one that it takes the place of goes. */
+static void
+replace (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4096);
+  g_autoptr (GpuBuffer) view = NULL;
+  guint before = GPUMEM_LAYER (get_live) ("mem");
+
+  for (guint i = 0; i < 1000; i++)
+    {
+      GpuBuffer *next = slice (buffer, 0, 4096);
+
+      g_clear_object (&view);
+      view = next;
+      g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, before + 1);
+    }
+}
+
+static void
+slice_replace (TestFixture *fixture)
+{
+  if (has_layer (fixture))
+    replace (fixture);
+}
+
+/* Slices of the same bytes wait for newer ones; there is one for each range and way to use it. */
+static void
+order (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  const gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 64);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * unit);
+  GpuBuffer *a = slice (buffer, 0, 2 * unit);
+  GpuBuffer *b = slice (buffer, unit, 2 * unit);
+  GpuBuffer *c = slice (buffer, 0, 4 * unit);
+  GpuBuffer *d = gpu_buffer_slice_full (buffer, GPU_MEMORY_READ_ONLY, 0, 4 * unit, &error);
+  g_autoptr (GpuBuffer) again = slice (buffer, unit, 2 * unit);
+  guint live = GPUMEM_LAYER (get_live) ("mem");
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (live, ==, 5);
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (again), GPU_MEMORY (b)));
+  g_object_unref (a);
+  g_object_unref (b);
+  g_object_unref (c);
+  g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, live);
+  g_object_unref (d);
+  /* a is held by what is used again */
+  g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 3);
+  g_clear_object (&again);
+  g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 1);
+}
+
+static void
+slice_nvidia (TestFixture *fixture)
+{
+  GpuNativeDevice *device = _gpu_device_get_native (fixture->device);
+  char *platform = device->platform;
+
+  if (!has_layer (fixture))
+    return;
+  device->platform = (char *) "NVIDIA CUDA";
+  order (fixture);
+  replace (fixture);
+  device->platform = platform;
+}
+
+static void
+slice_run_replace (TestFixture *fixture)
+{
+  test_run_under_layer (fixture, "replace");
+}
+
+static void
+slice_run_nvidia (TestFixture *fixture)
+{
+  test_run_under_layer (fixture, "nvidia");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("replace", slice_run_replace);
+  test_add ("nvidia", slice_run_nvidia);
+  test_add ("subprocess/replace", slice_replace);
+  test_add ("subprocess/nvidia", slice_nvidia);
+  return test_run ();
+}
