@@ -246,6 +246,24 @@ blocking (GpuContext *context, GError **error)
   return TRUE;
 }
 
+/* What drivers make another number of goes through a buffer. */
+static gboolean
+infinite (GpuContext *context, GError **error)
+{
+  const GpuImageFormat halves = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_FLOAT16 };
+  const GpuColor color = { 70000, 70000, 70000, 70000 };
+  g_autoptr (GpuImage) image = gpu_image_new (context, GPU_MEMORY_NONE, &halves,
+                                              GPU_IMAGE_TYPE_IMAGE_2D, &extent, error);
+  guint16 texel[4];
+
+  if (image == NULL || !gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, error) ||
+      !gpu_image_read (image, NULL, NULL, &(GpuExtent) { 1, 1, 1 }, texel, 0, 0, NULL, error))
+    return FALSE;
+  if (texel[0] != 0x7c00)
+    g_error ("infinity is 0x%04x", texel[0]);
+  return TRUE;
+}
+
 static gboolean
 launch (GpuContext *context, GError **error)
 {
@@ -306,7 +324,7 @@ image (GpuContext *context, GError **error)
          (!has (context, GPU_CAPABILITIES_OUT_OF_ORDER) ||
           on_stream (context, GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING,
                      error)) &&
-         blocking (context, error) &&
+         blocking (context, error) && infinite (context, error) &&
          (!has (context, GPU_CAPABILITIES_SOURCE) || launch (context, error));
 }
 

@@ -7,8 +7,6 @@
 
 #include "test-util.h"
 
-#define SIDE 256
-
 static gboolean
 has_images (TestFixture *fixture)
 {
@@ -103,21 +101,45 @@ is_ambiguous (GpuChannelType type,
              && (bits & 0x3ff) != 0);
 }
 
-/* One texel for each number, in all four channels, in one that comes first and one that does not:
- * the number itself, however the driver makes it of a color. */
-static void
-fill_values (TestFixture    *fixture,
-             GpuChannelOrder order,
-             GpuChannelType  type,
-             guint           n_values,
-             guint           step)
+/* Those at the ends, and infinity, are always among those that are tried. */
+static gboolean
+is_chosen (GpuChannelType type,
+           guint          bits,
+           guint          n_values,
+           guint          step)
 {
-  const GpuImageFormat format = { order, type };
-  const gsize channel_size = gpu_image_format_get_channel_size (&format);
-  const guint n_channels = gpu_image_format_get_n_channels (&format);
+  return bits % step == 0 || bits < 4 || n_values - bits < 4
+         || (bits > n_values / 2 - 4 && bits < n_values / 2 + 4)
+         || (type == GPU_CHANNEL_TYPE_FLOAT16 && (bits & 0x7fff) == 0x7c00);
+}
+
+static GpuExtent
+get_extent (GpuImageType type,
+            guint        n_values)
+{
+  const gsize side = n_values > 0x100 ? 32 : 8;
+
+  if (type == GPU_IMAGE_TYPE_IMAGE_3D)
+    return (GpuExtent) { n_values / side / 4, 4, side };
+
+  return (GpuExtent) { n_values / side, side, 1 };
+}
+
+/* One texel for each number, in all channels: the number itself, however the driver makes it of a
+ * color. */
+static void
+fill_values (TestFixture          *fixture,
+             GpuImageType          image_type,
+             const GpuImageFormat *format,
+             guint                 n_values,
+             guint                 step)
+{
+  const GpuChannelType type = format->channel_type;
+  const GpuExtent extent = get_extent (image_type, n_values);
+  const gsize channel_size = gpu_image_format_get_channel_size (format);
+  const guint n_channels = gpu_image_format_get_n_channels (format);
   const gsize texel_size = channel_size * n_channels;
-  g_autoptr (GpuImage) image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D,
-                                          (GpuExtent) { SIDE, n_values / SIDE, 1 });
+  g_autoptr (GpuImage) image = image_new (fixture, format, image_type, extent);
   g_autofree guint8 *expected = g_malloc0 (n_values * texel_size);
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) got = NULL;
@@ -125,13 +147,14 @@ fill_values (TestFixture    *fixture,
   test_assert_ok (gpu_image_fill (image, NULL, &(GpuColor) { 0, 0, 0, 0 }, NULL, NULL, NULL,
                                   &error), error);
 
-  for (guint i = 0; i < n_values; i += step)
+  for (guint i = 0; i < n_values; i++)
     {
       const gdouble value = get_value (type, i);
-      const GpuLayout at = { i % SIDE, i / SIDE, 0, 0, 0 };
+      const GpuLayout at = { i % extent.width, i / extent.width % extent.height,
+                             i / extent.width / extent.height, 0, 0 };
       const guint16 bits = (guint16) i;
 
-      if (is_ambiguous (type, i))
+      if (!is_chosen (type, i, n_values, step) || is_ambiguous (type, i))
         continue;
 
       test_assert_ok (gpu_stream_fill_image (fixture->stream, image,
@@ -169,7 +192,8 @@ has_format (TestFixture    *fixture,
 }
 
 static void
-values (TestFixture *fixture)
+run_values (TestFixture  *fixture,
+            GpuImageType  image_type)
 {
   static const struct
   {
@@ -183,11 +207,11 @@ values (TestFixture *fixture)
     { GPU_CHANNEL_TYPE_SNORM8, 0x100, 1 },
     { GPU_CHANNEL_TYPE_UINT8, 0x100, 1 },
     { GPU_CHANNEL_TYPE_INT8, 0x100, 1 },
-    { GPU_CHANNEL_TYPE_UNORM16, 0x10000, 13 },
-    { GPU_CHANNEL_TYPE_SNORM16, 0x10000, 13 },
+    { GPU_CHANNEL_TYPE_UNORM16, 0x10000, 23 },
+    { GPU_CHANNEL_TYPE_SNORM16, 0x10000, 23 },
     { GPU_CHANNEL_TYPE_UINT16, 0x10000, 257 },
     { GPU_CHANNEL_TYPE_INT16, 0x10000, 257 },
-    { GPU_CHANNEL_TYPE_FLOAT16, 0x10000, 13 }
+    { GPU_CHANNEL_TYPE_FLOAT16, 0x10000, 23 }
   };
   static const GpuChannelOrder two[] = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_ORDER_R };
 
@@ -198,9 +222,66 @@ values (TestFixture *fixture)
     {
       for (guint t = 0; t < G_N_ELEMENTS (types); t++)
         {
-          if (has_format (fixture, two[o], types[t].type))
-            fill_values (fixture, two[o], types[t].type, types[t].n_values, types[t].step);
+          const GpuImageFormat format = { two[o], types[t].type };
+
+          if (has_format (fixture, format.channel_order, format.channel_type))
+            fill_values (fixture, image_type, &format, types[t].n_values, types[t].step);
         }
+    }
+}
+
+static void
+values (TestFixture *fixture)
+{
+  run_values (fixture, GPU_IMAGE_TYPE_IMAGE_2D);
+}
+
+static void
+values_layers (TestFixture *fixture)
+{
+  run_values (fixture, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY);
+}
+
+static void
+values_3d (TestFixture *fixture)
+{
+  run_values (fixture, GPU_IMAGE_TYPE_IMAGE_3D);
+}
+
+/* Infinity is a half that some drivers take for the greatest: all of a region of it. */
+static void
+infinite (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_FLOAT16 };
+  const GpuColor color = { INFINITY, 1, -INFINITY, 70000 };
+  const guint16 texel[] = { 0x7c00, 0x3c00, 0xfc00, 0x7c00 };
+  const GpuLayout at = { 2, 1, 1, 0, 0 };
+  const GpuExtent part = { 5, 2, 3 };
+  const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
+
+  if (!has_images (fixture))
+    return;
+
+  for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = NULL;
+      g_autoptr (GpuImage) image = NULL;
+      guint16 expected[8 * 4 * 5][4] = { 0 };
+
+      if (flags[i] != 0 && !test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+        return;
+
+      stream = test_stream (fixture, flags[i]);
+      image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 8, 4, 5 });
+      test_assert_ok (gpu_image_fill (image, NULL, &(GpuColor) { 0, 0, 0, 0 }, NULL, NULL, NULL,
+                                      &error), error);
+      test_assert_ok (gpu_stream_fill_image (stream, image, &color, &at, &part, &error), error);
+
+      for (gsize t = 0; t < part.width * part.height * part.depth; t++)
+        memcpy (expected[((1 + t / 10) * 4 + 1 + t / 5 % 2) * 8 + 2 + t % 5], texel,
+                sizeof texel);
+      assert_image (image, expected, sizeof expected);
     }
 }
 
@@ -252,6 +333,9 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("values", values);
+  test_add ("values-layers", values_layers);
+  test_add ("values-3d", values_3d);
+  test_add ("infinite", infinite);
   test_add ("orders", orders);
 
   return test_run ();

@@ -37,9 +37,11 @@ _gpu_opencl_image_fill (GpuNativeStream      *stream,
     }
   else
     {
+      if (!_gpu_opencl_format_get_color (&native->description.format, texel, color))
+        return _gpu_opencl_fill_through_buffer (stream, native, side, extent, texel, event, error);
+
       function = "clEnqueueFillImage";
       _gpu_opencl_image_get_origin (image, side, origin);
-      _gpu_opencl_format_get_color (&native->description.format, texel, color);
       code = clEnqueueFillImage (_gpu_opencl_stream_handle (stream), image->mem, color, origin,
                                  region, 0, NULL, wanted);
     }

@@ -272,7 +272,22 @@ from_srgb (float value)
   return value <= 0.04045f ? value / 12.92f : powf ((value + 0.055f) / 1.055f, 2.4f);
 }
 
-void
+/* To the driver of NVIDIA infinity is the greatest half, in images of three dimensions. */
+static gboolean
+has_wild_halves (const GpuImageFormat *format,
+                 const GpuTexel       *value)
+{
+  for (guint i = 0; format->channel_type == GPU_CHANNEL_TYPE_FLOAT16
+                    && i < G_N_ELEMENTS (value->real); i++)
+    {
+      if (!isfinite (value->real[i]))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
 _gpu_opencl_format_get_color (const GpuImageFormat *format,
                               gconstpointer         texel,
                               gpointer              color)
@@ -304,4 +319,6 @@ _gpu_opencl_format_get_color (const GpuImageFormat *format,
     }
 
   memcpy (color, &value, sizeof value);
+
+  return !has_wild_halves (format, &value);
 }

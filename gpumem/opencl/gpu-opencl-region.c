@@ -410,6 +410,33 @@ leave_pieces (GpuOpenclStream  *stream,
   ((GpuOpenclEvent *) *event)->pieces = pieces;
 }
 
+/* What @region has come to: @native is the event of the last command. */
+static gboolean
+end_region (GpuOpenclRegion      *region,
+            gboolean              enqueued,
+            const GpuRegionSide  *to,
+            const GpuRegionSide  *from,
+            const GpuExtent      *extent,
+            cl_event              native,
+            GpuNativeEvent      **event,
+            GError              **error)
+{
+  if (enqueued && event != NULL)
+    {
+      *event = _gpu_opencl_event_new (native);
+      ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&region->pieces);
+    }
+  else if (!enqueued)
+    {
+      set_region_error (error, region, to, from, extent);
+      if (region->pieces != NULL)
+        leave_pieces (region->stream, g_steal_pointer (&region->pieces), event);
+    }
+  g_clear_pointer (&region->pieces, g_array_unref);
+
+  return enqueued;
+}
+
 gboolean
 _gpu_opencl_copy_region (GpuNativeStream      *stream,
                          const GpuRegionSide  *destination,
@@ -436,21 +463,67 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
       region.unit = 1;
     }
 
-  enqueued = enqueue_whole (&region, destination, source, &size,
-                            event != NULL ? &native : NULL);
+  enqueued = enqueue_whole (&region, destination, source, &size, event != NULL ? &native : NULL);
 
-  if (enqueued && event != NULL)
-    {
-      *event = _gpu_opencl_event_new (native);
-      ((GpuOpenclEvent *) *event)->pieces = g_steal_pointer (&region.pieces);
-    }
-  else if (!enqueued)
-    {
-      set_region_error (error, &region, destination, source, &size);
-      if (region.pieces != NULL)
-        leave_pieces (region.stream, g_steal_pointer (&region.pieces), event);
-    }
-  g_clear_pointer (&region.pieces, g_array_unref);
+  return end_region (&region, enqueued, destination, source, &size, native, event, error);
+}
 
-  return enqueued;
+/* --- fills ------------------------------------------------------------------------------------ */
+
+static gboolean
+enqueue_texels (GpuOpenclRegion     *region,
+                gconstpointer        texel,
+                const GpuRegionSide *to,
+                const GpuRegionSide *from,
+                const GpuExtent     *extent,
+                cl_event            *event)
+{
+  const gsize size = extent->width * extent->height * extent->depth * region->unit;
+  const cl_mem buffer = region->source.mem;
+  cl_event first = NULL;
+
+  region->function = "clEnqueueFillBuffer";
+  region->code = clEnqueueFillBuffer (region->stream->queue, buffer, texel, region->unit, 0, size,
+                                      0, NULL, &first);
+  if (region->code != CL_SUCCESS)
+    return FALSE;
+
+  keep_piece (region, first);
+
+  return enqueue_barrier (region) && enqueue_or_layers (region, to, from, extent, event);
+}
+
+gboolean
+_gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
+                                 GpuNativeImage       *image,
+                                 const GpuRegionSide  *side,
+                                 const GpuExtent      *extent,
+                                 gconstpointer         texel,
+                                 GpuNativeEvent      **event,
+                                 GError              **error)
+{
+  const gsize unit = image->description.texel_size;
+  const GpuRegionSide from = { .row_pitch = extent->width * unit,
+                               .slice_pitch = extent->width * extent->height * unit };
+  GpuOpenclRegion region =
+  {
+    .stream      = (GpuOpenclStream *) stream,
+    .destination = { ((GpuOpenclImage *) image)->mem, (GpuOpenclImage *) image },
+    .function    = "clCreateBuffer",
+    .unit        = unit
+  };
+  cl_event native = NULL;
+  gboolean enqueued = FALSE;
+
+  region.source.mem = clCreateBuffer (_gpu_opencl_context_handle (stream->context),
+                                      CL_MEM_READ_WRITE, from.slice_pitch * extent->depth, NULL,
+                                      &region.code);
+  if (region.code == CL_SUCCESS)
+    {
+      enqueued = enqueue_texels (&region, texel, side, &from, extent,
+                                 event != NULL ? &native : NULL);
+      clReleaseMemObject (region.source.mem);
+    }
+
+  return end_region (&region, enqueued, side, &from, extent, native, event, error);
 }

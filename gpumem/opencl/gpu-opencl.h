@@ -220,8 +220,9 @@ gboolean        _gpu_opencl_list_formats     (GpuNativeContext    *context,
                                               GpuImageType         type,
                                               GArray              *formats,
                                               GError             **error);
-/* What clEnqueueFillImage() takes for a texel that is given as it stands in memory: 16 bytes. */
-void            _gpu_opencl_format_get_color (const GpuImageFormat *format,
+/* What clEnqueueFillImage() takes for a texel that is given as it stands in memory: 16 bytes. FALSE
+ * for one that drivers make another of. */
+gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gconstpointer        texel,
                                               gpointer             color);
 
@@ -311,6 +312,15 @@ gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,
                                               const GpuRegionSide *destination,
                                               const GpuRegionSide *source,
                                               const GpuExtent     *extent,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+/* GpuImageOps.fill(), bit by bit, with as much memory as the region has; not for images over
+ * buffers. */
+gboolean        _gpu_opencl_fill_through_buffer (GpuNativeStream  *stream,
+                                              GpuNativeImage      *image,
+                                              const GpuRegionSide *side,
+                                              const GpuExtent     *extent,
+                                              gconstpointer        texel,
                                               GpuNativeEvent     **event,
                                               GError             **error);
 
