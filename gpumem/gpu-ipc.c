@@ -132,8 +132,8 @@ check_capability (GpuNativeContext  *context,
  * Whoever has the handle reaches all of the driver's allocation, which can hold more than @buffer.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
- *   %GPU_CAPABILITIES_IPC_HANDLES, %GPU_ERROR_IPC for memory of a kind that does not pass, such as
- *   that of the host, %GPU_ERROR_RELEASED, or the driver's error
+ *   %GPU_CAPABILITIES_IPC_HANDLES and for memory of a kind that does not pass, such as that of the
+ *   host, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */
@@ -325,7 +325,9 @@ gpu_buffer_new_from_handle (GpuContext  *context,
  * it gets @fds as well: with #GUnixConnection or GDBus (CUDA: cuMemExportToShareableHandle,
  * cuMemPoolExportToShareableHandle; a memfd on the host). Other than with
  * gpu_buffer_export_handle() the memory lives as long as anybody holds it, and only who was given
- * the descriptor reaches it. Several buffers can go with one list. Does not block.
+ * the descriptor reaches it. That of gpu_buffer_new_on_stream() is the exception: it goes back to
+ * the driver's pool with @buffer, which must live as long as another process uses it. Several
+ * buffers can go with one list. Does not block.
  *
  * Returns: (transfer full): the handle, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
  *   %GPU_CAPABILITIES_IPC_FDS, %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_SHAREABLE,

@@ -10,7 +10,7 @@
 typedef struct
 {
   guint          refs;
-  GpuCudaHandle  handle;            /* its process, id and kind are the key */
+  GpuCudaHandle  handle;            /* its process, device, id and kind are the key */
   CUdeviceptr    address;           /* of the whole allocation; pooled: of the buffer's */
   CUmemoryPool   pool;              /* nullable */
 } Import;
@@ -31,7 +31,8 @@ import_equal (gconstpointer a,
   const GpuCudaHandle *one = a;
   const GpuCudaHandle *other = b;
 
-  return one->process == other->process && one->id == other->id && one->kind == other->kind;
+  return one->process == other->process && one->id == other->id && one->kind == other->kind
+         && memcmp (&one->device, &other->device, sizeof one->device) == 0;
 }
 
 /* With the context entered. */
@@ -157,8 +158,11 @@ static gboolean
 check_range (const Import  *import,
              GError       **error)
 {
-  guint64 range = _gpu_cuda_ask_address (import->address, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                         import->handle.whole_size);
+  CUdeviceptr address = import->address;
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+
+  range -= MIN (address - start, range);
 
   if (import->handle.whole_size <= range)
     return TRUE;

@@ -3,16 +3,26 @@
 #include "config.h"
 
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "gpumem/cuda/gpu-cuda-ipc.h"
 
+/* Not by g_random_int(), whose state is the same in processes that one was forked into. */
 static guint64
 get_process (void)
 {
   static gsize process;
 
   if (g_once_init_enter (&process))
-    g_once_init_leave (&process, ((gsize) g_random_int () << 32) | g_random_int () | 1);
+    {
+      gsize bits = 0;
+
+      if (getrandom (&bits, sizeof bits, 0) != sizeof bits)
+        bits = (gsize) g_get_real_time () ^ ((gsize) getpid () << 32);
+
+      g_once_init_leave (&process, bits | 1);
+    }
 
   return process;
 }

@@ -131,7 +131,7 @@ host_image_get_max_extent (GpuNativeContext *context G_GNUC_UNUSED,
   guint n_sizes = _gpu_image_type_get_n_dimensions (type) + _gpu_image_type_has_layers (type);
 
   extent->width = type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER ? GPU_HOST_IMAGE_MAX_BUFFER_SIZE
-                                                   : GPU_HOST_IMAGE_MAX_SIZE;
+                                                         : GPU_HOST_IMAGE_MAX_SIZE;
   extent->height = n_sizes > 1 ? GPU_HOST_IMAGE_MAX_SIZE : 1;
   extent->depth = n_sizes > 2 ? GPU_HOST_IMAGE_MAX_SIZE : 1;
 
