@@ -226,7 +226,8 @@ gpu_image_new_mipmapped (GpuContext            *context,
   return image_new (context, format, type, extent, n_levels, &creation, NULL, error);
 }
 
-/* The pitches of texels in @bytes, and that these are enough. */
+/* The pitches of texels in @bytes, and that these are enough: to be copied from without pitches,
+ * neither too many. */
 static gboolean
 resolve_bytes (Creation              *creation,
                const GpuImageFormat  *format,
@@ -237,6 +238,8 @@ resolve_bytes (Creation              *creation,
   GpuLayout layout = { 0, 0, 0, creation->row_pitch, creation->slice_pitch };
   GpuExtent in_bytes = *extent;
   GpuRegionSide side;
+  const gboolean is_exact = creation->data != NULL && creation->row_pitch == 0
+                            && creation->slice_pitch == 0;
   gsize end;
 
   /* What is too large for a gsize is too large for any device, which is told later. */
@@ -250,7 +253,7 @@ resolve_bytes (Creation              *creation,
   creation->row_pitch = side.row_pitch;
   creation->slice_pitch = side.slice_pitch;
 
-  if (end <= g_bytes_get_size (bytes))
+  if (is_exact ? end == g_bytes_get_size (bytes) : end <= g_bytes_get_size (bytes))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -280,7 +283,8 @@ resolve_bytes (Creation              *creation,
  * until the copy is made.
  *
  * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new(), also with
- *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes or the pitches are too small
+ *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes, or without pitches too many, or the
+ *   pitches are too small
  *
  * Since: 0.1
  */
@@ -303,10 +307,10 @@ gpu_image_new_from_bytes (GpuContext            *context,
   g_return_val_if_fail (extent != NULL, NULL);
   g_return_val_if_fail (bytes != NULL, NULL);
 
+  creation.data = g_bytes_get_data (bytes, NULL);
+
   if (!resolve_bytes (&creation, format, extent, bytes, error))
     return NULL;
-
-  creation.data = g_bytes_get_data (bytes, NULL);
 
   return image_new (context, format, type, extent, 1, &creation, NULL, error);
 }

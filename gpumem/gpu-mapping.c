@@ -36,6 +36,7 @@ typedef struct
   gboolean         write;
   gsize            row_pitch;       /* of an image; 0 of a buffer */
   gsize            slice_pitch;
+  GpuExtent        extent;          /* texels of an image; bytes of a buffer, in one row */
   gsize            mapped_size;     /* bytes from data on; those of the range unless an image */
 } MappedRange;
 
@@ -182,6 +183,7 @@ range_new (GpuTimeline *timeline,
   range->storage = _gpu_storage_ref (storage);
   range->offset = storage->offset + offset;
   range->size = size;
+  range->extent = (GpuExtent) { size, 1, 1 };
   range->mapped_size = size;
   range->write = write;
 
@@ -320,6 +322,7 @@ map_image (const MapOperation  *map,
   bytes.width *= image->description.texel_size;
   range->row_pitch = side.row_pitch;
   range->slice_pitch = side.slice_pitch;
+  range->extent = *map->extent;
   range->mapped_size = _gpu_region_get_end (&side, &bytes);
 
   return data;
@@ -434,14 +437,7 @@ _gpu_timeline_map (GpuTimeline  *timeline,
 {
   MapOperation map = { .memory = memory, .flags = flags, .offset = offset, .size = size };
 
-  if (!GPU_IS_IMAGE (memory))
-    return submit_map (timeline, function, &map, error);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: an image is mapped by a region, not from byte %" G_GSIZE_FORMAT " on", function,
-               offset);
-
-  return NULL;
+  return submit_map (timeline, function, &map, error);
 }
 
 GpuMapping *
@@ -598,6 +594,26 @@ gpu_mapping_get_size (GpuMapping *mapping)
   g_return_val_if_fail (GPU_IS_MAPPING (mapping), 0);
 
   return mapping->range != NULL ? mapping->range->mapped_size : 0;
+}
+
+/**
+ * gpu_mapping_get_extent:
+ * @mapping: a #GpuMapping
+ * @extent: (out caller-allocates): return location for the size
+ *
+ * Gets the size of what is mapped: of an image the texels, rows and slices of the region, of a
+ * buffer one row with the bytes of the range.
+ *
+ * Since: 0.1
+ */
+void
+gpu_mapping_get_extent (GpuMapping *mapping,
+                        GpuExtent  *extent)
+{
+  g_return_if_fail (GPU_IS_MAPPING (mapping));
+  g_return_if_fail (extent != NULL);
+
+  *extent = mapping->range != NULL ? mapping->range->extent : (GpuExtent) { 0, 0, 0 };
 }
 
 /**

@@ -258,6 +258,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
   memory->size = storage->size;
   memory->span = storage->size;
   memory->flags = storage->flags;
+  memory->is_image = storage->buffer->is_image;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
 }
@@ -310,9 +311,15 @@ _gpu_memory_fail_range (GpuMemory   *memory,
                         gsize        size,
                         GError     **error)
 {
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
-               G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
+  if (memory->is_image)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the %s is an image, which is reached by regions of texels, not by %"
+                 G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " on", function, what, size,
+                 offset);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
+                 G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
 
   return FALSE;
 }
