@@ -2,8 +2,6 @@
 /* Under failing calls of the driver: devices, contexts, buffers of every kind, blocking verbs. */
 #include "config.h"
 
-#include <gio/gunixfdlist.h>
-
 #include "fault-util.h"
 
 #define SIZE 8192
@@ -186,61 +184,12 @@ near_host (GpuContext *context, GError **error)
 }
 
 static gboolean
-pass_fd (GpuContext *context, GError **error)
-{
-  const guint8 value = 4;
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_SHAREABLE, SIZE, error);
-  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
-  g_autoptr (GpuBuffer) other = NULL;
-  g_autoptr (GBytes) handle = NULL;
-  g_autoptr (GBytes) back = NULL;
-
-  if (buffer == NULL || !gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, error))
-    return FALSE;
-  handle = gpu_buffer_export_fds (buffer, fds, error);
-  if (handle == NULL)
-    return FALSE;
-  g_clear_object (&buffer);
-  other = gpu_buffer_new_from_fds (context, handle, fds, error);
-  if (other == NULL)
-    return FALSE;
-  back = gpu_buffer_read_bytes (other, NULL, 0, SIZE, NULL, error);
-  if (back == NULL)
-    return FALSE;
-  fault_check (g_bytes_get_data (back, NULL), 4, SIZE, "file descriptor");
-  return TRUE;
-}
-
-static gboolean
-pass_handles (GpuContext *context, GError **error)
-{
-  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
-  g_autoptr (GpuEvent) event = NULL;
-  g_autoptr (GBytes) memory_handle = NULL;
-  g_autoptr (GBytes) event_handle = NULL;
-
-  if (buffer == NULL || stream == NULL)
-    return FALSE;
-  memory_handle = gpu_buffer_export_handle (buffer, error);
-  if (memory_handle == NULL)
-    return FALSE;
-  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_INTERPROCESS, error);
-  if (event == NULL)
-    return FALSE;
-  event_handle = gpu_event_export_handle (event, error);
-  return event_handle != NULL;
-}
-
-static gboolean
 basic (GpuContext *context, GError **error)
 {
   return tell (context, error) && read_and_write (context, error) &&
          slice_and_map (context, error) && other_kinds (context, error) &&
          near_host (context, error) &&
-         (!has (context, GPU_CAPABILITIES_STREAM_ORDERED) || ordered (context, error)) &&
-         (!has (context, GPU_CAPABILITIES_IPC_FDS) || pass_fd (context, error)) &&
-         (!has (context, GPU_CAPABILITIES_IPC_HANDLES) || pass_handles (context, error));
+         (!has (context, GPU_CAPABILITIES_STREAM_ORDERED) || ordered (context, error));
 }
 
 int

@@ -142,8 +142,9 @@ import_close (GpuCudaContext *context,
       _gpu_cuda_virtual_unmap (import->address, import->handle.whole_size);
       break;
     case GPU_CUDA_HANDLE_POOLED:
-      if (_gpu_cuda_get_internal_stream (context, &stream, NULL)
-          && _gpu_cuda.cuMemFreeAsync (import->address, stream) == CUDA_SUCCESS)
+      if (!_gpu_cuda_get_internal_stream (context, &stream, NULL))
+        _gpu_cuda.cuMemFree (import->address);
+      else if (_gpu_cuda.cuMemFreeAsync (import->address, stream) == CUDA_SUCCESS)
         _gpu_cuda.cuStreamSynchronize (stream);
       _gpu_cuda.cuMemPoolDestroy (import->pool);
       break;

@@ -192,16 +192,26 @@ free_done (gpointer data)
 ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle))
 {
   Memory *memory = memory_find (address);
+  Context *context;
   Stream *stream;
   Op *op;
 
-  TRY (stream_resolve (handle, &stream));
+  TRY (context_current_lost (&context));
   if (memory == NULL || memory->kind != MEMORY_POOL || memory->address != address)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx is no start of pooled "
                    "memory", address);
   if (memory->freed)
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx was freed before",
                    address);
+  /* There is no order any more. */
+  if (context->error != CUDA_SUCCESS)
+    {
+      memory_wait (memory, context->error);
+      pool_note_free (memory);
+      memory_kill (memory);
+      return context->error;
+    }
+  TRY (stream_resolve (handle, &stream));
   if (memory->made != NULL && !stream_is_after (stream, memory->made))
     return misuse (CUDA_ERROR_INVALID_VALUE, "the stream does not wait for the allocation");
   for (guint i = 0; i < memory->uses->len; i++)

@@ -510,7 +510,7 @@ class Mapping(Gpu.Mapping):
         import numpy
         memory = self.get_memory()
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
-            array = view_texels(memory, self._extent, self, self._export())
+            array = view_texels(memory, tuple(self.get_extent()), self, self._export())
             array.flags.writeable = not self.view().readonly
             return array
         return numpy.asarray(self).view(dtype or "uint8").reshape(shape)
@@ -811,10 +811,8 @@ class Stream(Gpu.Stream):
 
     def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
         """The region is right once the stream got there."""
-        extent = image._rest(origin, extent)
-        mapping = Gpu.Stream.map_image(self, image, flags, to_layout(origin), to_extent(extent))
-        mapping._extent = extent
-        return mapping
+        return Gpu.Stream.map_image(self, image, flags, to_layout(origin),
+                                    to_extent(image._rest(origin, extent)))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE):

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: two contexts, on two devices where there are as many, access
+ * to each other's memory, that of pools as well, and copies between them. */
+#include "config.h"
+
+#include "fault-util.h"
+
+#define SIZE 4096
+
+static gboolean
+fill (GpuContext *context, GpuBuffer *buffer, guint8 value, GError **error)
+{
+  return gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, error);
+}
+
+static gboolean
+check (GpuBuffer *buffer, guint8 value, const char *what, GError **error)
+{
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, error);
+
+  if (content == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (content, NULL), value, SIZE, what);
+  return TRUE;
+}
+
+/* Plain memory, and memory of the context's pool. */
+static GpuBuffer *
+allocate (GpuContext *context, gboolean pooled, GError **error)
+{
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (!pooled)
+    return gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
+  stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  return stream != NULL ? gpu_buffer_new_on_stream (stream, GPU_MEMORY_NONE, SIZE, error) : NULL;
+}
+
+/* There and back. */
+static gboolean
+copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
+{
+  const GpuExtent extent = { 60, 8, 3 };
+  const GpuLayout layout = { 0, 0, 0, 64, 64 * 16 };
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuBuffer) here = NULL;
+  g_autoptr (GpuBuffer) there = NULL;
+  g_autoptr (GError) refusal = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  here = allocate (context, pooled, error);
+  if (here == NULL)
+    return FALSE;
+  there = allocate (peer, pooled, error);
+  if (there == NULL || !fill (context, here, 1, error) || !fill (peer, there, 2, error)
+      || !gpu_stream_copy (stream, GPU_MEMORY (there), 0, GPU_MEMORY (here), 0, SIZE, error)
+      || !check (there, 1, "copy to a peer", error) || !fill (peer, there, 3, error)
+      || !gpu_stream_copy (stream, GPU_MEMORY (here), 0, GPU_MEMORY (there), 0, SIZE, error)
+      || !check (here, 3, "copy from a peer", error))
+    return FALSE;
+  if (gpu_stream_copy_region (stream, GPU_MEMORY (here), &layout, GPU_MEMORY (there), &layout,
+                              &extent, &refusal))
+    return check (here, 3, "region from a peer", error);
+  if (g_error_matches (refusal, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&refusal));
+  return FALSE;
+}
+
+static gboolean
+all_copies (GpuContext *context, GpuContext *peer, GError **error)
+{
+  const GpuCapabilities ordered = GPU_CAPABILITIES_STREAM_ORDERED;
+  GpuDevice *device = gpu_context_get_device (context);
+
+  return copy (context, peer, FALSE, error)
+         && ((gpu_device_get_capabilities (device) & ordered) == 0
+             || copy (context, peer, TRUE, error));
+}
+
+static gboolean
+with_access (GpuContext *context, GpuContext *peer, GError **error)
+{
+  g_autoptr (GVariant) attributes =
+    gpu_device_get_peer_attributes (gpu_context_get_device (context),
+                                    gpu_context_get_device (peer), error);
+
+  /* The pools are there for one direction, and come later for the other. */
+  return attributes != NULL && gpu_context_enable_peer_access (context, peer, error)
+         && all_copies (context, peer, error)
+         && gpu_context_enable_peer_access (peer, context, error)
+         && all_copies (peer, context, error)
+         && gpu_context_disable_peer_access (context, peer, error)
+         && all_copies (context, peer, error)
+         && gpu_context_disable_peer_access (peer, context, error);
+}
+
+static gboolean
+peer (GpuContext *context, GError **error)
+{
+  GpuDevice *device = gpu_context_get_device (context);
+  const char *backend = gpu_device_get_backend (device);
+  g_autofree char *id = g_strconcat (backend, ":1", NULL);
+  g_autoptr (GpuDevice) second = gpu_device_find (id, NULL);
+  g_autoptr (GpuContext) other = NULL;
+  gboolean can_access = FALSE;
+
+  other = gpu_context_new (second != NULL ? second : device, error);
+  if (other == NULL)
+    return FALSE;
+  if (second == NULL)
+    return all_copies (context, other, error);
+  return gpu_device_can_access_peer (device, second, &can_access, error)
+         && (can_access ? with_access (context, other, error)
+                        : all_copies (context, other, error));
+}
+
+int
+main (void)
+{
+  return fault_run (peer);
+}
