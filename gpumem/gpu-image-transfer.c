@@ -249,6 +249,31 @@ gpu_image_read_bytes_finish (GpuImage      *image,
   return g_task_propagate_pointer (G_TASK (result), error);
 }
 
+/* Too few are found when the region is resolved; bytes left over would be a mistake, too. */
+static gboolean
+check_exact (GpuImage         *image,
+             const GpuExtent  *extent,
+             gsize             size,
+             const char       *function,
+             GError          **error)
+{
+  gsize n_texels;
+  gsize wanted;
+
+  if (!g_size_checked_mul (&n_texels, extent->width, extent->height)
+      || !g_size_checked_mul (&n_texels, n_texels, extent->depth)
+      || !g_size_checked_mul (&wanted, n_texels, image->description.texel_size)
+      || size <= wanted)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " bytes without pitches, but %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of the image are %" G_GSIZE_FORMAT,
+               function, size, extent->width, extent->height, extent->depth, wanted);
+
+  return FALSE;
+}
+
 static gboolean
 submit_write (GpuTimeline      *timeline,
               const char       *function,
@@ -263,6 +288,10 @@ submit_write (GpuTimeline      *timeline,
   GpuHostBytes host = { .layout = pitches, .bytes = bytes };
 
   host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
+
+  if (pitches->row_pitch == 0 && pitches->slice_pitch == 0
+      && !check_exact (image, &rest, host.size, function, error))
+    return FALSE;
 
   return _gpu_timeline_write_region (timeline, function, GPU_MEMORY (image), layout, &host, &rest,
                                      NULL, error);
@@ -283,8 +312,9 @@ submit_write (GpuTimeline      *timeline,
  * Writes @bytes to a region of @image and waits for it (OpenCL: clEnqueueWriteImage; CUDA:
  * cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling ends the waiting, not the work.
  *
- * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), of the work before it on
- *   the stream, or %G_IO_ERROR_CANCELLED
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), also with
+ *   %GPU_ERROR_INVALID_ARGUMENT for more bytes than the region has and no pitches, of the work
+ *   before it on the stream, or %G_IO_ERROR_CANCELLED
  *
  * Since: 0.1
  */

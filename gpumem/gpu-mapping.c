@@ -36,6 +36,7 @@ typedef struct
   gboolean         write;
   gsize            row_pitch;       /* of an image; 0 of a buffer */
   gsize            slice_pitch;
+  GpuExtent        extent;          /* texels of an image; bytes of a buffer, in one row */
   gsize            mapped_size;     /* bytes from data on; those of the range unless an image */
 } MappedRange;
 
@@ -182,6 +183,7 @@ range_new (GpuTimeline *timeline,
   range->storage = _gpu_storage_ref (storage);
   range->offset = storage->offset + offset;
   range->size = size;
+  range->extent = (GpuExtent) { size, 1, 1 };
   range->mapped_size = size;
   range->write = write;
 
@@ -320,6 +322,7 @@ map_image (const MapOperation  *map,
   bytes.width *= image->description.texel_size;
   range->row_pitch = side.row_pitch;
   range->slice_pitch = side.slice_pitch;
+  range->extent = *map->extent;
   range->mapped_size = _gpu_region_get_end (&side, &bytes);
 
   return data;
@@ -359,7 +362,8 @@ check_map (const char        *function,
 
   const GpuBackend *backend = timeline->context->backend;
 
-  if (map->side != NULL ? backend->image->map == NULL : backend->buffer->map == NULL)
+  if (map->side != NULL ? backend->image == NULL || backend->image->map == NULL
+                        : backend->buffer->map == NULL)
     return _gpu_backend_fail (backend, function, "mappings of this memory", error);
 
   if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
@@ -434,14 +438,7 @@ _gpu_timeline_map (GpuTimeline  *timeline,
 {
   MapOperation map = { .memory = memory, .flags = flags, .offset = offset, .size = size };
 
-  if (!GPU_IS_IMAGE (memory))
-    return submit_map (timeline, function, &map, error);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: an image is mapped by a region, not from byte %" G_GSIZE_FORMAT " on", function,
-               offset);
-
-  return NULL;
+  return submit_map (timeline, function, &map, error);
 }
 
 GpuMapping *
@@ -601,6 +598,26 @@ gpu_mapping_get_size (GpuMapping *mapping)
 }
 
 /**
+ * gpu_mapping_get_extent:
+ * @mapping: a #GpuMapping
+ * @extent: (out caller-allocates): return location for the size
+ *
+ * Gets the size of what is mapped: of an image the texels, rows and slices of the region, of a
+ * buffer one row with the bytes of the range.
+ *
+ * Since: 0.1
+ */
+void
+gpu_mapping_get_extent (GpuMapping *mapping,
+                        GpuExtent  *extent)
+{
+  g_return_if_fail (GPU_IS_MAPPING (mapping));
+  g_return_if_fail (extent != NULL);
+
+  *extent = mapping->range != NULL ? mapping->range->extent : (GpuExtent) { 0, 0, 0 };
+}
+
+/**
  * gpu_mapping_get_row_pitch:
  * @mapping: a #GpuMapping
  *
@@ -698,7 +715,7 @@ ref_range (GpuMapping  *mapping,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
-               G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->size);
+               G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->mapped_size);
   range_unref (range);
 
   return NULL;

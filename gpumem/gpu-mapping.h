@@ -25,6 +25,9 @@ guint64      gpu_mapping_get_address     (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
 gsize        gpu_mapping_get_size        (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
+void         gpu_mapping_get_extent      (GpuMapping  *mapping,
+                                          GpuExtent   *extent);
+GPU_AVAILABLE_IN_0_1
 gsize        gpu_mapping_get_row_pitch   (GpuMapping  *mapping);
 GPU_AVAILABLE_IN_0_1
 gsize        gpu_mapping_get_slice_pitch (GpuMapping  *mapping);

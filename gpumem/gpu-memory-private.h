@@ -13,6 +13,7 @@ struct _GpuMemory
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
   GpuMemoryFlags  flags;
   gint            released;         /* atomic */
+  gboolean        is_image;         /* reached by regions of texels, not by bytes */
   gsize           size;             /* bytes */
   gsize           span;             /* bytes from the first to the last: size, and the gaps between
                                      * the rows of an image */
@@ -44,7 +45,7 @@ GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* Sets the error of a range that reaches past the end. */
+/* Sets the error of a range that reaches past the end, or is one of an image. */
 gboolean _gpu_memory_fail_range  (GpuMemory       *memory,
                                   const char      *function,
                                   const char      *what,
@@ -52,7 +53,7 @@ gboolean _gpu_memory_fail_range  (GpuMemory       *memory,
                                   gsize            size,
                                   GError         **error);
 
-/* FALSE if offset + size reaches past the end; @what is named: "destination". */
+/* FALSE for an image, or if offset + size reaches past the end; @what is named: "destination". */
 static inline gboolean
 _gpu_memory_check_range (GpuMemory   *memory,
                          const char  *function,
@@ -64,9 +65,15 @@ _gpu_memory_check_range (GpuMemory   *memory,
   if (!_gpu_memory_check (memory, function, error))
     return FALSE;
 
-  return G_LIKELY (offset <= memory->size && size <= memory->size - offset)
+  return G_LIKELY (offset <= memory->size && size <= memory->size - offset && !memory->is_image)
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
+
+/* A part or view has the access of @parent unless @flags say otherwise, and never more. */
+gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
+                                  const char        *function,
+                                  GpuMemoryFlags    *flags,
+                                  GError           **error);
 
 typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
                                              gpointer           data,

@@ -319,9 +319,9 @@ run_migrate (gconstpointer     operation,
  * content is lost. It counts as a write of the memory. Does not block; the memory is kept until it
  * is done. On the host back end there is nothing to do.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, a flag that
- *   does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if some is mapped,
- *   %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, or %NULL among
+ *   it, a flag that does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
+ *   some is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
  *
  * Since: 0.1
  */
@@ -360,6 +360,14 @@ gpu_stream_migrate (GpuStream        *stream,
 
   for (gsize i = 0; i < n_memories; i++)
     {
+      if (memories[i] == NULL)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "%s: memory %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " is NULL", function, i,
+                       n_memories);
+          return FALSE;
+        }
+
       g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
       accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->span };
     }

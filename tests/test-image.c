@@ -652,6 +652,53 @@ image_format_values (void)
   assert_values ('B', 0, FALSE, NULL);
 }
 
+/* What counts bytes is not for texels, whose place in memory nobody knows. */
+static void
+image_linear_verbs (TestFixture *fixture)
+{
+  const GpuExtent extent = { 4, 1, 1 };
+  const guint8 bytes[4] = { 1, 2, 3, 4 };
+  g_autoptr (GBytes) data = g_bytes_new (bytes, sizeof bytes);
+  g_autoptr (GBytes) before = NULL;
+  g_autoptr (GBytes) after = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuMemory *memory;
+  GError *error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,
+                         &extent_2d, &error);
+  g_assert_no_error (error);
+  buffer = test_buffer_filled (fixture, 64, 0);
+  memory = GPU_MEMORY (image);
+  test_assert_ok (gpu_stream_fill_image (fixture->stream, image, &(GpuColor) { 0, 0, 0, 0 }, NULL,
+                                         NULL, &error), error);
+  before = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+
+#define ASSERT_REFUSED(call) \
+  g_assert_false (call); \
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "is an image")
+
+  ASSERT_REFUSED (gpu_stream_fill (fixture->stream, memory, 0, 4, bytes, 4, &error));
+  ASSERT_REFUSED (gpu_stream_fill_region (fixture->stream, memory, NULL, &extent, bytes, 4,
+                                          &error));
+  ASSERT_REFUSED (gpu_stream_write (fixture->stream, memory, 0, data, &error));
+  ASSERT_REFUSED (gpu_stream_read_bytes (fixture->stream, memory, 0, 4, &error) != NULL);
+  ASSERT_REFUSED (gpu_stream_copy (fixture->stream, memory, 0, GPU_MEMORY (buffer), 0, 4, &error));
+  ASSERT_REFUSED (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 4, &error));
+  ASSERT_REFUSED (gpu_stream_map (fixture->stream, memory, GPU_MAP_FLAGS_READ, 0, 4, &error)
+                  != NULL);
+#undef ASSERT_REFUSED
+
+  after = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_true (g_bytes_equal (before, after));
+}
+
 int
 main (int    argc,
       char **argv)
@@ -666,6 +713,7 @@ main (int    argc,
   test_add ("host-access", image_host_access);
   test_add ("dropped", image_dropped);
   test_add ("streams", image_streams);
+  test_add ("linear-verbs", image_linear_verbs);
   test_add ("over-buffer", image_over_buffer);
   test_add ("keeps-buffer", image_keeps_buffer);
   test_add ("rows-over-buffer", image_rows_over_buffer);

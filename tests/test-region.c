@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions between random pairs of memories, against loops of memcpy(); and those
- * that are refused, with the values that are wrong. --seed repeats a run. */
+/* Random copies of regions between random pairs of memories, of one context and of two, against
+ * loops of memcpy(); and those that are refused, with the values that are wrong. --seed repeats a
+ * run. */
 #include "config.h"
 
 #include "test-util.h"
 
 #define N_COPIES    20000
+#define N_PEERS     2000        /* copies between contexts */
 #define N_PLACES    7           /* of each size of texels */
 #define BUFFER_SIZE 4096
 
 /* Memory of any kind, and what it should hold. Linear memory is texels of one byte. */
 typedef struct
 {
-  GpuMemory *memory;            /* NULL for memory of the host */
-  gboolean   is_image;
-  gsize      texel_size;
-  GpuExtent  extent;            /* of an image */
-  guint8    *shadow;            /* of memory of the host, that memory itself */
-  gsize      size;
+  TestFixture *fixture;
+  GpuMemory   *memory;          /* NULL for memory of the host */
+  gboolean     is_image;
+  gsize        texel_size;
+  GpuExtent    extent;          /* of an image */
+  guint8      *shadow;          /* of memory of the host, that memory itself */
+  gsize        size;
 } Place;
 
 typedef struct
@@ -37,15 +40,15 @@ random_below (gsize limit)
 /* --- places ----------------------------------------------------------------------------------- */
 
 static Place
-host_place (void)
+host_place (TestFixture *fixture)
 {
-  return (Place) { NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
+  return (Place) { fixture, NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
 }
 
 static Place
 buffer_place (TestFixture *fixture)
 {
-  Place place = { NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
+  Place place = { fixture, NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
 
   place.memory = GPU_MEMORY (test_buffer_filled (fixture, BUFFER_SIZE, 0));
 
@@ -60,7 +63,8 @@ image_place (TestFixture          *fixture,
 {
   const GpuColor black = { 0, 0, 0, 0 };
   g_autoptr (GError) error = NULL;
-  Place place = { NULL, TRUE, gpu_image_format_get_texel_size (format), *extent, NULL, 0 };
+  Place place = { fixture, NULL, TRUE, gpu_image_format_get_texel_size (format), *extent, NULL,
+                  0 };
   GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, extent,
                                    &error);
 
@@ -93,7 +97,7 @@ make_places (TestFixture          *fixture,
   };
   guint n = 0;
 
-  places[n++] = host_place ();
+  places[n++] = host_place (fixture);
   places[n++] = buffer_place (fixture);
   places[n++] = buffer_place (fixture);
 
@@ -193,9 +197,9 @@ copy_shadows (const Place     *to,
 }
 
 static void
-randomize (TestFixture *fixture,
-           Place       *place)
+randomize (Place *place)
 {
+  GpuStream *stream = place->fixture->stream;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (place->size);
 
@@ -205,58 +209,57 @@ randomize (TestFixture *fixture,
     return;
 
   if (place->is_image)
-    test_assert_ok (gpu_image_write_bytes (GPU_IMAGE (place->memory), fixture->stream, NULL, NULL,
-                                           bytes, 0, 0, NULL, &error), error);
+    test_assert_ok (gpu_image_write_bytes (GPU_IMAGE (place->memory), stream, NULL, NULL, bytes,
+                                           0, 0, NULL, &error), error);
   else
-    test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (place->memory), fixture->stream, 0, bytes,
-                                            NULL, &error), error);
+    test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (place->memory), stream, 0, bytes, NULL,
+                                            &error), error);
 }
 
+/* On a stream of either. */
 static void
-submit (TestFixture     *fixture,
-        const Place     *to,
+submit (const Place     *to,
         const Side      *to_side,
         const Place     *from,
         const Side      *from_side,
         const GpuExtent *extent)
 {
+  GpuStream *stream = (random_below (2) == 0 ? to : from)->fixture->stream;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
   if (to->memory == NULL)
     {
       bytes = g_bytes_new_static (to->shadow, to->size);
-      test_assert_ok (gpu_stream_read_region_into (fixture->stream, from->memory,
+      test_assert_ok (gpu_stream_read_region_into (from->fixture->stream, from->memory,
                                                    &from_side->layout, bytes, &to_side->layout,
                                                    extent, &error), error);
     }
   else if (from->memory == NULL)
     {
       bytes = g_bytes_new_static (from->shadow, from->size);
-      test_assert_ok (gpu_stream_write_region (fixture->stream, to->memory, &to_side->layout,
+      test_assert_ok (gpu_stream_write_region (to->fixture->stream, to->memory, &to_side->layout,
                                                bytes, &from_side->layout, extent, &error), error);
     }
   else
     {
-      test_assert_ok (gpu_stream_copy_region (fixture->stream, to->memory, &to_side->layout,
-                                              from->memory, &from_side->layout, extent, &error),
-                      error);
+      test_assert_ok (gpu_stream_copy_region (stream, to->memory, &to_side->layout, from->memory,
+                                              &from_side->layout, extent, &error), error);
     }
 }
 
 static void
-check_place (TestFixture *fixture,
-             const Place *place)
+check_place (const Place *place)
 {
+  GpuStream *stream = place->fixture->stream;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
   if (place->is_image)
-    bytes = gpu_image_read_bytes (GPU_IMAGE (place->memory), fixture->stream, NULL, NULL, NULL,
-                                  &error);
+    bytes = gpu_image_read_bytes (GPU_IMAGE (place->memory), stream, NULL, NULL, NULL, &error);
   else
-    bytes = gpu_buffer_read_bytes (GPU_BUFFER (place->memory), fixture->stream, 0, place->size,
-                                   NULL, &error);
+    bytes = gpu_buffer_read_bytes (GPU_BUFFER (place->memory), stream, 0, place->size, NULL,
+                                   &error);
 
   g_assert_no_error (error);
   test_assert_mem (g_bytes_get_data (bytes, NULL), place->shadow, place->size);
@@ -264,8 +267,7 @@ check_place (TestFixture *fixture,
 
 /* What comes to memory of the host is compared with what the shadow of its source says. */
 static void
-check_read (TestFixture     *fixture,
-            Place           *to,
+check_read (Place           *to,
             const Side      *to_side,
             const Place     *from,
             const Side      *from_side,
@@ -274,7 +276,7 @@ check_read (TestFixture     *fixture,
 {
   g_autofree guint8 *got = NULL;
 
-  test_synchronize (fixture->stream);
+  test_synchronize (from->fixture->stream);
   got = g_memdup2 (to->shadow, to->size);
   copy_shadows (to, to_side, from, from_side, extent, texel_size);
   test_assert_mem (got, to->shadow, to->size);
@@ -282,12 +284,9 @@ check_read (TestFixture     *fixture,
 
 /* TRUE if there was something to copy. */
 static gboolean
-copy_once (TestFixture *fixture,
-           Place       *places,
-           guint        n_places)
+copy_once (Place *to,
+           Place *from)
 {
-  Place *to = &places[random_below (n_places)];
-  Place *from = &places[random_below (n_places)];
   gsize texel_size = MAX (to->texel_size, from->texel_size);
   GpuExtent extent;
   Side to_side;
@@ -303,19 +302,19 @@ copy_once (TestFixture *fixture,
     return FALSE;
 
   if (random_below (20) == 0)
-    randomize (fixture, from);
+    randomize (from);
 
   if (to->memory == NULL)
     {
       memset (to->shadow, 0x77, to->size);
-      submit (fixture, to, &to_side, from, &from_side, &extent);
-      check_read (fixture, to, &to_side, from, &from_side, &extent, texel_size);
+      submit (to, &to_side, from, &from_side, &extent);
+      check_read (to, &to_side, from, &from_side, &extent, texel_size);
       return TRUE;
     }
 
-  submit (fixture, to, &to_side, from, &from_side, &extent);
+  submit (to, &to_side, from, &from_side, &extent);
   copy_shadows (to, &to_side, from, &from_side, &extent, texel_size);
-  check_place (fixture, to);
+  check_place (to);
 
   return TRUE;
 }
@@ -329,10 +328,10 @@ run_copies (TestFixture          *fixture,
   guint n_places = make_places (fixture, format, places);
 
   for (guint i = 0; i < n_places; i++)
-    randomize (fixture, &places[i]);
+    randomize (&places[i]);
 
   for (guint done = 0; done < n_copies;)
-    done += copy_once (fixture, places, n_places);
+    done += copy_once (&places[random_below (n_places)], &places[random_below (n_places)]);
 
   free_places (places, n_places);
 }
@@ -357,6 +356,108 @@ region_random (TestFixture *fixture)
 
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     run_copies (fixture, &formats[i], N_COPIES / G_N_ELEMENTS (formats));
+}
+
+/* --- between contexts ------------------------------------------------------------------------- */
+
+/* There and back between all kinds of memory of the two. */
+static void
+run_between (TestFixture *fixture,
+             TestFixture *other)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuCapabilities both = gpu_device_get_capabilities (fixture->device)
+                               & gpu_device_get_capabilities (other->device);
+  const GpuImageFormat *images = (both & GPU_CAPABILITIES_IMAGES) != 0 ? &format : NULL;
+  Place here[N_PLACES];
+  Place there[N_PLACES];
+  guint n = make_places (fixture, images, here);
+
+  make_places (other, images, there);
+
+  for (guint i = 0; i < n; i++)
+    {
+      randomize (&here[i]);
+      randomize (&there[i]);
+    }
+
+  for (guint done = 0; done < N_PEERS;)
+    {
+      Place *a = &here[random_below (n)];
+      Place *b = &there[random_below (n)];
+
+      /* What is of the host is of no context. */
+      if (a->memory != NULL && b->memory != NULL)
+        done += random_below (2) == 0 ? copy_once (a, b) : copy_once (b, a);
+    }
+
+  free_places (here, n);
+  free_places (there, n);
+}
+
+static void
+refused_between (TestFixture *fixture,
+                 TestFixture *other)
+{
+  const GpuExtent extent = { 3, 4, 5 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) here = test_buffer (fixture, BUFFER_SIZE);
+  g_autoptr (GpuBuffer) there = test_buffer (other, BUFFER_SIZE);
+
+  g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (here), NULL,
+                                          GPU_MEMORY (there), NULL, &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy_region", "contexts");
+}
+
+static void
+copy_between (TestFixture *fixture,
+              GpuDevice   *device)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_autoptr (GpuStream) stream = NULL;
+  TestFixture other;
+
+  g_assert_no_error (error);
+  stream = gpu_context_get_default_stream (context);
+  other = (TestFixture) { device, context, stream };
+
+  if (test_is_opencl (fixture))
+    refused_between (fixture, &other);
+  else
+    run_between (fixture, &other);
+}
+
+static void
+region_peers (TestFixture *fixture)
+{
+  const char *backend = gpu_device_get_backend (fixture->device);
+  GPtrArray *devices = test_devices ();
+
+  for (guint i = 0; i < devices->len; i++)
+    {
+      if (g_str_equal (gpu_device_get_backend (devices->pdata[i]), backend))
+        copy_between (fixture, devices->pdata[i]);
+    }
+}
+
+/* One of the two must be of the stream's context. */
+static void
+region_foreign (TestFixture *fixture)
+{
+  const GpuExtent extent = { 3, 4, 5 };
+  const GpuLayout behind = { 100, 0, 0, 0, 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
+                                                         &error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, BUFFER_SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (buffer), &behind,
+                                          GPU_MEMORY (buffer), NULL, &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy_region", "contexts");
 }
 
 /* --- what is refused -------------------------------------------------------------------------- */
@@ -465,6 +566,8 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("random", region_random);
+  test_add ("peers", region_peers);
+  test_add ("foreign", region_foreign);
   test_add ("overlaps", region_overlaps);
   test_add ("overlaps-image", region_overlaps_image);
   test_add ("bounds", region_bounds);

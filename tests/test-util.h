@@ -50,6 +50,8 @@ gboolean      test_has            (TestFixture   *fixture,
 gboolean      test_is_opencl      (TestFixture   *fixture);
 /* What it does otherwise than OpenCL says is in docs/internals/pocl.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
+/* Skips the test, with a reason, unless writes of kernels outside of images do nothing. */
+gboolean      test_drops_writes   (TestFixture   *fixture);
 
 GpuBuffer    *test_buffer         (TestFixture   *fixture,
                                    gsize          size);

@@ -60,6 +60,7 @@ memory_migrate (GpuNativeStream         *stream,
 
 const GpuMemoryOps _gpu_cuda_memory_ops =
 {
+  .copies_peers   = TRUE,
   .free           = _gpu_cuda_buffer_free,
   .get_handle     = memory_get_address,
   .get_address    = memory_get_address,

@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/cuda/gpu-cuda.h"
 
 /* The driver takes no longer pitches. */
@@ -24,6 +26,8 @@ typedef struct
 typedef struct
 {
   CUstream    stream;
+  CUcontext   to_context;           /* NULL, both, within one context */
+  CUcontext   from_context;
   gsize       width;
   gsize       height;
   gsize       depth;
@@ -63,6 +67,14 @@ copy_row (RegionOp   *op,
           const Side *to,
           const Side *from)
 {
+  if (op->to_context != NULL)
+    {
+      op->function = "cuMemcpyPeerAsync";
+
+      return _gpu_cuda.cuMemcpyPeerAsync (to->address, op->to_context, from->address,
+                                          op->from_context, op->width, op->stream);
+    }
+
   op->function = "cuMemcpyAsync";
 
   return _gpu_cuda.cuMemcpyAsync (to->host != NULL ? (guintptr) to->host : to->address,
@@ -95,28 +107,53 @@ copy_2d (RegionOp   *op,
   return _gpu_cuda.cuMemcpy2DAsync (&copy, op->stream);
 }
 
-static CUresult
-copy_3d (RegionOp   *op,
-         const Side *to,
-         const Side *from)
+/* Between contexts the structure is another one, with these in the same places. */
+static CUDA_MEMCPY3D_PEER
+describe_3d (const RegionOp *op,
+             const Side     *to,
+             const Side     *from,
+             gsize           height,
+             gsize           depth)
 {
-  const CUDA_MEMCPY3D copy =
+  return (CUDA_MEMCPY3D_PEER)
   {
     .srcMemoryType = from->type,
     .srcHost       = from->host,
     .srcDevice     = from->address,
+    .srcContext    = op->from_context,
     .srcPitch      = from->row_pitch,
-    .srcHeight     = from->slice_pitch / from->row_pitch,
+    .srcHeight     = depth > 1 ? from->slice_pitch / from->row_pitch : 0,
     .dstMemoryType = to->type,
     .dstHost       = to->host,
     .dstDevice     = to->address,
+    .dstContext    = op->to_context,
     .dstPitch      = to->row_pitch,
-    .dstHeight     = to->slice_pitch / to->row_pitch,
+    .dstHeight     = depth > 1 ? to->slice_pitch / to->row_pitch : 0,
     .WidthInBytes  = op->width,
-    .Height        = op->height,
-    .Depth         = op->depth
+    .Height        = height,
+    .Depth         = depth
   };
+}
 
+static CUresult
+copy_3d (RegionOp   *op,
+         const Side *to,
+         const Side *from,
+         gsize       height,
+         gsize       depth)
+{
+  const CUDA_MEMCPY3D_PEER described = describe_3d (op, to, from, height, depth);
+  CUDA_MEMCPY3D copy;
+
+  if (op->to_context != NULL)
+    {
+      op->function = "cuMemcpy3DPeerAsync";
+
+      return _gpu_cuda.cuMemcpy3DPeerAsync (&described, op->stream);
+    }
+
+  G_STATIC_ASSERT (sizeof copy == sizeof described);
+  memcpy (&copy, &described, sizeof copy);
   op->function = "cuMemcpy3DAsync";
 
   return _gpu_cuda.cuMemcpy3DAsync (&copy, op->stream);
@@ -147,7 +184,8 @@ copy_rows (RegionOp   *op,
 
   if (height > 1 && has_rows (op, to) && has_rows (op, from))
     {
-      code = copy_2d (op, to, from, height);
+      code = op->to_context != NULL ? copy_3d (op, to, from, height, 1)
+                                    : copy_2d (op, to, from, height);
       op->n_pieces += code == CUDA_SUCCESS;
       return code;
     }
@@ -187,7 +225,7 @@ copy (RegionOp   *op,
   CUresult code = CUDA_SUCCESS;
 
   if (op->depth > 1 && has_slices (op, to) && has_slices (op, from))
-    return copy_3d (op, to, from);
+    return copy_3d (op, to, from, op->height, op->depth);
 
   for (gsize i = 0; i < op->depth && code == CUDA_SUCCESS; i++)
     {
@@ -212,22 +250,38 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-static gboolean
-enqueue (GpuNativeStream  *stream,
-         Side              to,
-         Side              from,
-         const GpuExtent  *extent,
-         GpuNativeEvent  **event,
-         GError          **error)
+static void
+set_contexts (RegionOp            *op,
+              const GpuRegionSide *destination,
+              const GpuRegionSide *source)
 {
-  RegionOp op = { ((GpuCudaStream *) stream)->stream, extent->width, extent->height,
-                  extent->depth, NULL, 0 };
+  if (destination->memory == NULL || source->memory == NULL
+      || destination->context == source->context)
+    return;
+
+  op->to_context = ((GpuCudaContext *) destination->context)->context;
+  op->from_context = ((GpuCudaContext *) source->context)->context;
+}
+
+gboolean
+_gpu_cuda_copy_region (GpuNativeStream      *stream,
+                       const GpuRegionSide  *destination,
+                       const GpuRegionSide  *source,
+                       const GpuExtent      *extent,
+                       GpuNativeEvent      **event,
+                       GError              **error)
+{
+  RegionOp op = { .stream = ((GpuCudaStream *) stream)->stream, .width = extent->width,
+                  .height = extent->height, .depth = extent->depth };
+  Side to = get_side (destination);
+  Side from = get_side (source);
   GpuCudaCall call;
   CUresult code;
 
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
+  set_contexts (&op, destination, source);
   flatten (&op, &to, &from);
   code = copy (&op, &to, &from);
 
@@ -242,15 +296,4 @@ enqueue (GpuNativeStream  *stream,
                         from.slice_pitch, to.row_pitch, to.slice_pitch);
 #undef SIDE
 #undef SIZE
-}
-
-gboolean
-_gpu_cuda_copy_region (GpuNativeStream      *stream,
-                       const GpuRegionSide  *destination,
-                       const GpuRegionSide  *source,
-                       const GpuExtent      *extent,
-                       GpuNativeEvent      **event,
-                       GError              **error)
-{
-  return enqueue (stream, get_side (destination), get_side (source), extent, event, error);
 }

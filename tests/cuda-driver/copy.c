@@ -338,6 +338,8 @@ ENTRY (cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *with, CUstream stream), (
 {
   TRY (object_check (with->srcContext, OBJECT_CONTEXT));
   TRY (object_check (with->dstContext, OBJECT_CONTEXT));
+  TRY (with->srcContext->error);
+  TRY (with->dstContext->error);
   return copy_3d (with, stream);
 }
 

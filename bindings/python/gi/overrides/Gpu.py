@@ -511,7 +511,7 @@ class Mapping(Gpu.Mapping):
         import numpy
         memory = self.get_memory()
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
-            array = view_texels(memory, self._extent, self, self._export())
+            array = view_texels(memory, tuple(self.get_extent()), self, self._export())
             array.flags.writeable = not self.view().readonly
             return array
         return numpy.asarray(self).view(dtype or "uint8").reshape(shape)
@@ -814,9 +814,7 @@ class Stream(Gpu.Stream):
         """The region is right once the stream got there."""
         origin = to_origin(origin)
         extent = checked(image, Gpu.Image, "image")._rest(origin, extent)
-        mapping = Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
-        mapping._extent = extent
-        return mapping
+        return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE):
