@@ -4,6 +4,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-region-private.h"
 
 #define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
@@ -328,6 +329,7 @@ check_host (const Creation        *creation,
             GError               **error)
 {
   const gsize texel_size = MAX (gpu_image_format_get_texel_size (format), 1);
+  g_autofree char *flags = NULL;
   gsize needed;
 
   if ((creation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) == 0
@@ -338,11 +340,12 @@ check_host (const Creation        *creation,
       && needed <= size)
     return TRUE;
 
+  flags = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, creation->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: memory flags 0x%x, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
+               "%s: memory flags %s, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
                G_GSIZE_FORMAT ", those of the last ones too, do not go together with texels of %"
                G_GSIZE_FORMAT " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
-               creation->function, creation->flags, creation->row_pitch, creation->slice_pitch,
+               creation->function, flags, creation->row_pitch, creation->slice_pitch,
                texel_size, size);
 
   return FALSE;

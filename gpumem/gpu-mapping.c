@@ -6,6 +6,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-region-private.h"
 #include "gpumem/gpu-stream-private.h"
 
@@ -369,8 +370,10 @@ check_map (const char        *function,
   if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
                                      && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE))
     {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, map->flags);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the map flags 0x%x do not go together", function, map->flags);
+                   "%s: the map flags %s do not go together", function, text);
       return FALSE;
     }
 

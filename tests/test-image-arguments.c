@@ -164,7 +164,8 @@ arguments_mismatches (TestFixture *fixture)
   assert_refused (fixture, kernel, add_number, GINT_TO_POINTER (1), add_sampler, sampler, wrong,
                   "an image, image2d_t", "not a number");
   assert_refused (fixture, kernel, add_memory, hidden, add_sampler, sampler, wrong,
-                  "argument 0 (image)", "read, which the flags of the image, 0x");
+                  "argument 0 (image)",
+                  "read, which the flags of the image, write-only, do not allow");
   assert_refused (fixture, kernel, add_memory, image, add_memory, image, wrong,
                   "argument 1 (by)", "is a sampler, not an image of type 2d");
   assert_refused (fixture, kernel, add_memory, image, add_memory, buffer, wrong, "is a sampler",
