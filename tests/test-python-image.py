@@ -61,9 +61,14 @@ def plain_formats():
     equal((format.n_channels, format.channel_size, format.texel_size), (4, 1, 4))
     equal(len({format, Gpu.ImageFormat("rgba-unorm8")}), 1)
     assert format != Gpu.ImageFormat("bgra-unorm8") and format != 3
-    for wrong in ("rgba", "rgba-unorm9", "", "x-float32"):
-        with raises(Gpu.Error.INVALID_ARGUMENT):
+    for wrong, known in (("rgba", "r, a, rg, "), ("rgba-unorm9", "unorm16, snorm8"), ("", "bgra"),
+                         ("x-float32", "depth"), ("rgb-unorm_565", "unorm-555, unorm-101010")):
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"'{wrong}'", known):
             Gpu.ImageFormat(wrong)
+    try:
+        Gpu.ImageFormat("\u00e4" * 100000)
+    except GLib.Error as error:
+        assert len(error.message) < 400, len(error.message)
 
 
 def plain_colors():
@@ -143,7 +148,7 @@ def test_constructors(fixture):
 def test_refuses(fixture):
     """Errors name the values."""
     need(fixture, Gpu.Capabilities.IMAGES)
-    with raises(Gpu.Error.INVALID_ARGUMENT, "0 x 7"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_image_new:", "0 x 7"):
         image(fixture, (0, HEIGHT))
     with raises(Gpu.Error.INVALID_ARGUMENT, "rgba-nothing"):
         image(fixture, format="rgba-nothing")
@@ -156,6 +161,11 @@ def test_refuses(fixture):
         one.read((1, 0), (WIDTH, HEIGHT))
     with raises(ValueError, "components"):
         one.fill((1, 2, 3, 4, 5))
+    closed = image(fixture, flags=Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "flags of the memory, read-only | host-no-access,"):
+        closed.read()
+    with raises(Gpu.Error.INVALID_ARGUMENT, "address mode repeat,"):
+        Gpu.Sampler(fixture.context, False, Gpu.AddressMode.REPEAT)
 
 
 def test_data(fixture):
@@ -175,6 +185,28 @@ def test_data(fixture):
     one.fill((1, 0, 1), (0, 6))
     equal(one.read((0, 6)), bytes((255, 0, 255, 255)) * WIDTH)
     equal(one.read((0, 0), (WIDTH, 6)), bytes(expected[:WIDTH * 6 * 4]))
+
+
+def test_sizes(fixture):
+    """Too much data is as wrong as too little, unless pitches say that there are gaps."""
+    whole = data(WIDTH * HEIGHT * 4)
+    one = image(fixture)
+    one.write(whole)
+    for size in (len(whole) - 1, len(whole) + 1, 2 * len(whole)):
+        for function in (one.write, lambda wrong: Gpu.Image.new_from_data(
+                fixture.context, "rgba-unorm8", (WIDTH, HEIGHT), wrong)):
+            with raises(Gpu.Error.INVALID_ARGUMENT, str(len(whole)), str(size)):
+                function(bytes(size))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "are 12"):
+        one.write(bytes(16), 0, 3)
+    equal(one.read(), whole)
+    one.write(bytes(HEIGHT * WIDTH * 4 + 3), row_pitch=WIDTH * 4)
+    equal(one.read(), bytes(len(whole)))
+    need_numpy()
+    for shape, kind in (((HEIGHT + 1, WIDTH, 4), np.uint8), ((HEIGHT, WIDTH, 4), np.float32)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, str(len(whole))):
+            one.write(np.ones(shape, kind))
+    equal(one.read(), bytes(len(whole)))
 
 
 def test_regions(fixture):
@@ -310,6 +342,30 @@ def test_mappings(fixture):
         mapping[pitch:pitch + 4] = b"\1\2\3\4"
     equal(one.read((2, 4), (1, 1)), b"\1\2\3\4")
     equal(one.read((3, 4), (1, 1)), whole[(4 * WIDTH + 3) * 4:][:4])
+
+
+def test_packed(fixture):
+    """Texels whose channels share bytes are one number, also where there are as many in a row as
+    there are channels."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.MAP)
+    try:
+        one = image(fixture, (3, 4), "rgb-unorm-565")
+    except GLib.Error as error:
+        assert error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED), error
+        return
+    values = np.arange(12, dtype=np.uint16).reshape(4, 3)
+    one.write(values)
+    equal((one.shape, one.dtype), ((4, 3), np.uint16))
+    equal(one.to_numpy().tolist(), values.tolist())
+    with one.map(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE) as mapping:
+        texels = mapping.to_numpy()
+        equal(texels.tolist(), values.tolist())
+        equal(texels.strides, (mapping.row_pitch, 2))
+        texels[2, 1] = 77
+        del texels
+    values[2, 1] = 77
+    equal(one.to_numpy().tolist(), values.tolist())
 
 
 def test_copies(fixture):
@@ -479,6 +535,9 @@ def test_argument_errors(fixture):
     one = image(fixture)
     with raises(Gpu.Error.INVALID_ARGUMENT):
         fixture.stream.launch(kernels.mirror, (1, 1), args=(one, one, one))
+    for forgotten in (one, fixture.buffer(64)):
+        with raises(TypeError, "whole numbers", repr(forgotten)):
+            kernels.mirror(fixture.stream, (1, 1), forgotten, one, one)
     if not fixture.device.capabilities & Gpu.Capabilities.ARGUMENT_INFO:
         return
     with raises(Gpu.Error.INVALID_ARGUMENT):

@@ -190,6 +190,8 @@ class ImageMethods:
                 n_levels=1):
         """Without image_type it has as many dimensions as extent has numbers; a Gpu.Extent has as
         many as are not 1 at its end."""
+        if n_levels == 1:
+            return cls.new(context, flags, format, image_type, extent)
         return cls.new_mipmapped(context, flags, format, image_type, extent, n_levels)
 
     def __init__(self, *args, **kwargs):
@@ -267,13 +269,7 @@ class ImageMethods:
 
     @property
     def extent(self):
-        return (self.get_width(), *(size for size in self._sizes()[1:]))
-
-    def _sizes(self):
-        extent = Gpu.Extent.new(0, 0, 0)
-        result = Gpu.Image.get_extent(self)
-        extent = result if result is not None else extent
-        return (extent.width, extent.height, extent.depth)
+        return tuple(self.get_extent())
 
     @property
     def dtype(self):
@@ -283,7 +279,7 @@ class ImageMethods:
     @property
     def shape(self):
         """The shape of what to_numpy() gives: rows come before texels, and channels last."""
-        return self._shape(self._sizes())
+        return self._shape(self.extent)
 
     def _shape(self, extent):
         n_dimensions = _N_DIMENSIONS.get(self.get_image_type(), 3)
@@ -300,7 +296,7 @@ class ImageMethods:
         if extent is not None:
             return tuple(to_extent(extent))
         first = tuple(to_origin(origin) or (0, 0, 0))
-        return tuple(max(size - at, 0) for size, at in zip(self._sizes(), first))
+        return tuple(max(size - at, 0) for size, at in zip(self.extent, first))
 
     def _region(self, origin, extent):
         """A region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. One that exceeds the
@@ -309,10 +305,12 @@ class ImageMethods:
         lengths = self._rest(origin, extent)
         extent = Gpu.Extent.new(*lengths)
         ends = map(sum, zip(tuple(origin or (0, 0, 0)), lengths))
-        if any(end > size for end, size in zip(ends, self._sizes())):
+        if any(end > size for end, size in zip(ends, self.extent)):
             Gpu.Image.read_bytes(self, None, origin, extent, None)      # says what is wrong
-        width, height, depth = lengths
-        return origin, extent, width * height * depth * self.get_texel_size()
+        return origin, extent, self._get_size_of(extent)
+
+    def _get_size_of(self, extent):
+        return extent.width * extent.height * extent.depth * self.get_texel_size()
 
     def _get_stream(self, stream):
         if stream is None:
@@ -326,8 +324,11 @@ class ImageMethods:
         """The stream that writes."""
         stream = self._get_stream(stream)
         origin = to_origin(origin)
-        stream.write_region(self, data, self._rest(origin, extent), origin,
-                            (0, 0, 0, row_pitch, slice_pitch), copy=False)
+        extent = to_extent(self._rest(origin, extent))
+        data = to_glib_bytes(data, copy=False)
+        if not row_pitch and not slice_pitch and data.get_size() > self._get_size_of(extent):
+            Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # says it
+        stream.write_region(self, data, extent, origin, (0, 0, 0, row_pitch, slice_pitch))
         return stream
 
     def _begin_read(self, exported, origin, extent, stream):
@@ -435,7 +436,7 @@ class ImageMethods:
     def __repr__(self):
         if self.is_released():
             return "<Gpu.Image released>"
-        sizes = " x ".join(map(str, self._sizes()))
+        sizes = " x ".join(map(str, self.extent))
         return f"<Gpu.Image of {sizes} texels {self.get_format()}>"
 
 
