@@ -625,45 +625,6 @@ check_origin (GpuNativeContext  *context,
   return FALSE;
 }
 
-/* A slice has the access of its parent unless it says otherwise, and never more. */
-static gboolean
-inherit_flags (GpuNativeContext  *context,
-               GpuMemoryFlags     parent,
-               GpuMemoryFlags    *flags,
-               GError           **error)
-{
-  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
-                              | GPU_MEMORY_HOST_NO_ACCESS;
-  const GpuMemoryFlags rest = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_UNTRACKED
-                              | GPU_MEMORY_SHAREABLE;
-  GpuMemoryFlags given = *flags;
-
-  if (!_gpu_buffer_check_flags ("gpu_buffer_slice", context, given, error))
-    return FALSE;
-
-  if ((given & device) == 0)
-    *flags |= parent & device;
-
-  if ((given & host) == 0)
-    *flags |= parent & host;
-
-  if ((given & rest) == 0
-      && ((parent & device) == 0 || (*flags & device) == (parent & device))
-      && ((parent & host) == 0 || (*flags & host) == (parent & host)
-          || (*flags & host) == GPU_MEMORY_HOST_NO_ACCESS))
-    {
-      *flags |= parent & rest;
-      return TRUE;
-    }
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_buffer_slice: the memory flags 0x%x do not go with the parent's, 0x%x", given,
-               parent);
-
-  return FALSE;
-}
-
 static GpuStorage *
 slice_storage (GpuMemory       *memory,
                GpuMemoryFlags   flags,
@@ -676,7 +637,8 @@ slice_storage (GpuMemory       *memory,
   GpuNativeBuffer *native;
   gsize begin = offset - whole->offset;
 
-  if (!inherit_flags (context, memory->flags, &flags, error)
+  if (!_gpu_buffer_check_flags ("gpu_buffer_slice", context, flags, error)
+      || !_gpu_memory_inherit_flags (memory, "gpu_buffer_slice", &flags, error)
       || !check_origin (context, begin, error))
     return NULL;
 

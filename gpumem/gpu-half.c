@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "gpumem/gpu-half-private.h"
 
@@ -33,11 +34,18 @@ _gpu_half_to_float (guint16 half)
   gfloat sign = (half & 0x8000) != 0 ? -1 : 1;
   int exponent = half >> 10 & 0x1f;
   gfloat fraction = half & 0x3ff;
+  guint32 bits;
+  gfloat value;
 
   if (exponent == 0x1f)
     return fraction != 0 ? NAN : sign * INFINITY;
   if (exponent == 0)
     return sign * fraction * 0x1p-24f;
 
-  return sign * ldexpf (1024 + fraction, exponent - 25);
+  /* The exponent is greater by 127 - 15, the fraction longer by 23 - 10 bits. */
+  bits = (guint32) (half & 0x8000) << 16 | (guint32) (exponent + 112) << 23
+         | (guint32) (half & 0x3ff) << 13;
+  memcpy (&value, &bits, sizeof value);
+
+  return value;
 }

@@ -6,6 +6,9 @@
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-region-private.h"
 
+#define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
+                      | GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS)
+
 /* Everything that an image of its own can be made from. */
 typedef struct
 {
@@ -426,53 +429,109 @@ adopt_view (GpuContext      *context,
   return image;
 }
 
+/* The rows of an image over the @size bytes of a buffer. */
 static gboolean
-check_view (GpuNativeContext           *context,
-            GpuMemory                  *memory,
-            GpuMemoryFlags              flags,
-            const GpuImageDescription  *description,
+check_rows (const GpuImageDescription  *description,
             gsize                       row_pitch,
+            gsize                       size,
             const char                 *function,
             GError                    **error)
 {
-  const GpuMemoryFlags kernel = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
-  gboolean is_2d = description->type == GPU_IMAGE_TYPE_IMAGE_2D;
-  gsize row_size = description->extent.width * description->texel_size;
+  const GpuExtent *extent = &description->extent;
+  gsize row_size = extent->width * description->texel_size;
   gsize end;
 
-  if ((!is_2d && description->type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
-      || row_pitch < row_size || row_pitch % description->texel_size != 0
-      || !g_size_checked_mul (&end, description->extent.height - 1, row_pitch)
-      || !g_size_checked_add (&end, end, row_size) || end > memory->size
-      || ((memory->flags & kernel) != 0 && (flags & kernel) != (memory->flags & kernel)))
+  if (row_pitch < row_size || row_pitch % description->texel_size != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: no image of type %s, %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of %"
-                   G_GSIZE_FORMAT " bytes, row pitch %" G_GSIZE_FORMAT ", memory flags 0x%x, can "
-                   "be made over a buffer of %" G_GSIZE_FORMAT " bytes with memory flags 0x%x",
-                   function, _gpu_image_type_get_name (description->type),
-                   description->extent.width, description->extent.height,
-                   description->texel_size, row_pitch, flags, memory->size, memory->flags);
+                   "%s: a row pitch of %" G_GSIZE_FORMAT " bytes, for rows of %" G_GSIZE_FORMAT
+                   " bytes with texels of %" G_GSIZE_FORMAT, function, row_pitch, row_size,
+                   description->texel_size);
       return FALSE;
     }
 
-  if (context->backend->image->create_for_buffer == NULL
-      || (is_2d && (context->devices[0]->capabilities & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) == 0))
+  if (g_size_checked_mul (&end, extent->height - 1, row_pitch)
+      && g_size_checked_add (&end, end, row_size) && end <= size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of %" G_GSIZE_FORMAT
+               " bytes with a row pitch of %" G_GSIZE_FORMAT " reach past the %" G_GSIZE_FORMAT
+               " bytes of the buffer", function, extent->width, extent->height,
+               description->texel_size, row_pitch, size);
+
+  return FALSE;
+}
+
+static gboolean
+check_view_type (GpuNativeContext  *context,
+                 GpuImageType       type,
+                 const char        *function,
+                 GError           **error)
+{
+  gboolean is_2d = type == GPU_IMAGE_TYPE_IMAGE_2D;
+
+  if (!is_2d && type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: %s has no images of type %s over buffers", function,
-                   context->devices[0]->id, _gpu_image_type_get_name (description->type));
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an image over a buffer is of type 1d-buffer or 2d, not %s", function,
+                   _gpu_image_type_get_name (type));
       return FALSE;
     }
 
-  return TRUE;
+  if (context->backend->image->create_for_buffer != NULL
+      && (!is_2d || (context->devices[0]->capabilities & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) != 0))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: %s has no images of type %s over buffers", function,
+               context->devices[0]->id, _gpu_image_type_get_name (type));
+
+  return FALSE;
+}
+
+/* With the buffer's storage acquired. */
+static GpuNativeImage *
+create_view (GpuBuffer            *buffer,
+             GpuMemoryFlags       *flags,
+             GpuImageDescription  *description,
+             gsize                 row_pitch,
+             const char           *function,
+             GError              **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  GpuStorage *storage = memory->storage;
+  GpuNativeContext *context = storage->context;
+  GpuMemoryFlags given = *flags;
+  GpuNativeImage *native;
+
+  if (!_gpu_context_check (memory->context, function, error)
+      || !_gpu_memory_inherit_flags (memory, function, flags, error)
+      || !_gpu_image_check_description (context, given | (*flags & ACCESS_FLAGS), description,
+                                        function, error)
+      || !check_view_type (context, description->type, function, error))
+    return NULL;
+
+  if (row_pitch == 0 && description->type == GPU_IMAGE_TYPE_IMAGE_2D)
+    row_pitch = gpu_buffer_get_row_pitch (buffer);
+  if (row_pitch == 0)
+    row_pitch = description->extent.width * description->texel_size;
+
+  if (!check_rows (description, row_pitch, memory->size, function, error))
+    return NULL;
+
+  native = context->backend->image->create_for_buffer (context, *flags & ACCESS_FLAGS, description,
+                                                       storage->buffer, row_pitch, error);
+  if (native == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return native;
 }
 
 /**
  * gpu_image_new_for_buffer:
  * @buffer: a #GpuBuffer
- * @flags: how the image is used; those for kernels must be those of @buffer, if it has any, and
- *   without one for the host it is that of @buffer
+ * @flags: how the image is used; what it says nothing of is as in @buffer, and it cannot allow more
  * @format: what the texels are
  * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
  * @width: texels of a row
@@ -505,13 +564,10 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
                           GError               **error)
 {
   const char *function = "gpu_image_new_for_buffer";
-  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
-                              | GPU_MEMORY_HOST_NO_ACCESS;
   GpuImageDescription description = { .type = type, .extent = { width, height, 1 },
                                       .n_levels = 1 };
   GpuMemory *memory = (GpuMemory *) buffer;
   GpuNativeImage *native = NULL;
-  GpuNativeContext *context;
   GpuImage *image = NULL;
   GpuStorage *storage;
 
@@ -523,26 +579,8 @@ gpu_image_new_for_buffer (GpuBuffer             *buffer,
   if (storage == NULL)
     return NULL;
 
-  context = storage->context;
   description.format = *format;
-
-  if ((flags & host) == 0)
-    flags |= memory->flags & host;
-
-  if (_gpu_native_context_check (context, error)
-      && _gpu_image_check_description (context, flags, &description, function, error))
-    {
-      if (row_pitch == 0)
-        row_pitch = gpu_buffer_get_row_pitch (buffer);
-      if (row_pitch == 0 || height == 1)
-        row_pitch = MAX (row_pitch, width * description.texel_size);
-
-      if (check_view (context, memory, flags, &description, row_pitch, function, error)
-          && (native = context->backend->image->create_for_buffer (context, flags, &description,
-                                                                   storage->buffer, row_pitch,
-                                                                   error)) == NULL)
-        g_prefix_error (error, "%s: ", function);
-    }
+  native = create_view (buffer, &flags, &description, row_pitch, function, error);
 
   if (native != NULL)
     {

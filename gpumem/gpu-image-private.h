@@ -35,6 +35,10 @@ GpuExtent
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
+/* Whether both see memory in the same way. */
+gboolean _gpu_image_is_alike       (GpuImage                  *a,
+                                    GpuImage                  *b);
+
 /* gpu-image-format.c */
 gboolean _gpu_image_format_is_known (const GpuImageFormat     *format);
 

@@ -362,7 +362,8 @@ check_map (const char        *function,
 
   const GpuBackend *backend = timeline->context->backend;
 
-  if (map->side != NULL ? backend->image->map == NULL : backend->buffer->map == NULL)
+  if (map->side != NULL ? backend->image == NULL || backend->image->map == NULL
+                        : backend->buffer->map == NULL)
     return _gpu_backend_fail (backend, function, "mappings of this memory", error);
 
   if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
@@ -714,7 +715,7 @@ ref_range (GpuMapping  *mapping,
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
-               G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->size);
+               G_GSIZE_FORMAT " bytes of the mapping", function, offset, size, range->mapped_size);
   range_unref (range);
 
   return NULL;

@@ -69,6 +69,12 @@ _gpu_memory_check_range (GpuMemory   *memory,
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
 
+/* A part or view has the access of @parent unless @flags say otherwise, and never more. */
+gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
+                                  const char        *function,
+                                  GpuMemoryFlags    *flags,
+                                  GError           **error);
+
 typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
                                              gpointer           data,
                                              GError           **error);

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-memory-private.h"
 
 /**
@@ -325,6 +326,40 @@ _gpu_memory_fail_range (GpuMemory   *memory,
 }
 
 gboolean
+_gpu_memory_inherit_flags (GpuMemory       *parent,
+                           const char      *function,
+                           GpuMemoryFlags  *flags,
+                           GError         **error)
+{
+  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
+                              | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags of_device = parent->flags & device;
+  const GpuMemoryFlags of_host = parent->flags & host;
+  const GpuMemoryFlags given = *flags;
+
+  if ((given & device) == 0)
+    *flags |= of_device;
+
+  if ((given & host) == 0)
+    *flags |= of_host;
+
+  if ((given & ~(device | host)) == 0 && (of_device == 0 || (*flags & device) == of_device)
+      && (of_host == 0 || (*flags & host) == of_host
+          || (*flags & host) == GPU_MEMORY_HOST_NO_ACCESS))
+    {
+      *flags |= parent->flags & ~(device | host);
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory flags 0x%x do not go with the parent's, 0x%x", function, given,
+               parent->flags);
+
+  return FALSE;
+}
+
+gboolean
 _gpu_memory_check_host (GpuMemory   *memory,
                         const char  *function,
                         gboolean     write,
@@ -588,8 +623,10 @@ gpu_memory_is_released (GpuMemory *memory)
  * @a: a #GpuMemory
  * @b: a #GpuMemory
  *
- * Tells whether two objects stand for the same memory of the same driver: the handles and the
- * sizes are compared, so an object and another that wraps its handle are equal. Any thread.
+ * Tells whether two objects stand for the same memory of the same driver, seen in the same way:
+ * the handles and the sizes are compared, and the formats, types and extents of images, so an
+ * object and another that wraps its handle are equal, and a buffer and an image over it are not.
+ * Any thread.
  *
  * Returns: %TRUE if they are
  *
@@ -609,7 +646,8 @@ gpu_memory_equal (GpuMemory *a,
     return FALSE;
 
   return a->storage->context->backend == b->storage->context->backend
-         && a->handle == b->handle && a->size == b->size;
+         && a->handle == b->handle && a->size == b->size && a->is_image == b->is_image
+         && (!a->is_image || _gpu_image_is_alike ((GpuImage *) a, (GpuImage *) b));
 }
 
 /**

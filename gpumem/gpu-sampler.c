@@ -561,7 +561,7 @@ gpu_sampler_new (GpuContext      *context,
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
   sampler = g_object_new (GPU_TYPE_SAMPLER, "context", context, NULL);
-  sampler->description.normalized_coordinates = normalized_coordinates;
+  sampler->description.normalized_coordinates = normalized_coordinates != FALSE;
   sampler->description.filter_mode = filter_mode;
 
   for (guint i = 0; i < G_N_ELEMENTS (sampler->description.address_modes); i++)

@@ -206,7 +206,7 @@ regions_overlap (const RegionCopy *copy)
       || from->offset + from_base >= to->end + to_base)
     return FALSE;
 
-  if (to->row_pitch != from->row_pitch
+  if ((copy->bytes.height > 1 && to->row_pitch != from->row_pitch)
       || (copy->bytes.depth > 1 && to->slice_pitch != from->slice_pitch))
     return TRUE;
 

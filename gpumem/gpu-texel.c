@@ -12,38 +12,43 @@
 #define BLUE  2
 #define ALPHA 3
 
-/* Which component stands in which place. */
-static const guint8 *
-get_places (GpuChannelOrder  order,
-            guint           *n_channels)
+/* What components may come from besides the four channels. */
+#define ZERO 4
+#define ONE  5
+
+/* The channels of a texel in the order in which they stand, and behind them 0 and 1. */
+typedef union
 {
-  static const guint8 rgba[] = { RED, GREEN, BLUE, ALPHA };
-  static const guint8 bgra[] = { BLUE, GREEN, RED, ALPHA };
-  static const guint8 argb[] = { ALPHA, RED, GREEN, BLUE };
-  static const guint8 abgr[] = { ALPHA, BLUE, GREEN, RED };
-  static const guint8 ra[] = { RED, ALPHA };
-  static const guint8 a[] = { ALPHA };
-  const GpuImageFormat format = { order, GPU_CHANNEL_TYPE_UNORM8 };
+  float   real[6];
+  gint32  integer[6];
+  guint32 natural[6];
+} Channels;
 
-  *n_channels = gpu_image_format_get_n_channels (&format);
+/* The component that each channel is written from, the channel that each component is read from. */
+typedef struct
+{
+  guint  n_channels;
+  guint8 components[4];
+  guint8 channels[4];
+} Order;
 
-  switch (order)
-    {
-    case GPU_CHANNEL_ORDER_A:
-      return a;
-    case GPU_CHANNEL_ORDER_RA:
-      return ra;
-    case GPU_CHANNEL_ORDER_BGRA:
-    case GPU_CHANNEL_ORDER_SBGRA:
-      return bgra;
-    case GPU_CHANNEL_ORDER_ARGB:
-      return argb;
-    case GPU_CHANNEL_ORDER_ABGR:
-      return abgr;
-    default:
-      return rgba;
-    }
-}
+static const Order orders[] =
+{
+  [GPU_CHANNEL_ORDER_R]         = { 1, { RED }, { 0, ZERO, ZERO, ONE } },
+  [GPU_CHANNEL_ORDER_A]         = { 1, { ALPHA }, { ZERO, ZERO, ZERO, 0 } },
+  [GPU_CHANNEL_ORDER_RG]        = { 2, { RED, GREEN }, { 0, 1, ZERO, ONE } },
+  [GPU_CHANNEL_ORDER_RA]        = { 2, { RED, ALPHA }, { 0, ZERO, ZERO, 1 } },
+  [GPU_CHANNEL_ORDER_RGB]       = { 3, { RED, GREEN, BLUE }, { 0, 1, 2, ONE } },
+  [GPU_CHANNEL_ORDER_RGBA]      = { 4, { RED, GREEN, BLUE, ALPHA }, { 0, 1, 2, 3 } },
+  [GPU_CHANNEL_ORDER_BGRA]      = { 4, { BLUE, GREEN, RED, ALPHA }, { 2, 1, 0, 3 } },
+  [GPU_CHANNEL_ORDER_ARGB]      = { 4, { ALPHA, RED, GREEN, BLUE }, { 1, 2, 3, 0 } },
+  [GPU_CHANNEL_ORDER_ABGR]      = { 4, { ALPHA, BLUE, GREEN, RED }, { 3, 2, 1, 0 } },
+  [GPU_CHANNEL_ORDER_INTENSITY] = { 1, { RED }, { 0, 0, 0, 0 } },
+  [GPU_CHANNEL_ORDER_LUMINANCE] = { 1, { RED }, { 0, 0, 0, ONE } },
+  [GPU_CHANNEL_ORDER_DEPTH]     = { 1, { RED }, { 0, ZERO, ZERO, ONE } },
+  [GPU_CHANNEL_ORDER_SRGBA]     = { 4, { RED, GREEN, BLUE, ALPHA }, { 0, 1, 2, 3 } },
+  [GPU_CHANNEL_ORDER_SBGRA]     = { 4, { BLUE, GREEN, RED, ALPHA }, { 2, 1, 0, 3 } }
+};
 
 GpuTexelKind
 _gpu_texel_get_kind (const GpuImageFormat *format)
@@ -156,7 +161,7 @@ get_packed (const GpuImageFormat *format,
 static void
 read_packed (const GpuImageFormat *format,
              const guint8         *data,
-             GpuTexel             *texel)
+             Channels             *channels)
 {
   guint32 bits = get_packed (format, data);
 
@@ -164,8 +169,19 @@ read_packed (const GpuImageFormat *format,
     {
       guint one = _gpu_texel_get_one (format, i);
 
-      texel->real[i] = (bits >> get_shift (format->channel_type, i) & one) / (float) one;
+      channels->real[i] = (bits >> get_shift (format->channel_type, i) & one) / (float) one;
     }
+}
+
+/* As nearbyintf(), which is a call. */
+static gint32
+round_to_even (float value)
+{
+  gint32 whole = (gint32) value;
+  float rest = fabsf (value - (float) whole);
+  gboolean away = rest > 0.5f || (rest == 0.5f && whole % 2 != 0);
+
+  return value < 0 ? whole - away : whole + away;
 }
 
 /* Rounds @value times @one, and clamps. What is no number is 0. */
@@ -179,7 +195,7 @@ quantize (float value,
   if (isnan (scaled))
     return 0;
 
-  return (gint32) nearbyintf (CLAMP (scaled, (float) least, (float) one));
+  return round_to_even (CLAMP (scaled, (float) least, (float) one));
 }
 
 static void
@@ -205,161 +221,179 @@ is_packed (const GpuImageFormat *format)
   return format->channel_type >= GPU_CHANNEL_TYPE_UNORM_565;
 }
 
-/* --- a channel at a time ---------------------------------------------------------------------- */
+/* --- channels of their own -------------------------------------------------------------------- */
 
 static void
-read_channel (const GpuImageFormat *format,
-              const guint8         *data,
-              guint                 place,
-              guint                 component,
-              GpuTexel             *texel)
+read_channels (GpuChannelType  type,
+               guint           n_channels,
+               const guint8   *data,
+               Channels       *channels)
 {
-  float one = (float) _gpu_texel_get_one (format, component);
-
-  switch (format->channel_type)
+  switch (type)
     {
     case GPU_CHANNEL_TYPE_UNORM8:
-      texel->real[component] = data[place] / one;
+      for (guint i = 0; i < n_channels; i++)
+        channels->real[i] = data[i] / (float) G_MAXUINT8;
       break;
     case GPU_CHANNEL_TYPE_UNORM16:
-      texel->real[component] = get_16 (data, place) / one;
+      for (guint i = 0; i < n_channels; i++)
+        channels->real[i] = get_16 (data, i) / (float) G_MAXUINT16;
       break;
     case GPU_CHANNEL_TYPE_SNORM8:
-      texel->real[component] = MAX (((const gint8 *) data)[place] / one, -1.0f);
+      for (guint i = 0; i < n_channels; i++)
+        channels->real[i] = MAX ((gint8) data[i] / (float) G_MAXINT8, -1.0f);
       break;
     case GPU_CHANNEL_TYPE_SNORM16:
-      texel->real[component] = MAX ((gint16) get_16 (data, place) / one, -1.0f);
+      for (guint i = 0; i < n_channels; i++)
+        channels->real[i] = MAX ((gint16) get_16 (data, i) / (float) G_MAXINT16, -1.0f);
       break;
     case GPU_CHANNEL_TYPE_UINT8:
-      texel->natural[component] = data[place];
+      for (guint i = 0; i < n_channels; i++)
+        channels->natural[i] = data[i];
       break;
     case GPU_CHANNEL_TYPE_UINT16:
-      texel->natural[component] = get_16 (data, place);
+      for (guint i = 0; i < n_channels; i++)
+        channels->natural[i] = get_16 (data, i);
       break;
     case GPU_CHANNEL_TYPE_INT8:
-      texel->integer[component] = ((const gint8 *) data)[place];
+      for (guint i = 0; i < n_channels; i++)
+        channels->integer[i] = (gint8) data[i];
       break;
     case GPU_CHANNEL_TYPE_INT16:
-      texel->integer[component] = (gint16) get_16 (data, place);
+      for (guint i = 0; i < n_channels; i++)
+        channels->integer[i] = (gint16) get_16 (data, i);
       break;
     case GPU_CHANNEL_TYPE_FLOAT16:
-      texel->real[component] = _gpu_half_to_float (get_16 (data, place));
+      for (guint i = 0; i < n_channels; i++)
+        channels->real[i] = _gpu_half_to_float (get_16 (data, i));
       break;
     default:
-      memcpy (&texel->natural[component], data + place * sizeof (guint32), sizeof (guint32));
+      memcpy (channels, data, n_channels * sizeof (guint32));
       break;
     }
 }
 
 static void
-write_channel (const GpuImageFormat *format,
-               const GpuTexel       *texel,
-               guint                 component,
-               guint8               *data,
-               guint                 place)
+write_channels (GpuChannelType  type,
+                guint           n_channels,
+                const Channels *channels,
+                guint8         *data)
 {
-  gint one = (gint) _gpu_texel_get_one (format, component);
-
-  switch (format->channel_type)
+  switch (type)
     {
     case GPU_CHANNEL_TYPE_UNORM8:
-      data[place] = (guint8) quantize (texel->real[component], one, 0);
+      for (guint i = 0; i < n_channels; i++)
+        data[i] = (guint8) quantize (channels->real[i], G_MAXUINT8, 0);
       break;
     case GPU_CHANNEL_TYPE_UNORM16:
-      set_16 (data, place, (guint16) quantize (texel->real[component], one, 0));
+      for (guint i = 0; i < n_channels; i++)
+        set_16 (data, i, (guint16) quantize (channels->real[i], G_MAXUINT16, 0));
       break;
     case GPU_CHANNEL_TYPE_SNORM8:
-      ((gint8 *) data)[place] = (gint8) quantize (texel->real[component], one, -one - 1);
+      for (guint i = 0; i < n_channels; i++)
+        data[i] = (guint8) quantize (channels->real[i], G_MAXINT8, G_MININT8);
       break;
     case GPU_CHANNEL_TYPE_SNORM16:
-      set_16 (data, place, (guint16) quantize (texel->real[component], one, -one - 1));
+      for (guint i = 0; i < n_channels; i++)
+        set_16 (data, i, (guint16) quantize (channels->real[i], G_MAXINT16, G_MININT16));
       break;
     case GPU_CHANNEL_TYPE_UINT8:
-      data[place] = (guint8) MIN (texel->natural[component], G_MAXUINT8);
+      for (guint i = 0; i < n_channels; i++)
+        data[i] = (guint8) MIN (channels->natural[i], G_MAXUINT8);
       break;
     case GPU_CHANNEL_TYPE_UINT16:
-      set_16 (data, place, (guint16) MIN (texel->natural[component], G_MAXUINT16));
+      for (guint i = 0; i < n_channels; i++)
+        set_16 (data, i, (guint16) MIN (channels->natural[i], G_MAXUINT16));
       break;
     case GPU_CHANNEL_TYPE_INT8:
-      ((gint8 *) data)[place] = (gint8) CLAMP (texel->integer[component], G_MININT8, G_MAXINT8);
+      for (guint i = 0; i < n_channels; i++)
+        data[i] = (guint8) CLAMP (channels->integer[i], G_MININT8, G_MAXINT8);
       break;
     case GPU_CHANNEL_TYPE_INT16:
-      set_16 (data, place, (guint16) CLAMP (texel->integer[component], G_MININT16, G_MAXINT16));
+      for (guint i = 0; i < n_channels; i++)
+        set_16 (data, i, (guint16) CLAMP (channels->integer[i], G_MININT16, G_MAXINT16));
       break;
     case GPU_CHANNEL_TYPE_FLOAT16:
-      set_16 (data, place, _gpu_half_from_double (texel->real[component]));
+      for (guint i = 0; i < n_channels; i++)
+        set_16 (data, i, _gpu_half_from_double (channels->real[i]));
       break;
     default:
-      memcpy (data + place * sizeof (guint32), &texel->natural[component], sizeof (guint32));
+      memcpy (data, channels, n_channels * sizeof (guint32));
       break;
     }
 }
 
-/* What one channel stands for where it is not red alone. */
-static void
-spread (const GpuImageFormat *format,
-        GpuTexel             *texel)
-{
-  if (format->channel_order == GPU_CHANNEL_ORDER_INTENSITY)
-    texel->natural[ALPHA] = texel->natural[RED];
+/* --- texels ----------------------------------------------------------------------------------- */
 
-  if (format->channel_order == GPU_CHANNEL_ORDER_INTENSITY
-      || format->channel_order == GPU_CHANNEL_ORDER_LUMINANCE)
-    texel->natural[GREEN] = texel->natural[BLUE] = texel->natural[RED];
-}
-
-/* What a texel without channels would be. */
+/* One store of all four: whoever loads them together need not wait for four. */
 static void
-clear (const GpuImageFormat *format,
-       GpuTexel             *texel)
+arrange (const GpuImageFormat *format,
+         Channels             *channels,
+         GpuTexel             *texel)
 {
-  memset (texel, 0, sizeof *texel);
+  const guint8 *places = orders[format->channel_order].channels;
+
+  channels->natural[ZERO] = 0;
 
   if (_gpu_texel_get_kind (format) == GPU_TEXEL_REAL)
-    texel->real[ALPHA] = 1;
+    channels->real[ONE] = 1;
   else
-    texel->natural[ALPHA] = 1;
+    channels->natural[ONE] = 1;
+
+  *texel = (GpuTexel) { .natural = { channels->natural[places[RED]],
+                                     channels->natural[places[GREEN]],
+                                     channels->natural[places[BLUE]],
+                                     channels->natural[places[ALPHA]] } };
 }
 
 void
 _gpu_texel_restrict (const GpuImageFormat *format,
                      GpuTexel             *texel)
 {
-  const GpuTexel whole = *texel;
-  guint n_channels;
-  const guint8 *places = get_places (format->channel_order, &n_channels);
+  const Order *order = &orders[format->channel_order];
+  Channels channels;
 
-  clear (format, texel);
+  for (guint i = 0; i < order->n_channels; i++)
+    channels.natural[i] = texel->natural[order->components[i]];
 
-  for (guint i = 0; i < n_channels; i++)
-    texel->natural[places[i]] = whole.natural[places[i]];
-
-  spread (format, texel);
+  arrange (format, &channels, texel);
 }
 
+static void
+read_any (const GpuImageFormat *format,
+          const guint8         *data,
+          GpuTexel             *texel)
+{
+  Channels channels;
+
+  if (is_packed (format))
+    read_packed (format, data, &channels);
+  else
+    read_channels (format->channel_type, orders[format->channel_order].n_channels, data,
+                   &channels);
+
+  arrange (format, &channels, texel);
+
+  for (guint i = RED; is_srgb (format) && i <= BLUE; i++)
+    texel->real[i] = from_srgb (texel->real[i]);
+}
+
+/* The formats that most images have take the short way. */
 void
 _gpu_texel_read (const GpuImageFormat *format,
                  const guint8         *data,
                  GpuTexel             *texel)
 {
-  guint n_channels;
-  const guint8 *places = get_places (format->channel_order, &n_channels);
+  gboolean is_rgba = format->channel_order == GPU_CHANNEL_ORDER_RGBA;
+  const float one = G_MAXUINT8;
 
-  clear (format, texel);
-
-  if (is_packed (format))
-    {
-      read_packed (format, data, texel);
-      return;
-    }
-
-  for (guint i = 0; i < n_channels; i++)
-    read_channel (format, data, i, places[i], texel);
-
-  for (guint i = RED; is_srgb (format) && i <= BLUE; i++)
-    texel->real[i] = from_srgb (texel->real[i]);
-
-  spread (format, texel);
+  if (is_rgba && format->channel_type == GPU_CHANNEL_TYPE_UNORM8)
+    *texel = (GpuTexel) { .real = { data[0] / one, data[1] / one, data[2] / one,
+                                    data[3] / one } };
+  else if (is_rgba && format->channel_type == GPU_CHANNEL_TYPE_FLOAT32)
+    memcpy (texel, data, sizeof *texel);
+  else
+    read_any (format, data, texel);
 }
 
 void
@@ -367,9 +401,8 @@ _gpu_texel_write (const GpuImageFormat *format,
                   const GpuTexel       *texel,
                   guint8               *data)
 {
-  guint n_channels;
-  const guint8 *places = get_places (format->channel_order, &n_channels);
-  GpuTexel converted = *texel;
+  const Order *order = &orders[format->channel_order];
+  Channels channels;
 
   if (is_packed (format))
     {
@@ -377,11 +410,17 @@ _gpu_texel_write (const GpuImageFormat *format,
       return;
     }
 
-  for (guint i = RED; is_srgb (format) && i <= BLUE; i++)
-    converted.real[i] = to_srgb (texel->real[i]);
+  for (guint i = 0; i < order->n_channels; i++)
+    {
+      guint component = order->components[i];
 
-  for (guint i = 0; i < n_channels; i++)
-    write_channel (format, &converted, places[i], data, i);
+      if (is_srgb (format) && component != ALPHA)
+        channels.real[i] = to_srgb (texel->real[component]);
+      else
+        channels.natural[i] = texel->natural[component];
+    }
+
+  write_channels (format->channel_type, order->n_channels, &channels, data);
 }
 
 static gdouble

@@ -141,6 +141,107 @@ host_image_get_max_extent (GpuNativeContext *context G_GNUC_UNUSED,
 
 /* --- making them ------------------------------------------------------------------------------ */
 
+/* The type that the channels of @type are taken for. */
+static GpuChannelType
+get_read_type (GpuChannelType type,
+               GpuReadMode    mode)
+{
+  static const struct
+  {
+    GpuChannelType normalized;
+    GpuChannelType plain;
+  }
+  pairs[] =
+  {
+    { GPU_CHANNEL_TYPE_UNORM8, GPU_CHANNEL_TYPE_UINT8 },
+    { GPU_CHANNEL_TYPE_UNORM16, GPU_CHANNEL_TYPE_UINT16 },
+    { GPU_CHANNEL_TYPE_SNORM8, GPU_CHANNEL_TYPE_INT8 },
+    { GPU_CHANNEL_TYPE_SNORM16, GPU_CHANNEL_TYPE_INT16 }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (pairs); i++)
+    {
+      if (mode == GPU_READ_MODE_ELEMENT && pairs[i].normalized == type)
+        return pairs[i].plain;
+      if (mode == GPU_READ_MODE_NORMALIZED && pairs[i].plain == type)
+        return pairs[i].normalized;
+    }
+
+  return type;
+}
+
+static GpuImageFormat
+get_read_format (const GpuImageFormat *format,
+                 GpuReadMode           mode)
+{
+  GpuImageFormat read = { format->channel_order, get_read_type (format->channel_type, mode) };
+
+  /* What stands in memory is no color. */
+  if (mode == GPU_READ_MODE_ELEMENT && read.channel_order == GPU_CHANNEL_ORDER_SRGBA)
+    read.channel_order = GPU_CHANNEL_ORDER_RGBA;
+  if (mode == GPU_READ_MODE_ELEMENT && read.channel_order == GPU_CHANNEL_ORDER_SBGRA)
+    read.channel_order = GPU_CHANNEL_ORDER_BGRA;
+
+  return read;
+}
+
+/* The first texel of a level, and what that is as an image. */
+static guint8 *
+get_level (const GpuNativeImage *image,
+           guint                 level,
+           GpuImageDescription  *description,
+           gsize                *row_pitch,
+           gsize                *slice_pitch)
+{
+  gsize offset = 0;
+
+  *description = image->description;
+  *row_pitch = image->row_pitch;
+  *slice_pitch = image->slice_pitch;
+
+  /* Only images without gaps have more than one. */
+  if (level > 0)
+    {
+      _gpu_image_get_size (&image->description, level, &offset);
+      description->extent = _gpu_image_get_level_extent (&image->description, level);
+      *row_pitch = description->extent.width * description->texel_size;
+      *slice_pitch = description->extent.height * *row_pitch;
+    }
+
+  description->n_levels = 1;
+
+  return _gpu_host_memory_get_data (&image->base) + offset;
+}
+
+/* What every access of a kernel would else look up. */
+static void
+fill_levels (GpuHostNativeImage *image)
+{
+  const GpuImageDescription *description = &image->parent.description;
+
+  image->n_dimensions = _gpu_image_type_get_n_dimensions (description->type);
+  image->has_layers = _gpu_image_type_has_layers (description->type);
+
+  for (guint i = 0; i < G_N_ELEMENTS (image->formats); i++)
+    image->formats[i] = get_read_format (&description->format, i);
+
+  for (guint i = 0; i < description->n_levels; i++)
+    {
+      GpuHostLevel *level = &image->levels[i];
+      GpuImageDescription part;
+      gsize row_pitch;
+      gsize slice_pitch;
+
+      level->data = get_level (&image->parent, i, &part, &row_pitch, &slice_pitch);
+      level->sizes[0] = (gssize) part.extent.width;
+      level->sizes[1] = (gssize) part.extent.height;
+      level->sizes[2] = (gssize) part.extent.depth;
+      level->pitches[0] = (gssize) part.texel_size;
+      level->pitches[1] = (gssize) row_pitch;
+      level->pitches[2] = (gssize) slice_pitch;
+    }
+}
+
 /* What kernels are told. */
 static void
 fill_view (GpuHostNativeImage *image)
@@ -170,7 +271,8 @@ image_new (GpuNativeBuffer           *memory,
            gsize                      row_pitch,
            gsize                      slice_pitch)
 {
-  GpuHostNativeImage *image = g_new0 (GpuHostNativeImage, 1);
+  GpuHostNativeImage *image = g_malloc0 (sizeof *image
+                                         + description->n_levels * sizeof image->levels[0]);
   GpuNativeImage *native = &image->parent;
 
   native->base.backend = &_gpu_host_backend;
@@ -181,6 +283,7 @@ image_new (GpuNativeBuffer           *memory,
   _gpu_image_get_size (description, description->n_levels, &native->base.size);
   image->memory = (GpuHostBuffer *) memory;
   fill_view (image);
+  fill_levels (image);
 
   return native;
 }
@@ -245,33 +348,6 @@ host_image_create_for_buffer (GpuNativeContext           *context G_GNUC_UNUSED,
                     row_pitch * description->extent.height);
 }
 
-guint8 *
-_gpu_host_image_get_level (const GpuNativeImage *image,
-                           guint                 level,
-                           GpuImageDescription  *description,
-                           gsize                *row_pitch,
-                           gsize                *slice_pitch)
-{
-  gsize offset = 0;
-
-  *description = image->description;
-  *row_pitch = image->row_pitch;
-  *slice_pitch = image->slice_pitch;
-
-  /* Only images without gaps have more than one. */
-  if (level > 0)
-    {
-      _gpu_image_get_size (&image->description, level, &offset);
-      description->extent = _gpu_image_get_level_extent (&image->description, level);
-      *row_pitch = description->extent.width * description->texel_size;
-      *slice_pitch = description->extent.height * *row_pitch;
-    }
-
-  description->n_levels = 1;
-
-  return _gpu_host_memory_get_data (&image->base) + offset;
-}
-
 static GpuNativeImage *
 host_image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
                       GpuNativeImage    *image,
@@ -281,7 +357,7 @@ host_image_get_level (GpuNativeContext  *context G_GNUC_UNUSED,
   GpuImageDescription description;
   gsize row_pitch;
   gsize slice_pitch;
-  guint8 *data = _gpu_host_image_get_level (image, level, &description, &row_pitch, &slice_pitch);
+  guint8 *data = get_level (image, level, &description, &row_pitch, &slice_pitch);
 
   return image_new (_gpu_host_buffer_new (data, 0, "slice"), &description, row_pitch, slice_pitch);
 }

@@ -68,10 +68,7 @@ host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                       GpuNativeMemory  *memory,
                       GpuOrigin        *origin)
 {
-  GpuHostBuffer *self = (GpuHostBuffer *) memory;
-
-  if (memory->is_image)
-    return;
+  GpuHostBuffer *self = get_buffer (memory);
 
   origin->id = self->file != NULL ? _gpu_host_file_get_address (self->file)
                                   : (guintptr) self->data;

@@ -7,115 +7,53 @@
 #include "config.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "gpumem/gpu-image-type-private.h"
 #include "gpumem/gpu-texel-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* The place of a texel that there is not. */
 #define OUTSIDE -1
 
-/* One level of an image, with texels of the format in which they are read. */
-typedef struct
-{
-  guint8         *data;
-  GpuImageFormat  format;
-  gsize           texel_size;
-  GpuExtent       extent;
-  gsize           row_pitch;
-  gsize           slice_pitch;
-  guint           n_dimensions;
-  gboolean        has_layers;
-} Level;
+/* The samplers that kernels write down, with their number. */
+#define CONSTANT(filter, mode, normalized) \
+  [(filter) * GPU_HOST_SAMPLER_LINEAR + (mode) * GPU_HOST_SAMPLER_ADDRESS \
+   + (normalized) * GPU_HOST_SAMPLER_NORMALIZED] = { .normalized_coordinates = (normalized), \
+                                                     .address_modes = { (mode), (mode), (mode) }, \
+                                                     .filter_mode = (filter), \
+                                                     .max_lod = G_MAXFLOAT }
+#define CONSTANTS(mode) \
+  CONSTANT (GPU_FILTER_MODE_NEAREST, mode, FALSE), CONSTANT (GPU_FILTER_MODE_NEAREST, mode, TRUE), \
+  CONSTANT (GPU_FILTER_MODE_LINEAR, mode, FALSE), CONSTANT (GPU_FILTER_MODE_LINEAR, mode, TRUE)
 
-/* The one or two texels of a dimension that a coordinate lies at, and how much of the second. */
+static const GpuSamplerDescription constants[GPU_HOST_SAMPLER_END] =
+{
+  CONSTANTS (GPU_ADDRESS_MODE_NONE),
+  CONSTANTS (GPU_ADDRESS_MODE_CLAMP_TO_EDGE),
+  CONSTANTS (GPU_ADDRESS_MODE_CLAMP_TO_BORDER),
+  CONSTANTS (GPU_ADDRESS_MODE_REPEAT),
+  CONSTANTS (GPU_ADDRESS_MODE_MIRRORED_REPEAT)
+};
+
+/* The one or two texels of a dimension that a coordinate lies at: how many bytes away each of them
+ * stands, or OUTSIDE, and how much of it there is. */
 typedef struct
 {
-  gssize places[2];
-  double weight;
+  gssize offsets[2];
+  double weights[2];
 } Axis;
 
-/* --- samplers --------------------------------------------------------------------------------- */
-
 static const GpuSamplerDescription *
-get_sampler (GpuHostSize            bits,
-             GpuSamplerDescription *constant)
+get_sampler (GpuHostSize bits)
 {
-  GpuAddressMode mode = bits % GPU_HOST_SAMPLER_LINEAR / GPU_HOST_SAMPLER_ADDRESS;
-
-  if (bits >= GPU_HOST_SAMPLER_END)
-    return &((const GpuNativeSampler *) bits)->description;
-
-  *constant = (GpuSamplerDescription) { .normalized_coordinates =
-                                          (bits & GPU_HOST_SAMPLER_NORMALIZED) != 0,
-                                        .address_modes = { mode, mode, mode },
-                                        .max_lod = G_MAXFLOAT };
-
-  if ((bits & GPU_HOST_SAMPLER_LINEAR) != 0)
-    constant->filter_mode = GPU_FILTER_MODE_LINEAR;
-
-  return constant;
+  return bits >= GPU_HOST_SAMPLER_END ? &((const GpuNativeSampler *) bits)->description
+                                      : &constants[bits];
 }
 
-/* The type that the channels of @type are taken for. */
-static GpuChannelType
-get_read_type (GpuChannelType type,
-               GpuReadMode    mode)
+static const GpuHostNativeImage *
+get_native (const GpuHostImage *image)
 {
-  static const struct
-  {
-    GpuChannelType normalized;
-    GpuChannelType plain;
-  }
-  pairs[] =
-  {
-    { GPU_CHANNEL_TYPE_UNORM8, GPU_CHANNEL_TYPE_UINT8 },
-    { GPU_CHANNEL_TYPE_UNORM16, GPU_CHANNEL_TYPE_UINT16 },
-    { GPU_CHANNEL_TYPE_SNORM8, GPU_CHANNEL_TYPE_INT8 },
-    { GPU_CHANNEL_TYPE_SNORM16, GPU_CHANNEL_TYPE_INT16 }
-  };
-
-  for (guint i = 0; i < G_N_ELEMENTS (pairs); i++)
-    {
-      if (mode == GPU_READ_MODE_ELEMENT && pairs[i].normalized == type)
-        return pairs[i].plain;
-      if (mode == GPU_READ_MODE_NORMALIZED && pairs[i].plain == type)
-        return pairs[i].normalized;
-    }
-
-  return type;
-}
-
-static Level
-get_level (const GpuHostImage          *image,
-           guint                        number,
-           const GpuSamplerDescription *sampler)
-{
-  const GpuHostNativeImage *self = (const GpuHostNativeImage *)
+  return (const GpuHostNativeImage *)
     ((const guint8 *) image - G_STRUCT_OFFSET (GpuHostNativeImage, view));
-  GpuImageDescription description;
-  Level level;
-
-  level.data = _gpu_host_image_get_level (&self->parent, number, &description, &level.row_pitch,
-                                          &level.slice_pitch);
-  level.format = description.format;
-  level.format.channel_type = get_read_type (level.format.channel_type, sampler->read_mode);
-
-  /* What stands in memory is no color. */
-  if (sampler->read_mode == GPU_READ_MODE_ELEMENT
-      && level.format.channel_order == GPU_CHANNEL_ORDER_SRGBA)
-    level.format.channel_order = GPU_CHANNEL_ORDER_RGBA;
-  if (sampler->read_mode == GPU_READ_MODE_ELEMENT
-      && level.format.channel_order == GPU_CHANNEL_ORDER_SBGRA)
-    level.format.channel_order = GPU_CHANNEL_ORDER_BGRA;
-
-  level.texel_size = description.texel_size;
-  level.extent = description.extent;
-  level.n_dimensions = _gpu_image_type_get_n_dimensions (description.type);
-  level.has_layers = _gpu_image_type_has_layers (description.type);
-
-  return level;
 }
 
 /* --- coordinates ------------------------------------------------------------------------------ */
@@ -126,7 +64,18 @@ clamp (double value,
        double least,
        double most)
 {
-  return value > least ? MIN (value, most) : least;
+  double above = value > least ? value : least;
+
+  return MIN (above, most);
+}
+
+/* As floor(), which is a call, for what a gssize can hold. */
+static gssize
+get_floor (double value)
+{
+  gssize whole = (gssize) value;
+
+  return whole - (value < (double) whole);
 }
 
 /* Where the image is that @coordinate, normalized, falls into, from 0.0 to 1.0 over it. */
@@ -134,8 +83,27 @@ static double
 wrap (double         coordinate,
       GpuAddressMode mode)
 {
-  return mode == GPU_ADDRESS_MODE_REPEAT ? coordinate - floor (coordinate)
-                                         : fabs (coordinate - 2 * rint (coordinate / 2));
+  if (mode != GPU_ADDRESS_MODE_REPEAT)
+    return fabs (coordinate - 2 * rint (coordinate / 2));
+
+  return coordinate - (fabs (coordinate) < G_MAXINT32 ? (double) get_floor (coordinate)
+                                                      : floor (coordinate));
+}
+
+/* Where @coordinate is, counted in texels. Beyond two texels from the edge all places are the
+ * same. */
+static double
+get_position (double         coordinate,
+              gssize         size,
+              GpuAddressMode mode,
+              gboolean       is_normalized)
+{
+  double scale = (double) size;
+
+  if (mode >= GPU_ADDRESS_MODE_REPEAT)
+    return clamp (wrap (is_normalized ? coordinate : coordinate / scale, mode) * scale, 0, scale);
+
+  return clamp (is_normalized ? coordinate * scale : coordinate, -2, scale + 2);
 }
 
 static gssize
@@ -157,58 +125,44 @@ get_place (gssize         place,
     }
 }
 
-static Axis
-get_axis (double         coordinate,
-          gsize          size,
-          GpuAddressMode mode,
-          gboolean       is_normalized,
-          gboolean       is_linear)
+/* The same for a texel that is any number of images away. */
+static gssize
+get_distant_place (gint64         place,
+                   gint64         size,
+                   GpuAddressMode mode)
 {
-  gboolean wraps = mode >= GPU_ADDRESS_MODE_REPEAT;
-  double u = is_normalized && !wraps ? coordinate * (double) size : coordinate;
-  double first;
-  Axis axis;
+  gint64 period = mode == GPU_ADDRESS_MODE_REPEAT ? size : 2 * size;
+  gint64 rest;
 
-  /* Beyond two texels from the edge all places are the same. */
-  if (wraps)
-    u = clamp (wrap (is_normalized ? u : u / (double) size, mode) * (double) size, 0,
-               (double) size);
-  else
-    u = clamp (u, -2, (double) size + 2);
+  if (mode < GPU_ADDRESS_MODE_REPEAT)
+    return get_place (place, size, mode);
 
-  if (is_linear)
-    u -= 0.5;
+  rest = place % period;
 
-  first = floor (u);
-  axis.weight = is_linear ? u - first : 0;
+  if (rest < 0)
+    rest += period;
 
-  for (guint i = 0; i < G_N_ELEMENTS (axis.places); i++)
-    axis.places[i] = get_place ((gssize) first + i, (gssize) size, mode);
-
-  return axis;
+  return MIN (rest, 2 * size - 1 - rest);
 }
 
-/* The coordinates of a texel by their dimensions: those without are 0, and so are the layers. */
 static void
-get_axes (const Level                 *level,
-          const GpuSamplerDescription *sampler,
-          const double                *coordinates,
-          gboolean                     is_normalized,
-          gboolean                     is_linear,
-          Axis                        *axes)
+get_axis (Axis           *axis,
+          double          position,
+          gssize          size,
+          gssize          pitch,
+          GpuAddressMode  mode)
 {
-  const gsize sizes[] = { level->extent.width, level->extent.height, level->extent.depth };
+  gssize first = get_floor (position - 0.5);
+  double weight = position - 0.5 - (double) first;
 
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+  axis->weights[0] = 1 - weight;
+  axis->weights[1] = weight;
+
+  for (guint i = 0; i < G_N_ELEMENTS (axis->offsets); i++)
     {
-      if (i < level->n_dimensions)
-        axes[i] = get_axis (coordinates[i], sizes[i], sampler->address_modes[i], is_normalized,
-                            is_linear);
-      else if (i == level->n_dimensions && level->has_layers)
-        axes[i] = (Axis) { { (gssize) rint (clamp (coordinates[i], 0, (double) (sizes[i] - 1))),
-                             OUTSIDE }, 0 };
-      else
-        axes[i] = (Axis) { { 0, OUTSIDE }, 0 };
+      gssize place = get_place (first + i, size, mode);
+
+      axis->offsets[i] = place == OUTSIDE ? OUTSIDE : place * pitch;
     }
 }
 
@@ -216,11 +170,11 @@ get_axes (const Level                 *level,
 
 /* Transparent black, and opaque where the format has no alpha, unless the sampler has another. */
 static void
-get_border (const Level                 *level,
+get_border (const GpuImageFormat        *format,
             const GpuSamplerDescription *sampler,
             GpuTexel                    *texel)
 {
-  GpuTexelKind kind = _gpu_texel_get_kind (&level->format);
+  GpuTexelKind kind = _gpu_texel_get_kind (format);
 
   for (guint i = 0; i < G_N_ELEMENTS (sampler->border_color); i++)
     {
@@ -234,107 +188,151 @@ get_border (const Level                 *level,
         texel->natural[i] = (guint32) rint (clamp (value, 0, G_MAXUINT32));
     }
 
-  _gpu_texel_restrict (&level->format, texel);
+  _gpu_texel_restrict (format, texel);
 }
 
-static guint8 *
-get_data (const Level *level,
-          gssize       x,
-          gssize       y,
-          gssize       z)
+/* The layer that @coordinate is nearest to. */
+static const guint8 *
+get_layer (const GpuHostNativeImage *image,
+           const GpuHostLevel       *level,
+           const float              *coordinates)
 {
-  return level->data + (gsize) z * level->slice_pitch + (gsize) y * level->row_pitch
-         + (gsize) x * level->texel_size;
+  guint i = image->n_dimensions;
+
+  if (!image->has_layers)
+    return level->data;
+
+  return level->data
+         + (gssize) rint (clamp (coordinates[i], 0, (double) (level->sizes[i] - 1)))
+           * level->pitches[i];
 }
 
 static void
-get_texel (const Level                 *level,
-           const GpuSamplerDescription *sampler,
-           gssize                       x,
-           gssize                       y,
-           gssize                       z,
-           GpuTexel                    *texel)
+sample_nearest (const GpuHostNativeImage    *image,
+                const GpuHostLevel          *level,
+                const GpuSamplerDescription *sampler,
+                const float                 *coordinates,
+                GpuTexel                    *texel)
 {
-  if (x == OUTSIDE || y == OUTSIDE || z == OUTSIDE)
-    get_border (level, sampler, texel);
-  else
-    _gpu_texel_read (&level->format, get_data (level, x, y, z), texel);
+  const GpuImageFormat *format = &image->formats[sampler->read_mode];
+  const guint8 *data = get_layer (image, level, coordinates);
+
+  for (guint i = 0; i < image->n_dimensions; i++)
+    {
+      GpuAddressMode mode = sampler->address_modes[i];
+      double position = get_position (coordinates[i], level->sizes[i], mode,
+                                      sampler->normalized_coordinates);
+      gssize place = get_place (get_floor (position), level->sizes[i], mode);
+
+      if (place == OUTSIDE)
+        {
+          get_border (format, sampler, texel);
+          return;
+        }
+
+      data += place * level->pitches[i];
+    }
+
+  _gpu_texel_read (format, data, texel);
 }
 
 /* Texels that have no part in it are not looked at. */
 static void
-filter (const Level                 *level,
+filter (const GpuHostNativeImage    *image,
+        const guint8                *data,
         const GpuSamplerDescription *sampler,
         const Axis                  *axes,
         GpuTexel                    *texel)
 {
+  const GpuImageFormat *format = &image->formats[sampler->read_mode];
   double sums[4] = { 0, 0, 0, 0 };
 
-  for (guint i = 0; i < 8; i++)
+  for (guint i = 0; i < 1u << image->n_dimensions; i++)
     {
       guint x = i & 1;
       guint y = i >> 1 & 1;
       guint z = i >> 2;
-      double weight = (x == 0 ? 1 - axes[0].weight : axes[0].weight)
-                      * (y == 0 ? 1 - axes[1].weight : axes[1].weight)
-                      * (z == 0 ? 1 - axes[2].weight : axes[2].weight);
+      gssize offsets[] = { axes[0].offsets[x], axes[1].offsets[y], axes[2].offsets[z] };
+      double weight = axes[0].weights[x] * axes[1].weights[y] * axes[2].weights[z];
+      GpuTexel part;
 
       if (weight == 0)
         continue;
 
-      get_texel (level, sampler, axes[0].places[x], axes[1].places[y], axes[2].places[z], texel);
+      if (offsets[0] == OUTSIDE || offsets[1] == OUTSIDE || offsets[2] == OUTSIDE)
+        get_border (format, sampler, &part);
+      else
+        _gpu_texel_read (format, data + offsets[0] + offsets[1] + offsets[2], &part);
 
       for (guint c = 0; c < G_N_ELEMENTS (sums); c++)
-        sums[c] += weight * texel->real[c];
+        sums[c] += weight * part.real[c];
     }
 
   for (guint c = 0; c < G_N_ELEMENTS (sums); c++)
     texel->real[c] = (float) sums[c];
 }
 
+static void
+sample_linear (const GpuHostNativeImage    *image,
+               const GpuHostLevel          *level,
+               const GpuSamplerDescription *sampler,
+               const float                 *coordinates,
+               GpuTexel                    *texel)
+{
+  Axis axes[] = { { { 0, 0 }, { 1, 0 } }, { { 0, 0 }, { 1, 0 } }, { { 0, 0 }, { 1, 0 } } };
+
+  for (guint i = 0; i < image->n_dimensions; i++)
+    {
+      GpuAddressMode mode = sampler->address_modes[i];
+      double position = get_position (coordinates[i], level->sizes[i], mode,
+                                      sampler->normalized_coordinates);
+
+      get_axis (&axes[i], position, level->sizes[i], level->pitches[i], mode);
+    }
+
+  filter (image, get_layer (image, level, coordinates), sampler, axes, texel);
+}
+
 /* There is nothing between integers. */
 static void
-sample_level (const Level                 *level,
+sample_level (const GpuHostNativeImage    *image,
+              guint                        number,
               const GpuSamplerDescription *sampler,
-              const double                *coordinates,
+              const float                 *coordinates,
               GpuTexel                    *texel)
 {
-  gboolean is_linear = sampler->filter_mode == GPU_FILTER_MODE_LINEAR
-                       && _gpu_texel_get_kind (&level->format) == GPU_TEXEL_REAL;
-  Axis axes[3];
+  const GpuHostLevel *level = &image->levels[number];
 
-  get_axes (level, sampler, coordinates, sampler->normalized_coordinates, is_linear, axes);
-
-  if (is_linear)
-    filter (level, sampler, axes, texel);
+  if (sampler->filter_mode == GPU_FILTER_MODE_LINEAR
+      && _gpu_texel_get_kind (&image->formats[sampler->read_mode]) == GPU_TEXEL_REAL)
+    sample_linear (image, level, sampler, coordinates, texel);
   else
-    get_texel (level, sampler, axes[0].places[0], axes[1].places[0], axes[2].places[0], texel);
+    sample_nearest (image, level, sampler, coordinates, texel);
 }
 
 /* --- what kernels call ------------------------------------------------------------------------ */
 
 static void
-sample_levels (const GpuHostImage          *image,
+sample_levels (const GpuHostNativeImage    *image,
                const GpuSamplerDescription *sampler,
-               const double                *coordinates,
+               const float                 *coordinates,
                double                       lod,
                GpuTexel                    *texel)
 {
   double wanted = clamp (lod + (double) sampler->lod_bias, sampler->min_lod, sampler->max_lod);
-  double number = clamp (wanted, 0, image->n_levels - 1);
+  double number = clamp (wanted, 0, image->view.n_levels - 1);
   gboolean is_linear = sampler->mip_filter_mode == GPU_FILTER_MODE_LINEAR;
-  guint first = (guint) (is_linear ? floor (number) : ceil (number + 0.5) - 1);
+  guint first = (guint) (is_linear ? number : ceil (number + 0.5) - 1);
   double part = number - first;
-  Level level = get_level (image, first, sampler);
   GpuTexel next;
 
-  sample_level (&level, sampler, coordinates, texel);
+  sample_level (image, first, sampler, coordinates, texel);
 
-  if (!is_linear || part == 0 || _gpu_texel_get_kind (&level.format) != GPU_TEXEL_REAL)
+  if (!is_linear || part == 0
+      || _gpu_texel_get_kind (&image->formats[sampler->read_mode]) != GPU_TEXEL_REAL)
     return;
 
-  level = get_level (image, first + 1, sampler);
-  sample_level (&level, sampler, coordinates, &next);
+  sample_level (image, first + 1, sampler, coordinates, &next);
 
   for (guint c = 0; c < G_N_ELEMENTS (next.real); c++)
     texel->real[c] = (float) ((1 - part) * texel->real[c] + part * next.real[c]);
@@ -347,19 +345,12 @@ image_sample (const GpuHostImage *image,
               const float        *lod,
               void               *texel)
 {
-  const double positions[] = { coordinates[0], coordinates[1], coordinates[2] };
-  GpuSamplerDescription constant;
-  const GpuSamplerDescription *description = get_sampler (sampler, &constant);
-  Level level;
+  const GpuHostNativeImage *self = get_native (image);
 
   if (lod != NULL && image->n_levels > 1)
-    {
-      sample_levels (image, description, positions, *lod, texel);
-      return;
-    }
-
-  level = get_level (image, 0, description);
-  sample_level (&level, description, positions, texel);
+    sample_levels (self, get_sampler (sampler), coordinates, *lod, texel);
+  else
+    sample_level (self, 0, get_sampler (sampler), coordinates, texel);
 }
 
 /* Integers are texels, whatever the sampler says. */
@@ -369,17 +360,31 @@ image_fetch (const GpuHostImage *image,
              const int          *coordinates,
              void               *texel)
 {
-  GpuSamplerDescription constant;
-  const GpuSamplerDescription *description = get_sampler (sampler, &constant);
-  Level level = get_level (image, 0, description);
-  double positions[3];
-  Axis axes[3];
+  const GpuHostNativeImage *self = get_native (image);
+  const GpuSamplerDescription *description = get_sampler (sampler);
+  const GpuImageFormat *format = &self->formats[description->read_mode];
+  const GpuHostLevel *level = &self->levels[0];
+  const guint8 *data = level->data;
+  guint i;
 
-  for (guint i = 0; i < G_N_ELEMENTS (positions); i++)
-    positions[i] = coordinates[i] + (i < level.n_dimensions ? 0.5 : 0);
+  for (i = 0; i < self->n_dimensions; i++)
+    {
+      gssize place = get_distant_place (coordinates[i], level->sizes[i],
+                                        description->address_modes[i]);
 
-  get_axes (&level, description, positions, FALSE, FALSE, axes);
-  get_texel (&level, description, axes[0].places[0], axes[1].places[0], axes[2].places[0], texel);
+      if (place == OUTSIDE)
+        {
+          get_border (format, description, texel);
+          return;
+        }
+
+      data += place * level->pitches[i];
+    }
+
+  if (self->has_layers)
+    data += CLAMP (coordinates[i], 0, level->sizes[i] - 1) * level->pitches[i];
+
+  _gpu_texel_read (format, data, texel);
 }
 
 static void
@@ -387,18 +392,19 @@ image_store (const GpuHostImage *image,
              const int          *coordinates,
              const void         *texel)
 {
-  static const GpuSamplerDescription none;
-  Level level = get_level (image, 0, &none);
-  const gsize sizes[] = { level.extent.width, level.extent.height, level.extent.depth };
+  const GpuHostNativeImage *self = get_native (image);
+  const GpuHostLevel *level = &self->levels[0];
+  guint8 *data = level->data;
 
-  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (level->sizes); i++)
     {
-      if (coordinates[i] < 0 || (gsize) coordinates[i] >= sizes[i])
+      if (coordinates[i] < 0 || coordinates[i] >= level->sizes[i])
         return;
+
+      data += coordinates[i] * level->pitches[i];
     }
 
-  _gpu_texel_write (&level.format, texel, get_data (&level, coordinates[0], coordinates[1],
-                                                    coordinates[2]));
+  _gpu_texel_write (&self->formats[GPU_READ_MODE_FORMAT], texel, data);
 }
 
 const GpuHostImageFunctions _gpu_host_image_functions =

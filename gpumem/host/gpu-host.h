@@ -76,12 +76,24 @@ struct _GpuHostBuffer
   const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
 };
 
+/* A level of an image, by its dimensions and then the layers; sizes of what there is not are 1. */
+typedef struct
+{
+  guint8 *data;                     /* of the first texel */
+  gssize  sizes[3];
+  gssize  pitches[3];               /* bytes from one texel, row, slice or layer to the next */
+} GpuHostLevel;
+
 /* What kernels get is the view. */
 typedef struct
 {
   GpuNativeImage  parent;
   GpuHostBuffer  *memory;           /* where the texels stand, its own or borrowed */
   GpuHostImage    view;
+  guint           n_dimensions;     /* of a layer, where there are layers */
+  gboolean        has_layers;
+  GpuImageFormat  formats[GPU_READ_MODE_NORMALIZED + 1]; /* that texels are taken for */
+  GpuHostLevel    levels[];
 } GpuHostNativeImage;
 
 /* An order or a type of channels as OpenCL C has it, "R" for CLK_R. */
@@ -261,13 +273,6 @@ GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
                                                int                      fd,
                                                gsize                    size,
                                                GError                 **error);
-
-/* The first texel of a level, and what that is as an image. */
-guint8         *_gpu_host_image_get_level     (const GpuNativeImage    *image,
-                                               guint                    level,
-                                               GpuImageDescription     *description,
-                                               gsize                   *row_pitch,
-                                               gsize                   *slice_pitch);
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
 

@@ -136,6 +136,29 @@ memory_get_address (GpuNativeMemory *memory G_GNUC_UNUSED)
   return 0;
 }
 
+/* What it is over, if anything, and what that is a part of. */
+static void
+image_identify (GpuNativeMemory *memory,
+                GpuOrigin       *origin)
+{
+  cl_mem mem = _gpu_opencl_memory_target (memory);
+
+  while (mem != NULL)
+    {
+      cl_mem outer = NULL;
+      gsize offset = 0;
+
+      origin->id = (guintptr) mem;
+
+      if (!_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &outer, sizeof outer, NULL)
+          || !_gpu_opencl_mem_get (mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
+        return;
+
+      origin->offset += offset;
+      mem = outer;
+    }
+}
+
 static void
 memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                  GpuNativeMemory  *memory,
@@ -144,7 +167,10 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) memory;
 
   if (memory->is_image)
-    return;
+    {
+      image_identify (memory, origin);
+      return;
+    }
 
   origin->id = (guintptr) (buffer->parent != NULL ? buffer->parent : buffer->mem);
   origin->offset = buffer->parent_offset;

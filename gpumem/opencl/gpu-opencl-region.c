@@ -388,6 +388,21 @@ set_memory (GpuOpenclRegionMemory *memory,
     memory->image = image;
 }
 
+/* Of a slice, or another part of a buffer: PoCL crashes when it copies rows, or between images and
+ * buffers, and the buffer is such a part. */
+static void
+use_parent (GpuOpenclRegionMemory *memory,
+            GpuRegionSide         *side)
+{
+  const GpuOpenclBuffer *buffer = (const GpuOpenclBuffer *) side->memory;
+
+  if (side->memory->is_image || buffer->parent == NULL)
+    return;
+
+  memory->mem = buffer->parent;
+  side->offset += buffer->parent_offset;
+}
+
 /* After a failure: whoever called keeps what the pieces use, and their events if it asked for
  * one. Takes @pieces over. */
 static void
@@ -451,19 +466,26 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
     .data   = destination->memory == NULL ? destination->data : source->data,
     .unit   = 1
   };
+  GpuRegionSide to = *destination;
+  GpuRegionSide from = *source;
   GpuExtent size = *extent;
   cl_event native = NULL;
   gboolean enqueued;
 
   set_memory (&region.destination, destination, &region.unit);
   set_memory (&region.source, source, &region.unit);
+  if (region.data == NULL)
+    {
+      use_parent (&region.destination, &to);
+      use_parent (&region.source, &from);
+    }
   if (region.destination.image == NULL && region.source.image == NULL)
     {
       size.width *= region.unit;
       region.unit = 1;
     }
 
-  enqueued = enqueue_whole (&region, destination, source, &size, event != NULL ? &native : NULL);
+  enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
 
   return end_region (&region, enqueued, destination, source, &size, native, event, error);
 }
