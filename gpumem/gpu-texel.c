@@ -431,6 +431,23 @@ round_within (gdouble value,
   return isnan (value) ? 0 : nearbyint (CLAMP (value, least, most));
 }
 
+/* What the format has next to @value: a float on the way would be rounded once more. */
+static float
+round_real (const GpuImageFormat *format,
+            guint                 component,
+            gdouble               value)
+{
+  guint one = _gpu_texel_get_one (format, component);
+
+  if (format->channel_type == GPU_CHANNEL_TYPE_FLOAT16)
+    return _gpu_half_to_float (_gpu_half_from_double (value));
+
+  if (one == 0 || (is_srgb (format) && component != ALPHA))
+    return (float) value;
+
+  return (float) (nearbyint (value * one) / one);
+}
+
 void
 _gpu_texel_from_color (const GpuImageFormat *format,
                        const GpuColor       *color,
@@ -443,7 +460,7 @@ _gpu_texel_from_color (const GpuImageFormat *format,
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)
     {
       if (kind == GPU_TEXEL_REAL)
-        texel.real[i] = (float) values[i];
+        texel.real[i] = round_real (format, i, values[i]);
       else if (kind == GPU_TEXEL_INTEGER)
         texel.integer[i] = (gint32) round_within (values[i], G_MININT32, G_MAXINT32);
       else

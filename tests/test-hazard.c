@@ -448,6 +448,94 @@ hazard_random_out_of_order (TestFixture *fixture)
     random_work (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
+/* --- one memory, several images ------------------------------------------------------------ */
+
+/* One texel filled through @to and copied through @from, by two streams. */
+static void
+assert_same_texels (TestFixture *fixture, GpuImage *to, GpuImage *from)
+{
+  const guint n = 200;
+  const GpuExtent one = { 1, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) fills = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) copies = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) slots = test_buffer (fixture, n);
+  g_autoptr (GBytes) content = NULL;
+  const guint8 *values;
+
+  for (guint i = 0; i < n; i++)
+    {
+      const GpuColor color = { i, 0, 0, 0 };
+      const GpuLayout slot = { .x = i };
+
+      test_assert_ok (gpu_stream_fill_image (fills, to, &color, NULL, NULL, &error), error);
+      test_assert_ok (gpu_stream_copy_region (copies, GPU_MEMORY (slots), &slot, GPU_MEMORY (from),
+                                              NULL, &one, &error), error);
+    }
+
+  content = test_content (slots);
+  values = g_bytes_get_data (content, NULL);
+  for (guint i = 0; i < n; i++)
+    g_assert_cmpuint (values[i], ==, i);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (fills), >, 0);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (copies), >, 0);
+}
+
+static void
+hazard_image_wrapped (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent extent = { 256, 256, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) wrapped = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                         &extent, &error);
+  g_assert_no_error (error);
+  wrapped = gpu_image_new_wrapped (fixture->context,
+                                   gpu_memory_get_native_handle (GPU_MEMORY (image)), &format,
+                                   GPU_WRAP_MODE_BORROW, &error);
+  if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_test_skip (error->message);
+      return;
+    }
+  g_assert_no_error (error);
+  assert_same_texels (fixture, image, wrapped);
+  assert_same_texels (fixture, wrapped, image);
+  g_assert_true (gpu_memory_equal (GPU_MEMORY (image), GPU_MEMORY (wrapped)));
+}
+
+/* Memory of the host under two images: only where it is used in place they are one. */
+static void
+hazard_image_host (TestFixture *fixture)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent extent = { 256, 256, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (256 * 256, 0);
+  g_autoptr (GpuImage) one = NULL;
+  g_autoptr (GpuImage) other = NULL;
+
+  if (g_strcmp0 (gpu_device_get_backend (fixture->device), "host") != 0)
+    {
+      g_test_skip ("the device is not the host");
+      return;
+    }
+
+  one = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+                                      GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0, &error);
+  g_assert_no_error (error);
+  other = gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+                                        GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0, &error);
+  g_assert_no_error (error);
+  assert_same_texels (fixture, one, other);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -462,6 +550,8 @@ main (int argc, char **argv)
   test_add ("own-wrapped", hazard_own_wrapped);
   test_add ("wrapped-twice", hazard_wrapped_twice);
   test_add ("wrapped-again", hazard_wrapped_again);
+  test_add ("image-wrapped", hazard_image_wrapped);
+  test_add ("image-host", hazard_image_host);
   test_add ("random", hazard_random);
   test_add ("random-out-of-order", hazard_random_out_of_order);
   return test_run ();
