@@ -481,13 +481,14 @@ submit (const Copy  *copy,
   const Place *to = copy->to.place;
   const Place *from = copy->from.place;
   GpuStream *stream = (random_below (2) == 0 ? to : from)->fixture->stream;
-g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) bytes = NULL;
 
   if (to->memory == NULL)
     {
       bytes = g_bytes_new_static (to->shadow, to->size);
       return gpu_stream_read_region_into (from->fixture->stream, from->memory,
-                                          &copy->from.layout, bytes, &copy->to.layout, &copy->extent, error);
+                                          &copy->from.layout, bytes, &copy->to.layout,
+                                          &copy->extent, error);
     }
 
   if (from->memory == NULL)
