@@ -27,7 +27,8 @@ get_unbounded (gconstpointer    data,
  * @error: return location for an error
  *
  * Reads a region of @image into memory of the caller and waits for it (OpenCL: clEnqueueReadImage;
- * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone.
+ * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Nothing uses
+ * @data any more when this returns, also with an error.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region(), or of the work before it
  *   on the stream
@@ -77,7 +78,8 @@ gpu_image_read (GpuImage         *image,
  * @error: return location for an error
  *
  * Writes memory of the caller to a region of @image and waits for it (OpenCL: clEnqueueWriteImage;
- * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync).
+ * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Nothing uses @data any more when this returns, also with
+ * an error.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), or of the work before it
  *   on the stream

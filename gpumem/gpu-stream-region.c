@@ -303,7 +303,14 @@ submit_region (GpuTimeline  *timeline,
       submission.keep = &keep;
     }
 
-  return _gpu_submit (timeline, &submission, pending, error);
+  if (_gpu_submit (timeline, &submission, pending, error))
+    return TRUE;
+
+  /* Nothing keeps the caller's memory for the part that the driver took. */
+  if (pending != NULL && pending->covers != 0)
+    _gpu_timeline_wait (timeline, pending->covers, NULL);
+
+  return FALSE;
 }
 
 gboolean

@@ -56,7 +56,8 @@ typedef struct
 typedef struct
 {
   GpuNativeEvent *event;
-  guint64         covers;           /* the point that is reached with the event, 0 for none */
+  guint64         covers;           /* the point that is reached with the event, 0 for none; after
+                                     * a failure, that of the part which the driver took */
   gboolean        if_idle;          /* set by the caller: submit only what waits for nothing */
   gboolean        busy;             /* with if_idle: nothing was submitted */
 } GpuPending;

@@ -216,13 +216,19 @@ enter_locked (GpuTimeline         *timeline,
 G_GNUC_NO_INLINE static gboolean
 fail_locked (GpuTimeline         *timeline,
              const GpuSubmission *submission,
-             GpuNativeEvent      *event)
+             GpuNativeEvent      *event,
+             GpuPending          *pending)
 {
+  guint64 seq;
+
   if (!timeline->stream->partial)
     return FALSE;
 
   timeline->stream->partial = FALSE;
-  enter_locked (timeline, submission);
+  seq = enter_locked (timeline, submission);
+
+  if (pending != NULL)
+    pending->covers = seq;
 
   if (event != NULL)
     _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
@@ -246,7 +252,7 @@ run_locked (GpuTimeline          *timeline,
   if (G_LIKELY (submission->run != NULL)
       && G_UNLIKELY (!submission->run (submission->operation, timeline->stream,
                                        with_event ? &event : NULL, error)))
-    return fail_locked (timeline, submission, event);
+    return fail_locked (timeline, submission, event, pending);
 
   seq = enter_locked (timeline, submission);
 

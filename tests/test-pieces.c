@@ -181,11 +181,145 @@ pieces_refused (TestFixture *fixture)
     }
 }
 
+/* --- memory of the caller --------------------------------------------------------------------- */
+
+#define ROWS      4
+#define ROW_SIZE  32
+#define ROW_PITCH 33                /* no whole number of texels: the rows go one by one */
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuImage  *image;
+  gboolean   writes;
+  guint8     first;                 /* what the call has left in the first byte */
+  GError    *error;
+  int        done;                  /* atomic */
+} Blocking;
+
+/* The memory is used for something else at once. */
+static gpointer
+run_blocking (gpointer data)
+{
+  Blocking *call = data;
+  guint8 memory[ROWS * ROW_PITCH];
+
+  memset (memory, 7, sizeof memory);
+  if (call->writes)
+    g_assert_false (gpu_image_write (call->image, call->stream, NULL, NULL, memory, ROW_PITCH, 0,
+                                     NULL, &call->error));
+  else
+    g_assert_false (gpu_image_read (call->image, call->stream, NULL, NULL, memory, ROW_PITCH, 0,
+                                    NULL, &call->error));
+  call->first = memory[0];
+  memset (memory, 9, sizeof memory);
+  g_atomic_int_set (&call->done, TRUE);
+  return NULL;
+}
+
+static GpuImage *
+image_filled (TestFixture *fixture, guint8 value)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent extent = { ROW_SIZE / 4, ROWS, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (ROW_SIZE * ROWS, value);
+  GpuImage *image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &format,
+                                              GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes, 0, 0,
+                                              &error);
+
+  g_assert_no_error (error);
+  return image;
+}
+
+/* What the first two rows, which the driver took, have come to. */
+static void
+check_rows (const Blocking *call, gboolean run)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content = NULL;
+  const guint8 *data;
+
+  g_assert_cmpuint (call->first, ==, run && !call->writes ? 5 : 7);
+  content = gpu_image_read_bytes (call->image, NULL, NULL, NULL, NULL, &error);
+  g_assert_no_error (error);
+  data = g_bytes_get_data (content, NULL);
+  test_assert_value (data, run && call->writes ? 7 : 5, 2 * ROW_SIZE);
+  test_assert_value (data + 2 * ROW_SIZE, 5, 2 * ROW_SIZE);
+}
+
+/* The third row is refused while the others are held up. Nothing keeps the memory of the caller,
+ * so the call must not return before they are over. */
+static void
+refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gboolean fails)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, flags);
+  g_autoptr (GpuImage) image = image_filled (fixture, 5);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  Blocking call = { .stream = stream, .image = image, .writes = writes };
+  GThread *thread;
+
+  arm (fixture, writes ? "fn=clEnqueueWriteImage,n=3,code=-5"
+                       : "fn=clEnqueueReadImage,n=3,code=-5");
+  thread = g_thread_new ("call", run_blocking, &call);
+  while (GPUMEM_LAYER (get_failed) () == 0)
+    {
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      g_thread_yield ();
+    }
+  g_usleep (20000);
+  g_assert_false (g_atomic_int_get (&call.done));
+  arm (fixture, NULL);
+
+  if (fails)
+    test_assert_ok (gpu_event_fail (gate, "in rows", &error), error);
+  else
+    test_open (gate);
+  g_thread_join (thread);
+  test_assert_gpu_error (call.error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                         writes ? "gpu_image_write: " : "gpu_image_read: ");
+  check_rows (&call, !fails);
+}
+
+static void
+pieces_blocking_opencl (TestFixture *fixture)
+{
+  const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
+  GpuCapabilities capabilities = gpu_device_get_capabilities (fixture->device);
+  guint n = (capabilities & GPU_CAPABILITIES_OUT_OF_ORDER) != 0 ? 2 : 1;
+
+  if (!test_is_opencl (fixture) || gpumem_layer_symbol ("gpumem_layer_set_fail") == NULL)
+    {
+      g_test_skip ("runs as a part of blocking, on OpenCL under the layer");
+      return;
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      refuse_blocking (fixture, FALSE, flags[i], FALSE);
+      refuse_blocking (fixture, TRUE, flags[i], FALSE);
+      refuse_blocking (fixture, FALSE, flags[i], TRUE);
+      refuse_blocking (fixture, TRUE, flags[i], TRUE);
+    }
+}
+
+static void
+pieces_blocking (TestFixture *fixture)
+{
+  if (!test_is_opencl (fixture))
+    g_test_skip ("no call of the driver can be made to fail behind a user event");
+  else if (test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_USER_EVENTS))
+    test_run_under_layer (fixture, "blocking");
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("refused", pieces_refused);
   test_add ("subprocess/refused", pieces_refused_opencl);
+  test_add ("blocking", pieces_blocking);
+  test_add ("subprocess/blocking", pieces_blocking_opencl);
   return test_run ();
 }

@@ -1,35 +1,59 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Random copies of regions between random pairs of memories, of one context and of two, against
- * loops of memcpy(); and those that are refused, with the values that are wrong. --seed repeats a
- * run. */
+/* Random copies of regions between random pairs of memories, some of which are the same memory and
+ * some of another context, against loops of memcpy(); and those that are refused, with the values
+ * that are wrong. --seed repeats a run. */
 #include "config.h"
 
 #include "test-util.h"
 
 #define N_COPIES    20000
-#define N_PEERS     2000        /* copies between contexts */
-#define N_PLACES    7           /* of each size of texels */
+#define N_PEERS     2000            /* copies between contexts */
+#define MAX_PLACES  24
 #define BUFFER_SIZE 4096
+#define SLICE_SIZE  2500
+#define ORIGIN      1024            /* of a slice, bytes: one that all devices take */
+#define N_LEVELS    3
+
+typedef struct _Place Place;
 
 /* Memory of any kind, and what it should hold. Linear memory is texels of one byte. */
+struct _Place
+{
+  TestFixture *fixture;
+  GpuMemory   *memory;              /* NULL for memory of the host */
+  const Place *root;                /* whose memory this is once more, or a part of; or NULL */
+  gboolean     is_image;
+  gsize        texel_size;
+  GpuExtent    extent;              /* of an image */
+  gsize        row_pitch;           /* in the shadow of an image */
+  guint8      *shadow;              /* of memory of the host, that memory itself */
+  gsize        size;
+};
+
 typedef struct
 {
   TestFixture *fixture;
-  GpuMemory   *memory;          /* NULL for memory of the host */
-  gboolean     is_image;
-  gsize        texel_size;
-  GpuExtent    extent;          /* of an image */
-  guint8      *shadow;          /* of memory of the host, that memory itself */
-  gsize        size;
-} Place;
+  Place        places[MAX_PLACES];
+  guint        n_places;
+} Places;
 
 typedef struct
 {
-  GpuLayout layout;
-  gsize     offset;             /* into the shadow, bytes */
-  gsize     row_pitch;
-  gsize     slice_pitch;
+  const Place *place;
+  GpuLayout    layout;
+  gsize        offset;              /* into the shadow, bytes */
+  gsize        row_pitch;
+  gsize        slice_pitch;
 } Side;
+
+/* From one side to the other, with the extent in bytes as well. */
+typedef struct
+{
+  Side      to;
+  Side      from;
+  GpuExtent extent;
+  GpuExtent bytes;
+} Copy;
 
 static gsize
 random_below (gsize limit)
@@ -37,51 +61,212 @@ random_below (gsize limit)
   return (gsize) g_test_rand_int_range (0, (gint32) limit);
 }
 
+static const Place *
+get_root (const Place *place)
+{
+  return place->root != NULL ? place->root : place;
+}
+
 /* --- places ----------------------------------------------------------------------------------- */
 
-static Place
-host_place (TestFixture *fixture)
+static Place *
+add (Places    *places,
+     GpuMemory *memory,
+     gsize      size)
 {
-  return (Place) { fixture, NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
-}
+  Place *place = &places->places[places->n_places++];
 
-static Place
-buffer_place (TestFixture *fixture)
-{
-  Place place = { fixture, NULL, FALSE, 1, { 0, 0, 0 }, g_malloc0 (BUFFER_SIZE), BUFFER_SIZE };
-
-  place.memory = GPU_MEMORY (test_buffer_filled (fixture, BUFFER_SIZE, 0));
+  g_assert_cmpuint (places->n_places, <=, MAX_PLACES);
+  *place = (Place) { .fixture = places->fixture, .memory = memory, .texel_size = 1,
+                     .shadow = g_malloc0 (size), .size = size };
 
   return place;
 }
 
-static Place
-image_place (TestFixture          *fixture,
-             const GpuImageFormat *format,
-             GpuImageType          type,
-             const GpuExtent      *extent)
+/* What begins @offset bytes into the memory of @root. Takes @memory over. */
+static Place *
+add_part (Places      *places,
+          gpointer     memory,
+          const Place *root,
+          gsize        offset,
+          gsize        size)
 {
-  const GpuColor black = { 0, 0, 0, 0 };
+  Place *place = &places->places[places->n_places++];
+
+  g_assert_nonnull (memory);
+  g_assert_cmpuint (places->n_places, <=, MAX_PLACES);
+  *place = (Place) { .fixture = places->fixture, .memory = memory, .root = root, .texel_size = 1,
+                     .shadow = root->shadow + offset, .size = size };
+
+  return place;
+}
+
+static void
+set_image (Place           *place,
+           gsize            texel_size,
+           const GpuExtent *extent,
+           gsize            row_pitch)
+{
+  place->is_image = TRUE;
+  place->texel_size = texel_size;
+  place->extent = *extent;
+  place->row_pitch = row_pitch;
+}
+
+/* Takes @image over. */
+static void
+add_image (Places   *places,
+           GpuImage *image)
+{
+  gsize texel_size = gpu_image_get_texel_size (image);
+  GpuExtent extent;
+
+  gpu_image_get_extent (image, &extent);
+  set_image (add (places, GPU_MEMORY (image),
+                  texel_size * extent.width * extent.height * extent.depth),
+             texel_size, &extent, texel_size * extent.width);
+}
+
+/* Two slices that share bytes with each other, and all of the buffer once more. */
+static void
+add_buffer_parts (Places      *places,
+                  const Place *root)
+{
   g_autoptr (GError) error = NULL;
-  Place place = { fixture, NULL, TRUE, gpu_image_format_get_texel_size (format), *extent, NULL,
-                  0 };
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, extent,
-                                   &error);
+  GpuBuffer *buffer = GPU_BUFFER (root->memory);
+  guint64 handle = gpu_memory_get_native_handle (root->memory);
 
+  add_part (places, gpu_buffer_slice (buffer, 0, SLICE_SIZE, &error), root, 0, SLICE_SIZE);
   g_assert_no_error (error);
-  test_assert_ok (gpu_image_fill (image, NULL, &black, NULL, NULL, NULL, &error), error);
-  place.memory = GPU_MEMORY (image);
-  place.size = place.texel_size * extent->width * extent->height * extent->depth;
-  place.shadow = g_malloc0 (place.size);
-
-  return place;
+  add_part (places, gpu_buffer_slice (buffer, ORIGIN, SLICE_SIZE, &error), root, ORIGIN,
+            SLICE_SIZE);
+  g_assert_no_error (error);
+  add_part (places, gpu_buffer_new_wrapped (places->fixture->context, handle, BUFFER_SIZE,
+                                            GPU_WRAP_MODE_BORROW, &error), root, 0, BUFFER_SIZE);
+  g_assert_no_error (error);
 }
 
-/* Two buffers, memory of the host, and images whose texels have one size. */
-static guint
-make_places (TestFixture          *fixture,
-             const GpuImageFormat *format,
-             Place                 places[N_PLACES])
+/* FALSE without an image that the driver does not make. */
+static gboolean
+is_there (gpointer   memory,
+          GError   **error)
+{
+  if (memory == NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_clear_error (error);
+      return FALSE;
+    }
+
+  g_assert_no_error (*error);
+
+  return TRUE;
+}
+
+static GBytes *
+host_bytes (gsize size)
+{
+  gpointer data = g_aligned_alloc0 (1, BUFFER_SIZE, BUFFER_SIZE);
+
+  return g_bytes_new_with_free_func (data, size, g_aligned_free, data);
+}
+
+static void
+add_buffers (Places *places)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = host_bytes (BUFFER_SIZE);
+  GpuBuffer *over_host;
+
+  add (places, NULL, BUFFER_SIZE);
+
+  for (guint i = 0; i < 2; i++)
+    add_buffer_parts (places, add (places, GPU_MEMORY (test_buffer (places->fixture, BUFFER_SIZE)),
+                                   BUFFER_SIZE));
+
+  over_host = gpu_buffer_new_for_host_bytes (places->fixture->context, GPU_MEMORY_NONE, bytes,
+                                             &error);
+
+  if (is_there (over_host, &error))
+    add (places, GPU_MEMORY (over_host), BUFFER_SIZE);
+}
+
+/* Rows with gaps, and a row of their bytes. */
+static void
+add_images_over_buffers (Places               *places,
+                         const GpuImageFormat *format)
+{
+  const GpuExtent extent = { 13, 7, 1 };
+  const GpuExtent row = { 20, 1, 1 };
+  gsize texel_size = gpu_image_format_get_texel_size (format);
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+  GpuImage *image;
+  Place *root;
+
+  buffer = gpu_buffer_new_pitched (places->fixture->context, GPU_MEMORY_NONE,
+                                   (extent.width + 3) * texel_size, extent.height, texel_size,
+                                   &error);
+  g_assert_no_error (error);
+  root = add (places, GPU_MEMORY (buffer), gpu_memory_get_size (GPU_MEMORY (buffer)));
+
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format,
+                                    GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, row.width, 1, 0, &error);
+  if (is_there (image, &error))
+    set_image (add_part (places, image, root, 0, row.width * texel_size), texel_size, &row,
+               row.width * texel_size);
+
+  image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_2D,
+                                    extent.width, extent.height, 0, &error);
+  if (is_there (image, &error))
+    set_image (add_part (places, image, root, 0, root->size), texel_size, &extent,
+               gpu_buffer_get_row_pitch (buffer));
+}
+
+static void
+add_image_over_host (Places               *places,
+                     const GpuImageFormat *format)
+{
+  const GpuExtent extent = { 8, 6, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = host_bytes (48 * gpu_image_format_get_texel_size (format));
+  GpuImage *image = gpu_image_new_for_host_bytes (places->fixture->context, GPU_MEMORY_NONE,
+                                                  format, GPU_IMAGE_TYPE_IMAGE_2D, &extent, bytes,
+                                                  0, 0, &error);
+
+  if (is_there (image, &error))
+    add_image (places, image);
+}
+
+static void
+add_levels (Places               *places,
+            const GpuImageFormat *format)
+{
+  const GpuExtent extent = { 16, 9, 1 };
+  g_autoptr (GError) error = NULL;
+  GpuImage *image;
+
+  if ((gpu_device_get_capabilities (places->fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
+    return;
+
+  image = gpu_image_new_mipmapped (places->fixture->context, GPU_MEMORY_NONE, format,
+                                   GPU_IMAGE_TYPE_IMAGE_2D, &extent, N_LEVELS, &error);
+
+  if (!is_there (image, &error))
+    return;
+
+  add_image (places, image);
+
+  for (guint i = 1; i < N_LEVELS; i++)
+    {
+      add_image (places, gpu_image_get_level (image, i, &error));
+      g_assert_no_error (error);
+    }
+}
+
+/* Linear memory, and images whose texels have one size. */
+static void
+make_places (Places               *places,
+             const GpuImageFormat *format)
 {
   static const struct
   {
@@ -93,32 +278,79 @@ make_places (TestFixture          *fixture,
     { GPU_IMAGE_TYPE_IMAGE_2D, { 17, 9, 1 } },
     { GPU_IMAGE_TYPE_IMAGE_3D, { 7, 6, 5 } },
     { GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, { 9, 5, 4 } },
-    { GPU_IMAGE_TYPE_IMAGE_1D, { 40, 1, 1 } }
+    { GPU_IMAGE_TYPE_IMAGE_1D, { 40, 1, 1 } },
+    { GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, { 19, 5, 1 } }
   };
-  guint n = 0;
 
-  places[n++] = host_place (fixture);
-  places[n++] = buffer_place (fixture);
-  places[n++] = buffer_place (fixture);
+  add_buffers (places);
 
   if (format == NULL)
-    return n;
+    return;
 
   for (guint i = 0; i < G_N_ELEMENTS (images); i++)
-    places[n++] = image_place (fixture, format, images[i].type, &images[i].extent);
+    {
+      g_autoptr (GError) error = NULL;
+      GpuImage *image = gpu_image_new (places->fixture->context, GPU_MEMORY_NONE, format,
+                                       images[i].type, &images[i].extent, &error);
 
-  return n;
+      g_assert_no_error (error);
+      add_image (places, image);
+    }
+
+  add_images_over_buffers (places, format);
+  add_image_over_host (places, format);
+  add_levels (places, format);
 }
 
 static void
-free_places (Place *places,
-             guint  n_places)
+free_places (Places *places)
 {
-  for (guint i = 0; i < n_places; i++)
+  for (guint i = 0; i < places->n_places; i++)
     {
-      g_clear_object (&places[i].memory);
-      g_free (places[i].shadow);
+      g_clear_object (&places->places[i].memory);
+
+      if (places->places[i].root == NULL)
+        g_free (places->places[i].shadow);
     }
+}
+
+static void
+randomize (const Place *place)
+{
+  const Place *root = get_root (place);
+  GpuStream *stream = place->fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (root->size);
+
+  memcpy (root->shadow, g_bytes_get_data (bytes, NULL), root->size);
+
+  if (root->memory == NULL)
+    return;
+
+  if (root->is_image)
+    test_assert_ok (gpu_image_write_bytes (GPU_IMAGE (root->memory), stream, NULL, NULL, bytes,
+                                           0, 0, NULL, &error), error);
+  else
+    test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (root->memory), stream, 0, bytes, NULL,
+                                            &error), error);
+}
+
+static void
+check_place (const Place *place)
+{
+  const Place *root = get_root (place);
+  GpuStream *stream = place->fixture->stream;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (root->is_image)
+    bytes = gpu_image_read_bytes (GPU_IMAGE (root->memory), stream, NULL, NULL, NULL, &error);
+  else
+    bytes = gpu_buffer_read_bytes (GPU_BUFFER (root->memory), stream, 0, root->size, NULL,
+                                   &error);
+
+  g_assert_no_error (error);
+  test_assert_mem (g_bytes_get_data (bytes, NULL), root->shadow, root->size);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -144,179 +376,218 @@ choose_extent (const Place *a,
                        1 + random_below (depth) };
 }
 
-static gboolean
-choose_side (const Place     *place,
-             const GpuExtent *extent,
-             gsize            texel_size,
-             Side            *side)
+static void
+choose_image_side (Side            *side,
+                   const GpuExtent *extent)
 {
-  gsize row = extent->width * texel_size;
-  gsize end;
+  const Place *place = side->place;
 
-  if (place->is_image)
+  side->layout = (GpuLayout) { random_below (place->extent.width - extent->width + 1),
+                               random_below (place->extent.height - extent->height + 1),
+                               random_below (place->extent.depth - extent->depth + 1), 0, 0 };
+  side->row_pitch = place->row_pitch;
+  side->slice_pitch = place->row_pitch * place->extent.height;
+  side->offset = side->layout.x * place->texel_size + side->layout.y * side->row_pitch
+                 + side->layout.z * side->slice_pitch;
+}
+
+static gsize
+get_end (const Copy *copy,
+         const Side *side)
+{
+  return side->offset + (copy->bytes.depth - 1) * side->slice_pitch
+         + (copy->bytes.height - 1) * side->row_pitch + copy->bytes.width;
+}
+
+/* FALSE if what was chosen reaches past the end. */
+static gboolean
+choose_side (const Copy *copy,
+             Side       *side)
+{
+  if (side->place->is_image)
     {
-      side->layout = (GpuLayout) { random_below (place->extent.width - extent->width + 1),
-                                   random_below (place->extent.height - extent->height + 1),
-                                   random_below (place->extent.depth - extent->depth + 1), 0, 0 };
-      side->row_pitch = place->extent.width * texel_size;
-      side->slice_pitch = side->row_pitch * place->extent.height;
-      side->offset = side->layout.x * texel_size + side->layout.y * side->row_pitch
-                     + side->layout.z * side->slice_pitch;
+      choose_image_side (side, &copy->extent);
       return TRUE;
     }
 
-  side->row_pitch = row + (random_below (2) == 0 ? 0 : random_below (20));
-  side->slice_pitch = side->row_pitch * extent->height
+  side->row_pitch = copy->bytes.width + (random_below (2) == 0 ? 0 : random_below (20));
+  side->slice_pitch = side->row_pitch * copy->bytes.height
                       + (random_below (2) == 0 ? 0 : random_below (50));
   side->layout = (GpuLayout) { random_below (30), random_below (3), random_below (2),
                                side->row_pitch, side->slice_pitch };
   side->offset = side->layout.x + side->layout.y * side->row_pitch
                  + side->layout.z * side->slice_pitch;
-  end = side->offset + (extent->depth - 1) * side->slice_pitch
-        + (extent->height - 1) * side->row_pitch + row;
 
-  return end <= place->size;
+  return get_end (copy, side) <= side->place->size;
+}
+
+static guint8 *
+get_row (const Side *side,
+         gsize       y,
+         gsize       z)
+{
+  return side->place->shadow + side->offset + z * side->slice_pitch + y * side->row_pitch;
 }
 
 static void
-copy_shadows (const Place     *to,
-              const Side      *to_side,
-              const Place     *from,
-              const Side      *from_side,
-              const GpuExtent *extent,
-              gsize            texel_size)
+copy_shadows (const Copy *copy)
 {
-  for (gsize z = 0; z < extent->depth; z++)
+  for (gsize z = 0; z < copy->bytes.depth; z++)
     {
-      for (gsize y = 0; y < extent->height; y++)
-        memmove (to->shadow + to_side->offset + z * to_side->slice_pitch
-                 + y * to_side->row_pitch,
-                 from->shadow + from_side->offset + z * from_side->slice_pitch
-                 + y * from_side->row_pitch, extent->width * texel_size);
+      for (gsize y = 0; y < copy->bytes.height; y++)
+        memcpy (get_row (&copy->to, y, z), get_row (&copy->from, y, z), copy->bytes.width);
     }
 }
 
-static void
-randomize (Place *place)
+/* Told row by row: shadows of the same memory are the same memory. */
+static gboolean
+overlaps (const Copy *copy)
 {
-  GpuStream *stream = place->fixture->stream;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = test_random_bytes (place->size);
+  const gsize n_rows = copy->bytes.height * copy->bytes.depth;
 
-  memcpy (place->shadow, g_bytes_get_data (bytes, NULL), place->size);
+  for (gsize i = 0; i < n_rows * n_rows; i++)
+    {
+      const guint8 *to = get_row (&copy->to, i / n_rows % copy->bytes.height,
+                                  i / n_rows / copy->bytes.height);
+      const guint8 *from = get_row (&copy->from, i % n_rows % copy->bytes.height,
+                                    i % n_rows / copy->bytes.height);
 
-  if (place->memory == NULL)
-    return;
+      if (to < from + copy->bytes.width && from < to + copy->bytes.width)
+        return TRUE;
+    }
 
-  if (place->is_image)
-    test_assert_ok (gpu_image_write_bytes (GPU_IMAGE (place->memory), stream, NULL, NULL, bytes,
-                                           0, 0, NULL, &error), error);
-  else
-    test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (place->memory), stream, 0, bytes, NULL,
-                                            &error), error);
+  return FALSE;
 }
 
-/* On a stream of either. */
-static void
-submit (const Place     *to,
-        const Side      *to_side,
-        const Place     *from,
-        const Side      *from_side,
-        const GpuExtent *extent)
+/* Of regions with other pitches only where they begin and end is looked at. */
+static gboolean
+may_be_refused (const Copy *copy)
 {
+  const guint8 *to = get_row (&copy->to, 0, 0);
+  const guint8 *from = get_row (&copy->from, 0, 0);
+
+  return ((copy->bytes.height > 1 && copy->to.row_pitch != copy->from.row_pitch)
+          || (copy->bytes.depth > 1 && copy->to.slice_pitch != copy->from.slice_pitch))
+         && to < from + (get_end (copy, &copy->from) - copy->from.offset)
+         && from < to + (get_end (copy, &copy->to) - copy->to.offset);
+}
+
+/* On a stream of either. Bytes are those of the host, on either side. FALSE with @error if it is
+ * refused. */
+static gboolean
+submit (const Copy  *copy,
+        GError     **error)
+{
+  const Place *to = copy->to.place;
+  const Place *from = copy->from.place;
   GpuStream *stream = (random_below (2) == 0 ? to : from)->fixture->stream;
-  g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = NULL;
 
   if (to->memory == NULL)
     {
       bytes = g_bytes_new_static (to->shadow, to->size);
-      test_assert_ok (gpu_stream_read_region_into (from->fixture->stream, from->memory,
-                                                   &from_side->layout, bytes, &to_side->layout,
-                                                   extent, &error), error);
+      return gpu_stream_read_region_into (from->fixture->stream, from->memory,
+                                          &copy->from.layout, bytes, &copy->to.layout,
+                                          &copy->extent, error);
     }
-  else if (from->memory == NULL)
+
+  if (from->memory == NULL)
     {
       bytes = g_bytes_new_static (from->shadow, from->size);
-      test_assert_ok (gpu_stream_write_region (to->fixture->stream, to->memory, &to_side->layout,
-                                               bytes, &from_side->layout, extent, &error), error);
+      return gpu_stream_write_region (to->fixture->stream, to->memory, &copy->to.layout, bytes,
+                                      &copy->from.layout, &copy->extent, error);
     }
-  else
-    {
-      test_assert_ok (gpu_stream_copy_region (stream, to->memory, &to_side->layout, from->memory,
-                                              &from_side->layout, extent, &error), error);
-    }
-}
 
-static void
-check_place (const Place *place)
-{
-  GpuStream *stream = place->fixture->stream;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = NULL;
-
-  if (place->is_image)
-    bytes = gpu_image_read_bytes (GPU_IMAGE (place->memory), stream, NULL, NULL, NULL, &error);
-  else
-    bytes = gpu_buffer_read_bytes (GPU_BUFFER (place->memory), stream, 0, place->size, NULL,
-                                   &error);
-
-  g_assert_no_error (error);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), place->shadow, place->size);
+  return gpu_stream_copy_region (stream, to->memory, &copy->to.layout, from->memory,
+                                 &copy->from.layout, &copy->extent, error);
 }
 
 /* What comes to memory of the host is compared with what the shadow of its source says. */
 static void
-check_read (Place           *to,
-            const Side      *to_side,
-            const Place     *from,
-            const Side      *from_side,
-            const GpuExtent *extent,
-            gsize            texel_size)
+check_read (const Copy *copy)
 {
+  const Place *to = copy->to.place;
+  g_autoptr (GError) error = NULL;
   g_autofree guint8 *got = NULL;
 
-  test_synchronize (from->fixture->stream);
+  memset (to->shadow, 0x77, to->size);
+  test_assert_ok (submit (copy, &error), error);
+  test_synchronize (copy->from.place->fixture->stream);
   got = g_memdup2 (to->shadow, to->size);
-  copy_shadows (to, to_side, from, from_side, extent, texel_size);
+  copy_shadows (copy);
   test_assert_mem (got, to->shadow, to->size);
+}
+
+static void
+check_copy (const Copy *copy)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (submit (copy, &error))
+    {
+      g_assert_false (overlaps (copy));
+      copy_shadows (copy);
+    }
+  else
+    {
+      g_assert_true (overlaps (copy) || may_be_refused (copy));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy_region",
+                             "overlap");
+    }
+
+  check_place (copy->to.place);
 }
 
 /* TRUE if there was something to copy. */
 static gboolean
-copy_once (Place *to,
-           Place *from)
+copy_once (const Place *to,
+           const Place *from)
 {
-  gsize texel_size = MAX (to->texel_size, from->texel_size);
-  GpuExtent extent;
-  Side to_side;
-  Side from_side;
-
-  if (to == from || (to->memory == NULL && from->memory == NULL))
+  Copy copy = { .to = { .place = to }, .from = { .place = from } };
+if (to->memory == NULL && from->memory == NULL)
     return FALSE;
 
-  extent = choose_extent (to, from);
+  copy.extent = copy.bytes = choose_extent (to, from);
+  copy.bytes.width *= MAX (to->texel_size, from->texel_size);
 
-  if (!choose_side (to, &extent, texel_size, &to_side)
-      || !choose_side (from, &extent, texel_size, &from_side))
+  if (!choose_side (&copy, &copy.to) || !choose_side (&copy, &copy.from))
     return FALSE;
 
   if (random_below (20) == 0)
     randomize (from);
 
   if (to->memory == NULL)
-    {
-      memset (to->shadow, 0x77, to->size);
-      submit (to, &to_side, from, &from_side, &extent);
-      check_read (to, &to_side, from, &from_side, &extent, texel_size);
-      return TRUE;
-    }
-
-  submit (to, &to_side, from, &from_side, &extent);
-  copy_shadows (to, &to_side, from, &from_side, &extent, texel_size);
-  check_place (to);
+    check_read (&copy);
+  else
+    check_copy (&copy);
 
   return TRUE;
+}
+
+static const Place *
+choose_place (const Places *places)
+{
+  return &places->places[random_below (places->n_places)];
+}
+
+static void
+fill_places (Places               *places,
+             const GpuImageFormat *format)
+{
+  make_places (places, format);
+
+  for (guint i = 0; i < places->n_places; i++)
+    randomize (&places->places[i]);
+}
+
+static void
+check_places (const Places *places)
+{
+  for (guint i = 0; i < places->n_places; i++)
+    {
+      if (places->places[i].memory != NULL)
+        check_place (&places->places[i]);
+    }
 }
 
 static void
@@ -324,16 +595,15 @@ run_copies (TestFixture          *fixture,
             const GpuImageFormat *format,
             guint                 n_copies)
 {
-  Place places[N_PLACES];
-  guint n_places = make_places (fixture, format, places);
+  Places places = { .fixture = fixture };
 
-  for (guint i = 0; i < n_places; i++)
-    randomize (&places[i]);
+  fill_places (&places, format);
 
   for (guint done = 0; done < n_copies;)
-    done += copy_once (&places[random_below (n_places)], &places[random_below (n_places)]);
+    done += copy_once (choose_place (&places), choose_place (&places));
 
-  free_places (places, n_places);
+  check_places (&places);
+  free_places (&places);
 }
 
 static void
@@ -369,30 +639,26 @@ run_between (TestFixture *fixture,
   const GpuCapabilities both = gpu_device_get_capabilities (fixture->device)
                                & gpu_device_get_capabilities (other->device);
   const GpuImageFormat *images = (both & GPU_CAPABILITIES_IMAGES) != 0 ? &format : NULL;
-  Place here[N_PLACES];
-  Place there[N_PLACES];
-  guint n = make_places (fixture, images, here);
+  Places here = { .fixture = fixture };
+  Places there = { .fixture = other };
 
-  make_places (other, images, there);
-
-  for (guint i = 0; i < n; i++)
-    {
-      randomize (&here[i]);
-      randomize (&there[i]);
-    }
+  fill_places (&here, images);
+  fill_places (&there, images);
 
   for (guint done = 0; done < N_PEERS;)
     {
-      Place *a = &here[random_below (n)];
-      Place *b = &there[random_below (n)];
+      const Place *a = choose_place (&here);
+      const Place *b = choose_place (&there);
 
       /* What is of the host is of no context. */
       if (a->memory != NULL && b->memory != NULL)
         done += random_below (2) == 0 ? copy_once (a, b) : copy_once (b, a);
     }
 
-  free_places (here, n);
-  free_places (there, n);
+  check_places (&here);
+  check_places (&there);
+  free_places (&here);
+  free_places (&there);
 }
 
 static void

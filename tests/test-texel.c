@@ -164,6 +164,8 @@ texel_normalized (void)
       g_assert_cmpint (write_real (type, (3 + 0.75) / one), ==, 4);
     }
 
+  /* As a float 178.5, and less before that */
+  g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_UNORM8, 0.7f), ==, 178);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM8, -0.5), ==, -64);
   g_assert_cmpint (write_real (GPU_CHANNEL_TYPE_SNORM16, -0.5), ==, -16384);
 }

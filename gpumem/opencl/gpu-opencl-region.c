@@ -47,7 +47,14 @@ enqueue_split (GpuOpenclRegion     *region,
                const GpuExtent     *extent);
 
 /* The driver of NVIDIA counts whole slices, so it refuses regions that end within the last bytes
- * of a buffer: what was refused is tried in smaller pieces. */
+ * of a buffer; PoCL takes regions of one buffer that lie between each other for overlaps. What was
+ * refused is tried in smaller pieces. */
+static gboolean
+is_refused (const GpuOpenclRegion *region)
+{
+  return region->code == CL_INVALID_VALUE || region->code == CL_MEM_COPY_OVERLAP;
+}
+
 static gboolean
 enqueue_or_split (GpuOpenclRegion     *region,
                   const GpuRegionSide *to,
@@ -58,7 +65,7 @@ enqueue_or_split (GpuOpenclRegion     *region,
 
   if (whole && enqueue_piece (region, to, from, extent))
     return TRUE;
-  if ((extent->height == 1 && extent->depth == 1) || (whole && region->code != CL_INVALID_VALUE))
+  if ((extent->height == 1 && extent->depth == 1) || (whole && !is_refused (region)))
     return FALSE;
 
   return enqueue_split (region, to, from, extent);
@@ -130,7 +137,7 @@ enqueue_any (GpuOpenclRegion     *region,
   if (_gpu_opencl_region_fits (region, to, from, extent))
     {
       if (_gpu_opencl_region_enqueue (region, to, from, extent, event)
-          || region->code != CL_INVALID_VALUE || (extent->height == 1 && extent->depth == 1))
+          || !is_refused (region) || (extent->height == 1 && extent->depth == 1))
         return region->code == CL_SUCCESS;
     }
 

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Random copies of regions within one memory: those that share a byte, told byte by byte, are
+ * refused, and the others are not, nor do they copy anything else. --seed repeats a run. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_COPIES 20000
+#define SIZE     400
+#define ORIGIN   1024               /* of a slice, bytes: one that all devices take */
+
+typedef struct
+{
+  GpuLayout layout;
+  gsize     offset;
+} Side;
+
+static gsize
+random_below (gsize limit)
+{
+  return (gsize) g_test_rand_int_range (0, (gint32) limit);
+}
+
+static gsize
+get_row (const Side *side,
+         gsize       y,
+         gsize       z)
+{
+  return side->offset + z * side->layout.slice_pitch + y * side->layout.row_pitch;
+}
+
+static gsize
+get_end (const Side      *side,
+         const GpuExtent *extent)
+{
+  return get_row (side, extent->height - 1, extent->depth - 1) + extent->width;
+}
+
+/* With the pitches of @like, if it is not NULL and has room for the region. */
+static Side
+choose_side (const GpuExtent *extent,
+             const Side      *like)
+{
+  GpuLayout layout = { random_below (60), random_below (3), random_below (2), 0, 0 };
+  Side side;
+
+  layout.row_pitch = extent->width + random_below (6);
+
+  if (like != NULL && random_below (2) == 0)
+    layout.row_pitch = like->layout.row_pitch;
+
+  layout.slice_pitch = layout.row_pitch * extent->height + random_below (15);
+
+  if (like != NULL && random_below (2) == 0
+      && like->layout.slice_pitch >= layout.row_pitch * extent->height)
+    layout.slice_pitch = like->layout.slice_pitch;
+
+  side = (Side) { layout, 0 };
+  side.offset = layout.x + layout.y * layout.row_pitch + layout.z * layout.slice_pitch;
+
+  return side;
+}
+
+static gboolean
+share_bytes (const Side      *to,
+             const Side      *from,
+             const GpuExtent *extent)
+{
+  gboolean used[SIZE] = { FALSE };
+  gboolean shared = FALSE;
+
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++)
+      for (gsize x = 0; x < extent->width; x++)
+        used[get_row (to, y, z) + x] = TRUE;
+
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++)
+      for (gsize x = 0; x < extent->width; x++)
+        shared |= used[get_row (from, y, z) + x];
+
+  return shared;
+}
+
+/* Of regions with other pitches only where they begin and end is looked at. Pitches lead nowhere
+ * if there is but one row, or one slice. */
+static gboolean
+may_be_refused (const Side      *to,
+                const Side      *from,
+                const GpuExtent *extent)
+{
+  return ((extent->height > 1 && to->layout.row_pitch != from->layout.row_pitch)
+          || (extent->depth > 1 && to->layout.slice_pitch != from->layout.slice_pitch))
+         && to->offset < get_end (from, extent) && from->offset < get_end (to, extent);
+}
+
+static void
+check_content (GpuBuffer       *buffer,
+               GBytes          *before,
+               const Side      *to,
+               const Side      *from,
+               const GpuExtent *extent)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+  const guint8 *source = g_bytes_get_data (before, NULL);
+  guint8 expected[SIZE];
+
+  memcpy (expected, source, SIZE);
+
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++)
+      memcpy (expected + get_row (to, y, z), source + get_row (from, y, z), extent->width);
+
+  test_assert_mem (g_bytes_get_data (content, NULL), expected, SIZE);
+}
+
+static void
+report (const char      *what,
+        const Side      *to,
+        const Side      *from,
+        const GpuExtent *extent)
+{
+#define SIZE_FORMAT "%" G_GSIZE_FORMAT
+  g_error ("%s: " SIZE_FORMAT " x " SIZE_FORMAT " x " SIZE_FORMAT " bytes from " SIZE_FORMAT " ("
+           SIZE_FORMAT ", " SIZE_FORMAT ") to " SIZE_FORMAT " (" SIZE_FORMAT ", " SIZE_FORMAT ")",
+           what, extent->width, extent->height, extent->depth, from->offset,
+           from->layout.row_pitch, from->layout.slice_pitch, to->offset, to->layout.row_pitch,
+           to->layout.slice_pitch);
+#undef SIZE_FORMAT
+}
+
+/* The source is named by what begins @shift bytes before the destination. TRUE if it is refused. */
+static gboolean
+copy_within (GpuStream       *stream,
+             GpuBuffer       *to_buffer,
+             GpuBuffer       *from_buffer,
+             gsize            shift,
+             const Side      *to,
+             const Side      *from,
+             const GpuExtent *extent)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) before = test_random_bytes (SIZE);
+  GpuLayout from_layout = from->layout;
+  gboolean overlap = share_bytes (to, from, extent);
+
+  from_layout.x += shift;
+  test_assert_ok (gpu_buffer_write_bytes (to_buffer, stream, 0, before, NULL, &error), error);
+
+  if (gpu_stream_copy_region (stream, GPU_MEMORY (to_buffer), &to->layout,
+                              GPU_MEMORY (from_buffer), &from_layout, extent, &error))
+    {
+      if (overlap)
+        report ("taken although they overlap", to, from, extent);
+
+      test_synchronize (stream);
+      check_content (to_buffer, before, to, from, extent);
+      return FALSE;
+    }
+
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy_region", "overlap");
+
+  if (!overlap && !may_be_refused (to, from, extent))
+    report ("refused although they do not overlap", to, from, extent);
+
+  return TRUE;
+}
+
+static void
+run_copies (TestFixture *fixture,
+            GpuBuffer   *to_buffer,
+            GpuBuffer   *from_buffer,
+            gsize        shift)
+{
+  guint n_refused = 0;
+
+  for (guint done = 0; done < N_COPIES;)
+    {
+      const GpuExtent extent = { 1 + random_below (9), 1 + random_below (4),
+                                 1 + random_below (3) };
+      const Side from = choose_side (&extent, NULL);
+      const Side to = choose_side (&extent, &from);
+
+      if (get_end (&to, &extent) > SIZE || get_end (&from, &extent) > SIZE)
+        continue;
+
+      n_refused += copy_within (fixture->stream, to_buffer, from_buffer, shift, &to, &from,
+                                &extent);
+      done++;
+    }
+
+  g_assert_cmpuint (n_refused, >, N_COPIES / 20);
+  g_assert_cmpuint (n_refused, <, N_COPIES);
+}
+
+static void
+overlap_buffer (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+
+  run_copies (fixture, buffer, buffer, 0);
+}
+
+/* One of the two is named by the buffer that the other is a slice of. */
+static void
+overlap_slice (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, ORIGIN + SIZE);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, ORIGIN, SIZE, &error);
+
+  g_assert_no_error (error);
+  run_copies (fixture, slice, buffer, ORIGIN);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("buffer", overlap_buffer);
+  test_add ("slice", overlap_slice);
+
+  return test_run ();
+}
