@@ -113,6 +113,33 @@ initialize (GpuImage  *image,
   return TRUE;
 }
 
+/* Puts the layers that construction asked for after the dimensions of a layer, which must be free
+ * for them. */
+static gboolean
+set_layers (GpuImage  *image,
+            GError   **error)
+{
+  GpuImageDescription *description = &image->description;
+  const gboolean has_layers = _gpu_image_type_has_layers (description->type);
+  gsize *dimension = _gpu_image_type_get_n_dimensions (description->type) == 1
+                     ? &description->extent.height : &description->extent.depth;
+
+  if (has_layers ? *dimension == 1 : image->n_layers == 1)
+    {
+      if (has_layers)
+        *dimension = image->n_layers;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_image_new: height %" G_GSIZE_FORMAT ", depth %" G_GSIZE_FORMAT " and n-layers %"
+               G_GSIZE_FORMAT " do not make an image of type %s", description->extent.height,
+               description->extent.depth, image->n_layers,
+               _gpu_image_type_get_name (description->type));
+
+  return FALSE;
+}
+
 gboolean
 _gpu_image_initialize (GpuImage  *image,
                        GError   **error)
@@ -121,17 +148,15 @@ _gpu_image_initialize (GpuImage  *image,
   Creation creation = { .function = "gpu_image_new", .flags = GPU_MEMORY (image)->flags,
                         .description = description };
 
-  /* As many layers as construction asked for, after the dimensions of a layer. */
-  if (_gpu_image_type_is_known (description->type)
-      && _gpu_image_type_has_layers (description->type))
+  if (GPU_MEMORY (image)->context != NULL && !image->has_format)
     {
-      if (_gpu_image_type_get_n_dimensions (description->type) == 1)
-        description->extent.height = image->n_layers;
-      else
-        description->extent.depth = image->n_layers;
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: no format was given", creation.function);
+      return FALSE;
     }
 
-  return initialize (image, &creation, NULL, error);
+  return (!_gpu_image_type_is_known (description->type) || set_layers (image, error))
+         && initialize (image, &creation, NULL, error);
 }
 
 static GpuImage *

@@ -300,7 +300,7 @@ arguments_illegal_samplers (TestFixture *fixture)
   g_assert_null (gpu_sampler_new (context, TRUE, GPU_ADDRESS_MODE_REPEAT, 5, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no such filter mode");
   assert_no_sampler (fixture, "no context", "filter-mode", GPU_FILTER_MODE_NEAREST, NULL);
-  assert_no_sampler (fixture, "address mode 4", "context", context, "address-mode-z",
+  assert_no_sampler (fixture, "address mode mirrored-repeat", "context", context, "address-mode-z",
                      GPU_ADDRESS_MODE_MIRRORED_REPEAT, NULL);
   assert_no_sampler (fixture, "bias of nan", "context", context, "lod-bias", (double) NAN, NULL);
   assert_no_sampler (fixture, "from 3 to 2", "context", context, "min-lod", 3.0, "max-lod", 2.0,
