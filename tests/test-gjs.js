@@ -619,7 +619,7 @@ const tests = {
         await first.write(data.slice(0, 12));
         await second.copy(first);
         equalData(await second.read(), data.slice(0, 12));
-        await second.copy(first, {origin: [0, 0], sourceOrigin: [2, 2]});
+        await second.copy(first, {origin: [0, 0], sourceOrigin: [2, 2].values()});
         equalData(await second.read({extent: 4}),
             Uint8Array.of(...data.slice(10, 12), ...data.slice(2, 4)));
         const buffer = fixture.buffer(100);

@@ -344,6 +344,12 @@ def test_mappings(fixture):
             at = ((3 + y) * WIDTH + 2) * 4
             equal(mapping[pitch * y:pitch * y + 16], whole[at:at + 16])
         mapping[pitch:pitch + 4] = b"\1\2\3\4"
+        for origin, extent in ((7, 3), (3, 2)), ((3, 4), 1):
+            with raises(Gpu.Error.BUSY, "mapped for writing"):
+                one.fill(0, origin, extent)
+        for free in (1, 3), (6, 4):
+            one.fill(0, free, 1)
+            equal(one.read(free, 1), bytes(4))
     equal(one.read((2, 4), (1, 1)), b"\1\2\3\4")
     equal(one.read((3, 4), (1, 1)), whole[(4 * WIDTH + 3) * 4:][:4])
 

@@ -183,9 +183,8 @@ function _buffer(prototype) {
     };
 }
 
-function _restOfImage(image, origin) {
+function _restOfImage(image, {x, y, z}) {
     const {width, height, depth} = image.get_extent();
-    const {x, y, z} = _toLayout(origin ?? 0);
     return [width - x, height - y, depth - z].map(size => Math.max(size, 0));
 }
 
@@ -219,9 +218,11 @@ function _image(prototype) {
     // slicePitch] in bytes.
     prototype.copy = async function (source, {origin = null, sourceOrigin = null, extent = null,
         stream = null, cancellable = null} = {}) {
+        const [to, from] = [origin, sourceOrigin].map(value => _toLayout(value ?? 0));
+        extent ??= source instanceof Gpu.Image
+            ? _restOfImage(source, from) : _restOfImage(this, to);
         stream ??= this.get_context().get_default_stream();
-        const [from, start] = source instanceof Gpu.Image ? [source, sourceOrigin] : [this, origin];
-        stream.copy_region(this, source, extent ?? _restOfImage(from, start), origin, sourceOrigin);
+        stream.copy_region(this, source, extent, to, from);
         await stream.synchronize_async(cancellable);
     };
 
