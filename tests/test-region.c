@@ -335,13 +335,14 @@ randomize (const Place *place)
                                             &error), error);
 }
 
-static void
-check_place (const Place *place)
+/* What the memory of @place holds. */
+static GBytes *
+read_place (const Place *place)
 {
   const Place *root = get_root (place);
   GpuStream *stream = place->fixture->stream;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = NULL;
+  GBytes *bytes;
 
   if (root->is_image)
     bytes = gpu_image_read_bytes (GPU_IMAGE (root->memory), stream, NULL, NULL, NULL, &error);
@@ -350,7 +351,17 @@ check_place (const Place *place)
                                    &error);
 
   g_assert_no_error (error);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), root->shadow, root->size);
+
+  return bytes;
+}
+
+static void
+check_place (const Place *place)
+{
+  g_autoptr (GBytes) bytes = read_place (place);
+
+  test_assert_mem (g_bytes_get_data (bytes, NULL), get_root (place)->shadow,
+                   get_root (place)->size);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -502,6 +513,54 @@ submit (const Copy  *copy,
                                  &copy->from.layout, &copy->extent, error);
 }
 
+static char *
+describe_side (const Side *side)
+{
+  const Place *place = side->place;
+  g_autofree char *kind = NULL;
+
+  if (place->memory == NULL)
+    kind = g_strdup ("the host");
+  else if (!place->is_image)
+    kind = g_strdup_printf ("%s of %" G_GSIZE_FORMAT " bytes",
+                            place->root == NULL ? "a buffer" : "a part of a buffer", place->size);
+  else
+    kind = g_strdup_printf ("%s, type %d of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                            G_GSIZE_FORMAT " texels of %" G_GSIZE_FORMAT " bytes",
+                            place->root == NULL ? "an image" : "an image over a buffer",
+                            gpu_image_get_image_type (GPU_IMAGE (place->memory)),
+                            place->extent.width, place->extent.height, place->extent.depth,
+                            place->texel_size);
+
+  return g_strdup_printf ("%s at %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT
+                          ", pitches %" G_GSIZE_FORMAT " and %" G_GSIZE_FORMAT, kind,
+                          side->layout.x, side->layout.y, side->layout.z, side->row_pitch,
+                          side->slice_pitch);
+}
+
+/* Before what is about to fail. */
+static void
+describe (const Copy *copy)
+{
+  g_autofree char *to = describe_side (&copy->to);
+  g_autofree char *from = describe_side (&copy->from);
+
+  g_test_message ("%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " from %s to %s",
+                  copy->extent.width, copy->extent.height, copy->extent.depth, from, to);
+}
+
+static void
+check_result (const Copy    *copy,
+              gconstpointer  got)
+{
+  const Place *root = get_root (copy->to.place);
+
+  if (memcmp (got, root->shadow, root->size) != 0)
+    describe (copy);
+
+  test_assert_mem (got, root->shadow, root->size);
+}
+
 /* What comes to memory of the host is compared with what the shadow of its source says. */
 static void
 check_read (const Copy *copy)
@@ -515,13 +574,14 @@ check_read (const Copy *copy)
   test_synchronize (copy->from.place->fixture->stream);
   got = g_memdup2 (to->shadow, to->size);
   copy_shadows (copy);
-  test_assert_mem (got, to->shadow, to->size);
+  check_result (copy, got);
 }
 
 static void
 check_copy (const Copy *copy)
 {
   g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) got = NULL;
 
   if (submit (copy, &error))
     {
@@ -535,7 +595,8 @@ check_copy (const Copy *copy)
                              "overlap");
     }
 
-  check_place (copy->to.place);
+  got = read_place (copy->to.place);
+  check_result (copy, g_bytes_get_data (got, NULL));
 }
 
 /* TRUE if there was something to copy. */

@@ -4,15 +4,9 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
-typedef struct
-{
-  CUdevice      device;
-  CUmemoryPool  pool;
-} DevicePool;
-
-/* Of all contexts: each keeps memory that any other one on the device may lack. */
+/* Those with a pool: each keeps memory that any other one on the device may lack. */
 static GMutex pools_lock;
-static GArray *pools;               /* of DevicePool; NULL: none */
+static GPtrArray *pooled;           /* of GpuCudaContext; NULL: none */
 
 guint
 _gpu_cuda_get_pool_handle_types (GpuCudaContext *context)
@@ -66,29 +60,23 @@ pool_new (GpuCudaContext  *context,
 }
 
 static void
-list_pool (CUdevice     device,
-           CUmemoryPool pool)
+list_pool (GpuCudaContext *context)
 {
-  const DevicePool entry = { device, pool };
-
   g_mutex_lock (&pools_lock);
-  if (pools == NULL)
-    pools = g_array_new (FALSE, FALSE, sizeof (DevicePool));
-  g_array_append_val (pools, entry);
+  if (pooled == NULL)
+    pooled = g_ptr_array_new ();
+  g_ptr_array_add (pooled, context);
   g_mutex_unlock (&pools_lock);
 }
 
 static void
-unlist_pool (CUmemoryPool pool)
+unlist_pool (GpuCudaContext *context)
 {
-  guint i = 0;
-
   g_mutex_lock (&pools_lock);
-  while (g_array_index (pools, DevicePool, i).pool != pool)
-    i++;
-  g_array_remove_index_fast (pools, i);
-  if (pools->len == 0)
-    g_clear_pointer (&pools, g_array_unref);
+  g_ptr_array_remove_fast (pooled, context);
+  if (pooled->len == 0)
+    g_clear_pointer (&pooled, g_ptr_array_unref);
+  g_clear_pointer (&context->freeing, g_ptr_array_unref);
   g_mutex_unlock (&pools_lock);
 }
 
@@ -99,7 +87,7 @@ _gpu_cuda_pool_clear (GpuCudaContext *context,
   if (context->pool == NULL)
     return;
 
-  unlist_pool (context->pool);
+  unlist_pool (context);
   if (can_free)
     _gpu_cuda.cuMemPoolDestroy (context->pool);
   context->pool = NULL;
@@ -121,10 +109,26 @@ get_pool (GpuCudaContext  *context,
     {
       context->pool = pool_new (context, error);
       if (context->pool != NULL)
-        list_pool (context->device->device, context->pool);
+        list_pool (context);
     }
 
   return context->pool;
+}
+
+/* What was freed in a stream is kept until somebody has waited for it: that it is done is not
+ * enough. */
+static gboolean
+trim_entered (GpuCudaContext *context)
+{
+  for (guint i = 0; context->freeing != NULL && i < context->freeing->len; i++)
+    {
+      CUstream stream = ((GpuCudaStream *) context->freeing->pdata[i])->stream;
+
+      if (_gpu_cuda.cuStreamQuery (stream) == CUDA_SUCCESS)
+        _gpu_cuda.cuStreamSynchronize (stream);
+    }
+
+  return _gpu_cuda.cuMemPoolTrimTo (context->pool, 0) == CUDA_SUCCESS;
 }
 
 gboolean
@@ -137,17 +141,49 @@ _gpu_cuda_make_room (GpuCudaContext *context,
     return FALSE;
 
   g_mutex_lock (&pools_lock);
-  for (guint i = 0; pools != NULL && i < pools->len; i++)
+  for (guint i = 0; pooled != NULL && i < pooled->len; i++)
     {
-      const DevicePool *entry = &g_array_index (pools, DevicePool, i);
+      GpuCudaContext *other = pooled->pdata[i];
+      gboolean entered;
 
-      if (entry->device == context->device->device
-          && _gpu_cuda.cuMemPoolTrimTo (entry->pool, 0) == CUDA_SUCCESS)
-        is_trimmed = TRUE;
+      if (other->device == context->device && _gpu_cuda_enter_again (other, &entered, NULL))
+        {
+          is_trimmed = trim_entered (other) || is_trimmed;
+          _gpu_cuda_leave (entered);
+        }
     }
   g_mutex_unlock (&pools_lock);
 
   return is_trimmed;
+}
+
+/* Its stream is to be waited for before the pool can be trimmed. */
+static void
+list_stream (GpuCudaStream *stream)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
+
+  g_mutex_lock (&pools_lock);
+  if (context->freeing == NULL)
+    context->freeing = g_ptr_array_new ();
+  if (!stream->frees)
+    g_ptr_array_add (context->freeing, stream);
+  stream->frees = TRUE;
+  g_mutex_unlock (&pools_lock);
+}
+
+void
+_gpu_cuda_pool_forget (GpuCudaStream *stream)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
+
+  if (!stream->frees)
+    return;
+
+  g_mutex_lock (&pools_lock);
+  if (context->freeing != NULL)
+    g_ptr_array_remove_fast (context->freeing, stream);
+  g_mutex_unlock (&pools_lock);
 }
 
 GpuNativeBuffer *
@@ -227,6 +263,7 @@ _gpu_cuda_free_ordered (GpuNativeStream  *native,
     }
 
   code = _gpu_cuda.cuMemFreeAsync (buffer->address, stream);
+  list_stream ((GpuCudaStream *) native);
 
   return _gpu_cuda_end (native, NULL, &call, code, error, "cuMemFreeAsync",
                         "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x",

@@ -160,6 +160,8 @@ stream_free (GpuNativeStream *native)
   GpuCudaStream *stream = (GpuCudaStream *) native;
   gboolean entered;
 
+  _gpu_cuda_pool_forget (stream);
+
   if ((stream->mode == GPU_WRAP_MODE_ADOPT || stream->last != NULL)
       && _gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, NULL))
     {

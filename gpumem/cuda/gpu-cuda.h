@@ -46,6 +46,7 @@ typedef struct
   CUstream          internal;           /* of the library; NULL until first needed */
   CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
+  GPtrArray        *freeing;            /* of GpuCudaStream that freed such memory; nullable */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
   GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
@@ -60,6 +61,7 @@ typedef struct
   CUstream         stream;
   GpuWrapMode      mode;
   gboolean         profiling;           /* ops that are asked for an event time it */
+  gboolean         frees;               /* one of the context's freeing ones */
   CUevent          last;                /* of the per-thread stream: after the newest operation */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
 } GpuCudaStream;
@@ -352,6 +354,8 @@ gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
 /* By whoever clears the context, which has been entered if @can_free. */
 void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
                                     gboolean          can_free);
+/* By whoever frees @stream. */
+void        _gpu_cuda_pool_forget  (GpuCudaStream    *stream);
 /* Bits: how the memory of pools passes to other processes. */
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 

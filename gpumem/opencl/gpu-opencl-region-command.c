@@ -250,6 +250,24 @@ host_fits (const GpuRegionSide *side,
              || side->slice_pitch % (extent->height > 1 ? side->row_pitch : unit) == 0);
 }
 
+/* The driver of NVIDIA takes the rows of images of three dimensions, and the layers of arrays of
+ * two, for those of an array of one; within an array of two it copies other layers than told. */
+static gboolean
+images_fit (const GpuOpenclImage *destination,
+            const GpuOpenclImage *source,
+            const GpuExtent      *extent)
+{
+  const GpuImageType to = destination->base.description.type;
+  const GpuImageType from = source->base.description.type;
+  const gboolean one_has_rows = (to == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
+                                != (from == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY);
+
+  return gpu_image_format_equal (&destination->base.description.format,
+                                 &source->base.description.format)
+         && (extent->height == 1 || !one_has_rows)
+         && (destination->mem != source->mem || to != GPU_IMAGE_TYPE_IMAGE_2D_ARRAY);
+}
+
 static gboolean
 image_fits (const GpuOpenclRegion *region,
             const GpuRegionSide   *to,
@@ -260,8 +278,7 @@ image_fits (const GpuOpenclRegion *region,
   const GpuOpenclImage *source = region->source.image;
 
   if (destination != NULL && source != NULL)
-    return gpu_image_format_equal (&destination->base.description.format,
-                                   &source->base.description.format);
+    return images_fit (destination, source, extent);
   if (region->data != NULL)
     return host_fits (destination != NULL ? from : to, extent, region->unit);
 

@@ -188,6 +188,7 @@ struct _Device
   guint64       file_used;        /* offsets from here on are free */
   guint64       used;             /* bytes */
   guint64       pooled;           /* bytes that pools keep, and nobody uses */
+  guint64       unseen;           /* at most so many of them cannot be trimmed, see Stream */
   Context      *primary;          /* nullable */
   guint         primary_refs;
   guint         primary_flags;
@@ -249,6 +250,7 @@ struct CUstream_st
   gboolean       ends;
   guint64        sequence;
   guint          n_work;          /* operations at work on memory, not yet done */
+  guint64        unseen;          /* bytes freed in it that nobody waited for since */
   GQueue         ops;
   Point         *last;            /* nullable */
   GHashTable    *before;          /* stream id: sequence; what new work runs after */

@@ -220,6 +220,8 @@ ENTRY (cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle)
                      "the stream does not wait for what uses the memory in other streams");
   memory->freed = TRUE;
   pool_note_free (memory);
+  stream->unseen += memory->size;
+  context->device->unseen += memory->size;
   op = op_new (NULL, memory_ref (memory), (GDestroyNotify) memory_unref);
   op->done = free_done;
   point_unref (stream_submit (stream, op));
@@ -273,6 +275,7 @@ ENTRY (cuMemPoolDestroy, (CUmemoryPool pool), (pool))
 ENTRY (cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (pool, keep))
 {
   TRY (object_check (pool, OBJECT_POOL));
+  keep = MAX (keep, pool->used + pool->device->unseen);
   if (pool->reserved > keep)
     set_reserved (pool, keep);
   return CUDA_SUCCESS;

@@ -245,6 +245,14 @@ stream_snapshot (Stream *stream,
     g_hash_table_insert (point->before, id, sequence);
 }
 
+/* As in the driver, where a query does not do. */
+static void
+see_frees (Stream *stream)
+{
+  stream->object.context->device->unseen -= stream->unseen;
+  stream->unseen = 0;
+}
+
 void
 stream_finish (Stream *stream)
 {
@@ -262,6 +270,7 @@ stream_finish (Stream *stream)
     }
   for (guint i = 0; i < points->len; i++)
     point_wait (points->pdata[i]);
+  see_frees (stream);
 }
 
 void
@@ -285,6 +294,7 @@ context_finish (Context *context)
 void
 stream_end (Stream *stream)
 {
+  see_frees (stream);
   object_kill (stream);
   stream->ends = TRUE;
   if (stream->has_thread)
