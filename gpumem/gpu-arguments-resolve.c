@@ -7,6 +7,7 @@
 #include "gpumem/gpu-arguments-private.h"
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-kernel-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-sampler-private.h"
 #include "gpumem/gpu-texel-private.h"
 
@@ -330,10 +331,11 @@ set_denied (GpuKernel              *kernel,
             GError                **error)
 {
   g_autofree char *where = describe (kernel, info, index);
+  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s is %s, which the flags of the image, 0x%x, do not allow", where,
-               info->read_only ? "read" : "written", flags);
+               "%s is %s, which the flags of the image, %s, do not allow", where,
+               info->read_only ? "read" : "written", text);
 
   return FALSE;
 }

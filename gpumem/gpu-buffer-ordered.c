@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 typedef struct
@@ -112,8 +113,10 @@ gpu_buffer_new_on_stream (GpuStream       *stream,
 
   if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
     {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory flags 0x%x ask for memory of the host", function, flags);
+                   "%s: the memory flags %s ask for memory of the host", function, text);
       return NULL;
     }
 

@@ -4,6 +4,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-memory-private.h"
+#include "gpumem/gpu-nick-private.h"
 
 /**
  * SECTION:gpu-buffer
@@ -157,6 +158,7 @@ _gpu_buffer_check_flags (const char        *function,
   const GpuMemoryFlags place = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE;
   const GpuMemoryFlags known = device | host | place | GPU_MEMORY_UNTRACKED;
   const GpuNativeDevice *first = context->devices[0];
+  g_autofree char *text = NULL;
 
   if ((flags & ~known) == 0 && excludes_others (flags, device) && excludes_others (flags, host)
       && excludes_others (flags, place))
@@ -170,8 +172,9 @@ _gpu_buffer_check_flags (const char        *function,
       return FALSE;
     }
 
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory flags 0x%x do not go together", function, flags);
+               "%s: the memory flags %s do not go together", function, text);
 
   return FALSE;
 }
@@ -442,8 +445,10 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
 
   if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
     {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the memory flags 0x%x ask for an allocation", allocation.function, flags);
+                   "%s: the memory flags %s ask for an allocation", allocation.function, text);
       return NULL;
     }
 

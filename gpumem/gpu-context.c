@@ -4,6 +4,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-device-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /**
@@ -354,16 +355,25 @@ check_flags (GpuContext           *context,
   const GpuContextFlags sched = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
                                 | GPU_CONTEXT_FLAGS_SCHED_BLOCKING;
   GpuContextFlags chosen = context->flags & sched;
+  GpuContextFlags missing = context->flags & ~ops->flags;
+  g_autofree char *text = NULL;
+
+  if ((chosen & (chosen - 1)) == 0 && missing == 0)
+    return TRUE;
 
   if ((chosen & (chosen - 1)) != 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_context_new: the context flags 0x%x do not go together", context->flags);
-  else if ((context->flags & ~ops->flags) != 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_context_new: %s has no contexts with the flags 0x%x",
-                 gpu_device_get_id (context->devices->pdata[0]), context->flags & ~ops->flags);
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, context->flags);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_context_new: the context flags %s do not go together", text);
+    }
   else
-    return TRUE;
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, missing);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_context_new: %s has no contexts with the flags %s",
+                   gpu_device_get_id (context->devices->pdata[0]), text);
+    }
 
   return FALSE;
 }
@@ -1050,16 +1060,6 @@ gpu_context_get_allocated_size (GpuContext *context)
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
 }
 
-/* A limit by its nick; one that does not exist, by its number. */
-static char *
-name_limit (GpuLimit limit)
-{
-  g_autoptr (GEnumClass) klass = g_type_class_ref (GPU_TYPE_LIMIT);
-  const GEnumValue *value = g_enum_get_value (klass, limit);
-
-  return value != NULL ? g_strdup (value->value_nick) : g_strdup_printf ("%d", limit);
-}
-
 static gboolean
 fail_limit (const char  *function,
             const char  *what,
@@ -1067,7 +1067,7 @@ fail_limit (const char  *function,
             GpuLimit     limit,
             GError     **error)
 {
-  g_autofree char *name = name_limit (limit);
+  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s cannot %s limit %s",
                function, context->native->backend->name, what, name);
@@ -1080,7 +1080,7 @@ prefix_limit (const char  *function,
               GpuLimit     limit,
               GError     **error)
 {
-  g_autofree char *name = name_limit (limit);
+  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
 
   g_prefix_error (error, "%s: limit %s: ", function, name);
 }

@@ -11,11 +11,12 @@ G_BEGIN_DECLS
 
 /**
  * GpuExtent:
- * @width: bytes of a row of memory, or work-items along the first dimension
+ * @width: bytes of a row of memory, texels of one of an image, or work-items along the first
+ *   dimension
  * @height: rows, or work-items along the second dimension; 1 where there is one
  * @depth: slices, or work-items along the third dimension; 1 where there is one
  *
- * A size in up to three dimensions: of a region of memory, of a grid or of a block.
+ * A size in up to three dimensions: of a region of memory, of an image, of a grid or of a block.
  *
  * Since: 0.1
  */
@@ -28,13 +29,15 @@ struct _GpuExtent
 
 /**
  * GpuLayout:
- * @x: first byte within a row
+ * @x: first byte within a row, or first texel in an image
  * @y: first row
  * @z: first slice
- * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly
- * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly
+ * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly, and
+ *   for images, which have pitches of their own
+ * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly,
+ *   and for images
  *
- * Where a region lies in linear memory: its origin and the pitches that lead from it.
+ * Where a region lies: its origin, and in linear memory the pitches that lead from it.
  *
  * Since: 0.1
  */

@@ -13,8 +13,14 @@
  * @see_also: #GpuImage, gpu_context_list_image_formats()
  *
  * A format is a plain structure of two numbers: which channels a texel has, and what each of them
- * holds. As a text it is both of their names, `rgba-unorm8` or `r-float32`, the same as the nicks
- * of #GpuChannelOrder and #GpuChannelType.
+ * holds. As a text it is both of their names, `rgba-unorm8` or `r-float32`. Those of
+ * #GpuChannelOrder are `r`, `a`, `rg`, `ra`, `rgb`, `rgba`, `bgra`, `argb`, `abgr`, `intensity`,
+ * `luminance`, `depth`, `srgba` and `sbgra`; those of #GpuChannelType are `unorm8`, `unorm16`,
+ * `snorm8`, `snorm16`, `uint8`, `uint16`, `uint32`, `int8`, `int16`, `int32`, `float16`, `float32`,
+ * `unorm-565`, `unorm-555` and `unorm-101010`.
+ *
+ * Not all of them go together: three channels are of the last three types, `rgb-unorm-565`, and
+ * only few devices have others. gpu_context_list_image_formats() tells what a device has.
  *
  * A #GpuColor is the value of a texel as a program says it, whatever the format is.
  */
@@ -130,12 +136,31 @@ find_type (const char *text)
   return -1;
 }
 
+/* Tells what there is instead of what @text begins with, or ends with. */
+static void
+set_unknown (const char  *text,
+             gboolean     has_order,
+             GError     **error)
+{
+  g_autofree char *shown = g_utf8_make_valid (text, MIN (strlen (text), 64));
+  g_autoptr (GString) known = g_string_new (NULL);
+  guint n_known = has_order ? G_N_ELEMENTS (types) : G_N_ELEMENTS (orders);
+
+  for (guint i = 0; i < n_known; i++)
+    g_string_append_printf (known, "%s%s", i > 0 ? ", " : "",
+                            has_order ? types[i].nick : orders[i].nick);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_image_format_new_from_string: '%s' is no format such as rgba-unorm8, which %s "
+               "one of %s", shown, has_order ? "ends with" : "begins with", known->str);
+}
+
 /**
  * gpu_image_format_new_from_string:
  * @text: a format as gpu_image_format_to_string() writes it: `rgba-unorm8`
  * @error: return location for an error
  *
- * Reads a format.
+ * Reads a format. The names that it is made of stand <link linkend="GpuImageFormat">there</link>.
  *
  * Returns: (transfer full): a new #GpuImageFormat, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if
  *   @text is none
@@ -163,8 +188,7 @@ gpu_image_format_new_from_string (const char  *text,
   if (order >= 0 && type >= 0)
     return gpu_image_format_new (order, type);
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_image_format_new_from_string: '%s' is no format such as rgba-unorm8", text);
+  set_unknown (text, order >= 0, error);
 
   return NULL;
 }

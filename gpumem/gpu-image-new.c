@@ -4,6 +4,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-region-private.h"
 
 #define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
@@ -112,6 +113,33 @@ initialize (GpuImage  *image,
   return TRUE;
 }
 
+/* Puts the layers that construction asked for after the dimensions of a layer, which must be free
+ * for them. */
+static gboolean
+set_layers (GpuImage  *image,
+            GError   **error)
+{
+  GpuImageDescription *description = &image->description;
+  const gboolean has_layers = _gpu_image_type_has_layers (description->type);
+  gsize *dimension = _gpu_image_type_get_n_dimensions (description->type) == 1
+                     ? &description->extent.height : &description->extent.depth;
+
+  if (has_layers ? *dimension == 1 : image->n_layers == 1)
+    {
+      if (has_layers)
+        *dimension = image->n_layers;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_image_new: height %" G_GSIZE_FORMAT ", depth %" G_GSIZE_FORMAT " and n-layers %"
+               G_GSIZE_FORMAT " do not make an image of type %s", description->extent.height,
+               description->extent.depth, image->n_layers,
+               _gpu_image_type_get_name (description->type));
+
+  return FALSE;
+}
+
 gboolean
 _gpu_image_initialize (GpuImage  *image,
                        GError   **error)
@@ -120,17 +148,15 @@ _gpu_image_initialize (GpuImage  *image,
   Creation creation = { .function = "gpu_image_new", .flags = GPU_MEMORY (image)->flags,
                         .description = description };
 
-  /* As many layers as construction asked for, after the dimensions of a layer. */
-  if (_gpu_image_type_is_known (description->type)
-      && _gpu_image_type_has_layers (description->type))
+  if (GPU_MEMORY (image)->context != NULL && !image->has_format)
     {
-      if (_gpu_image_type_get_n_dimensions (description->type) == 1)
-        description->extent.height = image->n_layers;
-      else
-        description->extent.depth = image->n_layers;
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: no format was given", creation.function);
+      return FALSE;
     }
 
-  return initialize (image, &creation, NULL, error);
+  return (!_gpu_image_type_is_known (description->type) || set_layers (image, error))
+         && initialize (image, &creation, NULL, error);
 }
 
 static GpuImage *
@@ -328,6 +354,7 @@ check_host (const Creation        *creation,
             GError               **error)
 {
   const gsize texel_size = MAX (gpu_image_format_get_texel_size (format), 1);
+  g_autofree char *flags = NULL;
   gsize needed;
 
   if ((creation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) == 0
@@ -338,11 +365,12 @@ check_host (const Creation        *creation,
       && needed <= size)
     return TRUE;
 
+  flags = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, creation->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: memory flags 0x%x, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
+               "%s: memory flags %s, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
                G_GSIZE_FORMAT ", those of the last ones too, do not go together with texels of %"
                G_GSIZE_FORMAT " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
-               creation->function, creation->flags, creation->row_pitch, creation->slice_pitch,
+               creation->function, flags, creation->row_pitch, creation->slice_pitch,
                texel_size, size);
 
   return FALSE;

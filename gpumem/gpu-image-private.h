@@ -17,6 +17,7 @@ struct _GpuImage
   GpuImage            *parent;      /* of a level, nullable */
   guint                level;       /* within parent */
   gsize                n_layers;    /* that construction asked for */
+  gboolean             has_format;  /* that construction gave */
 };
 
 /* Resolves @layout, NULL for the first texel, for a region of @extent in @image into @side: its

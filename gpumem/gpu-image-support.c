@@ -4,6 +4,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 
 #define EXTENT_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
@@ -71,6 +72,7 @@ check_format (GpuNativeContext      *context,
 {
   g_autoptr (GArray) formats = g_array_new (FALSE, FALSE, sizeof (GpuImageFormat));
   g_autofree char *text = gpu_image_format_to_string (format);
+  g_autofree char *nicks = NULL;
 
   if (!_gpu_image_format_is_known (format))
     {
@@ -92,9 +94,10 @@ check_format (GpuNativeContext      *context,
         return TRUE;
     }
 
+  nicks = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "%s: %s has no images of type %s and format %s with memory flags 0x%x", function,
-               context->devices[0]->id, _gpu_image_type_get_name (type), text, flags);
+               "%s: %s has no images of type %s and format %s with memory flags %s", function,
+               context->devices[0]->id, _gpu_image_type_get_name (type), text, nicks);
 
   return FALSE;
 }

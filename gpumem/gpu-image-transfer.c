@@ -130,7 +130,7 @@ submit_read (GpuTimeline      *timeline,
   g_autoptr (GBytes) bytes = NULL;
   GpuHostBytes host;
 
-  if (!_gpu_region_check (memory, layout, &rest, function, error))
+  if (!_gpu_region_check (memory, layout, &rest, function, "source", error))
     return NULL;
 
   bytes = _gpu_region_bytes_new (memory, &rest, function, &host, error);
@@ -286,17 +286,20 @@ submit_write (GpuTimeline      *timeline,
               const GpuLayout  *pitches,
               GError          **error)
 {
+  GpuMemory *memory = GPU_MEMORY (image);
   GpuExtent rest = _gpu_image_get_rest (image, layout, extent);
   GpuHostBytes host = { .layout = pitches, .bytes = bytes };
 
   host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
 
+  if (!_gpu_region_check (memory, layout, &rest, function, "destination", error))
+    return FALSE;
+
   if (pitches->row_pitch == 0 && pitches->slice_pitch == 0
       && !check_exact (image, &rest, host.size, function, error))
     return FALSE;
 
-  return _gpu_timeline_write_region (timeline, function, GPU_MEMORY (image), layout, &host, &rest,
-                                     NULL, error);
+  return _gpu_timeline_write_region (timeline, function, memory, layout, &host, &rest, NULL, error);
 }
 
 /**

@@ -148,7 +148,8 @@ gpu_image_set_property (GObject      *object,
   switch (id)
     {
     case PROP_FORMAT:
-      if (g_value_get_boxed (value) != NULL)
+      GPU_IMAGE (object)->has_format = g_value_get_boxed (value) != NULL;
+      if (GPU_IMAGE (object)->has_format)
         description->format = *(const GpuImageFormat *) g_value_get_boxed (value);
       break;
     case PROP_IMAGE_TYPE:

@@ -6,6 +6,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-region-private.h"
 #include "gpumem/gpu-stream-private.h"
 
@@ -18,7 +19,8 @@
  * gpu_mapping_unmap(), or when the mapping and all bytes made from it are gone; the memory is
  * unmapped on the stream that mapped it. While a range is mapped for writing, work that reads or
  * writes it is refused with %GPU_ERROR_BUSY, and so is a mapping of it; while it is mapped for
- * reading, only what writes it is. Memory with %GPU_MEMORY_UNTRACKED is not checked.
+ * reading, only what writes it is. The range of a region of an image reaches from its first texel
+ * to its last one, over whole rows between. Memory with %GPU_MEMORY_UNTRACKED is not checked.
  *
  * All methods may be called from any thread.
  */
@@ -369,8 +371,10 @@ check_map (const char        *function,
   if ((map->flags & ~known) != 0 || ((map->flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) != 0
                                      && map->flags != GPU_MAP_FLAGS_WRITE_INVALIDATE))
     {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, map->flags);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: the map flags 0x%x do not go together", function, map->flags);
+                   "%s: the map flags %s do not go together", function, text);
       return FALSE;
     }
 

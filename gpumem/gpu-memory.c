@@ -4,6 +4,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-memory-private.h"
+#include "gpumem/gpu-nick-private.h"
 
 /**
  * SECTION:gpu-memory
@@ -337,6 +338,8 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
   const GpuMemoryFlags of_device = parent->flags & device;
   const GpuMemoryFlags of_host = parent->flags & host;
   const GpuMemoryFlags given = *flags;
+  g_autofree char *text = NULL;
+  g_autofree char *of_parent = NULL;
 
   if ((given & device) == 0)
     *flags |= of_device;
@@ -352,9 +355,11 @@ _gpu_memory_inherit_flags (GpuMemory       *parent,
       return TRUE;
     }
 
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, given);
+  of_parent = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, parent->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the memory flags 0x%x do not go with the parent's, 0x%x", function, given,
-               parent->flags);
+               "%s: the memory flags %s do not go with the parent's, %s", function, text,
+               of_parent);
 
   return FALSE;
 }
@@ -366,15 +371,17 @@ _gpu_memory_check_host (GpuMemory   *memory,
                         GError     **error)
 {
   GpuMemoryFlags denied = GPU_MEMORY_HOST_NO_ACCESS;
+  g_autofree char *text = NULL;
 
   denied |= write ? GPU_MEMORY_HOST_READ_ONLY : GPU_MEMORY_HOST_WRITE_ONLY;
 
   if (G_LIKELY ((memory->flags & denied) == 0))
     return TRUE;
 
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the flags of the memory, 0x%x, do not let the host %s it", function,
-               memory->flags, write ? "write" : "read");
+               "%s: the flags of the memory, %s, do not let the host %s it", function, text,
+               write ? "write" : "read");
 
   return FALSE;
 }

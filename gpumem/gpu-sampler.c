@@ -6,6 +6,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-sampler-private.h"
 
 /**
@@ -438,9 +439,11 @@ check_address_modes (const GpuSamplerDescription  *description,
 
       if (!description->normalized_coordinates && mode >= GPU_ADDRESS_MODE_REPEAT)
         {
+          g_autofree char *nick = _gpu_enum_get_nick (GPU_TYPE_ADDRESS_MODE, mode);
+
           g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                       "gpu_sampler_new: address mode %d, which repeats the image, needs "
-                       "normalized coordinates", mode);
+                       "gpu_sampler_new: address mode %s, which repeats the image, needs "
+                       "normalized coordinates", nick);
           return FALSE;
         }
     }

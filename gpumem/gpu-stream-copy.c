@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* Of so many bytes the driver makes little more than of none. */
@@ -350,9 +351,11 @@ gpu_stream_migrate (GpuStream        *stream,
 
   if (n_memories == 0 || n_memories > G_MAXINT || (flags & ~known) != 0)
     {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MIGRATE_FLAGS, flags);
+
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: cannot migrate %" G_GSIZE_FORMAT " memories with flags 0x%x", function,
-                   n_memories, flags);
+                   "%s: cannot migrate %" G_GSIZE_FORMAT " memories with flags %s", function,
+                   n_memories, text);
       return FALSE;
     }
 

@@ -108,11 +108,12 @@ gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
                                            const GpuExtent     *extent,
                                            GpuPending          *pending,
                                            GError             **error);
-/* FALSE if the region reaches past the end of @memory. */
+/* FALSE if the region reaches past the end of @memory, which is named: "destination". */
 gboolean     _gpu_region_check            (GpuMemory           *memory,
                                            const GpuLayout     *layout,
                                            const GpuExtent     *extent,
                                            const char          *function,
+                                           const char          *name,
                                            GError             **error);
 /* (transfer full): memory for all of a region without gaps, to be read into. */
 GBytes      *_gpu_region_bytes_new        (GpuMemory           *memory,

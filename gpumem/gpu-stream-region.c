@@ -379,10 +379,11 @@ _gpu_region_check (GpuMemory        *memory,
                    const GpuLayout  *layout,
                    const GpuExtent  *extent,
                    const char       *function,
+                   const char       *name,
                    GError          **error)
 {
   RegionCopy copy = { .function = function, .extent = *extent,
-                      .source = { .name = "source", .memory = memory } };
+                      .source = { .name = name, .memory = memory } };
 
   return check_side (function, &copy.source, error) && resolve_extent (&copy, error)
          && (is_image (&copy.source) ? resolve_image : resolve_linear) (&copy, &copy.source,
@@ -550,7 +551,8 @@ gpu_stream_read_region (GpuStream        *stream,
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL || !_gpu_region_check (source, source_layout, extent, function, error))
+  if (timeline == NULL
+      || !_gpu_region_check (source, source_layout, extent, function, "source", error))
     return NULL;
 
   bytes = _gpu_region_bytes_new (source, extent, function, &host, error);

@@ -5,6 +5,7 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-device-private.h"
 #include "gpumem/gpu-event-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /**
@@ -876,19 +877,25 @@ check_record_flags (GpuTimeline    *timeline,
   gboolean can_share = backend->event->export_handle != NULL
                        && (timeline->device->capabilities & GPU_CAPABILITIES_IPC_HANDLES) != 0;
 
+  gboolean cannot = ((flags & GPU_EVENT_FLAGS_TIMING) != 0 && !can_time)
+                    || ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0 && !can_share);
+  g_autofree char *text = NULL;
+
+  if ((flags & ~known) == 0 && (flags & either) != either && !cannot)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_EVENT_FLAGS, flags);
+
   if ((flags & ~known) != 0)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
   else if ((flags & either) == either)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "gpu_stream_record: the event flags 0x%x do not go together", flags);
-  else if (((flags & GPU_EVENT_FLAGS_TIMING) != 0 && !can_time)
-           || ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0 && !can_share))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "gpu_stream_record: the stream on %s cannot record events with flags 0x%x",
-                 timeline->device->id, flags);
+                 "gpu_stream_record: the event flags %s do not go together", text);
   else
-    return TRUE;
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_record: the stream on %s cannot record events with flags %s",
+                 timeline->device->id, text);
 
   return FALSE;
 }

@@ -589,6 +589,47 @@ const tests = {
             'rgba-unorm9');
     },
 
+    async imageValues(fixture) {
+        const image = fixture.image('rgba-unorm8', new Uint32Array([4, 2]));
+        const {NONE} = Gpu.MemoryFlags;
+        const {IMAGE_2D} = Gpu.ImageType;
+        for (const color of [1, [1, 1, 1], Float32Array.of(1, 1, 1, 1)]) {
+            await image.fill(0);
+            await image.fill(color, {origin: new Set([3, 1]), extent: [1]});
+            equalData(await image.read({origin: [3, 1]}), new Uint8Array(4).fill(255));
+        }
+        for (const color of [null, 'ffff', ['1'], {}])
+            await raises(TypeError, () => image.fill(color), '1 to 4 numbers');
+        await raises(RangeError, () => image.fill([]));
+        for (const origin of ['12', [1.5], [1, '2'], {}])
+            await raises(RangeError, () => image.read({origin}));
+        if (fixture.device.get_backend() !== 'cuda') {
+            const bytes = new GLib.Bytes(ramp(64 * 64 * 4));
+            const other = Gpu.Image.new_for_host_bytes(fixture.context, NONE, 'rgba-unorm8',
+                IMAGE_2D, [64, 64], bytes);
+            equalData(await other.read({extent: [2]}), ramp(8));
+        }
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => Gpu.Image.new_wrapped(fixture.context, 0,
+            'rgba-unorm9', Gpu.WrapMode.BORROW), 'rgba-unorm9');
+    },
+
+    async imageCopy(fixture) {
+        const [first, second] = [0, 1].map(() => fixture.image('r-uint8', [4, 3]));
+        const data = ramp(100);
+        await first.write(data.slice(0, 12));
+        await second.copy(first);
+        equalData(await second.read(), data.slice(0, 12));
+        await second.copy(first, {origin: [0, 0], sourceOrigin: [2, 2].values()});
+        equalData(await second.read({extent: 4}),
+            Uint8Array.of(...data.slice(10, 12), ...data.slice(2, 4)));
+        const buffer = fixture.buffer(100);
+        await buffer.write(data);
+        await second.copy(buffer, {origin: [1, 1], sourceOrigin: [5, 0, 0, 10]});
+        equalData(await second.read({origin: [1, 1]}),
+            Uint8Array.of(...data.slice(5, 8), ...data.slice(15, 18)));
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => second.copy(first, {origin: 1}));
+    },
+
     async imageMapping(fixture) {
         if (!(fixture.device.get_capabilities() & Gpu.Capabilities.MAP))
             throw new Skip(`${fixture.device.get_id()} lacks map`);

@@ -97,6 +97,29 @@ image_properties (TestFixture *fixture)
 }
 
 static void
+image_wrong_properties (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  g_assert_null (g_initable_new (GPU_TYPE_IMAGE, NULL, &error, "context", fixture->context,
+                                 "width", (guint64) WIDTH, "height", (guint64) HEIGHT, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no format");
+  g_assert_null (g_initable_new (GPU_TYPE_IMAGE, NULL, &error, "context", fixture->context,
+                                 "format", &rgba8, "width", (guint64) WIDTH, "n-layers",
+                                 (guint64) 3, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "height 1, depth 1 and n-layers 3",
+                         "type 2d");
+  g_assert_null (g_initable_new (GPU_TYPE_IMAGE, NULL, &error, "context", fixture->context,
+                                 "format", &rgba8, "image-type", GPU_IMAGE_TYPE_IMAGE_1D_ARRAY,
+                                 "width", (guint64) WIDTH, "height", (guint64) 5, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "height 5, depth 1 and n-layers 1",
+                         "type 1d-array");
+}
+
+static void
 image_limits (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -705,6 +728,7 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("properties", image_properties);
+  test_add ("wrong-properties", image_wrong_properties);
   test_add ("limits", image_limits);
   test_add ("refuses", image_refuses);
   test_add ("refuses-cubes", image_refuses_cubes);

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Images and samplers from Python, over every device that GPUMEM_TEST chooses and that has them."""
 
+import asyncio
+import copy
+import pickle
 import random
 import struct
 import sys
 
-from python_util import equal, main, need, need_numpy, np, raises
+from python_util import DEADLINE, equal, main, need, need_numpy, np, raises
 from gi.repository import GLib, Gpu
 
 WIDTH, HEIGHT, DEPTH = 13, 7, 3
@@ -58,14 +61,27 @@ def plain_formats():
     equal((format.n_channels, format.channel_size, format.texel_size), (4, 1, 4))
     equal(len({format, Gpu.ImageFormat("rgba-unorm8")}), 1)
     assert format != Gpu.ImageFormat("bgra-unorm8") and format != 3
-    for wrong in ("rgba", "rgba-unorm9", "", "x-float32"):
-        with raises(Gpu.Error.INVALID_ARGUMENT):
+    for wrong, known in (("rgba", "r, a, rg, "), ("rgba-unorm9", "unorm16, snorm8"), ("", "bgra"),
+                         ("x-float32", "depth"), ("rgb-unorm_565", "unorm-555, unorm-101010")):
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"'{wrong}'", known):
             Gpu.ImageFormat(wrong)
+    try:
+        Gpu.ImageFormat("\u00e4" * 100000)
+    except GLib.Error as error:
+        assert len(error.message) < 400, len(error.message)
 
 
 def plain_colors():
     equal(tuple(Gpu.Color(0.5, 1)), (0.5, 1.0, 0.0, 1.0))
     equal(repr(Gpu.Color(0.25)), "Gpu.Color(0.25, 0.0, 0.0, 1.0)")
+    equal(len({Gpu.Color(1), Gpu.Color(1.0, 0), Gpu.Color(2)}), 2)
+    assert Gpu.Color(1) != (1, 0, 0, 1)
+
+
+def plain_copies_of_values():
+    for value in (Gpu.Color(0.25, 1), Gpu.ImageFormat("rg-float16")):
+        equal(copy.copy(value), value)
+        equal(pickle.loads(pickle.dumps(value)), value)
 
 
 # --- images --------------------------------------------------------------------------------------
@@ -85,10 +101,54 @@ def test_properties(fixture):
     equal(layers.n_layers, DEPTH)
 
 
+def test_types(fixture):
+    """The type of an image is told by its extent, whatever that is given as."""
+    types = [Gpu.ImageType.IMAGE_1D, Gpu.ImageType.IMAGE_2D, Gpu.ImageType.IMAGE_3D]
+    extents = [[4, (4,), iter((4,)), Gpu.Extent(4)],
+               [(4, 3), iter((4, 3)), [4, 1], Gpu.Extent(4, 3)],
+               [(4, 3, 2), (n for n in (4, 3, 1)), Gpu.Extent(4, 3, 2), Gpu.Extent(4, 1, 2)]]
+    for image_type, values in zip(types, extents):
+        for value in values:
+            equal(image(fixture, value).image_type, image_type)
+    for wrong in ((), (1, 2, 3, 4), range(1000)):
+        with raises(ValueError, "1 to 3 numbers", str(len(wrong))):
+            image(fixture, wrong)
+    for wrong in ("44", b"44", (1.5, 2), None, {4: 4}, 4.0):
+        with raises(TypeError, repr(wrong)):
+            image(fixture, wrong)
+
+
+def test_constructors(fixture):
+    """Every one takes texts for formats and tuples for extents, and no flags of another kind."""
+    need(fixture, Gpu.Capabilities.IMAGES)
+    none, kind, content = Gpu.MemoryFlags.NONE, Gpu.ImageType.IMAGE_2D, GLib.Bytes(data(4096 * 4))
+    common = (none, "rgba-unorm8", kind, (64, 64))
+    images = [Gpu.Image.new(fixture.context, *common),
+              Gpu.Image.new_mipmapped(fixture.context, *common, 1),
+              Gpu.Image.new_from_bytes(fixture.context, *common, content, 0, 0),
+              Gpu.Image.new_from_bytes(fixture.context, *common, data(4096 * 4))]
+    if fixture.device.backend != "cuda":
+        images.append(Gpu.Image.new_for_host_bytes(fixture.context, *common, content, 0, 0))
+    for one in images:
+        equal((one.extent, str(one.format)), ((64, 64, 1), "rgba-unorm8"))
+    if fixture.device.backend == "opencl":
+        again = Gpu.Image.new_wrapped(fixture.context, one.native_handle, "rgba-unorm8",
+                                      Gpu.WrapMode.BORROW)
+        equal((again, again.extent), (one, one.extent))
+    with raises(TypeError, "image_type", "GPU_MEMORY_READ_ONLY"):
+        image(fixture, image_type=Gpu.MemoryFlags.READ_ONLY)
+    with raises(TypeError, "flags", "GPU_IMAGE_TYPE_IMAGE_2D"):
+        image(fixture, flags=kind)
+    with raises(TypeError, "flags", "GPU_MAP_FLAGS_READ"):
+        Gpu.Image.new(fixture.context, Gpu.MapFlags.READ, *common[1:])
+    with raises(TypeError, "image_type", "GPU_ADDRESS_MODE_NONE"):
+        Gpu.Image.new_for_buffer(fixture.buffer(64), none, "r-uint8", Gpu.AddressMode.NONE, 4)
+
+
 def test_refuses(fixture):
     """Errors name the values."""
     need(fixture, Gpu.Capabilities.IMAGES)
-    with raises(Gpu.Error.INVALID_ARGUMENT, "0 x 7"):
+    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_image_new:", "0 x 7"):
         image(fixture, (0, HEIGHT))
     with raises(Gpu.Error.INVALID_ARGUMENT, "rgba-nothing"):
         image(fixture, format="rgba-nothing")
@@ -101,6 +161,11 @@ def test_refuses(fixture):
         one.read((1, 0), (WIDTH, HEIGHT))
     with raises(ValueError, "components"):
         one.fill((1, 2, 3, 4, 5))
+    closed = image(fixture, flags=Gpu.MemoryFlags.READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "flags of the memory, read-only | host-no-access,"):
+        closed.read()
+    with raises(Gpu.Error.INVALID_ARGUMENT, "address mode repeat,"):
+        Gpu.Sampler(fixture.context, False, Gpu.AddressMode.REPEAT)
 
 
 def test_data(fixture):
@@ -120,6 +185,80 @@ def test_data(fixture):
     one.fill((1, 0, 1), (0, 6))
     equal(one.read((0, 6)), bytes((255, 0, 255, 255)) * WIDTH)
     equal(one.read((0, 0), (WIDTH, 6)), bytes(expected[:WIDTH * 6 * 4]))
+
+
+def test_sizes(fixture):
+    """Too much data is as wrong as too little, unless pitches say that there are gaps."""
+    whole = data(WIDTH * HEIGHT * 4)
+    one = image(fixture)
+    one.write(whole)
+    for size in (len(whole) - 1, len(whole) + 1, 2 * len(whole)):
+        for function in (one.write, lambda wrong: Gpu.Image.new_from_data(
+                fixture.context, "rgba-unorm8", (WIDTH, HEIGHT), wrong)):
+            with raises(Gpu.Error.INVALID_ARGUMENT, str(len(whole)), str(size)):
+                function(bytes(size))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "are 12"):
+        one.write(bytes(16), 0, 3)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "at 7, 9, 0 exceeds", "texels of the destination"):
+        one.write(bytes(16), (7, 9))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "16 bytes", "are 0"):
+        one.write(bytes(16), (WIDTH, HEIGHT))
+    equal(one.read(), whole)
+    one.write(bytes(HEIGHT * WIDTH * 4 + 3), row_pitch=WIDTH * 4)
+    equal(one.read(), bytes(len(whole)))
+    need_numpy()
+    for shape, kind in (((HEIGHT + 1, WIDTH, 4), np.uint8), ((HEIGHT, WIDTH, 4), np.float32)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, str(len(whole))):
+            one.write(np.ones(shape, kind))
+    equal(one.read(), bytes(len(whole)))
+
+
+def test_regions(fixture):
+    """Numbers left out of an origin are 0, those of an extent 1; without one it is all there is.
+    What is outside is an error before memory is taken for it."""
+    whole = data(WIDTH * HEIGHT * 4)
+    one = image(fixture)
+    one.write(whole)
+    equal(one.read(extent=3), whole[:12])
+    equal(one.read((0, 6)), whole[6 * WIDTH * 4:])
+    for origin in (12, (12,), [12, 0, 0], Gpu.Layout(12), iter((12,))):
+        equal(one.read(origin, 1), whole[48:52])
+    equal(one.read((WIDTH, HEIGHT)), b"")
+    for wrong in ((1.5, 0), "ab", b"ab", {}, (None,)):
+        for method in (one.read, one.map, one.fill, one.write):
+            with raises(TypeError, "origin", repr(wrong)):
+                method(origin=wrong, **{"fill": {"color": 1}, "write": {"data": b""}}.get(
+                    method.__name__, {}))
+    with raises(ValueError, "4"):
+        one.read((0, 0, 0, 4))
+    for method in (one.read, one.to_numpy) if np is not None else (one.read,):
+        for origin, extent in ((14, 8), None), ((0, 0), (1 << 40, 1)), ((0, 0), (1 << 63,) * 2):
+            with raises(Gpu.Error.INVALID_ARGUMENT, "region", str(extent[0] if extent else 14)):
+                method(origin, extent)
+
+
+def test_read_into(fixture):
+    """Memory of the program, as large as the region."""
+    whole = data(WIDTH * HEIGHT * 4)
+    one = image(fixture)
+    one.write(whole)
+    target = bytearray(len(whole))
+    equal(one.read_into(target), len(whole))
+    equal(bytes(target), whole)
+    target = bytearray(8)
+    equal(one.read_into(target, (5, 2), (1, 2)), 8)
+    at = (2 * WIDTH + 5) * 4
+    equal(bytes(target), whole[at:at + 4] + whole[at + WIDTH * 4:][:4])
+    for size in (7, 9):
+        with raises(ValueError, "8 bytes", str(size)):
+            one.read_into(bytearray(size), (5, 2), (1, 2))
+    with raises(BufferError):
+        one.read_into(bytes(8), (5, 2), (1, 2))
+    need_numpy()
+    rows = np.zeros((HEIGHT, WIDTH, 8), np.uint8)
+    equal(one.read_into(rows[..., ::2]), len(whole))
+    equal(rows[..., ::2].tobytes(), whole)
+    assert not rows[..., 1::2].any()
 
 
 def test_pitches(fixture):
@@ -152,6 +291,47 @@ def test_numpy(fixture):
         Gpu.Image.from_array(fixture.context, pixels, 3)
 
 
+def test_shapes(fixture):
+    """Arrays come back in the dimensions of the image, as its shape and dtype say."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.IMAGES)
+    rows, layers = Gpu.ImageType.IMAGE_1D_ARRAY, Gpu.ImageType.IMAGE_2D_ARRAY
+    for shape, n_channels, image_type in (
+            ((5,), None, None), ((5, 4), 4, None), ((1, 6), None, None), ((1, 6, 4), 4, None),
+            ((1, 5, 6), None, None), ((1, 1, 5, 4), 4, None), ((2, 5), None, rows),
+            ((2, 5, 6), None, layers), ((1, 5, 6, 4), 4, layers)):
+        values = np.frombuffer(data(4 * int(np.prod(shape))), np.uint8)[::4].reshape(shape)
+        one = Gpu.Image.from_array(fixture.context, values, n_channels, image_type=image_type)
+        equal((one.shape, one.dtype), (shape, values.dtype))
+        assert np.array_equal(one.to_numpy(), values), shape
+        with one.map(Gpu.MapFlags.READ) as mapping:
+            equal(mapping.to_numpy().tolist(), values.tolist())
+    equal(one.to_numpy(1, (2, 3)).shape, (1, 3, 2, 4))
+
+
+def test_arrays(fixture):
+    """Any byte order, structures of equal fields; what images cannot hold is named."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.IMAGES)
+    swapped = np.arange(3, dtype=np.int16).astype(">i2")
+    equal(Gpu.Image.from_array(fixture.context, swapped).to_numpy().tolist(), [0, 1, 2])
+    pixels = np.frombuffer(data(12), [(name, np.uint8) for name in "rgba"])
+    one = Gpu.Image.from_array(fixture.context, pixels)
+    equal((one.shape, str(one.format)), ((3, 4), "rgba-uint8"))
+    equal(one.read(), pixels.tobytes())
+    for kind in ("int64", "bool", "float64", "object", "complex64"):
+        with raises(TypeError, kind, "uint8, int16", "n_channels"):
+            Gpu.Image.from_array(fixture.context, np.zeros(4, kind))
+    with raises(TypeError, "float32"):
+        Gpu.Image.from_array(fixture.context, np.zeros(4, np.float32), normalized=True)
+    with raises(ValueError, "'rw'"):
+        Gpu.Image.from_array(fixture.context, np.zeros(4, np.uint8), mode="rw")
+    if Gpu.ImageFormat("rgb-uint8") not in fixture.context.list_image_formats(
+            Gpu.MemoryFlags.NONE, Gpu.ImageType.IMAGE_2D):
+        with raises(Gpu.Error.NOT_SUPPORTED, "rgb-uint8", "pad"):
+            Gpu.Image.from_array(fixture.context, np.zeros((2, 2, 3), np.uint8), 3)
+
+
 def test_mappings(fixture):
     """M21: a region in the memory of the host, by its pitches."""
     need(fixture, Gpu.Capabilities.MAP)
@@ -164,8 +344,38 @@ def test_mappings(fixture):
             at = ((3 + y) * WIDTH + 2) * 4
             equal(mapping[pitch * y:pitch * y + 16], whole[at:at + 16])
         mapping[pitch:pitch + 4] = b"\1\2\3\4"
+        for origin, extent in ((7, 3), (3, 2)), ((3, 4), 1):
+            with raises(Gpu.Error.BUSY, "mapped for writing"):
+                one.fill(0, origin, extent)
+        for free in (1, 3), (6, 4):
+            one.fill(0, free, 1)
+            equal(one.read(free, 1), bytes(4))
     equal(one.read((2, 4), (1, 1)), b"\1\2\3\4")
     equal(one.read((3, 4), (1, 1)), whole[(4 * WIDTH + 3) * 4:][:4])
+
+
+def test_packed(fixture):
+    """Texels whose channels share bytes are one number, also where there are as many in a row as
+    there are channels."""
+    need_numpy()
+    need(fixture, Gpu.Capabilities.MAP)
+    try:
+        one = image(fixture, (3, 4), "rgb-unorm-565")
+    except GLib.Error as error:
+        assert error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED), error
+        return
+    values = np.arange(12, dtype=np.uint16).reshape(4, 3)
+    one.write(values)
+    equal((one.shape, one.dtype), ((4, 3), np.uint16))
+    equal(one.to_numpy().tolist(), values.tolist())
+    with one.map(Gpu.MapFlags.READ | Gpu.MapFlags.WRITE) as mapping:
+        texels = mapping.to_numpy()
+        equal(texels.tolist(), values.tolist())
+        equal(texels.strides, (mapping.row_pitch, 2))
+        texels[2, 1] = 77
+        del texels
+    values[2, 1] = 77
+    equal(one.to_numpy().tolist(), values.tolist())
 
 
 def test_copies(fixture):
@@ -183,6 +393,24 @@ def test_copies(fixture):
         equal(buffer.read(100 + 32 * y, 16), whole[at:at + 16])
     stream.copy_region(second, buffer, (4, 2), (0, 0), (100, 0, 0, 32))
     equal(second.read((0, 0), (4, 1)), whole[(5 * WIDTH + 1) * 4:][:16])
+
+
+def test_copy(fixture):
+    """The method that waits: from images and from buffers."""
+    whole = data(WIDTH * HEIGHT * 4)
+    first, second = image(fixture), image(fixture)
+    first.write(whole)
+    assert second.copy(first)
+    equal(second.read(), whole)
+    second.copy(first, (0, 0), (11, 5))
+    equal(second.read((0, 0), (2, 1)), whole[(5 * WIDTH + 11) * 4:][:8])
+    equal(second.read((2, 0), (3, 1)), whole[8:20])
+    second.copy(fixture.buffer(whole), (9, 6), (4,))
+    equal(second.read((9, 6)), whole[4:20])
+    second.copy(fixture.buffer(whole), 1, (1, 2, 0, 32), (2, 2))
+    equal(second.read(1, (2, 2)), whole[65:73] + whole[97:105])
+    with raises(Gpu.Error.INVALID_ARGUMENT, "13"):
+        second.copy(first, 1)
 
 
 def test_over_buffer(fixture):
@@ -227,6 +455,67 @@ def test_samplers(fixture):
         Gpu.Sampler(fixture.context, False, Gpu.AddressMode.REPEAT)
 
 
+def test_sampler_properties(fixture):
+    """Each of them is an argument, an attribute, and told by repr()."""
+    need(fixture, Gpu.Capabilities.IMAGES)
+    values = {"normalized_coordinates": True, "address_mode_x": Gpu.AddressMode.REPEAT,
+              "address_mode_y": Gpu.AddressMode.REPEAT, "address_mode_z": Gpu.AddressMode.REPEAT,
+              "filter_mode": Gpu.FilterMode.LINEAR, "mip_filter_mode": Gpu.FilterMode.NEAREST,
+              "read_mode": Gpu.ReadMode.FORMAT, "max_anisotropy": 1, "lod_bias": 0.0,
+              "min_lod": 0.0, "border_color": Gpu.Color(0, 0, 0, 0)}
+    sampler = Gpu.Sampler(fixture.context, **values)
+    for name, value in values.items():
+        equal(getattr(sampler, name), value, name)
+        assert f"{name}={getattr(value, 'value_nick', value)}" in repr(sampler), repr(sampler)
+    assert sampler.max_lod > 1000
+    for color in (0, (0, 0, 0, 0), Gpu.Color(0, 0, 0, 0)):
+        equal(Gpu.Sampler(fixture.context, border_color=color).border_color,
+              Gpu.Color(0, 0, 0, 0))
+
+
+def test_sampler_arguments(fixture):
+    """What is wrong is named, where GObject only warns and makes another sampler."""
+    need(fixture, Gpu.Capabilities.IMAGES)
+    repeat, linear = Gpu.AddressMode.REPEAT, Gpu.FilterMode.LINEAR
+    for name, args in (("normalized_coordinates", (repeat, linear)),
+                       ("normalized_coordinates", (None,)), ("normalized_coordinates", ("yes",)),
+                       ("address_mode", (True, linear)), ("address_mode", (True, 99)),
+                       ("filter_mode", (True, repeat, repeat)), ("filter_mode", (True, repeat, 1))):
+        with raises(TypeError, name):
+            Gpu.Sampler(fixture.context, *args)
+    for name, value in (("address_mode_y", linear), ("read_mode", 1), ("max_anisotropy", 1.5),
+                        ("max_anisotropy", True), ("lod_bias", "1"), ("native_handle", 5),
+                        ("filter", linear), ("border_color", "red")):
+        with raises(TypeError, name):
+            Gpu.Sampler(fixture.context, **{name: value})
+    for name, value in (("max_anisotropy", 0), ("max_anisotropy", 17), ("min_lod", -1),
+                        ("max_lod", float("nan")), ("border_color", ())):
+        with raises(ValueError, name):
+            Gpu.Sampler(fixture.context, **{name: value})
+
+
+def test_wrong_values(fixture):
+    """Of colors, streams and images."""
+    one = image(fixture)
+    for color in (None, "1234", b"1234", {1: 2}, ["1", "2"], [None]):
+        with raises(TypeError, repr(color)):
+            one.fill(color)
+    for color in ((), (1, 2, 3, 4, 5)):
+        with raises(ValueError, str(len(color))):
+            one.fill(color)
+    for method, args in ((one.write, (bytes(4), 0, 1)), (one.read, (0, 1)), (one.fill, (1,)),
+                         (one.map, ()), (one.copy, (one,))):
+        with raises(TypeError, "stream", "3"):
+            method(*args, stream=3)
+    with raises(TypeError, "image"):
+        fixture.stream.map_image(fixture.buffer(16))
+    need_numpy()
+    for color in (np.array(1), np.float32(1), np.ones(4, np.float16)):
+        one.fill(0)
+        one.fill(color)
+        equal(one.read(extent=1), bytes((255,)) * 4)
+
+
 def test_kernels(fixture):
     """M26: images and samplers as arguments."""
     kernels = program(fixture)
@@ -256,6 +545,9 @@ def test_argument_errors(fixture):
     one = image(fixture)
     with raises(Gpu.Error.INVALID_ARGUMENT):
         fixture.stream.launch(kernels.mirror, (1, 1), args=(one, one, one))
+    for forgotten in (one, fixture.buffer(64)):
+        with raises(TypeError, "whole numbers", repr(forgotten)):
+            kernels.mirror(fixture.stream, (1, 1), forgotten, one, one)
     if not fixture.device.capabilities & Gpu.Capabilities.ARGUMENT_INFO:
         return
     with raises(Gpu.Error.INVALID_ARGUMENT):
@@ -300,6 +592,29 @@ def test_async(fixture):
     Gpu.Image.read_bytes_async(one, None, None, None, None, done)
     loop.run()
     equal(results, [whole])
+
+
+def test_asyncio(fixture):
+    """What the methods do, awaited."""
+    one = image(fixture)
+    whole = data(WIDTH * HEIGHT * 4)
+
+    async def use():
+        assert await one.write_async(whole)
+        equal(await one.read_async(), whole)
+        await one.write_async(bytearray(b"abcd"), 3, 1, stream=fixture.new_stream())
+        equal(await one.read_async(2, 2), whole[8:12] + b"abcd")
+        target = bytearray(4)
+        equal(await one.read_into_async(target, 3, 1), 4)
+        equal(bytes(target), b"abcd")
+        with raises(ValueError, "4 bytes"):
+            await one.read_into_async(bytearray(5), 3, 1)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "13"):
+            await one.read_async(0, WIDTH + 1)
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            await one.write_async(b"abc", 0, 1)
+
+    asyncio.run(asyncio.wait_for(use(), DEADLINE))
 
 
 if __name__ == "__main__":

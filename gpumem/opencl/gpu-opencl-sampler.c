@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/opencl/gpu-opencl.h"
 
 static const struct
@@ -64,14 +65,15 @@ check_levels (GpuNativeContext             *context,
   for (guint i = 0; has_levels (description) && i < context->n_devices; i++)
     {
       const GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[i];
+      g_autofree char *filter = NULL;
 
       if (device->api >= 20 && (device->base.capabilities & GPU_CAPABILITIES_MIPMAPS) != 0)
         continue;
 
+      filter = _gpu_enum_get_nick (GPU_TYPE_FILTER_MODE, description->mip_filter_mode);
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s has no samplers for mip levels from %g to %g, filter mode %d",
-                   device->base.id, description->min_lod, description->max_lod,
-                   description->mip_filter_mode);
+                   "%s has no samplers for mip levels from %g to %g, filter mode %s",
+                   device->base.id, description->min_lod, description->max_lod, filter);
       return FALSE;
     }
 
@@ -153,6 +155,8 @@ sampler_create (GpuNativeContext             *context,
                 GError                      **error)
 {
   const char *function = "clCreateSampler";
+  g_autofree char *address = NULL;
+  g_autofree char *filter = NULL;
   cl_sampler sampler;
   cl_int code;
 
@@ -176,9 +180,10 @@ sampler_create (GpuNativeContext             *context,
   if (code == CL_SUCCESS)
     return sampler_new (sampler, description);
 
-  _gpu_opencl_set_error (error, function, code, "normalized coordinates %d, address mode %d, "
-                         "filter mode %d", description->normalized_coordinates,
-                         description->address_modes[0], description->filter_mode);
+  address = _gpu_enum_get_nick (GPU_TYPE_ADDRESS_MODE, description->address_modes[0]);
+  filter = _gpu_enum_get_nick (GPU_TYPE_FILTER_MODE, description->filter_mode);
+  _gpu_opencl_set_error (error, function, code, "normalized coordinates %d, address mode %s, "
+                         "filter mode %s", description->normalized_coordinates, address, filter);
   return NULL;
 }
 

@@ -40,8 +40,12 @@ function _toPattern(pattern) {
     return Uint8Array.of(pattern);
 }
 
+function _isIterable(value) {
+    return typeof value === 'object' && value !== null && Symbol.iterator in value;
+}
+
 function _toNumbers(value, most, fallback, what) {
-    const numbers = Array.isArray(value) ? value : [value];
+    const numbers = _isIterable(value) ? [...value] : [value];
     if (numbers.length < 1 || numbers.length > most)
         throw new RangeError(`${what} has 1 to ${most} numbers, not ${numbers.length}`);
     for (const number of numbers) {
@@ -79,9 +83,12 @@ function _toColor(value) {
         return value;
     if (typeof value === 'number')
         return Gpu.Color.new(value, value, value, value);
-    if (value.length < 1 || value.length > 4)
-        throw new RangeError(`a color has 1 to 4 components, not ${value.length}`);
-    return Gpu.Color.new(...value, ...[0, 0, 0, 1].slice(value.length));
+    const numbers = _isIterable(value) ? [...value] : [value];
+    if (numbers.some(number => typeof number !== 'number'))
+        throw new TypeError(`a color is a Gpu.Color or 1 to 4 numbers, not ${String(value)}`);
+    if (numbers.length < 1 || numbers.length > 4)
+        throw new RangeError(`a color has 1 to 4 components, not ${numbers.length}`);
+    return Gpu.Color.new(...numbers, ...[0, 0, 0, 1].slice(numbers.length));
 }
 
 // A kernel argument: so many bytes of memory that a work-group shares.
@@ -176,8 +183,14 @@ function _buffer(prototype) {
     };
 }
 
+function _restOfImage(image, {x, y, z}) {
+    const {width, height, depth} = image.get_extent();
+    return [width - x, height - y, depth - z].map(size => Math.max(size, 0));
+}
+
 // All of them return promises; options are {stream, cancellable} and what else is named. Origins
-// are [x, y, z] in texels, and an extent of null reaches to the end of the image.
+// are [x, y, z] in texels, 0 where numbers are left out; those left out of an extent are 1, and an
+// extent of null reaches to the end of the image.
 function _image(prototype) {
     // Copies data into a region; the data are copied first, before the call returns.
     prototype.write = async function (data, {origin = null, extent = null, rowPitch = 0,
@@ -201,6 +214,18 @@ function _image(prototype) {
             cancellable);
     };
 
+    // Copies another image into this one, or a buffer, where the origin is [x, y, z, rowPitch,
+    // slicePitch] in bytes.
+    prototype.copy = async function (source, {origin = null, sourceOrigin = null, extent = null,
+        stream = null, cancellable = null} = {}) {
+        const [to, from] = [origin, sourceOrigin].map(value => _toLayout(value ?? 0));
+        extent ??= source instanceof Gpu.Image
+            ? _restOfImage(source, from) : _restOfImage(this, to);
+        stream ??= this.get_context().get_default_stream();
+        stream.copy_region(this, source, extent, to, from);
+        await stream.synchronize_async(cancellable);
+    };
+
     // A region in the memory of the host, as a Gpu.Mapping.
     prototype.map = function (flags = Gpu.MapFlags.NONE, {origin = null, extent = null,
         stream = null, cancellable = null} = {}) {
@@ -219,7 +244,8 @@ function _context(prototype) {
 // Formats may be texts, and sizes arrays.
 function _imageConstructors() {
     const native = {};
-    for (const name of ['new', 'new_mipmapped', 'new_from_bytes', 'new_for_buffer'])
+    for (const name of ['new', 'new_mipmapped', 'new_from_bytes', 'new_for_host_bytes',
+        'new_for_buffer', 'new_wrapped'])
         native[name] = Gpu.Image[name];
 
     Gpu.Image.new = (context, flags, format, type, extent) =>
@@ -230,6 +256,12 @@ function _imageConstructors() {
         slicePitch = 0) =>
         native.new_from_bytes(context, flags, _toFormat(format), type, _toExtent(extent),
             _toBytes(data), rowPitch, slicePitch);
+    Gpu.Image.new_for_host_bytes = (context, flags, format, type, extent, bytes, rowPitch = 0,
+        slicePitch = 0) =>
+        native.new_for_host_bytes(context, flags, _toFormat(format), type, _toExtent(extent),
+            bytes, rowPitch, slicePitch);
+    Gpu.Image.new_wrapped = (context, handle, format, mode) =>
+        native.new_wrapped(context, handle, _toFormat(format), mode);
     Gpu.Image.new_for_buffer = (buffer, flags, format, type, width, height = 1, rowPitch = 0) =>
         native.new_for_buffer(buffer, flags, _toFormat(format), type, width, height, rowPitch);
 }

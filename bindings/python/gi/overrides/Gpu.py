@@ -24,7 +24,8 @@ from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
-from ._gpumem_values import Local, to_arguments, to_extent, to_layout, to_shape
+from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
+                             to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -445,14 +446,14 @@ Buffer = override(Buffer)
 
 
 class Color(ColorMethods, Gpu.Color):
-    __doc__ = ColorMethods.__doc__
+    pass
 
 
 Color = override(Color)
 
 
 class ImageFormat(FormatMethods, Gpu.ImageFormat):
-    __doc__ = FormatMethods.__doc__
+    pass
 
 
 ImageFormat = override(ImageFormat)
@@ -806,13 +807,14 @@ class Stream(Gpu.Stream):
 
     def fill_image(self, image, color, origin=None, extent=None):
         """Fills a region of an image with a Gpu.Color, or with its components."""
-        return Gpu.Stream.fill_image(self, image, to_color(color), to_layout(origin),
+        return Gpu.Stream.fill_image(self, image, to_color(color), to_origin(origin),
                                      to_extent(extent))
 
     def map_image(self, image, flags=Gpu.MapFlags.NONE, origin=None, extent=None):
         """The region is right once the stream got there."""
-        return Gpu.Stream.map_image(self, image, flags, to_layout(origin),
-                                    to_extent(image._rest(origin, extent)))
+        origin = to_origin(origin)
+        extent = checked(image, Gpu.Image, "image")._rest(origin, extent)
+        return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE):

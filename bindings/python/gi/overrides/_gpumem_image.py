@@ -2,18 +2,28 @@
 """What the override of Gpu adds to images, formats and samplers. NumPy has the rows of an image in
 the first dimension and its texels in the last but one, so shapes are extents backwards."""
 
-from gi.repository import GObject
+import array
+import numbers
+
+from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, hold, loaded_numpy, new_bytes, to_glib_bytes
-from ._gpumem_values import to_extent, to_layout
+from ._gpumem_values import checked, to_extent, to_layout, to_numbers, to_origin
 
 Gpu = get_introspection_module("Gpu")
 
 _DTYPES = {"unorm8": "uint8", "snorm8": "int8", "unorm16": "uint16", "snorm16": "int16",
            "unorm_565": "uint16", "unorm_555": "uint16", "unorm_101010": "uint32"}
 
+_CODES = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+          "float16": "e", "float32": "f"}
+
 _TYPES = {1: Gpu.ImageType.IMAGE_1D, 2: Gpu.ImageType.IMAGE_2D, 3: Gpu.ImageType.IMAGE_3D}
+
+# With the one of the layers; all other types have three.
+_N_DIMENSIONS = {Gpu.ImageType.IMAGE_1D: 1, Gpu.ImageType.IMAGE_1D_BUFFER: 1,
+                 Gpu.ImageType.IMAGE_1D_ARRAY: 2, Gpu.ImageType.IMAGE_2D: 2}
 
 _MODES = {None: Gpu.MemoryFlags.NONE, "r": Gpu.MemoryFlags.READ_ONLY,
           "w": Gpu.MemoryFlags.WRITE_ONLY}
@@ -29,26 +39,74 @@ def to_format(value):
     return Gpu.ImageFormat.new_from_string(value) if isinstance(value, str) else value
 
 
-def to_color(value):
+def to_color(value, name="a color"):
     """A Gpu.Color, a number for all components, or up to four of them: those left out are 0, and
     alpha 1."""
     if isinstance(value, Gpu.Color):
         return value
-    if not hasattr(value, "__iter__"):
-        return Gpu.Color.new(*(float(value),) * 4)
-    numbers = [float(number) for number in value]
-    if not 1 <= len(numbers) <= 4:
-        raise ValueError(f"a color has 1 to 4 components, not {len(numbers)}")
-    return Gpu.Color.new(*numbers, *(0.0, 0.0, 0.0, 1.0)[len(numbers):])
+    single = not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
+    try:
+        if isinstance(value, (str, bytes, bytearray, dict, set)):
+            raise TypeError
+        components = array.array("d", (value,) if single else value)
+    except TypeError:
+        raise TypeError(f"{name} is a Gpu.Color or 1 to 4 numbers, not {value!r}") from None
+    if not 1 <= len(components) <= 4:
+        raise ValueError(f"{name} has 1 to 4 components, not {len(components)}")
+    if single:
+        return Gpu.Color.new(*components * 4)
+    return Gpu.Color.new(*components, *(0.0, 0.0, 0.0, 1.0)[len(components):])
+
+
+def _describe(flags, format, image_type, extent):
+    """The arguments that constructors have in common. Without a type, it is the one with as many
+    dimensions as the extent has numbers."""
+    if isinstance(extent, Gpu.Extent):
+        n_dimensions = 3 if extent.depth > 1 else 2 if extent.height > 1 else 1
+    else:
+        extent = to_numbers(extent, 3, "a size")
+        n_dimensions = len(extent)
+    if image_type is None:
+        image_type = _TYPES[n_dimensions]
+    return (checked(flags, Gpu.MemoryFlags, "flags"), to_format(format),
+            checked(image_type, Gpu.ImageType, "image_type"), to_extent(extent))
+
+
+def _to_texels(data, n_channels):
+    """An array as it goes into an image, and how many of its last make a texel: a structure of
+    equal fields is one."""
+    import numpy
+    data = numpy.asarray(data)
+    data = numpy.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    names = data.dtype.names or ()
+    fields = {data.dtype[name] for name in names}
+    if n_channels is None and len(fields) == 1:
+        field = fields.pop()
+        if field.itemsize * len(names) == data.dtype.itemsize:
+            return data.view(field).reshape(*data.shape, len(names)), len(names)
+    return data, n_channels
+
+
+def _to_format_of(dtype, n_channels, normalized):
+    code = _CODES.get(dtype.name)
+    if code is None:
+        raise TypeError(f"no image can be made of an array of dtype {dtype}: images have "
+                        f"{', '.join(_CODES)}, n_channels of them in a texel")
+    if normalized and code not in "bBhH":
+        raise TypeError(f"no image of dtype {dtype} is normalized: those of int8, uint8, int16 and "
+                        "uint16 can be")
+    return Gpu.ImageFormat.new_for_values(ord(code), 1 if n_channels is None else n_channels,
+                                          normalized)
 
 
 class FormatMethods:
-    """Gpu.ImageFormat("rgba-unorm8") or Gpu.ImageFormat(order, type)."""
     n_channels = _get("n_channels")
     channel_size = _get("channel_size")
     texel_size = _get("texel_size")
 
     def __new__(cls, order, channel_type=None):
+        """Gpu.ImageFormat("rgba-unorm8") or Gpu.ImageFormat(Gpu.ChannelOrder.RGBA,
+        Gpu.ChannelType.UNORM8)."""
         if channel_type is None:
             return Gpu.ImageFormat.new_from_string(order)
         return Gpu.ImageFormat.new(order, channel_type)
@@ -72,6 +130,9 @@ class FormatMethods:
     def __hash__(self):
         return self.hash()
 
+    def __reduce__(self):
+        return type(self), (self.to_string(),)
+
     def __str__(self):
         return self.to_string()
 
@@ -80,9 +141,10 @@ class FormatMethods:
 
 
 class ColorMethods:
-    """Gpu.Color(red, green, blue, alpha)."""
 
     def __new__(cls, red=0.0, green=0.0, blue=0.0, alpha=1.0):
+        """The value of a texel; in its place functions take a number for all four components, or
+        up to four of them."""
         return Gpu.Color.new(red, green, blue, alpha)
 
     def __init__(self, *args, **kwargs):
@@ -91,13 +153,26 @@ class ColorMethods:
     def __iter__(self):
         return iter((self.red, self.green, self.blue, self.alpha))
 
+    def __eq__(self, other):
+        return tuple(self) == tuple(other) if isinstance(other, Gpu.Color) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(tuple(self))
+
+    def __reduce__(self):
+        return type(self), tuple(self)
+
     def __repr__(self):
         return "Gpu.Color({}, {}, {}, {})".format(*self)
 
 
 class ImageMethods:
-    """Gpu.Image(context, "rgba-unorm8", (width, height)). Origins are (x, y, z) in texels, and
-    what is left out of an extent reaches to the end of the image."""
+    """Gpu.Image(context, "rgba-unorm8", (width, height)). Origins are (x, y, z) in texels, 0 where
+    numbers are left out; those left out of an extent are 1, and an extent of None is all of the
+    image from the origin on."""
     format = _get("format")
     image_type = _get("image_type")
     width = _get("width")
@@ -113,10 +188,11 @@ class ImageMethods:
 
     def __new__(cls, context, format, extent, image_type=None, flags=Gpu.MemoryFlags.NONE,
                 n_levels=1):
-        if image_type is None:
-            image_type = _TYPES[len(extent) if hasattr(extent, "__len__") else 1]
-        return Gpu.Image.new_mipmapped(context, flags, to_format(format), image_type,
-                                       to_extent(extent), n_levels)
+        """Without image_type it has as many dimensions as extent has numbers; a Gpu.Extent has as
+        many as are not 1 at its end."""
+        if n_levels == 1:
+            return cls.new(context, flags, format, image_type, extent)
+        return cls.new_mipmapped(context, flags, format, image_type, extent, n_levels)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -125,10 +201,13 @@ class ImageMethods:
     def from_array(cls, context, array, n_channels=None, mode=None, normalized=False,
                    image_type=None):
         """An image with a copy of a NumPy array of one to three dimensions, and one more if
-        n_channels says how many of its last make a texel. Mode "r" or "w" says what kernels do;
-        integers can be normalized. With image_type the first dimension can be layers."""
-        import numpy
-        array = numpy.ascontiguousarray(array)
+        n_channels says how many of its last make a texel: 1, 2 or 4, few devices have texels of 3,
+        so RGB is padded to RGBA. A structure of equal fields is a texel, too.
+
+        Integers are read by kernels as integers, with read_imageui() for one, unless they are
+        normalized: then uint8 is 0.0 to 1.0, as for textures in PyCUDA. Mode "r" or "w" says what
+        kernels do. With image_type the first dimension can be layers."""
+        array, n_channels = _to_texels(array, n_channels)
         shape = array.shape
         if n_channels is not None:
             if shape[-1] != n_channels:
@@ -137,45 +216,101 @@ class ImageMethods:
             shape = shape[:-1]
         if not 1 <= len(shape) <= 3:
             raise ValueError(f"no image can be made of an array of shape {array.shape}")
-        format = Gpu.ImageFormat.new_for_values(ord(array.dtype.char), n_channels or 1, normalized)
-        return Gpu.Image.new_from_bytes(context, _MODES[mode], format,
-                                        _TYPES[len(shape)] if image_type is None else image_type,
-                                        to_extent(shape[::-1]), to_glib_bytes(array, copy=False),
-                                        0, 0)
+        if mode not in _MODES:
+            raise ValueError(f'mode is None, "r" or "w", not {mode!r}')
+        format = _to_format_of(array.dtype, n_channels, normalized)
+        try:
+            return cls.new_from_data(context, format, shape[::-1], array, image_type, _MODES[mode])
+        except GLib.Error as error:
+            if n_channels == 3 and error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED):
+                error.message += "; pad the array to four channels"
+            raise
+
+    @classmethod
+    def new(cls, context, flags, format, type, extent):
+        return Gpu.Image.new(context, *_describe(flags, format, type, extent))
+
+    @classmethod
+    def new_mipmapped(cls, context, flags, format, type, extent, n_levels):
+        """An image with mip levels, see get_level()."""
+        return Gpu.Image.new_mipmapped(context, *_describe(flags, format, type, extent), n_levels)
 
     @classmethod
     def new_from_data(cls, context, format, extent, data, image_type=None,
                       flags=Gpu.MemoryFlags.NONE, row_pitch=0, slice_pitch=0):
         """An image that begins with a copy of bytes-like data."""
-        if image_type is None:
-            image_type = _TYPES[len(extent) if hasattr(extent, "__len__") else 1]
-        return Gpu.Image.new_from_bytes(context, flags, to_format(format), image_type,
-                                        to_extent(extent), to_glib_bytes(data, copy=False),
-                                        row_pitch, slice_pitch)
+        return cls.new_from_bytes(context, flags, format, image_type, extent, data, row_pitch,
+                                  slice_pitch)
+
+    @classmethod
+    def new_from_bytes(cls, context, flags, format, type, extent, bytes, row_pitch=0,
+                       slice_pitch=0):
+        """An image that begins with a copy of bytes-like data."""
+        return Gpu.Image.new_from_bytes(context, *_describe(flags, format, type, extent),
+                                        to_glib_bytes(bytes, copy=False), row_pitch, slice_pitch)
+
+    @classmethod
+    def new_for_host_bytes(cls, context, flags, format, type, extent, bytes, row_pitch=0,
+                           slice_pitch=0):
+        """An image in the memory of a GLib.Bytes."""
+        return Gpu.Image.new_for_host_bytes(context, *_describe(flags, format, type, extent), bytes,
+                                            row_pitch, slice_pitch)
 
     @classmethod
     def new_for_buffer(cls, buffer, flags, format, image_type, width, height=1, row_pitch=0):
         """An image in the bytes of a buffer."""
-        return Gpu.Image.new_for_buffer(buffer, flags, to_format(format), image_type, width, height,
-                                        row_pitch)
+        return Gpu.Image.new_for_buffer(buffer, *_describe(flags, format, image_type, 1)[:3], width,
+                                        height, row_pitch)
+
+    @classmethod
+    def new_wrapped(cls, context, handle, format, mode):
+        """An image around a handle of the driver."""
+        return Gpu.Image.new_wrapped(context, handle, to_format(format), mode)
 
     @property
     def extent(self):
-        return (self.get_width(), *(size for size in self._sizes()[1:]))
+        return tuple(self.get_extent())
 
-    def _sizes(self):
-        extent = Gpu.Extent.new(0, 0, 0)
-        result = Gpu.Image.get_extent(self)
-        extent = result if result is not None else extent
-        return (extent.width, extent.height, extent.depth)
+    @property
+    def dtype(self):
+        """The NumPy type of what to_numpy() gives."""
+        return self.get_format().dtype
+
+    @property
+    def shape(self):
+        """The shape of what to_numpy() gives: rows come before texels, and channels last."""
+        return self._shape(self.extent)
+
+    def _shape(self, extent):
+        n_dimensions = _N_DIMENSIONS.get(self.get_image_type(), 3)
+        return tuple(extent)[:n_dimensions][::-1] + self._channels()
+
+    def _channels(self):
+        """The last of a shape: nothing if a texel is one number."""
+        format = self.get_format()
+        n_channels = format.get_n_channels()
+        return (n_channels,) if n_channels > 1 and format.get_channel_size() > 0 else ()
 
     def _rest(self, origin, extent):
         """The numbers of an extent, all of the image from origin on if it is None."""
         if extent is not None:
             return tuple(to_extent(extent))
-        origin = tuple(origin or ())[:3]
-        origin += (0,) * (3 - len(origin))
-        return tuple(max(size - first, 0) for size, first in zip(self._sizes(), origin))
+        first = tuple(to_origin(origin) or (0, 0, 0))
+        return tuple(max(size - at, 0) for size, at in zip(self.extent, first))
+
+    def _region(self, origin, extent):
+        """A region as a Gpu.Layout and a Gpu.Extent, and its size in bytes. One that exceeds the
+        image is an error before memory is taken for it."""
+        origin = to_origin(origin)
+        lengths = self._rest(origin, extent)
+        extent = Gpu.Extent.new(*lengths)
+        ends = map(sum, zip(tuple(origin or (0, 0, 0)), lengths))
+        if any(end > size for end, size in zip(ends, self.extent)):
+            Gpu.Image.read_bytes(self, None, origin, extent, None)      # says what is wrong
+        return origin, extent, self._get_size_of(extent)
+
+    def _get_size_of(self, extent):
+        return extent.width * extent.height * extent.depth * self.get_texel_size()
 
     def _get_stream(self, stream):
         if stream is None:
@@ -183,50 +318,104 @@ class ImageMethods:
             stream = context.get_default_stream() if context is not None else None
         if stream is None:
             Gpu.Image.read_bytes(self, None, None, None, None)      # says why there is none
+        return checked(stream, Gpu.Stream, "stream")
+
+    def _begin_write(self, data, origin, extent, row_pitch, slice_pitch, stream):
+        """The stream that writes."""
+        stream = self._get_stream(stream)
+        origin = to_origin(origin)
+        extent = to_extent(self._rest(origin, extent))
+        data = to_glib_bytes(data, copy=False)
+        if not row_pitch and not slice_pitch and data.get_size() > self._get_size_of(extent):
+            Gpu.Image.write_bytes(self, stream, origin, extent, data, 0, 0, None)   # says it
+        stream.write_region(self, data, extent, origin, (0, 0, 0, row_pitch, slice_pitch))
         return stream
+
+    def _begin_read(self, exported, origin, extent, stream):
+        """The stream that reads into memory and releases it."""
+        target = hold(exported)
+        stream = self._get_stream(stream)
+        Gpu.Stream.read_region_into(stream, self, origin, target, None, extent)
+        return stream
+
+    def _begin_read_into(self, target, origin, extent, stream):
+        """The stream, and how many bytes it reads."""
+        origin, extent, size = self._region(origin, extent)
+        exported = Exported(target, writable=True)
+        if exported.size != size:
+            given = exported.size
+            exported.release()
+            raise ValueError(f"the region has {size} bytes, and the target {given}")
+        return self._begin_read(exported, origin, extent, stream), size
 
     def write(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0, stream=None):
         """Copies bytes-like data to a region of the image and waits until they are there."""
-        stream = self._get_stream(stream)
-        stream.write_region(self, data, self._rest(origin, extent), origin,
-                            (0, 0, 0, row_pitch, slice_pitch), copy=False)
-        return stream.synchronize()
+        return self._begin_write(data, origin, extent, row_pitch, slice_pitch,
+                                 stream).synchronize()
+
+    async def write_async(self, data, origin=None, extent=None, row_pitch=0, slice_pitch=0,
+                          stream=None):
+        """write() for asyncio. Data that can be changed must not be until then."""
+        stream = self._begin_write(data, origin, extent, row_pitch, slice_pitch, stream)
+        await stream.record()
+        return True
 
     def read(self, origin=None, extent=None, stream=None):
         """A region of the image as bytes."""
-        extent = self._rest(origin, extent)
-        size = self.get_texel_size()
-        for length in extent:
-            size *= length
-        if size == 0:
-            return b""
+        origin, extent, size = self._region(origin, extent)
         data = new_bytes(None, size)
-        self._read_exported(Exported(data), origin, extent, stream)
+        self._begin_read(Exported(data), origin, extent, stream).synchronize()
         return data
 
-    def _read_exported(self, exported, origin, extent, stream):
-        stream = self._get_stream(stream)
-        Gpu.Stream.read_region_into(stream, self, to_layout(origin), hold(exported), None,
-                                    to_extent(extent))
+    async def read_async(self, origin=None, extent=None, stream=None):
+        """read() for asyncio."""
+        origin, extent, size = self._region(origin, extent)
+        data = new_bytes(None, size)
+        await self._begin_read(Exported(data), origin, extent, stream).record()
+        return data
+
+    def read_into(self, target, origin=None, extent=None, stream=None):
+        """Fills a writable bytes-like object, which is as large as the region, from the image,
+        without another copy if it is contiguous. Returns the number of bytes."""
+        numpy = loaded_numpy()
+        if numpy is not None and isinstance(target, numpy.ndarray) and target.flags.writeable \
+                and not target.flags.c_contiguous:
+            rows = numpy.empty(target.shape, target.dtype)
+            self.read_into(rows, origin, extent, stream)
+            target[...] = rows
+            return rows.nbytes
+        stream, size = self._begin_read_into(target, origin, extent, stream)
         stream.synchronize()
+        return size
+
+    async def read_into_async(self, target, origin=None, extent=None, stream=None):
+        """read_into() for asyncio, of a contiguous target. Nothing else may touch it meanwhile,
+        also if the await is given up."""
+        stream, size = self._begin_read_into(target, origin, extent, stream)
+        await stream.record()
+        return size
 
     def to_numpy(self, origin=None, extent=None, stream=None):
-        """A new NumPy array with a region of the image: its shape is the extent backwards, without
-        dimensions of 1 in front, and the channels if there are several."""
+        """A new NumPy array with a region of the image: its shape is the extent backwards, in the
+        dimensions and layers that the type of the image has, and the channels if there are
+        several."""
         import numpy
-        extent = self._rest(origin, extent)
-        array = numpy.empty(self._shape(extent), self.get_format().dtype)
-        if array.nbytes > 0:
-            self._read_exported(Exported(array.reshape(-1).view("uint8")), origin, extent, stream)
+        origin, extent, size = self._region(origin, extent)
+        array = numpy.empty(self._shape(extent), self.dtype)
+        self.read_into(array, origin, extent, stream)
         return array
 
-    def _shape(self, extent):
-        format = self.get_format()
-        n_channels = format.get_n_channels() if format.get_channel_size() > 0 else 1
-        shape = list(extent[::-1])
-        while len(shape) > 1 and shape[0] == 1:
-            del shape[0]
-        return (*shape, n_channels) if n_channels > 1 else tuple(shape)
+    def copy(self, source, origin=None, source_origin=None, extent=None, stream=None):
+        """Copies another image, or a buffer, into this one and waits until it is there. Where in a
+        buffer is (x, y, z, row_pitch, slice_pitch) in bytes."""
+        stream = self._get_stream(stream)
+        origin, source_origin = to_origin(origin), to_layout(source_origin)
+        if isinstance(source, Gpu.Image):
+            extent = source._rest(source_origin, extent)
+        else:
+            extent = self._rest(origin, extent)
+        stream.copy_region(self, source, extent, origin, source_origin)
+        return stream.synchronize()
 
     def fill(self, color, origin=None, extent=None, stream=None):
         """Fills a region with a Gpu.Color, or its components, and waits until it is there."""
@@ -247,7 +436,7 @@ class ImageMethods:
     def __repr__(self):
         if self.is_released():
             return "<Gpu.Image released>"
-        sizes = " x ".join(map(str, self._sizes()))
+        sizes = " x ".join(map(str, self.extent))
         return f"<Gpu.Image of {sizes} texels {self.get_format()}>"
 
 
@@ -255,20 +444,56 @@ def view_texels(image, extent, mapping, exported):
     """A NumPy array over the texels of a mapping, without a copy."""
     numpy = loaded_numpy()
     shape = image._shape(extent)
-    dtype = image.get_format().dtype
-    n_channels = image.get_format().get_n_channels() if len(shape) > 1 else 1
-    tail = (dtype.itemsize,) if shape[-1:] == (n_channels,) and n_channels > 1 else ()
+    tail = (image.dtype.itemsize,) * len(image._channels())
     pitches = (mapping.get_slice_pitch(), mapping.get_row_pitch(), image.get_texel_size())
-    strides = pitches[len(pitches) - (len(shape) - len(tail)):] + tail
-    return numpy.ndarray(shape, dtype, exported, 0, strides)
+    strides = pitches[3 - (len(shape) - len(tail)):] + tail
+    return numpy.ndarray(shape, image.dtype, exported, 0, strides)
+
+
+def _to_property(name, value, spec):
+    """A value of the type of a property, and within its limits."""
+    if spec.name == "border-color":
+        return to_color(value, name)
+    kind = type(spec.default_value)
+    if kind not in (int, float):
+        return checked(value, kind, name)
+    if isinstance(value, bool) \
+            or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    if not spec.minimum <= value <= spec.maximum:
+        raise ValueError(f"{name} is {spec.minimum} to {spec.maximum}, not {value!r}")
+    return kind(value)
+
+
+def _to_properties(values):
+    """Arguments as the properties of a sampler: GObject itself would warn of those that are wrong,
+    and go on."""
+    specs = {spec.name.replace("-", "_"): spec for spec in Gpu.Sampler.list_properties()
+             if spec.flags & GObject.ParamFlags.WRITABLE}
+    for name in values:
+        if name not in specs:
+            raise TypeError(f"Gpu.Sampler() has no argument '{name}'")
+    return {name: _to_property(name, value, specs[name]) for name, value in values.items()}
 
 
 class SamplerMethods:
-    """Gpu.Sampler(context, normalized_coordinates=True, address_mode=..., filter_mode=...), and any
-    other property by its name."""
+    """Gpu.Sampler(context, normalized_coordinates=False,
+    address_mode=Gpu.AddressMode.CLAMP_TO_EDGE, filter_mode=Gpu.FilterMode.NEAREST), and any other
+    property by its name: address_mode_x, address_mode_y, address_mode_z, border_color,
+    mip_filter_mode, read_mode, max_anisotropy, lod_bias, min_lod, max_lod. Colors are what
+    image.fill() takes."""
     context = _get("context")
     normalized_coordinates = _get("normalized_coordinates")
+    address_mode_x = property(lambda self: self.get_address_mode(0))
+    address_mode_y = property(lambda self: self.get_address_mode(1))
+    address_mode_z = property(lambda self: self.get_address_mode(2))
     filter_mode = _get("filter_mode")
+    mip_filter_mode = _get("mip_filter_mode")
+    read_mode = _get("read_mode")
+    max_anisotropy = _get("max_anisotropy")
+    lod_bias = _get("lod_bias")
+    min_lod = _get("min_lod")
+    max_lod = _get("max_lod")
     border_color = _get("border_color")
     native_handle = _get("native_handle")
 
@@ -278,10 +503,12 @@ class SamplerMethods:
     def __init__(self, context, normalized_coordinates=False,
                  address_mode=Gpu.AddressMode.CLAMP_TO_EDGE,
                  filter_mode=Gpu.FilterMode.NEAREST, **properties):
+        checked(normalized_coordinates, bool, "normalized_coordinates")
+        checked(address_mode, Gpu.AddressMode, "address_mode")
         for axis in "xyz":
             properties.setdefault(f"address_mode_{axis}", address_mode)
-        GObject.Object.__init__(self, context=context, filter_mode=filter_mode,
-                                normalized_coordinates=normalized_coordinates, **properties)
+        properties.update(normalized_coordinates=normalized_coordinates, filter_mode=filter_mode)
+        GObject.Object.__init__(self, context=context, **_to_properties(properties))
         self.init(None)
 
     def __eq__(self, other):
@@ -292,3 +519,12 @@ class SamplerMethods:
 
     def __hash__(self):
         return self.hash()
+
+    def __repr__(self):
+        texts = []
+        for spec in Gpu.Sampler.list_properties():
+            if spec.name not in ("context", "native-handle"):
+                name = spec.name.replace("-", "_")
+                value = getattr(self, name)
+                texts.append(f"{name}={getattr(value, 'value_nick', value)}")
+        return f"<Gpu.Sampler {' '.join(texts)}>"

@@ -4,6 +4,7 @@ arguments of kernels."""
 
 import ctypes
 import operator
+import reprlib
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, loaded_numpy
@@ -11,27 +12,48 @@ from ._gpumem import Exported, loaded_numpy
 Gpu = get_introspection_module("Gpu")
 
 
-def _to_numbers(value, most, what):
-    numbers = tuple(value) if hasattr(value, "__iter__") else (value,)
+def checked(value, kind, name):
+    """The value of an argument, if it is of that type: values of all enumerations and flags are
+    numbers, and would be taken for each other."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    return value
+
+
+def to_numbers(value, most, what):
+    """A whole number or up to so many of them, as a tuple."""
+    single = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
+    try:
+        if isinstance(value, (bytes, bytearray, dict, set)):
+            raise TypeError
+        numbers = tuple(map(operator.index, (value,) if single else value))
+    except TypeError:
+        raise TypeError(f"{what} is 1 to {most} whole numbers, not {value!r}") from None
     if not 1 <= len(numbers) <= most:
-        raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: {numbers}")
-    return tuple(operator.index(number) for number in numbers)
+        raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: "
+                         f"{reprlib.repr(numbers)}")
+    return numbers
 
 
 def to_extent(value):
-    """An int or up to three of them, for a Gpu.Extent."""
+    """An int or up to three of them, for a Gpu.Extent; those left out are 1."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
-    numbers = _to_numbers(value, 3, "a size")
+    numbers = to_numbers(value, 3, "a size")
     return Gpu.Extent.new(*numbers, *(1,) * (3 - len(numbers)))
 
 
-def to_layout(value):
+def to_layout(value, most=5, what="a layout"):
     """Up to five numbers (x, y, z, row_pitch, slice_pitch), for a Gpu.Layout."""
     if value is None or isinstance(value, Gpu.Layout):
         return value
-    numbers = _to_numbers(value, 5, "a layout")
+    numbers = to_numbers(value, most, what)
     return Gpu.Layout.new(*numbers, *(0,) * (5 - len(numbers)))
+
+
+def to_origin(value):
+    """Up to three numbers (x, y, z), for the Gpu.Layout of a region of an image."""
+    return to_layout(value, 3, "an origin")
 
 
 class Local:

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <glib-object.h>
+
+G_BEGIN_DECLS
+
+/* Values of enumerations and flags as messages name them. */
+char *_gpu_enum_get_nick   (GType type,
+                            int   value);
+char *_gpu_flags_get_nicks (GType type,
+                            guint flags);
+
+G_END_DECLS
