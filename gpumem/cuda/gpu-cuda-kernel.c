@@ -197,7 +197,7 @@ describe_sizes (GpuCudaKernel  *kernel,
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
     sizes = ask_driver (kernel);
   else
-    sizes = _gpu_cuda_image_get_sizes (kernel->module->image, native_name);
+    sizes = _gpu_cuda_binary_get_sizes (kernel->module->image, native_name);
 
   if (sizes == NULL)
     return _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);

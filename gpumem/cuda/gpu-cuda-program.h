@@ -39,11 +39,11 @@ typedef enum
 
 typedef enum
 {
-  GPU_CUDA_IMAGE_UNKNOWN,
-  GPU_CUDA_IMAGE_ELF,
-  GPU_CUDA_IMAGE_FATBIN,
-  GPU_CUDA_IMAGE_PTX
-} GpuCudaImageKind;
+  GPU_CUDA_BINARY_UNKNOWN,
+  GPU_CUDA_BINARY_ELF,
+  GPU_CUDA_BINARY_FATBIN,
+  GPU_CUDA_BINARY_PTX
+} GpuCudaBinaryKind;
 
 /* gpu-cuda-module.c */
 GpuCudaModule    *_gpu_cuda_module_ref         (GpuCudaModule       *module);
@@ -76,17 +76,17 @@ gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
                                                 CUfunction           function,
                                                 gint                 initial);
 
-/* gpu-cuda-image.c: images are only read as far as they are whole. */
-GpuCudaImageKind  _gpu_cuda_image_identify     (GBytes              *image);
+/* gpu-cuda-binary.c: binaries are only read as far as they are whole. */
+GpuCudaBinaryKind _gpu_cuda_binary_identify    (GBytes              *binary);
 /* Whether an ELF file is of the device, and not an object for the host with code for devices. */
-gboolean          _gpu_cuda_image_is_cubin     (GBytes              *image);
-/* FALSE: not the whole of an image, or none at all. */
-gboolean          _gpu_cuda_image_check        (GBytes              *image,
+gboolean          _gpu_cuda_binary_is_cubin    (GBytes              *binary);
+/* FALSE: not the whole of a binary, or none at all. */
+gboolean          _gpu_cuda_binary_check       (GBytes              *binary,
                                                 GError             **error);
-/* NULL: the image does not tell. */
-char            **_gpu_cuda_image_list_kernels (GBytes              *image);
-/* Sizes of the arguments, of gsize; NULL: the image does not tell. */
-GArray           *_gpu_cuda_image_get_sizes    (GBytes              *image,
+/* NULL: the binary does not tell. */
+char            **_gpu_cuda_binary_list_kernels (GBytes             *binary);
+/* Sizes of the arguments, of gsize; NULL: the binary does not tell. */
+GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
 
 /* gpu-cuda-name.c */

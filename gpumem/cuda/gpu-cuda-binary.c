@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What can be read from images without the driver, and must be: cuModuleLoadDataEx() is not told
+ * What can be read from binaries without the driver, and must be: cuModuleLoadDataEx() is not told
  * their size and trusts what they say of themselves, and drivers before CUDA 12.4 tell neither the
  * kernels of a module nor their arguments.
  */
@@ -71,24 +71,24 @@ is_ptx (const char *text,
   return FALSE;
 }
 
-GpuCudaImageKind
-_gpu_cuda_image_identify (GBytes *image)
+GpuCudaBinaryKind
+_gpu_cuda_binary_identify (GBytes *binary)
 {
   gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
+  const guint8 *data = g_bytes_get_data (binary, &size);
   guint32 magic;
 
   if (size > SELFMAG && memcmp (data, ELFMAG, SELFMAG) == 0)
-    return GPU_CUDA_IMAGE_ELF;
+    return GPU_CUDA_BINARY_ELF;
 
   if (size >= sizeof (FatbinHeader))
     {
       memcpy (&magic, data, sizeof magic);
       if (magic == FATBIN_MAGIC)
-        return GPU_CUDA_IMAGE_FATBIN;
+        return GPU_CUDA_BINARY_FATBIN;
     }
 
-  return is_ptx ((const char *) data, size) ? GPU_CUDA_IMAGE_PTX : GPU_CUDA_IMAGE_UNKNOWN;
+  return is_ptx ((const char *) data, size) ? GPU_CUDA_BINARY_PTX : GPU_CUDA_BINARY_UNKNOWN;
 }
 
 static gboolean
@@ -107,12 +107,12 @@ get_section (const Elf  *elf,
 
 /* FALSE: not the whole of an ELF file. */
 static gboolean
-open_elf (GBytes *image,
+open_elf (GBytes *binary,
           Elf    *elf)
 {
   Elf64_Shdr section;
 
-  elf->data = g_bytes_get_data (image, &elf->size);
+  elf->data = g_bytes_get_data (binary, &elf->size);
 
   if (elf->size < sizeof elf->header)
     return FALSE;
@@ -151,18 +151,18 @@ get_section_name (const Elf        *elf,
 }
 
 gboolean
-_gpu_cuda_image_is_cubin (GBytes *image)
+_gpu_cuda_binary_is_cubin (GBytes *binary)
 {
   Elf elf;
 
-  return open_elf (image, &elf) && elf.header.e_machine == CUDA_MACHINE;
+  return open_elf (binary, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
 static gboolean
-check_fatbin (GBytes *image)
+check_fatbin (GBytes *binary)
 {
   gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
+  const guint8 *data = g_bytes_get_data (binary, &size);
   FatbinHeader header;
 
   memcpy (&header, data, sizeof header);
@@ -172,23 +172,23 @@ check_fatbin (GBytes *image)
 }
 
 gboolean
-_gpu_cuda_image_check (GBytes  *image,
-                       GError **error)
+_gpu_cuda_binary_check (GBytes  *binary,
+                        GError **error)
 {
   const char *what = NULL;
   Elf elf;
 
-  switch (_gpu_cuda_image_identify (image))
+  switch (_gpu_cuda_binary_identify (binary))
     {
-    case GPU_CUDA_IMAGE_ELF:
-      what = open_elf (image, &elf) ? NULL : "are not the whole of a cubin";
+    case GPU_CUDA_BINARY_ELF:
+      what = open_elf (binary, &elf) ? NULL : "are not the whole of a cubin";
       break;
-    case GPU_CUDA_IMAGE_FATBIN:
-      what = check_fatbin (image) ? NULL : "are not the whole of a fatbin";
+    case GPU_CUDA_BINARY_FATBIN:
+      what = check_fatbin (binary) ? NULL : "are not the whole of a fatbin";
       break;
-    case GPU_CUDA_IMAGE_PTX:
+    case GPU_CUDA_BINARY_PTX:
       break;
-    case GPU_CUDA_IMAGE_UNKNOWN:
+    case GPU_CUDA_BINARY_UNKNOWN:
     default:
       what = "are neither PTX nor a cubin nor a fatbin";
       break;
@@ -198,23 +198,23 @@ _gpu_cuda_image_check (GBytes  *image,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%" G_GSIZE_FORMAT " bytes %s",
-               g_bytes_get_size (image), what);
+               g_bytes_get_size (binary), what);
 
   return FALSE;
 }
 
-/* The first image in a fatbin that can be read: its kernels are those of the others. (transfer
+/* The first binary in a fatbin that can be read: its kernels are those of the others. (transfer
  * full) (nullable) */
 static GBytes *
-find_in_fatbin (GBytes *image)
+find_in_fatbin (GBytes *binary)
 {
   gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
+  const guint8 *data = g_bytes_get_data (binary, &size);
   FatbinHeader header;
   FatbinEntry entry;
   gsize at;
 
-  if (!check_fatbin (image))
+  if (!check_fatbin (binary))
     return NULL;
 
   memcpy (&header, data, sizeof header);
@@ -228,32 +228,32 @@ find_in_fatbin (GBytes *image)
           entry.size > size - at - entry.header_size)
         return NULL;
 
-      part = g_bytes_new_from_bytes (image, at + entry.header_size, entry.size);
-      if (entry.compressed_size == 0 && _gpu_cuda_image_check (part, NULL))
+      part = g_bytes_new_from_bytes (binary, at + entry.header_size, entry.size);
+      if (entry.compressed_size == 0 && _gpu_cuda_binary_check (part, NULL))
         return g_steal_pointer (&part);
     }
 
   return NULL;
 }
 
-/* The image that tells of the kernels. (transfer full) (nullable) */
+/* The binary that tells of the kernels. (transfer full) (nullable) */
 static GBytes *
-find_part (GBytes *image)
+find_part (GBytes *binary)
 {
-  return _gpu_cuda_image_identify (image) == GPU_CUDA_IMAGE_FATBIN ? find_in_fatbin (image)
-                                                                   : g_bytes_ref (image);
+  return _gpu_cuda_binary_identify (binary) == GPU_CUDA_BINARY_FATBIN ? find_in_fatbin (binary)
+                                                                      : g_bytes_ref (binary);
 }
 
 /* --- kernels ------------------------------------------------------------------------------ */
 
 static char **
-list_in_elf (GBytes *image)
+list_in_elf (GBytes *binary)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
   Elf64_Shdr section;
   Elf elf;
 
-  if (!open_elf (image, &elf) || elf.header.e_machine != CUDA_MACHINE)
+  if (!open_elf (binary, &elf) || elf.header.e_machine != CUDA_MACHINE)
     return NULL;
 
   for (guint i = 0; i < elf.header.e_shnum; i++)
@@ -286,18 +286,18 @@ entry_regex (void)
 }
 
 static char *
-get_text (GBytes *image)
+get_text (GBytes *binary)
 {
   gsize size;
-  const char *data = g_bytes_get_data (image, &size);
+  const char *data = g_bytes_get_data (binary, &size);
 
   return g_strndup (data, size);
 }
 
 static char **
-list_in_ptx (GBytes *image)
+list_in_ptx (GBytes *binary)
 {
-  g_autofree char *text = get_text (image);
+  g_autofree char *text = get_text (binary);
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   g_autoptr (GMatchInfo) match = NULL;
 
@@ -316,18 +316,18 @@ list_in_ptx (GBytes *image)
 }
 
 char **
-_gpu_cuda_image_list_kernels (GBytes *image)
+_gpu_cuda_binary_list_kernels (GBytes *binary)
 {
-  g_autoptr (GBytes) part = find_part (image);
+  g_autoptr (GBytes) part = find_part (binary);
 
-  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
+  switch (part != NULL ? _gpu_cuda_binary_identify (part) : GPU_CUDA_BINARY_UNKNOWN)
     {
-    case GPU_CUDA_IMAGE_ELF:
+    case GPU_CUDA_BINARY_ELF:
       return list_in_elf (part);
-    case GPU_CUDA_IMAGE_PTX:
+    case GPU_CUDA_BINARY_PTX:
       return list_in_ptx (part);
-    case GPU_CUDA_IMAGE_FATBIN:
-    case GPU_CUDA_IMAGE_UNKNOWN:
+    case GPU_CUDA_BINARY_FATBIN:
+    case GPU_CUDA_BINARY_UNKNOWN:
     default:
       return NULL;
     }
@@ -380,14 +380,14 @@ read_info (const guint8 *data,
 }
 
 static GArray *
-get_sizes_in_elf (GBytes     *image,
+get_sizes_in_elf (GBytes     *binary,
                   const char *kernel)
 {
   g_autofree char *wanted = g_strconcat (".nv.info.", kernel, NULL);
   Elf64_Shdr section;
   Elf elf;
 
-  if (!open_elf (image, &elf) || elf.header.e_machine != CUDA_MACHINE)
+  if (!open_elf (binary, &elf) || elf.header.e_machine != CUDA_MACHINE)
     return NULL;
 
   for (guint i = 0; i < elf.header.e_shnum; i++)
@@ -428,10 +428,10 @@ get_parameter_size (const char *declaration)
 }
 
 static GArray *
-get_sizes_in_ptx (GBytes     *image,
+get_sizes_in_ptx (GBytes     *binary,
                   const char *kernel)
 {
-  g_autofree char *text = get_text (image);
+  g_autofree char *text = get_text (binary);
   g_autoptr (GMatchInfo) match = NULL;
 
   g_regex_match (entry_regex (), text, 0, &match);
@@ -459,19 +459,19 @@ get_sizes_in_ptx (GBytes     *image,
 }
 
 GArray *
-_gpu_cuda_image_get_sizes (GBytes     *image,
-                           const char *kernel)
+_gpu_cuda_binary_get_sizes (GBytes     *binary,
+                            const char *kernel)
 {
-  g_autoptr (GBytes) part = find_part (image);
+  g_autoptr (GBytes) part = find_part (binary);
 
-  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
+  switch (part != NULL ? _gpu_cuda_binary_identify (part) : GPU_CUDA_BINARY_UNKNOWN)
     {
-    case GPU_CUDA_IMAGE_ELF:
+    case GPU_CUDA_BINARY_ELF:
       return get_sizes_in_elf (part, kernel);
-    case GPU_CUDA_IMAGE_PTX:
+    case GPU_CUDA_BINARY_PTX:
       return get_sizes_in_ptx (part, kernel);
-    case GPU_CUDA_IMAGE_FATBIN:
-    case GPU_CUDA_IMAGE_UNKNOWN:
+    case GPU_CUDA_BINARY_FATBIN:
+    case GPU_CUDA_BINARY_UNKNOWN:
     default:
       return NULL;
     }
