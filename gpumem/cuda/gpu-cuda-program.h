@@ -29,6 +29,8 @@ typedef struct
   gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
   guint            required_block[3];   /* zeros if the kernel runs in any */
   gboolean         is_described;        /* by the compiler: what it is given was checked */
+  guint            n_image_words;       /* of 64 bits: the structures of its images */
+  guint            constant_samplers;   /* bits: which of them its program may use */
 } GpuCudaKernel;
 
 typedef enum
@@ -154,6 +156,29 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 const char          *name,
                                                 const char          *native_name,
                                                 GError             **error);
+
+/* gpu-cuda-launch-image.c: what kernels in the portable dialect are given for images and samplers,
+ * and those in CUDA C++ for textures and surfaces. */
+/* 0 for what is no image of the dialect. */
+guint             _gpu_cuda_image_get_n_words  (char                     kind,
+                                                char                     type,
+                                                gsize                    size,
+                                                gboolean                 read_only);
+/* "image2d_t", by the letter that the prelude has for it; NULL if there is none. */
+const char       *_gpu_cuda_image_get_type_name (char                    type);
+/* More of them than a kernel can have. */
+#define GPU_CUDA_MAX_SAMPLERS 8
+/* One image or sampler of a launch. @slot are 8 bytes for it; @words is what is left of those for
+ * images, and moves on. */
+gboolean          _gpu_cuda_launch_set_object  (GpuCudaContext          *context,
+                                                const GpuCudaKernel     *kernel,
+                                                const GpuArgumentValue  *values,
+                                                guint                    n_values,
+                                                guint                    index,
+                                                guint64                 *slot,
+                                                guint64                **words,
+                                                void                   **argument,
+                                                GError                 **error);
 
 /* gpu-cuda-launch.c */
 /* With the context entered. */
