@@ -127,9 +127,19 @@ gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
 /* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
-/* gpu-cuda-prelude.c, gpu-cuda-rewrite.c */
+/* gpu-cuda-prelude*.c, gpu-cuda-rewrite.c, gpu-cuda-rewrite-image.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
-                                                GpuCudaLanguage      language);
+                                                GpuCudaLanguage      language,
+                                                gboolean             has_images);
+/* What has to stand before vectors get the names that CUDA has for its own; and the rest. */
+void              _gpu_cuda_prelude_append_vectors (GString         *text);
+void              _gpu_cuda_prelude_append_native (GString          *text);
+void              _gpu_cuda_prelude_append_images (GString          *text);
+/* Whether a source in the dialect names a type of images or samplers, or may do so unseen. */
+gboolean          _gpu_cuda_source_has_images  (const char          *source);
+/* Bits: the constant samplers that it may use. */
+guint             _gpu_cuda_source_find_samplers (const char        *source,
+                                                gboolean             relocatable);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
 /* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
