@@ -9,7 +9,6 @@
 #include "gpumem/gpu-kernel-private.h"
 #include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-sampler-private.h"
-#include "gpumem/gpu-texel-private.h"
 
 static const struct
 {
@@ -417,8 +416,6 @@ resolve_sampler (const GpuArgumentItem  *item,
   return set_mismatch (kernel, info, index, "one of another context", error);
 }
 
-/* Whether what is read of an image can be read in this way: between texels there is nothing where
- * they are integers. */
 static gboolean
 check_texture (GpuImage                     *image,
                const GpuSamplerDescription  *sampler,
@@ -427,23 +424,13 @@ check_texture (GpuImage                     *image,
                guint                         index,
                GError                      **error)
 {
-  const GpuImageFormat *format = gpu_image_get_format (image);
-  gboolean is_integer = _gpu_texel_get_kind (format) != GPU_TEXEL_REAL;
-  gboolean is_wide = is_integer && gpu_image_format_get_channel_size (format) > 2;
   g_autofree char *where = NULL;
-  g_autofree char *text = NULL;
 
-  if (!(is_wide && sampler->read_mode == GPU_READ_MODE_NORMALIZED)
-      && !(is_integer && sampler->read_mode == GPU_READ_MODE_FORMAT
-           && sampler->filter_mode == GPU_FILTER_MODE_LINEAR))
+  if (_gpu_image_check_texture (image, sampler, error))
     return TRUE;
 
   where = describe (kernel, info, index);
-  text = gpu_image_format_to_string (format);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: texels of format %s cannot be %s", where, text,
-               is_wide && sampler->read_mode == GPU_READ_MODE_NORMALIZED ? "read as normalized"
-                                                                         : "filtered");
+  g_prefix_error (error, "%s: ", where);
 
   return FALSE;
 }

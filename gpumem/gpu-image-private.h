@@ -58,6 +58,11 @@ gboolean _gpu_image_check_description (GpuNativeContext       *context,
                                     const char                *function,
                                     GError                   **error);
 
+/* gpu-image-object.c: whether what is read of an image can be read in this way. */
+gboolean _gpu_image_check_texture  (GpuImage                  *image,
+                                    const GpuSamplerDescription *sampler,
+                                    GError                   **error);
+
 /* gpu-image-new.c: makes the native image that construction asked for. */
 gboolean _gpu_image_initialize     (GpuImage                  *image,
                                     GError                   **error);

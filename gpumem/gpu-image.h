@@ -109,6 +109,11 @@ GPU_AVAILABLE_IN_0_1
 guint           gpu_image_get_parent_level   (GpuImage              *image);
 
 GPU_AVAILABLE_IN_0_1
+guint64         gpu_image_get_native_object  (GpuImage              *image,
+                                              GpuSampler            *sampler,
+                                              GError               **error);
+
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_image_read               (GpuImage              *image,
                                               GpuStream             *stream,
                                               const GpuLayout       *layout,

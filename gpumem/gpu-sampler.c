@@ -463,7 +463,8 @@ check_description (const GpuSamplerDescription  *description,
     return fail_description ("there is no such read mode", error);
 
   if (description->read_mode == GPU_READ_MODE_ELEMENT
-      && description->filter_mode == GPU_FILTER_MODE_LINEAR)
+      && (description->filter_mode == GPU_FILTER_MODE_LINEAR
+          || description->mip_filter_mode == GPU_FILTER_MODE_LINEAR))
     return fail_description ("integers that are read as they stand in memory cannot be filtered",
                              error);
 

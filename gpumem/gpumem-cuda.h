@@ -222,6 +222,118 @@ gpu_buffer_new_for_cu_deviceptr (GpuContext   *context,
 }
 
 /**
+ * gpu_image_get_cu_array: (skip)
+ * @image: an image
+ *
+ * The array behind @image. One with mip levels has a mipmapped array instead, and
+ * gpu_image_get_level() gives images with the arrays of its levels; an image over a buffer has
+ * none. Any thread may call it.
+ *
+ * Returns: (nullable): the handle, owned by @image; %NULL if there is no such array, or @image is
+ *   none of CUDA or was released
+ *
+ * Since: 0.1
+ */
+static inline CUarray
+gpu_image_get_cu_array (GpuImage *image)
+{
+  if (gpu_context_get_cu_context (gpu_memory_get_context (GPU_MEMORY (image))) == NULL
+      || gpu_image_get_n_levels (image) != 1 || gpu_image_get_buffer (image) != NULL)
+    return NULL;
+
+  return (CUarray) (guintptr) gpu_memory_get_native_handle (GPU_MEMORY (image));
+}
+
+/**
+ * gpu_image_get_cu_mipmapped_array: (skip)
+ * @image: an image
+ *
+ * The mipmapped array behind @image. Any thread may call it.
+ *
+ * Returns: (nullable): the handle, owned by @image; %NULL if @image has no mip levels, is none of
+ *   CUDA or was released
+ *
+ * Since: 0.1
+ */
+static inline CUmipmappedArray
+gpu_image_get_cu_mipmapped_array (GpuImage *image)
+{
+  if (gpu_context_get_cu_context (gpu_memory_get_context (GPU_MEMORY (image))) == NULL
+      || gpu_image_get_n_levels (image) < 2)
+    return NULL;
+
+  return (CUmipmappedArray) (guintptr) gpu_memory_get_native_handle (GPU_MEMORY (image));
+}
+
+/**
+ * gpu_image_get_cu_tex_object: (skip)
+ * @image: an image
+ * @sampler: a sampler of the same context
+ * @error: return location for a #GError
+ *
+ * The texture object that kernels read @image by in the way of @sampler:
+ * gpu_image_get_native_object() with types. Any thread may call it.
+ *
+ * Returns: the handle, owned by @image; 0 with @error set
+ *
+ * Since: 0.1
+ */
+static inline CUtexObject
+gpu_image_get_cu_tex_object (GpuImage    *image,
+                             GpuSampler  *sampler,
+                             GError     **error)
+{
+  g_return_val_if_fail (sampler != NULL, 0);
+
+  return (CUtexObject) gpu_image_get_native_object (image, sampler, error);
+}
+
+/**
+ * gpu_image_get_cu_surf_object: (skip)
+ * @image: an image
+ * @error: return location for a #GError
+ *
+ * The surface object that kernels write @image by: gpu_image_get_native_object() with types. Any
+ * thread may call it.
+ *
+ * Returns: the handle, owned by @image; 0 with @error set
+ *
+ * Since: 0.1
+ */
+static inline CUsurfObject
+gpu_image_get_cu_surf_object (GpuImage  *image,
+                              GError   **error)
+{
+  return (CUsurfObject) gpu_image_get_native_object (image, NULL, error);
+}
+
+/**
+ * gpu_image_new_for_cu_array: (skip)
+ * @context: the context of @handle
+ * @handle: an array that the program made
+ * @format: (nullable): what the texels are; %NULL to take integers for integers
+ * @mode: whether it stays the program's or is the new object's to destroy
+ * @error: return location for a #GError
+ *
+ * Makes an object around an array of CUDA: gpu_image_new_wrapped() with types. Kernels write it if
+ * it was made with CUDA_ARRAY3D_SURFACE_LDST. If it fails the array stays with the caller whatever
+ * @mode is.
+ *
+ * Returns: (transfer full): the image, or %NULL with @error set
+ *
+ * Since: 0.1
+ */
+static inline GpuImage *
+gpu_image_new_for_cu_array (GpuContext            *context,
+                            CUarray                handle,
+                            const GpuImageFormat  *format,
+                            GpuWrapMode            mode,
+                            GError               **error)
+{
+  return gpu_image_new_wrapped (context, (guint64) (guintptr) handle, format, mode, error);
+}
+
+/**
  * gpu_kernel_get_cu_function: (skip)
  * @kernel: a kernel
  *

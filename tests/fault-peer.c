@@ -67,6 +67,47 @@ copy (GpuContext *context, GpuContext *peer, gboolean pooled, GError **error)
          && check (here, 3, "region from a peer", error);
 }
 
+/* Between contexts: of arrays, and of an array and a buffer in pieces. */
+static gboolean
+copy_images (GpuContext *context, GpuContext *peer, GError **error)
+{
+  const GpuImageFormat format = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  const GpuExtent extent = { 8, 4, 3 };
+  const GpuColor color = { 5, 5, 5, 5 };
+  const GpuLayout in_pieces = { 0, 0, 0, 33, 133 };
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuImage) here = NULL;
+  g_autoptr (GpuImage) there = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  here = gpu_image_new (context, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D, &extent, error);
+  if (here == NULL)
+    return FALSE;
+  there = gpu_image_new (peer, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, &extent,
+                         error);
+  if (there == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new (peer, GPU_MEMORY_NONE, SIZE, error);
+  if (buffer == NULL || !gpu_image_fill (there, NULL, &color, NULL, NULL, NULL, error)
+      || !fill (peer, buffer, 6, error)
+      || !gpu_stream_copy_region (stream, GPU_MEMORY (here), NULL, GPU_MEMORY (there), NULL,
+                                  &extent, error)
+      || !gpu_stream_copy_region (stream, GPU_MEMORY (buffer), &in_pieces, GPU_MEMORY (here), NULL,
+                                  &extent, error))
+    return FALSE;
+  content = gpu_buffer_read_bytes (buffer, NULL, 0, 2 * 133 + 3 * 33 + 33, NULL, error);
+  if (content == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (content, NULL), 5, 32, "image from a peer, the first row");
+  fault_check ((const guint8 *) g_bytes_get_data (content, NULL) + 2 * 133 + 3 * 33, 5, 32,
+               "image from a peer, the last row");
+  fault_check ((const guint8 *) g_bytes_get_data (content, NULL) + 32, 6, 1, "between rows");
+  return TRUE;
+}
+
 static gboolean
 all_copies (GpuContext *context, GpuContext *peer, GError **error)
 {
@@ -75,7 +116,9 @@ all_copies (GpuContext *context, GpuContext *peer, GError **error)
 
   return copy (context, peer, FALSE, error)
          && ((gpu_device_get_capabilities (device) & ordered) == 0
-             || copy (context, peer, TRUE, error));
+             || copy (context, peer, TRUE, error))
+         && ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_IMAGES) == 0
+             || copy_images (context, peer, error));
 }
 
 static gboolean

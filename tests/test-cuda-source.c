@@ -316,7 +316,7 @@ source_jit_options (void)
 static void
 assert_sizes (GBytes *image, const char *kernel, const gsize *sizes, guint n_sizes)
 {
-  g_autoptr (GArray) got = _gpu_cuda_image_get_sizes (image, kernel);
+  g_autoptr (GArray) got = _gpu_cuda_binary_get_sizes (image, kernel);
 
   g_assert_nonnull (got);
   g_assert_cmpuint (got->len, ==, n_sizes);
@@ -346,22 +346,22 @@ assert_in_fatbin (GBytes *image)
   g_autoptr (GByteArray) array = g_byte_array_new ();
   g_autoptr (GBytes) noise = test_random_bytes (40);
   g_autoptr (GBytes) fatbin = NULL;
-  g_auto (GStrv) expected = _gpu_cuda_image_list_kernels (image);
+  g_auto (GStrv) expected = _gpu_cuda_binary_list_kernels (image);
   g_auto (GStrv) names = NULL;
 
   g_byte_array_append (array, header, sizeof header);
   add_to_fatbin (array, 1, 37, noise);
-  names = _gpu_cuda_image_list_kernels ((fatbin = g_bytes_new (array->data, array->len)));
+  names = _gpu_cuda_binary_list_kernels ((fatbin = g_bytes_new (array->data, array->len)));
   g_assert_null (names);
   g_bytes_unref (fatbin);
 
   add_to_fatbin (array, 2, 0, image);
   fatbin = g_bytes_new (array->data, array->len);
-  names = _gpu_cuda_image_list_kernels (fatbin);
+  names = _gpu_cuda_binary_list_kernels (fatbin);
   g_assert_true (g_strv_equal ((const char *const *) names, (const char *const *) expected));
   for (guint i = 0; names[i] != NULL; i++)
     {
-      g_autoptr (GArray) sizes = _gpu_cuda_image_get_sizes (image, names[i]);
+      g_autoptr (GArray) sizes = _gpu_cuda_binary_get_sizes (image, names[i]);
 
       assert_sizes (fatbin, names[i], (const gsize *) (gpointer) sizes->data, sizes->len);
     }
@@ -372,17 +372,17 @@ source_ptx (void)
 {
   static const gsize sizes[] = { 8, 8, 12, 4, 1 };
   g_autoptr (GBytes) image = bytes_of (ptx);
-  g_auto (GStrv) names = _gpu_cuda_image_list_kernels (image);
+  g_auto (GStrv) names = _gpu_cuda_binary_list_kernels (image);
   g_autoptr (GError) error = NULL;
 
-  g_assert_cmpint (_gpu_cuda_image_identify (image), ==, GPU_CUDA_IMAGE_PTX);
-  test_assert_ok (_gpu_cuda_image_check (image, &error), error);
+  g_assert_cmpint (_gpu_cuda_binary_identify (image), ==, GPU_CUDA_BINARY_PTX);
+  test_assert_ok (_gpu_cuda_binary_check (image, &error), error);
   g_assert_cmpuint (g_strv_length (names), ==, 2);
   g_assert_cmpstr (names[0], ==, "_Z5scaleIfEvPT_");
   g_assert_cmpstr (names[1], ==, "nothing");
   assert_sizes (image, names[0], sizes, G_N_ELEMENTS (sizes));
   assert_sizes (image, names[1], NULL, 0);
-  g_assert_null (_gpu_cuda_image_get_sizes (image, "missing"));
+  g_assert_null (_gpu_cuda_binary_get_sizes (image, "missing"));
   assert_in_fatbin (image);
 }
 
@@ -394,10 +394,10 @@ assert_refused (gconstpointer data, gsize size)
   g_auto (GStrv) names = NULL;
   g_autoptr (GArray) sizes = NULL;
 
-  g_assert_false (_gpu_cuda_image_check (image, &error));
+  g_assert_false (_gpu_cuda_binary_check (image, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
-  names = _gpu_cuda_image_list_kernels (image);
-  sizes = _gpu_cuda_image_get_sizes (image, "f");
+  names = _gpu_cuda_binary_list_kernels (image);
+  sizes = _gpu_cuda_binary_get_sizes (image, "f");
 }
 
 static void
@@ -410,8 +410,8 @@ source_junk (void)
   g_autoptr (GBytes) noise = test_random_bytes (1000);
   g_autoptr (GError) error = NULL;
 
-  g_assert_cmpint (_gpu_cuda_image_identify (whole), ==, GPU_CUDA_IMAGE_FATBIN);
-  test_assert_ok (_gpu_cuda_image_check (whole, &error), error);
+  g_assert_cmpint (_gpu_cuda_binary_identify (whole), ==, GPU_CUDA_BINARY_FATBIN);
+  test_assert_ok (_gpu_cuda_binary_check (whole, &error), error);
   assert_refused (long_fatbin, sizeof long_fatbin);
   assert_refused (fatbin, 20);
   assert_refused (elf, sizeof elf);
@@ -448,9 +448,9 @@ source_nowhere (void)
   };
   g_autoptr (GBytes) bytes = g_bytes_new_static (&image, sizeof image);
 
-  g_assert_cmpint (_gpu_cuda_image_identify (bytes), ==, GPU_CUDA_IMAGE_ELF);
-  g_assert_null (_gpu_cuda_image_list_kernels (bytes));
-  g_assert_null (_gpu_cuda_image_get_sizes (bytes, "f"));
+  g_assert_cmpint (_gpu_cuda_binary_identify (bytes), ==, GPU_CUDA_BINARY_ELF);
+  g_assert_null (_gpu_cuda_binary_list_kernels (bytes));
+  g_assert_null (_gpu_cuda_binary_get_sizes (bytes, "f"));
 }
 
 /* --- the compiler ---------------------------------------------------------------------------- */
@@ -521,11 +521,11 @@ source_compile (void)
   if (!has_compiler ())
     return;
   image = compile (source, NULL, NULL);
-  test_assert_ok (_gpu_cuda_image_check (image, &error), error);
-  g_assert_cmpint (_gpu_cuda_image_identify (image), ==, GPU_CUDA_IMAGE_ELF);
+  test_assert_ok (_gpu_cuda_binary_check (image, &error), error);
+  g_assert_cmpint (_gpu_cuda_binary_identify (image), ==, GPU_CUDA_BINARY_ELF);
   if (get_machine (image) != CUDA_MACHINE)
     return;
-  names = _gpu_cuda_image_list_kernels (image);
+  names = _gpu_cuda_binary_list_kernels (image);
   g_assert_nonnull (names);
   g_assert_cmpuint (g_strv_length (names), ==, 2);
   g_assert_true (g_strv_contains ((const char *const *) names, "first"));
@@ -586,7 +586,7 @@ source_architecture (void)
   if (!has_compiler ())
     return;
   image = compile (source, "-arch=compute_90", NULL);
-  if (_gpu_cuda_image_identify (image) == GPU_CUDA_IMAGE_PTX &&
+  if (_gpu_cuda_binary_identify (image) == GPU_CUDA_BINARY_PTX &&
       g_strstr_len (g_bytes_get_data (image, NULL), g_bytes_get_size (image), ".param") != NULL)
     assert_sizes (image, "first", sizes, G_N_ELEMENTS (sizes));
   g_clear_pointer (&image, g_bytes_unref);
@@ -594,7 +594,7 @@ source_architecture (void)
   /* A device that the compiler does not know yet gets code for its driver to compile. */
   device.compute_capability = 999;
   image = compile (source, NULL, NULL);
-  g_assert_cmpint (_gpu_cuda_image_identify (image), !=, GPU_CUDA_IMAGE_UNKNOWN);
+  g_assert_cmpint (_gpu_cuda_binary_identify (image), !=, GPU_CUDA_BINARY_UNKNOWN);
 }
 
 static void

@@ -539,6 +539,22 @@ def test_kernels(fixture):
         assert abs(got - expected) < 0.01, (got, expected)
 
 
+def test_objects(fixture):
+    """D37, D38: textures and surfaces for launches of the program's own."""
+    need(fixture, Gpu.Capabilities.IMAGES)
+    one = image(fixture)
+    edge = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.CLAMP_TO_EDGE)
+    same = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.CLAMP_TO_EDGE)
+    other = Gpu.Sampler(fixture.context, True, Gpu.AddressMode.REPEAT)
+    if fixture.device.backend != "cuda":
+        with raises(Gpu.Error.NOT_SUPPORTED, "gpu_image_get_native_object"):
+            one.get_native_object(edge)
+        return
+    texture, surface = one.get_native_object(edge), one.get_native_object(None)
+    equal(one.get_native_object(same), texture)
+    equal(len({texture, surface, one.get_native_object(other), 0}), 4)
+
+
 def test_argument_errors(fixture):
     """A buffer is no image, and an image no sampler."""
     kernels = program(fixture)

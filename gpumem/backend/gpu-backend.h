@@ -693,6 +693,13 @@ typedef struct
                                        GpuNativeImage            *image,
                                        guint                      level,
                                        GError                   **error);
+  /* any thread; may be NULL. The driver's handle, never 0, of what kernels read @image by with
+   * @sampler, or write it by if that is NULL. It lives as long as the image. */
+  gboolean          (*get_object)     (GpuNativeContext          *context,
+                                       GpuNativeImage            *image,
+                                       GpuNativeSampler          *sampler,
+                                       guint64                   *handle,
+                                       GError                   **error);
 
   /* The rest are stream ops. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/gpu-cuda-image.h"
 
 const GpuBackend _gpu_cuda_backend =
 {
@@ -12,6 +12,8 @@ const GpuBackend _gpu_cuda_backend =
   .event   = &_gpu_cuda_event_ops,
   .memory  = &_gpu_cuda_memory_ops,
   .buffer  = &_gpu_cuda_buffer_ops,
+  .image   = &_gpu_cuda_image_ops,
+  .sampler = &_gpu_cuda_sampler_ops,
   .program = &_gpu_cuda_program_ops,
   .kernel  = &_gpu_cuda_kernel_ops
 };

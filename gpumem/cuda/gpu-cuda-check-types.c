@@ -7,8 +7,11 @@
 
 /* Ours beside theirs */
 #define CUresult                         gpu_CUresult
+#define CUaddress_mode                   gpu_CUaddress_mode
+#define CUarray_format                   gpu_CUarray_format
 #define CUdevice_attribute               gpu_CUdevice_attribute
 #define CUdevice_P2PAttribute            gpu_CUdevice_P2PAttribute
+#define CUfilter_mode                    gpu_CUfilter_mode
 #define CUfunction_attribute             gpu_CUfunction_attribute
 #define CUfunc_cache                     gpu_CUfunc_cache
 #define CUjit_option                     gpu_CUjit_option
@@ -23,6 +26,8 @@
 #define CUmemorytype                     gpu_CUmemorytype
 #define CUmemPool_attribute              gpu_CUmemPool_attribute
 #define CUpointer_attribute              gpu_CUpointer_attribute
+#define CUresourcetype                   gpu_CUresourcetype
+#define CUresourceViewFormat             gpu_CUresourceViewFormat
 #define CUdriverProcAddressQueryResult   gpu_CUdriverProcAddressQueryResult
 #define CUuuid                           gpu_CUuuid
 #define CUipcMemHandle                   gpu_CUipcMemHandle
@@ -30,6 +35,10 @@
 #define CUDA_MEMCPY2D                    gpu_CUDA_MEMCPY2D
 #define CUDA_MEMCPY3D                    gpu_CUDA_MEMCPY3D
 #define CUDA_MEMCPY3D_PEER               gpu_CUDA_MEMCPY3D_PEER
+#define CUDA_ARRAY3D_DESCRIPTOR          gpu_CUDA_ARRAY3D_DESCRIPTOR
+#define CUDA_RESOURCE_DESC               gpu_CUDA_RESOURCE_DESC
+#define CUDA_TEXTURE_DESC                gpu_CUDA_TEXTURE_DESC
+#define CUDA_RESOURCE_VIEW_DESC          gpu_CUDA_RESOURCE_VIEW_DESC
 #define CUmemLocation                    gpu_CUmemLocation
 #define CUmemPoolProps                   gpu_CUmemPoolProps
 #define CUmemPoolPtrExportData           gpu_CUmemPoolPtrExportData
@@ -40,8 +49,11 @@
 #include "gpumem/cuda/gpu-cuda-types.h"
 
 #undef CUresult
+#undef CUaddress_mode
+#undef CUarray_format
 #undef CUdevice_attribute
 #undef CUdevice_P2PAttribute
+#undef CUfilter_mode
 #undef CUfunction_attribute
 #undef CUfunc_cache
 #undef CUjit_option
@@ -56,6 +68,8 @@
 #undef CUmemorytype
 #undef CUmemPool_attribute
 #undef CUpointer_attribute
+#undef CUresourcetype
+#undef CUresourceViewFormat
 #undef CUdriverProcAddressQueryResult
 #undef CUuuid
 #undef CUipcMemHandle
@@ -63,6 +77,10 @@
 #undef CUDA_MEMCPY2D
 #undef CUDA_MEMCPY3D
 #undef CUDA_MEMCPY3D_PEER
+#undef CUDA_ARRAY3D_DESCRIPTOR
+#undef CUDA_RESOURCE_DESC
+#undef CUDA_TEXTURE_DESC
+#undef CUDA_RESOURCE_VIEW_DESC
 #undef CUmemLocation
 #undef CUmemPoolProps
 #undef CUmemPoolPtrExportData
@@ -80,8 +98,11 @@ GPU_CUDA_CONSTANTS (CONSTANT)
 
 #define ENUMERATION(type) _Static_assert (sizeof (gpu_##type) == sizeof (type), #type);
 ENUMERATION (CUresult)
+ENUMERATION (CUaddress_mode)
+ENUMERATION (CUarray_format)
 ENUMERATION (CUdevice_attribute)
 ENUMERATION (CUdevice_P2PAttribute)
+ENUMERATION (CUfilter_mode)
 ENUMERATION (CUfunction_attribute)
 ENUMERATION (CUfunc_cache)
 ENUMERATION (CUjit_option)
@@ -96,6 +117,8 @@ ENUMERATION (CUmemLocationType)
 ENUMERATION (CUmemorytype)
 ENUMERATION (CUmemPool_attribute)
 ENUMERATION (CUpointer_attribute)
+ENUMERATION (CUresourcetype)
+ENUMERATION (CUresourceViewFormat)
 ENUMERATION (CUdriverProcAddressQueryResult)
 
 #define STRUCTURE(type) _Static_assert (sizeof (gpu_##type) == sizeof (type), #type);
@@ -184,6 +207,54 @@ FIELD (CUDA_MEMCPY3D_PEER, dstHeight)
 FIELD (CUDA_MEMCPY3D_PEER, WidthInBytes)
 FIELD (CUDA_MEMCPY3D_PEER, Height)
 FIELD (CUDA_MEMCPY3D_PEER, Depth)
+
+STRUCTURE (CUDA_ARRAY3D_DESCRIPTOR)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, Width)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, Height)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, Depth)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, Format)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, NumChannels)
+FIELD (CUDA_ARRAY3D_DESCRIPTOR, Flags)
+
+STRUCTURE (CUDA_RESOURCE_DESC)
+FIELD (CUDA_RESOURCE_DESC, resType)
+FIELD (CUDA_RESOURCE_DESC, res.array.hArray)
+FIELD (CUDA_RESOURCE_DESC, res.mipmap.hMipmappedArray)
+FIELD (CUDA_RESOURCE_DESC, res.linear.devPtr)
+FIELD (CUDA_RESOURCE_DESC, res.linear.format)
+FIELD (CUDA_RESOURCE_DESC, res.linear.numChannels)
+FIELD (CUDA_RESOURCE_DESC, res.linear.sizeInBytes)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.devPtr)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.format)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.numChannels)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.width)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.height)
+FIELD (CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes)
+FIELD (CUDA_RESOURCE_DESC, res.reserved.reserved)
+FIELD (CUDA_RESOURCE_DESC, flags)
+
+STRUCTURE (CUDA_TEXTURE_DESC)
+FIELD (CUDA_TEXTURE_DESC, addressMode)
+FIELD (CUDA_TEXTURE_DESC, filterMode)
+FIELD (CUDA_TEXTURE_DESC, flags)
+FIELD (CUDA_TEXTURE_DESC, maxAnisotropy)
+FIELD (CUDA_TEXTURE_DESC, mipmapFilterMode)
+FIELD (CUDA_TEXTURE_DESC, mipmapLevelBias)
+FIELD (CUDA_TEXTURE_DESC, minMipmapLevelClamp)
+FIELD (CUDA_TEXTURE_DESC, maxMipmapLevelClamp)
+FIELD (CUDA_TEXTURE_DESC, borderColor)
+FIELD (CUDA_TEXTURE_DESC, reserved)
+
+STRUCTURE (CUDA_RESOURCE_VIEW_DESC)
+FIELD (CUDA_RESOURCE_VIEW_DESC, format)
+FIELD (CUDA_RESOURCE_VIEW_DESC, width)
+FIELD (CUDA_RESOURCE_VIEW_DESC, height)
+FIELD (CUDA_RESOURCE_VIEW_DESC, depth)
+FIELD (CUDA_RESOURCE_VIEW_DESC, firstMipmapLevel)
+FIELD (CUDA_RESOURCE_VIEW_DESC, lastMipmapLevel)
+FIELD (CUDA_RESOURCE_VIEW_DESC, firstLayer)
+FIELD (CUDA_RESOURCE_VIEW_DESC, lastLayer)
+FIELD (CUDA_RESOURCE_VIEW_DESC, reserved)
 
 STRUCTURE (CUmemLocation)
 FIELD (CUmemLocation, type)

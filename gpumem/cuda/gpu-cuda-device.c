@@ -208,6 +208,10 @@ read_optional (GpuCudaDevice *device)
     capabilities |= GPU_CAPABILITIES_STREAM_ORDERED;
   if (has_ipc (device))
     capabilities |= GPU_CAPABILITIES_IPC_HANDLES;
+  if (_gpu_cuda.has[GPU_CUDA_GROUP_IMAGE])
+    capabilities |= GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_IMAGE_FROM_BUFFER |
+                    GPU_CAPABILITIES_IMAGE_3D_WRITES | GPU_CAPABILITIES_MIPMAPS |
+                    GPU_CAPABILITIES_CUBEMAPS;
   if (device->virtual_memory &&
       get_optional (device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
     capabilities |= GPU_CAPABILITIES_IPC_FDS;

@@ -1,478 +1,646 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What can be read from images without the driver, and must be: cuModuleLoadDataEx() is not told
- * their size and trusts what they say of themselves, and drivers before CUDA 12.4 tell neither the
- * kernels of a module nor their arguments.
+ * Images: arrays of the driver, mipmapped arrays and their levels, and linear memory of buffers.
+ * The layers of an array of rows stand in the height here, and in the depth for the driver.
  */
 #include "config.h"
 
-#include <elf.h>
-#include <string.h>
+#include "gpumem/cuda/gpu-cuda-image.h"
 
-#include "gpumem/cuda/gpu-cuda-program.h"
-
-#define FATBIN_MAGIC 0xba55ed50u
-#define CUDA_MACHINE 190
-
-/* Entries of the sections .nv.info.KERNEL */
-#define INFO_HAS_SIZE        4
-#define INFO_PARAMETER       0x17
-#define INFO_PARAMETER_SIZE  12
-
-typedef struct
+static gsize
+halve (gsize size,
+       guint level)
 {
-  guint32 magic;
-  guint16 version;
-  guint16 header_size;
-  guint64 size;                 /* of what follows the header */
-} FatbinHeader;
+  return MAX (size >> level, 1);
+}
 
-/* What follows it: PTX or a cubin, as nvcc writes it for one architecture. */
-typedef struct
-{
-  guint16 kind;
-  guint16 version;
-  guint32 header_size;
-  guint64 size;                 /* of what follows the entry's header */
-  guint32 compressed_size;      /* 0 if it stands there as it is */
-} FatbinEntry;
-
-typedef struct
-{
-  const guint8 *data;
-  gsize         size;
-  Elf64_Ehdr    header;
-} Elf;
-
-/* The first line that says anything, as in the PTX of all compilers, is ".version". */
 static gboolean
-is_ptx (const char *text,
-        gsize       size)
+has_layers (GpuImageType type)
 {
-  const char *end = text + size;
+  return type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY || type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY
+         || type == GPU_IMAGE_TYPE_CUBEMAP || type == GPU_IMAGE_TYPE_CUBEMAP_ARRAY;
+}
 
-  while (text < end)
+static GpuExtent
+get_level_extent (const GpuImageDescription *description,
+                  guint                      level)
+{
+  GpuExtent extent = description->extent;
+
+  extent.width = halve (extent.width, level);
+
+  if (description->type != GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
+    extent.height = halve (extent.height, level);
+
+  if (!has_layers (description->type))
+    extent.depth = halve (extent.depth, level);
+
+  return extent;
+}
+
+/* Takes nothing over. The front class has seen that the sizes can be multiplied. */
+static GpuCudaImage *
+image_new (const GpuImageDescription *description,
+           CUarray_format             format,
+           guint                      n_channels)
+{
+  GpuCudaImage *image = g_new0 (GpuCudaImage, 1);
+  GpuNativeImage *base = &image->base;
+
+  base->base.backend = &_gpu_cuda_backend;
+  base->base.is_image = TRUE;
+  base->description = *description;
+  base->row_pitch = description->extent.width * description->texel_size;
+  base->slice_pitch = base->row_pitch * description->extent.height;
+
+  for (guint i = 0; i < description->n_levels; i++)
     {
-      if (g_ascii_isspace (*text))
-        {
-          text++;
-        }
-      else if (end - text > 2 && text[0] == '/' && text[1] == '/')
-        {
-          while (text < end && *text != '\n')
-            text++;
-        }
-      else
-        {
-          return end - text > 8 && memcmp (text, ".version", 8) == 0;
-        }
+      GpuExtent extent = get_level_extent (description, i);
+
+      base->base.size += extent.width * extent.height * extent.depth * description->texel_size;
     }
+
+  image->format = format;
+  image->n_channels = n_channels;
+  g_mutex_init (&image->lock);
+
+  return image;
+}
+
+/* With the context entered, unless there is nothing to be done. */
+static void
+free_objects (GpuCudaImage *image)
+{
+  _gpu_cuda_image_clear_objects (image);
+
+  if (!image->owned)
+    return;
+
+  if (image->mipmapped != NULL)
+    _gpu_cuda.cuMipmappedArrayDestroy (image->mipmapped);
+  else if (image->array != NULL)
+    _gpu_cuda.cuArrayDestroy (image->array);
+}
+
+static void
+image_free (GpuCudaImage *image)
+{
+  g_clear_pointer (&image->textures, g_array_unref);
+  g_mutex_clear (&image->lock);
+  g_free (image);
+}
+
+void
+_gpu_cuda_image_free (GpuNativeContext *context,
+                      GpuNativeMemory  *memory)
+{
+  GpuCudaImage *image = (GpuCudaImage *) memory;
+  gboolean entered;
+
+  if (_gpu_cuda_enter_again ((GpuCudaContext *) context, &entered, NULL))
+    {
+      free_objects (image);
+      _gpu_cuda_leave (entered);
+    }
+
+  image_free (image);
+}
+
+guint64
+_gpu_cuda_image_get_handle (const GpuCudaImage *image)
+{
+  if (image->mipmapped != NULL)
+    return (guintptr) image->mipmapped;
+
+  return image->array != NULL ? (guintptr) image->array : image->address;
+}
+
+/* --- making arrays ---------------------------------------------------------------------------- */
+
+static CUDA_ARRAY3D_DESCRIPTOR
+describe (const GpuCudaImage *image)
+{
+  const GpuExtent *extent = &image->base.description.extent;
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = { extent->width, 0, 0, image->format, image->n_channels,
+                                         CUDA_ARRAY3D_SURFACE_LDST };
+
+  switch (image->base.description.type)
+    {
+    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
+      descriptor.Depth = extent->height;
+      descriptor.Flags |= CUDA_ARRAY3D_LAYERED;
+      break;
+    case GPU_IMAGE_TYPE_IMAGE_2D:
+      descriptor.Height = extent->height;
+      break;
+    case GPU_IMAGE_TYPE_IMAGE_2D_ARRAY:
+    case GPU_IMAGE_TYPE_CUBEMAP:
+    case GPU_IMAGE_TYPE_CUBEMAP_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_3D:
+      descriptor.Height = extent->height;
+      descriptor.Depth = extent->depth;
+      if (image->base.description.type == GPU_IMAGE_TYPE_CUBEMAP)
+        descriptor.Flags |= CUDA_ARRAY3D_CUBEMAP;
+      else if (image->base.description.type == GPU_IMAGE_TYPE_CUBEMAP_ARRAY)
+        descriptor.Flags |= CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED;
+      else if (image->base.description.type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY)
+        descriptor.Flags |= CUDA_ARRAY3D_LAYERED;
+      break;
+    case GPU_IMAGE_TYPE_IMAGE_1D:
+    case GPU_IMAGE_TYPE_IMAGE_1D_BUFFER:
+    default:
+      break;
+    }
+
+  return descriptor;
+}
+
+static CUresult
+create_array (GpuCudaImage                   *image,
+              const CUDA_ARRAY3D_DESCRIPTOR  *descriptor,
+              const char                    **function)
+{
+  guint n_levels = image->base.description.n_levels;
+  CUresult code;
+
+  if (n_levels == 1)
+    {
+      *function = "cuArray3DCreate";
+      return _gpu_cuda.cuArray3DCreate (&image->array, descriptor);
+    }
+
+  *function = "cuMipmappedArrayCreate";
+  code = _gpu_cuda.cuMipmappedArrayCreate (&image->mipmapped, descriptor, n_levels);
+
+  if (code != CUDA_SUCCESS)
+    return code;
+
+  *function = "cuMipmappedArrayGetLevel";
+  code = _gpu_cuda.cuMipmappedArrayGetLevel (&image->array, image->mipmapped, 0);
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuMipmappedArrayDestroy (image->mipmapped);
+
+  return code;
+}
+
+static gboolean
+alloc_entered (GpuCudaContext  *context,
+               GpuCudaImage    *image,
+               GError         **error)
+{
+  const CUDA_ARRAY3D_DESCRIPTOR descriptor = describe (image);
+  const char *function;
+  CUresult code = create_array (image, &descriptor, &function);
+
+  if (_gpu_cuda_make_room (context, code))
+    code = create_array (image, &descriptor, &function);
+
+  image->owned = code == CUDA_SUCCESS;
+  image->has_surface = TRUE;
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  if (code == CUDA_ERROR_OUT_OF_MEMORY)
+    _gpu_cuda_fail_alloc (context, function, code, image->base.base.size, error);
+  else
+    _gpu_cuda_set_error (error, function, code, "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                         G_GSIZE_FORMAT " texels of format 0x%x with %u channels, flags 0x%x, %u "
+                         "levels", descriptor.Width, descriptor.Height, descriptor.Depth,
+                         descriptor.Format, descriptor.NumChannels, descriptor.Flags,
+                         image->base.description.n_levels);
 
   return FALSE;
 }
 
-GpuCudaImageKind
-_gpu_cuda_image_identify (GBytes *image)
+/* On a stream of our own, as the initial content of buffers. */
+static gboolean
+upload (GpuCudaContext  *context,
+        GpuCudaImage    *image,
+        gconstpointer    data,
+        gsize            row_pitch,
+        gsize            slice_pitch,
+        GError         **error)
 {
-  gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
-  guint32 magic;
+  const GpuRegionSide to = { .memory = &image->base.base };
+  const GpuRegionSide from = { .data = (gpointer) data, .row_pitch = row_pitch,
+                               .slice_pitch = slice_pitch };
+  const char *function;
+  CUstream stream;
 
-  if (size > SELFMAG && memcmp (data, ELFMAG, SELFMAG) == 0)
-    return GPU_CUDA_IMAGE_ELF;
+  return _gpu_cuda_get_internal_stream (context, &stream, error)
+         && _gpu_cuda_check (_gpu_cuda_enqueue_region (stream, &to, &from,
+                                                       &image->base.description.extent, &function),
+                             function, error)
+         && _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream), "cuStreamSynchronize", error);
+}
 
-  if (size >= sizeof (FatbinHeader))
-    {
-      memcpy (&magic, data, sizeof magic);
-      if (magic == FATBIN_MAGIC)
-        return GPU_CUDA_IMAGE_FATBIN;
-    }
+static gsize
+get_attribute (GpuNativeContext   *context,
+               CUdevice_attribute  attribute)
+{
+  int value = 0;
 
-  return is_ptx ((const char *) data, size) ? GPU_CUDA_IMAGE_PTX : GPU_CUDA_IMAGE_UNKNOWN;
+  _gpu_cuda.cuDeviceGetAttribute (&value, attribute, ((GpuCudaContext *) context)->device->device);
+
+  return (gsize) MAX (value, 0);
+}
+
+/* Arrays with mip levels have limits of their own. */
+static gboolean
+check_levels (GpuNativeContext           *context,
+              const GpuImageDescription  *description,
+              GError                    **error)
+{
+  gboolean is_row = description->type == GPU_IMAGE_TYPE_IMAGE_1D;
+  gsize width;
+  gsize height = 1;
+
+  if (description->n_levels == 1 || (!is_row && description->type != GPU_IMAGE_TYPE_IMAGE_2D))
+    return TRUE;
+
+  width = get_attribute (context, is_row ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH
+                                         : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH);
+  if (!is_row)
+    height = get_attribute (context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT);
+
+  if (description->extent.width <= width && description->extent.height <= height)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "an image with %u mip levels has at most %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+               " texels on %s, not %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT, description->n_levels,
+               width, height, context->devices[0]->id, description->extent.width,
+               description->extent.height);
+
+  return FALSE;
 }
 
 static gboolean
-get_section (const Elf  *elf,
-             guint       i,
-             Elf64_Shdr *section)
+find_format (const GpuImageFormat  *format,
+             CUarray_format        *native,
+             guint                 *n_channels,
+             GError               **error)
 {
-  if (i >= elf->header.e_shnum)
-    return FALSE;
+  g_autofree char *text = NULL;
 
-  memcpy (section, elf->data + elf->header.e_shoff + i * sizeof *section, sizeof *section);
+  if (_gpu_cuda_format_to_native (format, native, n_channels))
+    return TRUE;
 
-  return section->sh_type == SHT_NOBITS ||
-         (section->sh_offset <= elf->size && section->sh_size <= elf->size - section->sh_offset);
+  text = gpu_image_format_to_string (format);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "CUDA has no format %s", text);
+
+  return FALSE;
 }
 
-/* FALSE: not the whole of an ELF file. */
-static gboolean
-open_elf (GBytes *image,
-          Elf    *elf)
+static GpuNativeImage *
+image_create (GpuNativeContext           *native,
+              GpuMemoryFlags              flags G_GNUC_UNUSED,
+              const GpuImageDescription  *description,
+              gconstpointer               data,
+              gsize                       row_pitch,
+              gsize                       slice_pitch,
+              GError                    **error)
 {
-  Elf64_Shdr section;
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  CUarray_format format;
+  GpuCudaImage *image;
+  guint n_channels;
+  gboolean entered;
+  gboolean made;
 
-  elf->data = g_bytes_get_data (image, &elf->size);
+  if (!find_format (&description->format, &format, &n_channels, error)
+      || !check_levels (native, description, error)
+      || !_gpu_cuda_enter (context, &entered, error))
+    return NULL;
 
-  if (elf->size < sizeof elf->header)
+  image = image_new (description, format, n_channels);
+  made = alloc_entered (context, image, error)
+         && (data == NULL || upload (context, image, data, row_pitch, slice_pitch, error));
+
+  if (!made)
+    free_objects (image);
+
+  _gpu_cuda_leave (entered);
+
+  if (!made)
+    g_clear_pointer (&image, image_free);
+
+  return image != NULL ? &image->base : NULL;
+}
+
+/* --- over buffers ----------------------------------------------------------------------------- */
+
+static gboolean
+check_multiple (guint64      value,
+                gsize        of,
+                const char  *what,
+                GError     **error)
+{
+  if (value % MAX (of, 1) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s, %" G_GUINT64_FORMAT ", has to be a multiple of %" G_GSIZE_FORMAT " bytes",
+               what, value, of);
+
+  return FALSE;
+}
+
+static gboolean
+check_linear (GpuNativeContext           *context,
+              const GpuImageDescription  *description,
+              const GpuCudaBuffer        *buffer,
+              gsize                       row_pitch,
+              GError                    **error)
+{
+  const GpuExtent *extent = &description->extent;
+  gsize width;
+  gsize height;
+  gsize pitch;
+
+  if (!check_multiple (buffer->address,
+                       get_attribute (context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT),
+                       "the address where the buffer begins", error))
     return FALSE;
 
-  memcpy (&elf->header, elf->data, sizeof elf->header);
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+    return TRUE;
 
-  if (elf->header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      elf->header.e_shentsize != sizeof (Elf64_Shdr) || elf->header.e_shoff > elf->size ||
-      elf->header.e_shnum > (elf->size - elf->header.e_shoff) / sizeof (Elf64_Shdr))
-    return FALSE;
+  width = get_attribute (context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH);
+  height = get_attribute (context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT);
+  pitch = get_attribute (context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH);
 
-  for (guint i = 0; i < elf->header.e_shnum; i++)
+  if (extent->width > width || extent->height > height || row_pitch > pitch)
     {
-      if (!get_section (elf, i, &section))
-        return FALSE;
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "an image over a buffer has at most %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                   " texels and a row pitch of %" G_GSIZE_FORMAT " bytes on %s, not %"
+                   G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " and %" G_GSIZE_FORMAT, width, height,
+                   pitch, context->devices[0]->id, extent->width, extent->height, row_pitch);
+      return FALSE;
     }
+
+  return extent->height == 1
+         || check_multiple (row_pitch,
+                            get_attribute (context, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT),
+                            "the row pitch", error);
+}
+
+/* The pitch of a single row is nobody's business, but the driver wants it to be aligned. */
+static gsize
+align_pitch (GpuNativeContext          *context,
+             const GpuImageDescription *description,
+             gsize                      row_pitch)
+{
+  gsize alignment = get_attribute (context, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT);
+
+  if (description->extent.height > 1 || alignment == 0)
+    return row_pitch;
+
+  return (row_pitch + alignment - 1) / alignment * alignment;
+}
+
+static GpuNativeImage *
+image_create_for_buffer (GpuNativeContext           *context,
+                         GpuMemoryFlags              flags G_GNUC_UNUSED,
+                         const GpuImageDescription  *description,
+                         GpuNativeBuffer            *native,
+                         gsize                       row_pitch,
+                         GError                    **error)
+{
+  const GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  CUarray_format format;
+  GpuCudaImage *image;
+  guint n_channels;
+
+  if (!find_format (&description->format, &format, &n_channels, error)
+      || !check_linear (context, description, buffer, row_pitch, error))
+    return NULL;
+
+  image = image_new (description, format, n_channels);
+  image->address = buffer->address;
+  image->host = buffer->host;
+  image->pitch = align_pitch (context, description, row_pitch);
+  image->base.row_pitch = row_pitch;
+  image->base.slice_pitch = row_pitch * description->extent.height;
+
+  return &image->base;
+}
+
+/* --- arrays of others ------------------------------------------------------------------------- */
+
+static void
+read_shape (const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
+            GpuImageDescription           *description)
+{
+  gboolean is_layered = (descriptor->Flags & CUDA_ARRAY3D_LAYERED) != 0;
+  gboolean has_rows = descriptor->Height > 0;
+
+  description->n_levels = 1;
+  description->extent = (GpuExtent) { descriptor->Width, MAX (descriptor->Height, 1),
+                                      MAX (descriptor->Depth, 1) };
+
+  if ((descriptor->Flags & CUDA_ARRAY3D_CUBEMAP) != 0)
+    description->type = is_layered ? GPU_IMAGE_TYPE_CUBEMAP_ARRAY : GPU_IMAGE_TYPE_CUBEMAP;
+  else if (is_layered)
+    description->type = has_rows ? GPU_IMAGE_TYPE_IMAGE_2D_ARRAY : GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
+  else if (descriptor->Depth > 0)
+    description->type = GPU_IMAGE_TYPE_IMAGE_3D;
+  else
+    description->type = has_rows ? GPU_IMAGE_TYPE_IMAGE_2D : GPU_IMAGE_TYPE_IMAGE_1D;
+
+  if (description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
+    description->extent = (GpuExtent) { descriptor->Width, descriptor->Depth, 1 };
+}
+
+/* Integers may stand for numbers, which an array does not tell. */
+static gboolean
+read_format (const CUDA_ARRAY3D_DESCRIPTOR  *descriptor,
+             const GpuImageFormat           *given,
+             GpuImageFormat                 *format,
+             GError                        **error)
+{
+  g_autofree char *there = NULL;
+  g_autofree char *wanted = NULL;
+  CUarray_format native;
+  guint n_channels;
+
+  if (!_gpu_cuda_format_from_native (descriptor->Format, descriptor->NumChannels, format))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "there is no name for the format 0x%x with %u channels", descriptor->Format,
+                   descriptor->NumChannels);
+      return FALSE;
+    }
+
+  if (given == NULL || gpu_image_format_equal (given, format))
+    return TRUE;
+
+  if (_gpu_cuda_format_to_native (given, &native, &n_channels) && native == descriptor->Format
+      && n_channels == descriptor->NumChannels)
+    {
+      *format = *given;
+      return TRUE;
+    }
+
+  there = gpu_image_format_to_string (format);
+  wanted = gpu_image_format_to_string (given);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "the array has texels of %s, not of %s", there, wanted);
+
+  return FALSE;
+}
+
+static GpuNativeImage *
+image_wrap (GpuNativeContext      *context,
+            guint64                handle,
+            const GpuImageFormat  *format,
+            GpuWrapMode            mode,
+            GError               **error)
+{
+  CUarray array = (CUarray) (guintptr) handle;
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = { 0 };
+  GpuImageDescription description = { 0 };
+  GpuCudaImage *image;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return NULL;
+
+  code = _gpu_cuda.cuArray3DGetDescriptor (&descriptor, array);
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS)
+    {
+      _gpu_cuda_set_error (error, "cuArray3DGetDescriptor", code, "array %p", (gpointer) array);
+      return NULL;
+    }
+
+  if (!read_format (&descriptor, format, &description.format, error))
+    return NULL;
+
+  description.texel_size = gpu_image_format_get_texel_size (&description.format);
+  read_shape (&descriptor, &description);
+  image = image_new (&description, descriptor.Format, descriptor.NumChannels);
+  image->array = array;
+  image->owned = mode == GPU_WRAP_MODE_ADOPT;
+  image->has_surface = (descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST) != 0;
+
+  return &image->base;
+}
+
+static GpuNativeImage *
+image_get_level (GpuNativeContext  *context,
+                 GpuNativeImage    *native,
+                 guint              level,
+                 GError           **error)
+{
+  GpuCudaImage *image = (GpuCudaImage *) native;
+  GpuImageDescription description = native->description;
+  CUarray array = image->array;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaImage *result;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return NULL;
+
+  if (image->mipmapped != NULL)
+    code = _gpu_cuda.cuMipmappedArrayGetLevel (&array, image->mipmapped, level);
+
+  _gpu_cuda_leave (entered);
+
+  if (code != CUDA_SUCCESS)
+    {
+      _gpu_cuda_set_error (error, "cuMipmappedArrayGetLevel", code, "level %u of %u", level,
+                           description.n_levels);
+      return NULL;
+    }
+
+  description.extent = get_level_extent (&native->description, level);
+  description.n_levels = 1;
+  result = image_new (&description, image->format, image->n_channels);
+  result->array = array;
+  result->address = image->address;
+  result->pitch = image->pitch;
+  result->host = image->host;
+  result->has_surface = image->has_surface;
+
+  if (array == NULL)
+    {
+      result->base.row_pitch = native->row_pitch;
+      result->base.slice_pitch = native->slice_pitch;
+      result->base.base.size = native->base.size;
+    }
+
+  return &result->base;
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static GVariant *
+list_flags (guint bits)
+{
+  static const char *const names[] = { "layered", "surface-ldst", "cubemap", "texture-gather",
+                                       "depth-texture", "color-attachment", "sparse",
+                                       "deferred-mapping" };
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      if ((bits & (1u << i)) != 0)
+        g_variant_builder_add (&builder, "s", names[i]);
+    }
+
+  return g_variant_builder_end (&builder);
+}
+
+gboolean
+_gpu_cuda_image_get_attributes (GpuNativeContext  *context,
+                                GpuCudaImage      *image,
+                                GVariantDict      *attributes,
+                                GError           **error)
+{
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = { 0 };
+  gboolean entered;
+  CUresult code;
+
+  if (image->array == NULL)
+    return _gpu_cuda_get_address_attributes (context, image->address, attributes, error);
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuArray3DGetDescriptor (&descriptor, image->array);
+  _gpu_cuda_leave (entered);
+
+  if (!_gpu_cuda_check (code, "cuArray3DGetDescriptor", error))
+    return FALSE;
+
+  g_variant_dict_insert (attributes, "memory-type", "s", "array");
+  g_variant_dict_insert (attributes, "array-width", "t", (guint64) descriptor.Width);
+  g_variant_dict_insert (attributes, "array-height", "t", (guint64) descriptor.Height);
+  g_variant_dict_insert (attributes, "array-depth", "t", (guint64) descriptor.Depth);
+  g_variant_dict_insert (attributes, "array-format", "u", (guint32) descriptor.Format);
+  g_variant_dict_insert (attributes, "array-num-channels", "u", (guint32) descriptor.NumChannels);
+  g_variant_dict_insert_value (attributes, "array-flags", list_flags (descriptor.Flags));
 
   return TRUE;
 }
 
-/* Of the header's string table; NULL if it is not in there. */
-static const char *
-get_section_name (const Elf        *elf,
-                  const Elf64_Shdr *section)
+const GpuImageOps _gpu_cuda_image_ops =
 {
-  Elf64_Shdr names;
-  const char *name;
-
-  if (!get_section (elf, elf->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
-      section->sh_name >= names.sh_size)
-    return NULL;
-
-  name = (const char *) elf->data + names.sh_offset + section->sh_name;
-
-  return memchr (name, '\0', names.sh_size - section->sh_name) != NULL ? name : NULL;
-}
-
-gboolean
-_gpu_cuda_image_is_cubin (GBytes *image)
-{
-  Elf elf;
-
-  return open_elf (image, &elf) && elf.header.e_machine == CUDA_MACHINE;
-}
-
-static gboolean
-check_fatbin (GBytes *image)
-{
-  gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
-  FatbinHeader header;
-
-  memcpy (&header, data, sizeof header);
-
-  return header.header_size >= sizeof header && header.header_size <= size &&
-         header.size <= size - header.header_size;
-}
-
-gboolean
-_gpu_cuda_image_check (GBytes  *image,
-                       GError **error)
-{
-  const char *what = NULL;
-  Elf elf;
-
-  switch (_gpu_cuda_image_identify (image))
-    {
-    case GPU_CUDA_IMAGE_ELF:
-      what = open_elf (image, &elf) ? NULL : "are not the whole of a cubin";
-      break;
-    case GPU_CUDA_IMAGE_FATBIN:
-      what = check_fatbin (image) ? NULL : "are not the whole of a fatbin";
-      break;
-    case GPU_CUDA_IMAGE_PTX:
-      break;
-    case GPU_CUDA_IMAGE_UNKNOWN:
-    default:
-      what = "are neither PTX nor a cubin nor a fatbin";
-      break;
-    }
-
-  if (what == NULL)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%" G_GSIZE_FORMAT " bytes %s",
-               g_bytes_get_size (image), what);
-
-  return FALSE;
-}
-
-/* The first image in a fatbin that can be read: its kernels are those of the others. (transfer
- * full) (nullable) */
-static GBytes *
-find_in_fatbin (GBytes *image)
-{
-  gsize size;
-  const guint8 *data = g_bytes_get_data (image, &size);
-  FatbinHeader header;
-  FatbinEntry entry;
-  gsize at;
-
-  if (!check_fatbin (image))
-    return NULL;
-
-  memcpy (&header, data, sizeof header);
-
-  for (at = header.header_size; size - at >= sizeof entry; at += entry.header_size + entry.size)
-    {
-      g_autoptr (GBytes) part = NULL;
-
-      memcpy (&entry, data + at, sizeof entry);
-      if (entry.header_size < sizeof entry || entry.header_size > size - at ||
-          entry.size > size - at - entry.header_size)
-        return NULL;
-
-      part = g_bytes_new_from_bytes (image, at + entry.header_size, entry.size);
-      if (entry.compressed_size == 0 && _gpu_cuda_image_check (part, NULL))
-        return g_steal_pointer (&part);
-    }
-
-  return NULL;
-}
-
-/* The image that tells of the kernels. (transfer full) (nullable) */
-static GBytes *
-find_part (GBytes *image)
-{
-  return _gpu_cuda_image_identify (image) == GPU_CUDA_IMAGE_FATBIN ? find_in_fatbin (image)
-                                                                   : g_bytes_ref (image);
-}
-
-/* --- kernels ------------------------------------------------------------------------------ */
-
-static char **
-list_in_elf (GBytes *image)
-{
-  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
-  Elf64_Shdr section;
-  Elf elf;
-
-  if (!open_elf (image, &elf) || elf.header.e_machine != CUDA_MACHINE)
-    return NULL;
-
-  for (guint i = 0; i < elf.header.e_shnum; i++)
-    {
-      const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
-
-      /* Functions that are no kernels have no constants of their own. */
-      if (name != NULL && g_str_has_prefix (name, ".nv.constant0."))
-        g_ptr_array_add (names, g_strdup (name + strlen (".nv.constant0.")));
-    }
-
-  if (names->len == 0)
-    return NULL;
-
-  g_ptr_array_add (names, NULL);
-
-  return (char **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
-}
-
-static GRegex *
-entry_regex (void)
-{
-  static GRegex *regex;
-
-  if (g_once_init_enter (&regex))
-    g_once_init_leave (&regex, g_regex_new ("\\.entry\\s+([\\w$%]+)\\s*(?:\\(([^)]*)\\))?",
-                                            G_REGEX_RAW, 0, NULL));
-
-  return regex;
-}
-
-static char *
-get_text (GBytes *image)
-{
-  gsize size;
-  const char *data = g_bytes_get_data (image, &size);
-
-  return g_strndup (data, size);
-}
-
-static char **
-list_in_ptx (GBytes *image)
-{
-  g_autofree char *text = get_text (image);
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  g_autoptr (GMatchInfo) match = NULL;
-
-  g_regex_match (entry_regex (), text, 0, &match);
-
-  while (g_match_info_matches (match))
-    {
-      g_ptr_array_add (names, g_match_info_fetch (match, 1));
-      if (!g_match_info_next (match, NULL))
-        break;
-    }
-
-  g_ptr_array_add (names, NULL);
-
-  return (char **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
-}
-
-char **
-_gpu_cuda_image_list_kernels (GBytes *image)
-{
-  g_autoptr (GBytes) part = find_part (image);
-
-  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
-    {
-    case GPU_CUDA_IMAGE_ELF:
-      return list_in_elf (part);
-    case GPU_CUDA_IMAGE_PTX:
-      return list_in_ptx (part);
-    case GPU_CUDA_IMAGE_FATBIN:
-    case GPU_CUDA_IMAGE_UNKNOWN:
-    default:
-      return NULL;
-    }
-}
-
-/* --- arguments ---------------------------------------------------------------------------- */
-
-static guint32
-read_word (const guint8 *data)
-{
-  guint32 word;
-
-  memcpy (&word, data, sizeof word);
-
-  return GUINT32_FROM_LE (word);
-}
-
-static void
-set_size (GArray *sizes,
-          guint   index,
-          gsize   size)
-{
-  if (index >= sizes->len)
-    g_array_set_size (sizes, index + 1);
-
-  g_array_index (sizes, gsize, index) = size;
-}
-
-/* A parameter: its number in the upper half of the second word, its size in the upper 14 bits of
- * the third. */
-static void
-read_info (const guint8 *data,
-           gsize         size,
-           GArray       *sizes)
-{
-  while (size >= 4)
-    {
-      gboolean has_size = data[0] == INFO_HAS_SIZE;
-      gsize length = 4 + (has_size ? read_word (data) >> 16 : 0);
-
-      if (length > size)
-        return;
-
-      if (has_size && data[1] == INFO_PARAMETER && length == 4 + INFO_PARAMETER_SIZE)
-        set_size (sizes, read_word (data + 8) & 0xffff, read_word (data + 12) >> 18);
-
-      data += length;
-      size -= length;
-    }
-}
-
-static GArray *
-get_sizes_in_elf (GBytes     *image,
-                  const char *kernel)
-{
-  g_autofree char *wanted = g_strconcat (".nv.info.", kernel, NULL);
-  Elf64_Shdr section;
-  Elf elf;
-
-  if (!open_elf (image, &elf) || elf.header.e_machine != CUDA_MACHINE)
-    return NULL;
-
-  for (guint i = 0; i < elf.header.e_shnum; i++)
-    {
-      const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
-
-      if (g_strcmp0 (name, wanted) == 0 && section.sh_type != SHT_NOBITS)
-        {
-          GArray *sizes = g_array_new (FALSE, TRUE, sizeof (gsize));
-
-          read_info (elf.data + section.sh_offset, section.sh_size, sizes);
-          return sizes;
-        }
-    }
-
-  return NULL;
-}
-
-/* ".param .u64 .ptr .align 1 name" or ".param .align 4 .b8 name[12]" */
-static gsize
-get_parameter_size (const char *declaration)
-{
-  g_autoptr (GRegex) regex = g_regex_new ("\\.[busf](8|16|32|64)\\b[^\\[]*(?:\\[(\\d+)\\])?",
-                                          G_REGEX_RAW, 0, NULL);
-  g_autoptr (GMatchInfo) match = NULL;
-  g_autofree char *bits = NULL;
-  g_autofree char *count = NULL;
-  gsize size;
-
-  if (!g_regex_match (regex, declaration, 0, &match))
-    return 0;
-
-  bits = g_match_info_fetch (match, 1);
-  count = g_match_info_fetch (match, 2);
-  size = g_ascii_strtoull (bits, NULL, 10) / 8;
-
-  return count != NULL && *count != '\0' ? size * g_ascii_strtoull (count, NULL, 10) : size;
-}
-
-static GArray *
-get_sizes_in_ptx (GBytes     *image,
-                  const char *kernel)
-{
-  g_autofree char *text = get_text (image);
-  g_autoptr (GMatchInfo) match = NULL;
-
-  g_regex_match (entry_regex (), text, 0, &match);
-
-  while (g_match_info_matches (match))
-    {
-      g_autofree char *name = g_match_info_fetch (match, 1);
-      g_autofree char *list = g_match_info_fetch (match, 2);
-
-      if (g_str_equal (name, kernel))
-        {
-          g_auto (GStrv) parts = g_strsplit (list != NULL ? list : "", ",", -1);
-          GArray *sizes = g_array_new (FALSE, TRUE, sizeof (gsize));
-
-          for (guint i = 0; parts[i] != NULL && strstr (parts[i], ".param") != NULL; i++)
-            set_size (sizes, i, get_parameter_size (parts[i]));
-          return sizes;
-        }
-
-      if (!g_match_info_next (match, NULL))
-        break;
-    }
-
-  return NULL;
-}
-
-GArray *
-_gpu_cuda_image_get_sizes (GBytes     *image,
-                           const char *kernel)
-{
-  g_autoptr (GBytes) part = find_part (image);
-
-  switch (part != NULL ? _gpu_cuda_image_identify (part) : GPU_CUDA_IMAGE_UNKNOWN)
-    {
-    case GPU_CUDA_IMAGE_ELF:
-      return get_sizes_in_elf (part, kernel);
-    case GPU_CUDA_IMAGE_PTX:
-      return get_sizes_in_ptx (part, kernel);
-    case GPU_CUDA_IMAGE_FATBIN:
-    case GPU_CUDA_IMAGE_UNKNOWN:
-    default:
-      return NULL;
-    }
-}
+  .has_textures      = TRUE,
+  .list_formats      = _gpu_cuda_list_formats,
+  .get_max_extent    = _gpu_cuda_get_max_extent,
+  .create            = image_create,
+  .create_for_buffer = image_create_for_buffer,
+  .wrap              = image_wrap,
+  .get_level         = image_get_level,
+  .get_object        = _gpu_cuda_image_get_object,
+  .map               = _gpu_cuda_map_image
+};

@@ -11,11 +11,12 @@
 /* What the prelude puts behind each kernel of a source, in a variable of the program. */
 #define INFO_PREFIX  "gpu_info_"
 #define INFO_VERSION 1
+#define CONSTANT_SAMPLERS_SHIFT 8
 
 typedef struct
 {
   guint32 version;
-  guint32 is_portable;
+  guint32 language;             /* bit 0: the portable dialect; from 8 on: constant samplers */
   guint32 n_arguments;
   guint32 block[3];
   guint32 text_size;
@@ -23,7 +24,7 @@ typedef struct
 
 typedef struct
 {
-  char    kind;                 /* p: memory, l: local memory, v: value */
+  char    kind;                 /* p: memory, l: local memory, v: value, i: image, s: sampler */
   char    type;                 /* of the value, or of what memory holds; v: none of the codes */
   char    read_only;
   char    reserved;
@@ -31,18 +32,25 @@ typedef struct
 } InfoArgument;
 
 static void
-kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
-             GpuNativeKernel  *native)
+clear_arguments (GpuNativeKernel *native)
 {
-  GpuCudaKernel *kernel = (GpuCudaKernel *) native;
-
   for (guint i = 0; i < native->n_arguments; i++)
     {
       g_free ((char *) native->arguments[i].name);
       g_free ((char *) native->arguments[i].type_name);
     }
 
-  g_free (native->arguments);
+  g_clear_pointer (&native->arguments, g_free);
+  native->n_arguments = 0;
+}
+
+static void
+kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
+             GpuNativeKernel  *native)
+{
+  GpuCudaKernel *kernel = (GpuCudaKernel *) native;
+
+  clear_arguments (native);
   g_free (kernel->name);
   _gpu_cuda_module_unref (kernel->module);
   g_free (kernel);
@@ -68,16 +76,32 @@ get_type_name (char code)
   return NULL;
 }
 
+/* What there is of the portable dialect alone. FALSE: something that this version does not know. */
+static gboolean
+describe_object (GpuCudaKernel       *kernel,
+                 GpuArgumentInfo     *argument,
+                 const InfoArgument  *info)
+{
+  gboolean is_image = info->kind == 'i';
+  guint n_words = _gpu_cuda_image_get_n_words (info->kind, info->type, info->size,
+                                               info->read_only != 0);
+
+  argument->kind = is_image ? GPU_ARGUMENT_KIND_IMAGE : GPU_ARGUMENT_KIND_SAMPLER;
+  argument->type_name = g_strdup (is_image ? _gpu_cuda_image_get_type_name (info->type)
+                                           : "sampler_t");
+  argument->read_only = info->read_only != 0;
+  kernel->n_image_words += n_words;
+
+  return n_words > 0 || (!is_image && info->size == sizeof (guint32));
+}
+
 static void
 describe_argument (GpuArgumentInfo     *argument,
                    const InfoArgument  *info,
                    gboolean             is_portable,
-                   const char          *name,
                    const char          *written)
 {
   const char *type = get_type_name (info->type);
-
-  argument->name = name != NULL && *name != '\0' ? g_strdup (name) : NULL;
 
   if (type != NULL)
     argument->type_name = g_strconcat (type, info->kind != 'v' ? "*" : "", NULL);
@@ -145,15 +169,24 @@ read_info (GpuCudaKernel *kernel,
   kernel->base.arguments = g_new0 (GpuArgumentInfo, info.n_arguments);
   kernel->base.n_arguments = info.n_arguments;
   kernel->is_described = TRUE;
+  kernel->constant_samplers = info.language >> CONSTANT_SAMPLERS_SHIFT;
   memcpy (kernel->required_block, info.block, sizeof info.block);
 
   for (guint i = 0; i < info.n_arguments; i++)
     {
-      InfoArgument argument;
+      GpuArgumentInfo *argument = &kernel->base.arguments[i];
+      InfoArgument each;
 
-      memcpy (&argument, data + sizeof info + i * sizeof argument, sizeof argument);
-      describe_argument (&kernel->base.arguments[i], &argument, info.is_portable != 0,
-                         has_words ? words[2 * i] : NULL, has_words ? words[2 * i + 1] : NULL);
+      memcpy (&each, data + sizeof info + i * sizeof each, sizeof each);
+
+      if (has_words && *words[2 * i] != '\0')
+        argument->name = g_strdup (words[2 * i]);
+
+      if (each.kind != 'i' && each.kind != 's')
+        describe_argument (argument, &each, (info.language & 1) != 0,
+                           has_words ? words[2 * i + 1] : NULL);
+      else if (!describe_object (kernel, argument, &each))
+        return FALSE;
     }
 
   return TRUE;
@@ -167,7 +200,35 @@ ask_compiler (GpuCudaKernel  *kernel,
   g_autofree char *name = g_strconcat (INFO_PREFIX, kernel->name, NULL);
   g_autoptr (GBytes) bytes = NULL;
 
-  return _gpu_cuda_module_read (kernel->module, name, &bytes, error) && read_info (kernel, bytes);
+  if (!_gpu_cuda_module_read (kernel->module, name, &bytes, error))
+    return FALSE;
+
+  if (read_info (kernel, bytes))
+    return TRUE;
+
+  clear_arguments (&kernel->base);
+  kernel->is_described = FALSE;
+
+  return FALSE;
+}
+
+static gboolean
+check_samplers (const GpuCudaKernel  *kernel,
+                GError              **error)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < kernel->base.n_arguments; i++)
+    n += kernel->base.arguments[i].kind == GPU_ARGUMENT_KIND_SAMPLER;
+
+  if (n <= GPU_CUDA_MAX_SAMPLERS)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "kernel \"%s\" takes %u samplers as arguments, on CUDA there can be %d; constant "
+               "ones do not count", kernel->name, n, GPU_CUDA_MAX_SAMPLERS);
+
+  return FALSE;
 }
 
 /* --- what the driver says --------------------------------------------------------------------- */
@@ -197,7 +258,7 @@ describe_sizes (GpuCudaKernel  *kernel,
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
     sizes = ask_driver (kernel);
   else
-    sizes = _gpu_cuda_image_get_sizes (kernel->module->image, native_name);
+    sizes = _gpu_cuda_binary_get_sizes (kernel->module->image, native_name);
 
   if (sizes == NULL)
     return _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);
@@ -261,7 +322,7 @@ describe (GpuCudaKernel  *kernel,
   gboolean described;
 
   if (ask_compiler (kernel, &reason))
-    return TRUE;
+    return check_samplers (kernel, error);
 
   if (reason != NULL)
     {

@@ -24,7 +24,7 @@ typedef struct
   GpuExtent         chosen;     /* the block, if nobody said */
   GpuExtent         n_blocks;
   gsize             shared;     /* dynamic, bytes */
-  void            **arguments;  /* twice as many as there are */
+  void            **arguments;  /* and behind them what they point to */
 } Launch;
 
 G_LOCK_DEFINE_STATIC (dynamic_shared);
@@ -221,10 +221,11 @@ check_argument (const GpuCudaKernel     *kernel,
   gsize wanted = kernel->base.arguments[index].size;
   gsize given = value->kind == GPU_ARGUMENT_KIND_VALUE ? value->size : sizeof (CUdeviceptr);
 
-  if (value->kind == GPU_ARGUMENT_KIND_LOCAL)
+  if (value->kind == GPU_ARGUMENT_KIND_LOCAL || value->kind == GPU_ARGUMENT_KIND_SAMPLER)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "kernel \"%s\", argument %u: only kernels in the portable dialect take local "
-                 "memory as an argument", kernel->name, index);
+                 "kernel \"%s\", argument %u: only kernels in the portable dialect take %s as an "
+                 "argument", kernel->name, index,
+                 value->kind == GPU_ARGUMENT_KIND_LOCAL ? "local memory" : "a sampler");
   else if (wanted != 0 && wanted != given)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "kernel \"%s\", argument %u has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
@@ -235,17 +236,19 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* Local memory is one block for all arguments, each of which is given its offset: those lie behind
- * the pointers. */
+/* Local memory is one block for all arguments, each of which is given its offset: those lie in
+ * slots behind the pointers, one for each argument. Behind these are the structures of images. */
 static inline gboolean
-set_arguments (const GpuCudaKernel     *kernel,
+set_arguments (GpuCudaContext          *context,
+               const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
                guint                    n_values,
                Launch                  *launch,
                GError                 **error)
 {
   static CUdeviceptr null;
-  guint32 *offsets = (guint32 *) (launch->arguments + n_values);
+  guint64 *slots = (guint64 *) launch->arguments + n_values;
+  guint64 *words = slots + n_values;
 
   for (guint i = 0; i < n_values; i++)
     {
@@ -261,11 +264,19 @@ set_arguments (const GpuCudaKernel     *kernel,
                                  ? &((GpuCudaBuffer *) value->buffer)->address : &null;
           break;
         case GPU_ARGUMENT_KIND_LOCAL:
-          launch->arguments[i] = &offsets[i];
-          offsets[i] = (guint32) launch->shared;
+          launch->arguments[i] = &slots[i];
+          *(guint32 *) &slots[i] = (guint32) launch->shared;
           launch->shared += MIN (value->size, G_MAXINT32) + SHARED_ALIGNMENT - 1;
           launch->shared -= launch->shared % SHARED_ALIGNMENT;
           break;
+        case GPU_ARGUMENT_KIND_IMAGE:
+        case GPU_ARGUMENT_KIND_SAMPLER:
+          if (!_gpu_cuda_launch_set_object (context, kernel, values, n_values, i, &slots[i], &words,
+                                            &launch->arguments[i], error))
+            return FALSE;
+          break;
+        case GPU_ARGUMENT_KIND_VALUE:
+        case GPU_ARGUMENT_KIND_UNKNOWN:
         default:
           launch->arguments[i] = (void *) value->data;
           break;
@@ -362,16 +373,18 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                               GError                 **error)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
-  const GpuCudaDevice *device = ((GpuCudaContext *) stream->context)->device;
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const GpuCudaDevice *device = context->device;
   Launch launch;
   GpuCudaCall call;
   CUresult code;
 
   launch.shared = 0;
-  launch.arguments = g_newa (void *, 2 * (gsize) n_arguments);
+  launch.arguments = (void **) g_newa (guint64,
+                                       2 * (gsize) n_arguments + kernel->n_image_words);
 
   if (!set_geometry (kernel, device, grid, block, &launch, error) ||
-      !set_arguments (kernel, arguments, n_arguments, &launch, error))
+      !set_arguments (context, kernel, arguments, n_arguments, &launch, error))
     return FALSE;
 
   launch.shared += MIN (shared_size, G_MAXINT32);

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/gpu-cuda-image.h"
 
 /* Blocks are whole multiples of this many bytes. */
 #define GRANULE (64 * 1024)
@@ -21,9 +21,11 @@ typedef struct
   gsize     size;
   CUevent   done;                   /* after the last copy */
   gboolean  used;                   /* mapped, or about to be */
-  gsize     mapped_size;
-  gsize     offset;                 /* within the buffer that it stands for */
   gboolean  write;                  /* to be copied back */
+  gsize     mapped_size;            /* of a buffer */
+  gsize     offset;                 /* within the buffer that it stands for */
+  GpuRegionSide side;               /* of an image; the rows of the block are tight */
+  GpuExtent extent;                 /* texels */
 } GpuCudaStaging;
 
 /* With the context entered, and without its lock: the driver may wait for the device. */
@@ -271,21 +273,131 @@ _gpu_cuda_map (GpuNativeStream  *stream,
   return (guint8 *) buffer->host + offset;
 }
 
+/* --- images ----------------------------------------------------------------------------------- */
+
+/* The block, as one side of a copy. */
+static GpuRegionSide
+get_block_side (const GpuCudaStaging *staging)
+{
+  const GpuCudaImage *image = (GpuCudaImage *) staging->side.memory;
+  gsize row_pitch = staging->extent.width * image->base.description.texel_size;
+
+  return (GpuRegionSide) { .data = staging->data, .row_pitch = row_pitch,
+                           .slice_pitch = row_pitch * staging->extent.height };
+}
+
+/* The context is entered by @call. */
+static gpointer
+map_image_staged (GpuNativeStream      *stream,
+                  GpuMapFlags           flags,
+                  const GpuRegionSide  *side,
+                  const GpuExtent      *extent,
+                  gsize                 size,
+                  GpuNativeEvent      **event,
+                  GpuCudaCall          *call,
+                  GError              **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const char *function = "cuEventRecord";
+  GError *failure = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaStaging *staging = take (context, size, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (call);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  staging->side = *side;
+  staging->extent = *extent;
+  staging->write = flags != GPU_MAP_FLAGS_READ;
+
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) == 0)
+    {
+      const GpuRegionSide block = get_block_side (staging);
+
+      code = _gpu_cuda_enqueue_region (((GpuCudaStream *) stream)->stream, &block, side, extent,
+                                       &function);
+    }
+
+  if (_gpu_cuda_end (stream, event, call, code, error, function,
+                     "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                     " texels to be mapped, flags 0x%x", extent->width, extent->height,
+                     extent->depth, flags))
+    return staging->data;
+
+  give (context, staging);
+
+  return NULL;
+}
+
+gpointer
+_gpu_cuda_map_image (GpuNativeStream      *stream,
+                     GpuNativeImage       *native,
+                     GpuMapFlags           flags,
+                     const GpuRegionSide  *side,
+                     const GpuExtent      *extent,
+                     gsize                *row_pitch,
+                     gsize                *slice_pitch,
+                     GpuNativeEvent      **event,
+                     GError              **error)
+{
+  GpuCudaImage *image = (GpuCudaImage *) native;
+  GpuCudaCall call;
+
+  *row_pitch = image->host != NULL ? native->row_pitch
+                                   : extent->width * native->description.texel_size;
+  *slice_pitch = image->host != NULL ? native->slice_pitch : *row_pitch * extent->height;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return NULL;
+
+  if (image->host == NULL)
+    return map_image_staged (stream, flags, side, extent, *slice_pitch * extent->depth, event,
+                             &call, error);
+
+  if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
+    return NULL;
+
+  return (guint8 *) image->host + side->offset;
+}
+
+/* --- unmapping -------------------------------------------------------------------------------- */
+
+static CUresult
+write_back (CUstream               stream,
+            GpuNativeMemory       *memory,
+            const GpuCudaStaging  *staging,
+            const char           **function)
+{
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
+
+  if (memory->is_image)
+    {
+      const GpuRegionSide block = get_block_side (staging);
+
+      return _gpu_cuda_enqueue_region (stream, &staging->side, &block, &staging->extent, function);
+    }
+
+  *function = "cuMemcpyHtoDAsync";
+
+  return _gpu_cuda.cuMemcpyHtoDAsync (buffer->address + staging->offset, staging->data,
+                                      staging->mapped_size, stream);
+}
+
 /* Whatever fails, the block is no longer the program's. */
 static CUresult
-copy_back (CUstream         stream,
-           GpuCudaBuffer   *buffer,
-           GpuCudaStaging  *staging,
-           const char     **function)
+copy_back (CUstream          stream,
+           GpuNativeMemory  *memory,
+           GpuCudaStaging   *staging,
+           const char      **function)
 {
   CUresult code = CUDA_SUCCESS;
 
   if (staging->write)
-    {
-      *function = "cuMemcpyHtoDAsync";
-      code = _gpu_cuda.cuMemcpyHtoDAsync (buffer->address + staging->offset, staging->data,
-                                          staging->mapped_size, stream);
-    }
+    code = write_back (stream, memory, staging, function);
 
   if (code == CUDA_SUCCESS)
     {
@@ -301,31 +413,32 @@ copy_back (CUstream         stream,
 
 gboolean
 _gpu_cuda_unmap (GpuNativeStream  *stream,
-                 GpuNativeBuffer  *native,
+                 GpuNativeMemory  *memory,
                  gpointer          data,
                  GpuNativeEvent  **event,
                  GError          **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
-  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  gpointer host = memory->is_image ? ((GpuCudaImage *) memory)->host
+                                   : ((GpuCudaBuffer *) memory)->host;
   const char *function = "cuEventRecord";
   GpuCudaStaging *staging = NULL;
   CUresult code = CUDA_SUCCESS;
   GpuCudaCall call;
   gboolean begun;
 
-  if (buffer->host == NULL)
+  if (host == NULL)
     staging = find_mapped (context, data);
 
   begun = _gpu_cuda_begin (stream, event, &call, error);
 
   if (begun && staging != NULL)
-    code = copy_back (((GpuCudaStream *) stream)->stream, buffer, staging, &function);
+    code = copy_back (((GpuCudaStream *) stream)->stream, memory, staging, &function);
 
   if (staging != NULL)
     give (context, staging);
 
   return begun && _gpu_cuda_end (stream, event, &call, code, error, function,
-                                 "address %p of a buffer of %" G_GSIZE_FORMAT " bytes", data,
-                                 buffer->base.size);
+                                 "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,
+                                 memory->size);
 }

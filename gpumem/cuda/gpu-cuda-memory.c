@@ -2,12 +2,31 @@
 /* What buffers and images have in common. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/gpu-cuda-image.h"
 
+static void
+memory_free (GpuNativeContext *context,
+             GpuNativeMemory  *memory)
+{
+  if (memory->is_image)
+    _gpu_cuda_image_free (context, memory);
+  else
+    _gpu_cuda_buffer_free (context, memory);
+}
+
+/* Arrays have none. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
-  return ((GpuCudaBuffer *) memory)->address;
+  return memory->is_image ? ((GpuCudaImage *) memory)->address
+                          : ((GpuCudaBuffer *) memory)->address;
+}
+
+static guint64
+memory_get_handle (GpuNativeMemory *memory)
+{
+  return memory->is_image ? _gpu_cuda_image_get_handle ((GpuCudaImage *) memory)
+                          : ((GpuCudaBuffer *) memory)->address;
 }
 
 static gboolean
@@ -16,6 +35,9 @@ memory_get_attributes (GpuNativeContext  *context,
                        GVariantDict      *attributes,
                        GError           **error)
 {
+  if (memory->is_image)
+    return _gpu_cuda_image_get_attributes (context, (GpuCudaImage *) memory, attributes, error);
+
   return _gpu_cuda_get_address_attributes (context, memory_get_address (memory), attributes,
                                            error);
 }
@@ -28,7 +50,10 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
 
   if (memory->is_image)
-    return;
+    {
+      origin->id = (guintptr) ((GpuCudaImage *) memory)->array;
+      return;
+    }
 
   origin->id = buffer->kind == GPU_CUDA_MEMORY_IMPORTED
                ? _gpu_cuda_import_get_address (buffer->shared) : buffer->address;
@@ -61,8 +86,8 @@ memory_migrate (GpuNativeStream         *stream,
 const GpuMemoryOps _gpu_cuda_memory_ops =
 {
   .copies_peers   = TRUE,
-  .free           = _gpu_cuda_buffer_free,
-  .get_handle     = memory_get_address,
+  .free           = memory_free,
+  .get_handle     = memory_get_handle,
   .get_address    = memory_get_address,
   .get_attributes = memory_get_attributes,
   .identify       = memory_identify,

@@ -59,7 +59,7 @@ terminate (GBytes *image)
   gsize size;
   const char *data = g_bytes_get_data (image, &size);
 
-  if (_gpu_cuda_image_identify (image) != GPU_CUDA_IMAGE_PTX ||
+  if (_gpu_cuda_binary_identify (image) != GPU_CUDA_BINARY_PTX ||
       memchr (data, '\0', size) != NULL)
     return g_bytes_ref (image);
 
@@ -116,7 +116,7 @@ _gpu_cuda_module_load (GpuCudaContext  *context,
   CUresult code;
   gboolean entered;
 
-  if (!_gpu_cuda_image_check (image, error) || !_gpu_cuda_jit_init (&jit, options, error))
+  if (!_gpu_cuda_binary_check (image, error) || !_gpu_cuda_jit_init (&jit, options, error))
     return NULL;
 
   if (!_gpu_cuda_enter (context, &entered, error))
@@ -149,15 +149,15 @@ _gpu_cuda_module_load (GpuCudaContext  *context,
 static CUjitInputType
 get_input_type (GBytes *image)
 {
-  switch (_gpu_cuda_image_identify (image))
+  switch (_gpu_cuda_binary_identify (image))
     {
-    case GPU_CUDA_IMAGE_ELF:
-      return _gpu_cuda_image_is_cubin (image) ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_OBJECT;
-    case GPU_CUDA_IMAGE_FATBIN:
+    case GPU_CUDA_BINARY_ELF:
+      return _gpu_cuda_binary_is_cubin (image) ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_OBJECT;
+    case GPU_CUDA_BINARY_FATBIN:
       return CU_JIT_INPUT_FATBINARY;
-    case GPU_CUDA_IMAGE_PTX:
+    case GPU_CUDA_BINARY_PTX:
       return CU_JIT_INPUT_PTX;
-    case GPU_CUDA_IMAGE_UNKNOWN:
+    case GPU_CUDA_BINARY_UNKNOWN:
     default:
       return CU_JIT_INPUT_LIBRARY;
     }
@@ -180,7 +180,7 @@ check_images (GBytes *const  *images,
 {
   for (guint i = 0; i < n_images; i++)
     {
-      if (!is_archive (images[i]) && !_gpu_cuda_image_check (images[i], error))
+      if (!is_archive (images[i]) && !_gpu_cuda_binary_check (images[i], error))
         {
           g_prefix_error (error, "image %u: ", i);
           return FALSE;
@@ -340,7 +340,7 @@ _gpu_cuda_module_list (GpuCudaModule  *module,
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
     return ask_driver (module, error);
 
-  names = _gpu_cuda_image_list_kernels (module->image);
+  names = _gpu_cuda_binary_list_kernels (module->image);
   if (names == NULL)
     _gpu_cuda_has_group (GPU_CUDA_GROUP_KERNEL_INFO, error);
 

@@ -109,6 +109,11 @@ add_defaults (GpuCudaDevice   *device,
               GpuCudaLanguage  language,
               GPtrArray       *options)
 {
+  /* What stands before programs is C++14, which older ones do not begin with. */
+  if (_gpu_cuda_nvrtc.version > 0 && _gpu_cuda_nvrtc.version < 12000 &&
+      !_gpu_cuda_options_have (options, "--std") && !_gpu_cuda_options_have (options, "-std"))
+    g_ptr_array_add (options, g_strdup ("--std=c++14"));
+
   if (!_gpu_cuda_options_have (options, "--gpu-architecture") &&
       !_gpu_cuda_options_have (options, "-arch"))
     g_ptr_array_add (options, get_architecture (device));

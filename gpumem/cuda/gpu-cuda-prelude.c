@@ -46,7 +46,7 @@ static const char description[] =
   "};\n"
   "template <unsigned N, unsigned L> struct gpu_info\n"
   "{\n"
-  "  unsigned version, is_portable, n_arguments, block[3], text_size;\n"
+  "  unsigned version, language, n_arguments, block[3], text_size;\n"
   "  gpu_argument arguments[N + 1];\n"
   "  char text[L];\n"
   "};\n"
@@ -63,21 +63,21 @@ static const char description[] =
   "{\n"
   "  enum { gpu_n = sizeof... (A) };\n"
   "  template <unsigned L> static __device__ constexpr gpu_info<gpu_n, L>\n"
-  "  gpu_describe (bool is_portable, gpu_block block, const char (&text)[L])\n"
+  "  gpu_describe (unsigned language, gpu_block block, const char (&text)[L])\n"
   "  {\n"
-  "    gpu_info<gpu_n, L> info = { 1, is_portable, gpu_n, { block.x, block.y, block.z }, L,\n"
+  "    gpu_info<gpu_n, L> info = { 1, language, gpu_n, { block.x, block.y, block.z }, L,\n"
   "                                { gpu_parameter<A>::get ()..., { } }, { } };\n"
   "    for (unsigned i = 0; i < L; i++)\n"
   "      info.text[i] = text[i];\n"
   "    return info;\n"
   "  }\n"
   "};\n"
-  "#define GPU_DESCRIBE_NAMED(kernel_, is_portable, block, text) \\\n"
+  "#define GPU_DESCRIBE_NAMED(kernel_, language, block, text) \\\n"
   "  extern \"C\" { __device__ gpu_info<gpu_signature<decltype (kernel_)>::gpu_n, sizeof text> \\\n"
   "  gpu_info_##kernel_ = \\\n"
-  "  gpu_signature<decltype (kernel_)>::gpu_describe (is_portable, block, text); }\n"
-  "#define GPU_DESCRIBE(kernel_, is_portable, block, text) \\\n"
-  "  GPU_DESCRIBE_NAMED (kernel_, is_portable, block, text)\n";
+  "  gpu_signature<decltype (kernel_)>::gpu_describe (language, block, text); }\n"
+  "#define GPU_DESCRIBE(kernel_, language, block, text) \\\n"
+  "  GPU_DESCRIBE_NAMED (kernel_, language, block, text)\n";
 
 /* The words and types of OpenCL C. Those that are names of CUDA are taken care of before. */
 static const char language[] =
@@ -161,144 +161,6 @@ static const char work_items[] =
   "#define work_group_barrier(...) __syncthreads ()\n"
   "#define prefetch(pointer, n) ((void) (pointer), (void) (n))\n";
 
-/* CUDA has vectors of its own, without operators; these stand in front of them. */
-static const char vectors[] =
-  "template <class T, int N> struct gpu_storage;\n"
-  "template <class T> struct __align__ (2 * sizeof (T)) gpu_storage<T, 2>\n"
-  "{ union { struct { T x, y; }; struct { T s0, s1; }; struct { T lo, hi; }; T s[2]; }; };\n"
-  "template <class T> struct __align__ (4 * sizeof (T)) gpu_storage<T, 3>\n"
-  "{ union { struct { T x, y, z; }; struct { T s0, s1, s2; }; T s[4]; }; };\n"
-  "template <class T> struct __align__ (4 * sizeof (T)) gpu_storage<T, 4>\n"
-  "{ union { struct { T x, y, z, w; }; struct { T s0, s1, s2, s3; }; T s[4]; }; };\n"
-  "template <class T> struct __align__ (8 * sizeof (T)) gpu_storage<T, 8>\n"
-  "{\n"
-  "  union\n"
-  "  { struct { T x, y, z, w; }; struct { T s0, s1, s2, s3, s4, s5, s6, s7; }; T s[8]; };\n"
-  "};\n"
-  "template <class T> struct __align__ (16 * sizeof (T)) gpu_storage<T, 16>\n"
-  "{\n"
-  "  union\n"
-  "  {\n"
-  "    struct { T x, y, z, w; };\n"
-  "    struct { T s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, sa, sb, sc, sd, se, sf; };\n"
-  "    struct { T sA_[10], sA, sB, sC, sD, sE, sF; };\n"
-  "    T s[16];\n"
-  "  };\n"
-  "};\n"
-  "template <class T> struct gpu_scalar;\n"
-  "#define GPU_SCALAR(T) template <> struct gpu_scalar<T> { typedef T type; };\n"
-  "GPU_EACH_TYPE (GPU_SCALAR)\n"
-  "GPU_SCALAR (bool) GPU_SCALAR (signed char)\n"
-  "GPU_SCALAR (long long) GPU_SCALAR (unsigned long long)\n"
-  "template <class T, int N> struct gpu_vector : gpu_storage<T, N>\n"
-  "{\n"
-  "  typedef T element;\n"
-  "  gpu_vector () = default;\n"
-  "  template <class S, class = typename gpu_scalar<S>::type> __device__ gpu_vector (S value)\n"
-  "  {\n"
-  "    for (int i = 0; i < N; i++)\n"
-  "      this->s[i] = (T) value;\n"
-  "  }\n"
-  "};\n"
-  "template <class T, int N> struct gpu_mask { typedef int type; };\n"
-  "template <int N> struct gpu_mask<char, N> { typedef char type; };\n"
-  "template <int N> struct gpu_mask<uchar, N> { typedef char type; };\n"
-  "template <int N> struct gpu_mask<short, N> { typedef short type; };\n"
-  "template <int N> struct gpu_mask<ushort, N> { typedef short type; };\n"
-  "template <int N> struct gpu_mask<long, N> { typedef long type; };\n"
-  "template <int N> struct gpu_mask<ulong, N> { typedef long type; };\n"
-  "template <int N> struct gpu_mask<double, N> { typedef long type; };\n"
-  "#define GPU_VECTORS(T) \\\n"
-  "  typedef gpu_vector<T, 2> gpu_##T##2; typedef gpu_vector<T, 3> gpu_##T##3; \\\n"
-  "  typedef gpu_vector<T, 4> gpu_##T##4; typedef gpu_vector<T, 8> gpu_##T##8; \\\n"
-  "  typedef gpu_vector<T, 16> gpu_##T##16;\n"
-  "GPU_EACH_TYPE (GPU_VECTORS)\n"
-  "template <class T, int N> GPU_INLINE void gpu_put (gpu_vector<T, N> &, int) { }\n"
-  "template <class T, int N, class V, class... R>\n"
-  "GPU_INLINE void gpu_put (gpu_vector<T, N> &to, int at, V value, R... rest);\n"
-  "template <class T, int N, class V, int M, class... R>\n"
-  "GPU_INLINE void gpu_put (gpu_vector<T, N> &to, int at, gpu_vector<V, M> value, R... rest);\n"
-  "template <class T, int N, class V, class... R>\n"
-  "GPU_INLINE void gpu_put (gpu_vector<T, N> &to, int at, V value, R... rest)\n"
-  "{\n"
-  "  to.s[at] = (T) value;\n"
-  "  gpu_put (to, at + 1, rest...);\n"
-  "}\n"
-  "template <class T, int N, class V, int M, class... R>\n"
-  "GPU_INLINE void gpu_put (gpu_vector<T, N> &to, int at, gpu_vector<V, M> value, R... rest)\n"
-  "{\n"
-  "  for (int i = 0; i < M; i++)\n"
-  "    to.s[at + i] = value.s[i];\n"
-  "  gpu_put (to, at + M, rest...);\n"
-  "}\n"
-  "template <class V> struct gpu_count { enum { value = 1 }; };\n"
-  "template <class T, int N> struct gpu_count<gpu_vector<T, N>> { enum { value = N }; };\n"
-  "template <class... A> struct gpu_counts { enum { value = 0 }; };\n"
-  "template <class A, class... R> struct gpu_counts<A, R...>\n"
-  "{ enum { value = gpu_count<A>::value + gpu_counts<R...>::value }; };\n"
-  "template <class V, bool B> struct gpu_literal\n"
-  "{\n"
-  "  template <class... A> static __device__ V make (A... values)\n"
-  "  {\n"
-  "    static_assert (gpu_counts<A...>::value == gpu_count<V>::value,\n"
-  "                   \"a vector literal has too few or too many components\");\n"
-  "    V result;\n"
-  "    gpu_put (result, 0, values...);\n"
-  "    return result;\n"
-  "  }\n"
-  "};\n"
-  "template <class V> struct gpu_literal<V, true>\n"
-  "{ template <class A> static __device__ V make (A value) { return V (value); } };\n"
-  "template <class V, class... A> GPU_INLINE V gpu_make (A... values)\n"
-  "{ return gpu_literal<V, gpu_counts<A...>::value == 1>::make (values...); }\n"
-  "#define GPU_EACH(expression) \\\n"
-  "  { gpu_vector<T, N> result; for (int i = 0; i < N; i++) result.s[i] = (T) (expression); \\\n"
-  "    return result; }\n"
-  "#define GPU_SCALAR_OF(S) typename gpu_scalar<S>::type\n"
-  "#define GPU_ENABLE(S) class = GPU_SCALAR_OF (S)\n"
-  "#define GPU_BINARY(op) \\\n"
-  "  template <class T, int N> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> operator op (gpu_vector<T, N> a, gpu_vector<T, N> b) \\\n"
-  "  GPU_EACH (a.s[i] op b.s[i]) \\\n"
-  "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> operator op (gpu_vector<T, N> a, S b) \\\n"
-  "  GPU_EACH (a.s[i] op (T) b) \\\n"
-  "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> operator op (S a, gpu_vector<T, N> b) \\\n"
-  "  GPU_EACH ((T) a op b.s[i]) \\\n"
-  "  template <class T, int N, class B> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> &operator op##= (gpu_vector<T, N> &a, B b) \\\n"
-  "  { a = a op b; return a; }\n"
-  "GPU_BINARY (+) GPU_BINARY (-) GPU_BINARY (*) GPU_BINARY (/) GPU_BINARY (%)\n"
-  "GPU_BINARY (&) GPU_BINARY (|) GPU_BINARY (^) GPU_BINARY (<<) GPU_BINARY (>>)\n"
-  "#define GPU_UNARY(op) \\\n"
-  "  template <class T, int N> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> operator op (gpu_vector<T, N> a) GPU_EACH (op a.s[i])\n"
-  "GPU_UNARY (-) GPU_UNARY (+) GPU_UNARY (~)\n"
-  "#define GPU_COMPARE(op) \\\n"
-  "  template <class T, int N> GPU_INLINE gpu_vector<typename gpu_mask<T, N>::type, N> \\\n"
-  "  operator op (gpu_vector<T, N> a, gpu_vector<T, N> b) \\\n"
-  "  { gpu_vector<typename gpu_mask<T, N>::type, N> result; \\\n"
-  "    for (int i = 0; i < N; i++) result.s[i] = a.s[i] op b.s[i] ? -1 : 0; return result; } \\\n"
-  "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
-  "  GPU_INLINE gpu_vector<typename gpu_mask<T, N>::type, N> \\\n"
-  "  operator op (gpu_vector<T, N> a, S b) \\\n"
-  "  { return a op gpu_vector<T, N> (b); } \\\n"
-  "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
-  "  GPU_INLINE gpu_vector<typename gpu_mask<T, N>::type, N> \\\n"
-  "  operator op (S a, gpu_vector<T, N> b) \\\n"
-  "  { return gpu_vector<T, N> (a) op b; }\n"
-  "GPU_COMPARE (==) GPU_COMPARE (!=) GPU_COMPARE (<) GPU_COMPARE (<=) GPU_COMPARE (>)\n"
-  "GPU_COMPARE (>=)\n"
-  "#define GPU_LOADS(N) \\\n"
-  "  template <class T> GPU_INLINE gpu_vector<typename gpu_scalar<T>::type, N> \\\n"
-  "  vload##N (size_t at, const T *from) \\\n"
-  "  { gpu_vector<T, N> result; for (int i = 0; i < N; i++) result.s[i] = from[at * N + i]; \\\n"
-  "    return result; } \\\n"
-  "  template <class T> GPU_INLINE void vstore##N (gpu_vector<T, N> value, size_t at, T *to) \\\n"
-  "  { for (int i = 0; i < N; i++) to[at * N + i] = value.s[i]; }\n"
-  "GPU_LOADS (2) GPU_LOADS (3) GPU_LOADS (4) GPU_LOADS (8) GPU_LOADS (16)\n";
-
 static const char conversions[] =
   "template <class T, class F> GPU_INLINE T gpu_as (F from)\n"
   "{\n"
@@ -341,7 +203,7 @@ static const char conversions[] =
   "#define GPU_CONVERT_VECTOR(T, N, name, expression) \\\n"
   "  template <class F> GPU_INLINE gpu_vector<T, N> convert_##name (gpu_vector<F, N> from) \\\n"
   "  { gpu_vector<T, N> result; \\\n"
-  "    for (int i = 0; i < N; i++) { F x = from.s[i]; result.s[i] = expression; } \\\n"
+  "    for (int i = 0; i < N; i++) { F x = from[i]; result[i] = expression; } \\\n"
   "    return result; }\n"
   "#define GPU_CONVERT(T, suffix, expression) \\\n"
   "  template <class F> GPU_INLINE T convert_##T##suffix (F x) { return expression; } \\\n"
@@ -381,23 +243,23 @@ static const char conversions[] =
 static const char common[] =
   "#define GPU_LIFT_1(name) \\\n"
   "  template <class T, int N> GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x) \\\n"
-  "  GPU_EACH (name (x.s[i]))\n"
+  "  GPU_EACH (name (x[i]))\n"
   "#define GPU_LIFT_2(name) \\\n"
   "  template <class T, int N> \\\n"
   "  GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x, gpu_vector<T, N> y) \\\n"
-  "  GPU_EACH (name (x.s[i], y.s[i])) \\\n"
+  "  GPU_EACH (name (x[i], y[i])) \\\n"
   "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
-  "  GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x, S y) GPU_EACH (name (x.s[i], (T) y))\n"
+  "  GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x, S y) GPU_EACH (name (x[i], (T) y))\n"
   "#define GPU_LIFT_3(name) \\\n"
   "  template <class T, int N> GPU_INLINE gpu_vector<T, N> \\\n"
   "  name (gpu_vector<T, N> x, gpu_vector<T, N> y, gpu_vector<T, N> z) \\\n"
-  "  GPU_EACH (name (x.s[i], y.s[i], z.s[i])) \\\n"
+  "  GPU_EACH (name (x[i], y[i], z[i])) \\\n"
   "  template <class T, int N, class S, class U, GPU_ENABLE (S), class = GPU_SCALAR_OF (U)> \\\n"
   "  GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x, S y, U z) \\\n"
-  "  GPU_EACH (name (x.s[i], (T) y, (T) z)) \\\n"
+  "  GPU_EACH (name (x[i], (T) y, (T) z)) \\\n"
   "  template <class T, int N, class S, GPU_ENABLE (S)> \\\n"
   "  GPU_INLINE gpu_vector<T, N> name (gpu_vector<T, N> x, gpu_vector<T, N> y, S z) \\\n"
-  "  GPU_EACH (name (x.s[i], y.s[i], (T) z))\n"
+  "  GPU_EACH (name (x[i], y[i], (T) z))\n"
   "template <class A, class B> GPU_INLINE auto gpu_min (A x, B y) { return y < x ? y : x; }\n"
   "template <class A, class B> GPU_INLINE auto gpu_max (A x, B y) { return x < y ? y : x; }\n"
   "GPU_LIFT_2 (gpu_min) GPU_LIFT_2 (gpu_max)\n"
@@ -412,7 +274,7 @@ static const char common[] =
   "template <class T, int N, class C>\n"
   "GPU_INLINE gpu_vector<T, N>\n"
   "gpu_select (gpu_vector<T, N> a, gpu_vector<T, N> b, gpu_vector<C, N> c)\n"
-  "GPU_EACH (c.s[i] < 0 ? b.s[i] : a.s[i])\n"
+  "GPU_EACH (c[i] < 0 ? b[i] : a[i])\n"
   "template <class T> GPU_INLINE T gpu_bitselect (T a, T b, T c) { return (a & ~c) | (b & c); }\n"
   "template <class E, class T> GPU_INLINE T gpu_step (E edge, T x)\n"
   "{ return (T) (x < edge ? 0 : 1); }\n"
@@ -436,10 +298,10 @@ static const char common[] =
   "GPU_INLINE int gpu_signbit (double x) { return gpu_as<long> (x) < 0; }\n"
   "template <class T> GPU_INLINE int gpu_any (T x) { return x < 0; }\n"
   "template <class T, int N> GPU_INLINE int gpu_any (gpu_vector<T, N> x)\n"
-  "{ int result = 0; for (int i = 0; i < N; i++) result |= x.s[i] < 0; return result; }\n"
+  "{ int result = 0; for (int i = 0; i < N; i++) result |= x[i] < 0; return result; }\n"
   "template <class T> GPU_INLINE int gpu_all (T x) { return x < 0; }\n"
   "template <class T, int N> GPU_INLINE int gpu_all (gpu_vector<T, N> x)\n"
-  "{ int result = 1; for (int i = 0; i < N; i++) result &= x.s[i] < 0; return result; }\n";
+  "{ int result = 1; for (int i = 0; i < N; i++) result &= x[i] < 0; return result; }\n";
 
 static const char integers[] =
   "template <class T> GPU_INLINE uint gpu_bits (T) { return 8 * sizeof (T); }\n"
@@ -558,9 +420,9 @@ static const char mathematics[] =
   "template <class T> GPU_INLINE T gpu_dot (T x, T y) { return x * y; }\n"
   "template <class T, int N> GPU_INLINE T gpu_dot (gpu_vector<T, N> x, gpu_vector<T, N> y)\n"
   "{\n"
-  "  T sum = x.s[0] * y.s[0];\n"
+  "  T sum = x[0] * y[0];\n"
   "  for (int i = 1; i < N; i++)\n"
-  "    sum = sum + x.s[i] * y.s[i];\n"
+  "    sum = sum + x[i] * y[i];\n"
   "  return sum;\n"
   "}\n"
   "template <class V> GPU_INLINE auto gpu_length (V x) { return gpu_sqrt (gpu_dot (x, x)); }\n"
@@ -636,7 +498,7 @@ static const char synonyms[] =
   "#define atom_max(x, y) gpu_atomic_max (x, y)\n";
 
 static void
-append_vectors (GString *text)
+append_vector_names (GString *text)
 {
   static const char *const types[] =
   {
@@ -697,7 +559,8 @@ append_macros (GString *text)
 
 void
 _gpu_cuda_prelude_append (GString         *text,
-                          GpuCudaLanguage  language_)
+                          GpuCudaLanguage  language_,
+                          gboolean         has_images)
 {
   g_string_append (text, description);
 
@@ -708,12 +571,16 @@ _gpu_cuda_prelude_append (GString         *text,
   g_string_append (text, _gpu_source_constants);
   g_string_append (text, constants);
   g_string_append (text, work_items);
-  g_string_append (text, vectors);
-  append_vectors (text);
+  _gpu_cuda_prelude_append_vectors (text);
+  if (has_images)
+    _gpu_cuda_prelude_append_native (text);
+  append_vector_names (text);
   g_string_append (text, conversions);
   g_string_append (text, common);
   g_string_append (text, integers);
   g_string_append (text, atomics);
   append_mathematics (text);
+  if (has_images)
+    _gpu_cuda_prelude_append_images (text);
   append_macros (text);
 }

@@ -29,6 +29,8 @@ typedef struct
   gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
   guint            required_block[3];   /* zeros if the kernel runs in any */
   gboolean         is_described;        /* by the compiler: what it is given was checked */
+  guint            n_image_words;       /* of 64 bits: the structures of its images */
+  guint            constant_samplers;   /* bits: which of them its program may use */
 } GpuCudaKernel;
 
 typedef enum
@@ -39,11 +41,11 @@ typedef enum
 
 typedef enum
 {
-  GPU_CUDA_IMAGE_UNKNOWN,
-  GPU_CUDA_IMAGE_ELF,
-  GPU_CUDA_IMAGE_FATBIN,
-  GPU_CUDA_IMAGE_PTX
-} GpuCudaImageKind;
+  GPU_CUDA_BINARY_UNKNOWN,
+  GPU_CUDA_BINARY_ELF,
+  GPU_CUDA_BINARY_FATBIN,
+  GPU_CUDA_BINARY_PTX
+} GpuCudaBinaryKind;
 
 /* gpu-cuda-module.c */
 GpuCudaModule    *_gpu_cuda_module_ref         (GpuCudaModule       *module);
@@ -76,17 +78,17 @@ gint             *_gpu_cuda_module_get_limit   (GpuCudaModule       *module,
                                                 CUfunction           function,
                                                 gint                 initial);
 
-/* gpu-cuda-image.c: images are only read as far as they are whole. */
-GpuCudaImageKind  _gpu_cuda_image_identify     (GBytes              *image);
+/* gpu-cuda-binary.c: binaries are only read as far as they are whole. */
+GpuCudaBinaryKind _gpu_cuda_binary_identify    (GBytes              *binary);
 /* Whether an ELF file is of the device, and not an object for the host with code for devices. */
-gboolean          _gpu_cuda_image_is_cubin     (GBytes              *image);
-/* FALSE: not the whole of an image, or none at all. */
-gboolean          _gpu_cuda_image_check        (GBytes              *image,
+gboolean          _gpu_cuda_binary_is_cubin    (GBytes              *binary);
+/* FALSE: not the whole of a binary, or none at all. */
+gboolean          _gpu_cuda_binary_check       (GBytes              *binary,
                                                 GError             **error);
-/* NULL: the image does not tell. */
-char            **_gpu_cuda_image_list_kernels (GBytes              *image);
-/* Sizes of the arguments, of gsize; NULL: the image does not tell. */
-GArray           *_gpu_cuda_image_get_sizes    (GBytes              *image,
+/* NULL: the binary does not tell. */
+char            **_gpu_cuda_binary_list_kernels (GBytes             *binary);
+/* Sizes of the arguments, of gsize; NULL: the binary does not tell. */
+GArray           *_gpu_cuda_binary_get_sizes   (GBytes              *binary,
                                                 const char          *kernel);
 
 /* gpu-cuda-name.c */
@@ -125,9 +127,19 @@ gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
 /* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
-/* gpu-cuda-prelude.c, gpu-cuda-rewrite.c */
+/* gpu-cuda-prelude*.c, gpu-cuda-rewrite.c, gpu-cuda-rewrite-image.c */
 void              _gpu_cuda_prelude_append     (GString             *text,
-                                                GpuCudaLanguage      language);
+                                                GpuCudaLanguage      language,
+                                                gboolean             has_images);
+/* What has to stand before vectors get the names that CUDA has for its own; and the rest. */
+void              _gpu_cuda_prelude_append_vectors (GString         *text);
+void              _gpu_cuda_prelude_append_native (GString          *text);
+void              _gpu_cuda_prelude_append_images (GString          *text);
+/* Whether a source in the dialect names a type of images or samplers, or may do so unseen. */
+gboolean          _gpu_cuda_source_has_images  (const char          *source);
+/* Bits: the constant samplers that it may use. */
+guint             _gpu_cuda_source_find_samplers (const char        *source,
+                                                gboolean             relocatable);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
 /* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
@@ -154,6 +166,29 @@ GpuNativeKernel  *_gpu_cuda_kernel_new         (GpuCudaModule       *module,
                                                 const char          *name,
                                                 const char          *native_name,
                                                 GError             **error);
+
+/* gpu-cuda-launch-image.c: what kernels in the portable dialect are given for images and samplers,
+ * and those in CUDA C++ for textures and surfaces. */
+/* 0 for what is no image of the dialect. */
+guint             _gpu_cuda_image_get_n_words  (char                     kind,
+                                                char                     type,
+                                                gsize                    size,
+                                                gboolean                 read_only);
+/* "image2d_t", by the letter that the prelude has for it; NULL if there is none. */
+const char       *_gpu_cuda_image_get_type_name (char                    type);
+/* More of them than a kernel can have. */
+#define GPU_CUDA_MAX_SAMPLERS 8
+/* One image or sampler of a launch. @slot are 8 bytes for it; @words is what is left of those for
+ * images, and moves on. */
+gboolean          _gpu_cuda_launch_set_object  (GpuCudaContext          *context,
+                                                const GpuCudaKernel     *kernel,
+                                                const GpuArgumentValue  *values,
+                                                guint                    n_values,
+                                                guint                    index,
+                                                guint64                 *slot,
+                                                guint64                **words,
+                                                void                   **argument,
+                                                GError                 **error);
 
 /* gpu-cuda-launch.c */
 /* With the context entered. */

@@ -2,18 +2,18 @@
 /*
  * Copies of regions. The driver wants rows that do not reach into one another, and slice pitches
  * that are multiples of the row pitch. What does not fit is enqueued in pieces that do: slices, or
- * else rows.
+ * else rows. Arrays have no pitches, but places.
  */
 #include "config.h"
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/gpu-cuda-image.h"
 
 /* The driver takes no longer pitches. */
 #define PITCH_MAX ((gsize) G_MAXINT32)
 
-/* One side of a copy: memory of the host, of a device, or of both. */
+/* One side of a copy: memory of the host, of a device, or of both; or an array. */
 typedef struct
 {
   CUmemorytype  type;
@@ -21,6 +21,11 @@ typedef struct
   CUdeviceptr   address;
   gsize         row_pitch;
   gsize         slice_pitch;
+  CUarray       array;              /* nullable; the rest is of it: */
+  gsize         x;                  /* bytes */
+  gsize         y;
+  gsize         z;                  /* slices or layers */
+  gboolean      rows_are_layers;
 } Side;
 
 typedef struct
@@ -36,6 +41,29 @@ typedef struct
 } RegionOp;
 
 static Side
+get_image_side (const GpuRegionSide *side)
+{
+  GpuCudaImage *image = (GpuCudaImage *) side->memory;
+  const GpuImageDescription *description = &image->base.description;
+  Side result = { image->array != NULL ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE, NULL,
+                  image->address + side->offset, side->row_pitch, side->slice_pitch };
+
+  if (image->array == NULL)
+    {
+      result.type = image->host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE;
+      return result;
+    }
+
+  result.rows_are_layers = description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
+  result.array = image->array;
+  result.x = side->x * description->texel_size;
+  result.y = result.rows_are_layers ? 0 : side->y;
+  result.z = result.rows_are_layers ? side->y : side->z;
+
+  return result;
+}
+
+static Side
 get_side (const GpuRegionSide *side)
 {
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) side->memory;
@@ -44,20 +72,34 @@ get_side (const GpuRegionSide *side)
     return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) side->data + side->offset, 0, side->row_pitch,
                     side->slice_pitch };
 
+  if (side->memory->is_image)
+    return get_image_side (side);
+
   return (Side) { buffer->host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
                   buffer->address + side->offset, side->row_pitch, side->slice_pitch };
 }
 
 static Side
 advance (const Side *side,
-         gsize       n_bytes)
+         gsize       n_rows,
+         gsize       n_slices)
 {
+  gsize n_bytes = n_rows * side->row_pitch + n_slices * side->slice_pitch;
   Side moved = *side;
 
-  if (side->type == CU_MEMORYTYPE_HOST)
-    moved.host += n_bytes;
+  if (side->array != NULL)
+    {
+      moved.y += side->rows_are_layers ? 0 : n_rows;
+      moved.z += side->rows_are_layers ? n_rows : n_slices;
+    }
+  else if (side->type == CU_MEMORYTYPE_HOST)
+    {
+      moved.host += n_bytes;
+    }
   else
-    moved.address += n_bytes;
+    {
+      moved.address += n_bytes;
+    }
 
   return moved;
 }
@@ -101,10 +143,13 @@ copy_2d (RegionOp   *op,
     .WidthInBytes  = op->width,
     .Height        = height
   };
+  CUresult code;
 
   op->function = "cuMemcpy2DAsync";
+  code = _gpu_cuda.cuMemcpy2DAsync (&copy, op->stream);
+  op->n_pieces += code == CUDA_SUCCESS;
 
-  return _gpu_cuda.cuMemcpy2DAsync (&copy, op->stream);
+  return code;
 }
 
 /* Between contexts the structure is another one, with these in the same places. */
@@ -117,18 +162,26 @@ describe_3d (const RegionOp *op,
 {
   return (CUDA_MEMCPY3D_PEER)
   {
+    .srcXInBytes   = from->x,
+    .srcY          = from->y,
+    .srcZ          = from->z,
     .srcMemoryType = from->type,
     .srcHost       = from->host,
-    .srcDevice     = from->address,
+    .srcDevice     = from->array == NULL ? from->address : 0,
     .srcContext    = op->from_context,
-    .srcPitch      = from->row_pitch,
-    .srcHeight     = depth > 1 ? from->slice_pitch / from->row_pitch : 0,
+    .srcArray      = from->array,
+    .srcPitch      = from->array == NULL ? from->row_pitch : 0,
+    .srcHeight     = from->array == NULL && depth > 1 ? from->slice_pitch / from->row_pitch : 0,
+    .dstXInBytes   = to->x,
+    .dstY          = to->y,
+    .dstZ          = to->z,
     .dstMemoryType = to->type,
     .dstHost       = to->host,
-    .dstDevice     = to->address,
+    .dstDevice     = to->array == NULL ? to->address : 0,
     .dstContext    = op->to_context,
-    .dstPitch      = to->row_pitch,
-    .dstHeight     = depth > 1 ? to->slice_pitch / to->row_pitch : 0,
+    .dstArray      = to->array,
+    .dstPitch      = to->array == NULL ? to->row_pitch : 0,
+    .dstHeight     = to->array == NULL && depth > 1 ? to->slice_pitch / to->row_pitch : 0,
     .WidthInBytes  = op->width,
     .Height        = height,
     .Depth         = depth
@@ -144,35 +197,43 @@ copy_3d (RegionOp   *op,
 {
   const CUDA_MEMCPY3D_PEER described = describe_3d (op, to, from, height, depth);
   CUDA_MEMCPY3D copy;
+  CUresult code;
 
   if (op->to_context != NULL)
     {
       op->function = "cuMemcpy3DPeerAsync";
-
-      return _gpu_cuda.cuMemcpy3DPeerAsync (&described, op->stream);
+      code = _gpu_cuda.cuMemcpy3DPeerAsync (&described, op->stream);
+    }
+  else
+    {
+      G_STATIC_ASSERT (sizeof copy == sizeof described);
+      memcpy (&copy, &described, sizeof copy);
+      op->function = "cuMemcpy3DAsync";
+      code = _gpu_cuda.cuMemcpy3DAsync (&copy, op->stream);
     }
 
-  G_STATIC_ASSERT (sizeof copy == sizeof described);
-  memcpy (&copy, &described, sizeof copy);
-  op->function = "cuMemcpy3DAsync";
+  op->n_pieces += code == CUDA_SUCCESS;
 
-  return _gpu_cuda.cuMemcpy3DAsync (&copy, op->stream);
+  return code;
 }
 
 static gboolean
 has_rows (const RegionOp *op,
           const Side     *side)
 {
-  return side->row_pitch >= op->width && side->row_pitch <= PITCH_MAX;
+  return side->array != NULL || (side->row_pitch >= op->width && side->row_pitch <= PITCH_MAX);
 }
 
 static gboolean
 has_slices (const RegionOp *op,
             const Side     *side)
 {
-  return has_rows (op, side) && side->slice_pitch % side->row_pitch == 0
-         && side->slice_pitch / side->row_pitch >= op->height;
+  return side->array != NULL
+         || (has_rows (op, side) && side->slice_pitch % side->row_pitch == 0
+             && side->slice_pitch / side->row_pitch >= op->height);
 }
+
+/* --- linear memory ---------------------------------------------------------------------------- */
 
 static CUresult
 copy_rows (RegionOp   *op,
@@ -183,17 +244,13 @@ copy_rows (RegionOp   *op,
   CUresult code = CUDA_SUCCESS;
 
   if (height > 1 && has_rows (op, to) && has_rows (op, from))
-    {
-      code = op->to_context != NULL ? copy_3d (op, to, from, height, 1)
-                                    : copy_2d (op, to, from, height);
-      op->n_pieces += code == CUDA_SUCCESS;
-      return code;
-    }
+    return op->to_context != NULL ? copy_3d (op, to, from, height, 1)
+                                  : copy_2d (op, to, from, height);
 
   for (gsize i = 0; i < height && code == CUDA_SUCCESS; i++)
     {
-      Side to_row = advance (to, i * to->row_pitch);
-      Side from_row = advance (from, i * from->row_pitch);
+      Side to_row = advance (to, i, 0);
+      Side from_row = advance (from, i, 0);
 
       code = copy_row (op, &to_row, &from_row);
       op->n_pieces += code == CUDA_SUCCESS;
@@ -218,22 +275,146 @@ flatten (RegionOp *op,
 }
 
 static CUresult
-copy (RegionOp   *op,
-      const Side *to,
-      const Side *from)
+copy_linear (RegionOp *op,
+             Side      to,
+             Side      from)
 {
   CUresult code = CUDA_SUCCESS;
 
-  if (op->depth > 1 && has_slices (op, to) && has_slices (op, from))
-    return copy_3d (op, to, from, op->height, op->depth);
+  flatten (op, &to, &from);
+
+  if (op->depth > 1 && has_slices (op, &to) && has_slices (op, &from))
+    return copy_3d (op, &to, &from, op->height, op->depth);
 
   for (gsize i = 0; i < op->depth && code == CUDA_SUCCESS; i++)
     {
-      Side to_slice = advance (to, i * to->slice_pitch);
-      Side from_slice = advance (from, i * from->slice_pitch);
+      Side to_slice = advance (&to, 0, i);
+      Side from_slice = advance (&from, 0, i);
 
       code = copy_rows (op, &to_slice, &from_slice, op->height);
     }
+
+  return code;
+}
+
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+/* The layers of an array of rows are slices to the driver, with one row each. */
+static void
+turn_layers (RegionOp *op,
+             Side     *to,
+             Side     *from)
+{
+  Side *sides[] = { to, from };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
+    {
+      sides[i]->slice_pitch = sides[i]->row_pitch;
+      sides[i]->rows_are_layers = FALSE;
+    }
+
+  op->depth = op->height;
+  op->height = 1;
+}
+
+static CUresult
+copy_array_rows (RegionOp   *op,
+                 const Side *to,
+                 const Side *from)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  for (gsize i = 0; i < op->height && code == CUDA_SUCCESS; i++)
+    {
+      Side to_row = advance (to, i, 0);
+      Side from_row = advance (from, i, 0);
+
+      /* Whatever the pitch is, there is but one row. */
+      to_row.row_pitch = from_row.row_pitch = op->width;
+      code = copy_3d (op, &to_row, &from_row, 1, 1);
+    }
+
+  return code;
+}
+
+static CUresult
+copy_arrays (RegionOp *op,
+             Side      to,
+             Side      from)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  if (to.rows_are_layers || from.rows_are_layers)
+    {
+      /* Of these the one counts rows, the other layers. */
+      if (to.array != NULL && from.array != NULL && to.rows_are_layers != from.rows_are_layers)
+        return copy_array_rows (op, &to, &from);
+
+      turn_layers (op, &to, &from);
+    }
+
+  if (op->height == 1)
+    {
+      to.row_pitch = to.slice_pitch;
+      from.row_pitch = from.slice_pitch;
+    }
+
+  if (op->depth > 1 && has_slices (op, &to) && has_slices (op, &from))
+    return copy_3d (op, &to, &from, op->height, op->depth);
+
+  for (gsize i = 0; i < op->depth && code == CUDA_SUCCESS; i++)
+    {
+      Side to_slice = advance (&to, 0, i);
+      Side from_slice = advance (&from, 0, i);
+
+      if (op->height > 1 && has_rows (op, &to) && has_rows (op, &from))
+        code = copy_3d (op, &to_slice, &from_slice, op->height, 1);
+      else
+        code = copy_array_rows (op, &to_slice, &from_slice);
+    }
+
+  return code;
+}
+
+static gsize
+get_unit (const GpuRegionSide *side)
+{
+  if (side->memory == NULL || !side->memory->is_image)
+    return 1;
+
+  return ((GpuNativeImage *) side->memory)->description.texel_size;
+}
+
+static CUresult
+enqueue (RegionOp             *op,
+         const GpuRegionSide  *destination,
+         const GpuRegionSide  *source)
+{
+  const Side to = get_side (destination);
+  const Side from = get_side (source);
+
+  op->width *= MAX (get_unit (destination), get_unit (source));
+
+  return to.array != NULL || from.array != NULL ? copy_arrays (op, to, from)
+                                                : copy_linear (op, to, from);
+}
+
+/* After a failure nothing is left at work. */
+CUresult
+_gpu_cuda_enqueue_region (CUstream              stream,
+                          const GpuRegionSide  *destination,
+                          const GpuRegionSide  *source,
+                          const GpuExtent      *extent,
+                          const char          **function)
+{
+  RegionOp op = { .stream = stream, .width = extent->width, .height = extent->height,
+                  .depth = extent->depth };
+  CUresult code = enqueue (&op, destination, source);
+
+  if (code != CUDA_SUCCESS && op.n_pieces > 0)
+    _gpu_cuda.cuStreamSynchronize (op.stream);
+
+  *function = op.function;
 
   return code;
 }
@@ -273,8 +454,7 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
 {
   RegionOp op = { .stream = ((GpuCudaStream *) stream)->stream, .width = extent->width,
                   .height = extent->height, .depth = extent->depth };
-  Side to = get_side (destination);
-  Side from = get_side (source);
+  const char *unit;
   GpuCudaCall call;
   CUresult code;
 
@@ -282,8 +462,8 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
     return FALSE;
 
   set_contexts (&op, destination, source);
-  flatten (&op, &to, &from);
-  code = copy (&op, &to, &from);
+  unit = get_unit (destination) * get_unit (source) > 1 ? "texels" : "bytes";
+  code = enqueue (&op, destination, source);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
     leave_pieces ((GpuCudaStream *) stream);
@@ -291,9 +471,9 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
 #define SIZE "%" G_GSIZE_FORMAT
 #define SIDE "row pitch " SIZE ", slice pitch " SIZE
   return _gpu_cuda_end (stream, event, &call, code, error, op.function,
-                        "region of " SIZE " x " SIZE " x " SIZE " bytes from " SIDE " to " SIDE,
-                        extent->width, extent->height, extent->depth, from.row_pitch,
-                        from.slice_pitch, to.row_pitch, to.slice_pitch);
+                        "region of " SIZE " x " SIZE " x " SIZE " %s from " SIDE " to " SIDE,
+                        extent->width, extent->height, extent->depth, unit, source->row_pitch,
+                        source->slice_pitch, destination->row_pitch, destination->slice_pitch);
 #undef SIDE
 #undef SIZE
 }

@@ -14,7 +14,8 @@
 /* Of parameters, beside those of C. */
 static const char *const qualifiers[] =
 {
-  "__global", "__local", "__constant", "__private", "__grid_constant__", NULL
+  "__global", "__local", "__constant", "__private", "__read_only", "__write_only",
+  "__grid_constant__", NULL
 };
 
 typedef struct
@@ -22,6 +23,7 @@ typedef struct
   GpuSource  source;
   GString   *output;
   gsize      copied;            /* so much of the text has gone to the output */
+  guint      language;          /* as descriptions have it, with the constant samplers */
 } Rewriter;
 
 static void
@@ -32,6 +34,7 @@ rewriter_init (Rewriter   *rewriter,
   _gpu_source_init (&rewriter->source, text, kernel_word);
   rewriter->output = g_string_new (NULL);
   rewriter->copied = 0;
+  rewriter->language = 0;
 }
 
 static char *
@@ -97,18 +100,21 @@ skip_directive (GpuSource *source,
   return i;
 }
 
-/* The words of OpenCL C that are names of CUDA's own in C++. */
+/* The words of OpenCL C that are names of CUDA's own in C++, and those before images. */
 static const char *
 get_long_word (GpuSource *source,
-               guint      i)
+               guint      i,
+               gboolean   has_images)
 {
   static const char *const words[][2] =
   {
     { "kernel", "__kernel" }, { "global", "__global" }, { "local", "__local" },
-    { "constant", "__constant" }, { "private", "__private" }
+    { "constant", "__constant" }, { "private", "__private" }, { "read_only", "__read_only" },
+    { "write_only", "__write_only" }
   };
+  gsize n = G_N_ELEMENTS (words) - (has_images ? 0 : 2);
 
-  for (gsize j = 0; j < G_N_ELEMENTS (words); j++)
+  for (gsize j = 0; j < n; j++)
     {
       if (source_is (source, i, words[j][0]))
         return words[j][1];
@@ -118,7 +124,8 @@ get_long_word (GpuSource *source,
 }
 
 static char *
-rewrite_words (const char *text)
+rewrite_words (const char *text,
+               gboolean    has_images)
 {
   Rewriter rewriter;
   GpuSource *source = &rewriter.source;
@@ -130,7 +137,7 @@ rewrite_words (const char *text)
 
   while (i < source->tokens->len)
     {
-      const char *word = get_long_word (source, i);
+      const char *word = get_long_word (source, i, has_images);
       guint next = source_get_kind (source, i) == '#' ? skip_directive (source, i) : i;
 
       if (next > i)
@@ -190,6 +197,19 @@ replace_attribute (Rewriter          *rewriter,
   return range.last;
 }
 
+/* In the place of "__constant" at @i. A sampler is a number, and nothing in memory. */
+static const char *
+get_constant_word (GpuSource *source,
+                   guint      i)
+{
+  gboolean is_const = source_is (source, i + 1, "const");
+
+  if (source_is (source, i + (is_const ? 2 : 1), "sampler_t"))
+    return is_const ? "" : "const";
+
+  return "__constant__";
+}
+
 /* Between bodies: constants of the file are in memory of their own. */
 static void
 rewrite_head (Rewriter          *rewriter,
@@ -218,7 +238,7 @@ rewrite_head (Rewriter          *rewriter,
       if (source_is (source, i, "__local"))
         replace (rewriter, i, "", "", "");
       else if (source_is (source, i, "__constant") && depth == 0)
-        replace (rewriter, i, "", "__constant__", "");
+        replace (rewriter, i, "", get_constant_word (source, i), "");
 
       i++;
     }
@@ -452,15 +472,16 @@ rewrite_function (Rewriter          *rewriter,
     return;
 
   block = is_portable ? _gpu_source_get_required_block (source, function) : NULL;
-  description = g_strdup_printf (" GPU_DESCRIBE (%s, %d, gpu_block (%s), \"%s\")",
-                                 function->name, is_portable, block != NULL ? block : "0, 0, 0",
-                                 names->str);
+  description = g_strdup_printf (" GPU_DESCRIBE (%s, %u, gpu_block (%s), \"%s\")",
+                                 function->name, rewriter->language,
+                                 block != NULL ? block : "0, 0, 0", names->str);
   replace (rewriter, body.last - 1, "", NULL, description);
 }
 
 static char *
 rewrite_functions (const char      *text,
-                   GpuCudaLanguage  language)
+                   GpuCudaLanguage  language,
+                   guint            samplers)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
   Rewriter rewriter;
@@ -468,6 +489,7 @@ rewrite_functions (const char      *text,
   guint i = 0;
 
   rewriter_init (&rewriter, text, is_portable ? "__kernel" : "__global__");
+  rewriter.language = (is_portable ? 1 : 0) | samplers << 8;
 
   for (guint j = 0; j < source->functions->len; j++)
     {
@@ -531,22 +553,31 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
+  gboolean is_relocatable = _gpu_cuda_options_have (options, "-rdc")
+                            || _gpu_cuda_options_have (options, "--relocatable-device-code");
+  gboolean has_images;
   GString *text = g_string_new (NULL);
   g_autofree char *macros = NULL;
   g_autofree char *words = NULL;
   g_autofree char *functions = NULL;
+  guint samplers;
 
   if (!is_portable && !can_describe (options))
     return g_string_free (g_string_append (text, source), FALSE);
 
-  words = is_portable ? rewrite_words (source) : g_strdup (source);
-  functions = rewrite_functions (words, language);
-  _gpu_cuda_prelude_append (text, language);
+  macros = _gpu_cuda_options_take_macros (options);
+  has_images = is_portable && (_gpu_cuda_source_has_images (source)
+                               || _gpu_cuda_source_has_images (macros));
+  samplers = has_images ? _gpu_cuda_source_find_samplers (source, is_relocatable)
+                          | _gpu_cuda_source_find_samplers (macros, is_relocatable) : 0;
+
+  words = is_portable ? rewrite_words (source, has_images) : g_strdup (source);
+  functions = rewrite_functions (words, language, samplers);
+  _gpu_cuda_prelude_append (text, language, has_images);
 
   /* Behind the prelude, and what NVRTC itself begins with: neither is for a T that is float. */
-  macros = _gpu_cuda_options_take_macros (options);
   g_clear_pointer (&words, g_free);
-  words = is_portable ? rewrite_words (macros) : g_strdup (macros);
+  words = is_portable ? rewrite_words (macros, has_images) : g_strdup (macros);
   g_string_append_printf (text, "#line 1 \"options\"\n%s", words);
   g_string_append_printf (text, "#line 1 \"program.%s\"\n%s\n", is_portable ? "cl" : "cu",
                           functions);

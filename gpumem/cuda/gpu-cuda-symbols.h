@@ -134,6 +134,26 @@ GPU_CUDA_SYMBOL (CORE, cuMemsetD2D32Async, 3020,
                  (CUdeviceptr address, size_t pitch, unsigned int value, size_t width,
                   size_t height, CUstream stream))
 
+/* Arrays, textures and surfaces */
+GPU_CUDA_SYMBOL (IMAGE, cuArray3DCreate, 3020,
+                 (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor))
+GPU_CUDA_SYMBOL (IMAGE, cuArrayDestroy, 2000, (CUarray array))
+GPU_CUDA_SYMBOL (IMAGE, cuArray3DGetDescriptor, 3020,
+                 (CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray array))
+GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayCreate, 5000,
+                 (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
+                  unsigned int n_levels))
+GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayDestroy, 5000, (CUmipmappedArray array))
+GPU_CUDA_SYMBOL (IMAGE, cuMipmappedArrayGetLevel, 5000,
+                 (CUarray *level_array, CUmipmappedArray array, unsigned int level))
+GPU_CUDA_SYMBOL (IMAGE, cuTexObjectCreate, 5000,
+                 (CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
+                  const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view))
+GPU_CUDA_SYMBOL (IMAGE, cuTexObjectDestroy, 5000, (CUtexObject object))
+GPU_CUDA_SYMBOL (IMAGE, cuSurfObjectCreate, 5000,
+                 (CUsurfObject *object, const CUDA_RESOURCE_DESC *resource))
+GPU_CUDA_SYMBOL (IMAGE, cuSurfObjectDestroy, 5000, (CUsurfObject object))
+
 /* Programs and kernels */
 GPU_CUDA_SYMBOL (CORE, cuModuleLoadDataEx, 2010,
                  (CUmodule *module, const void *image, unsigned int n_options,

@@ -28,14 +28,20 @@ typedef struct CUkern_st     *CUkernel;
 typedef struct CUstream_st   *CUstream;
 typedef struct CUevent_st    *CUevent;
 typedef struct CUarray_st    *CUarray;
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
+typedef unsigned long long    CUtexObject;
+typedef unsigned long long    CUsurfObject;
 typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef void (CUDAAPI *CUhostFn) (void *data);
 
 /* Enumerations of the driver: their values stand below. */
 typedef unsigned int CUresult;
+typedef unsigned int CUaddress_mode;
+typedef unsigned int CUarray_format;
 typedef unsigned int CUdevice_attribute;
 typedef unsigned int CUdevice_P2PAttribute;
+typedef unsigned int CUfilter_mode;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUfunc_cache;
 typedef unsigned int CUjit_option;
@@ -50,6 +56,8 @@ typedef unsigned int CUmemLocationType;
 typedef unsigned int CUmemorytype;
 typedef unsigned int CUmemPool_attribute;
 typedef unsigned int CUpointer_attribute;
+typedef unsigned int CUresourcetype;
+typedef unsigned int CUresourceViewFormat;
 typedef unsigned int CUdriverProcAddressQueryResult;
 
 /* To the letter as in cuda.h, so that the check sees a difference */
@@ -170,7 +178,50 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 1)               \
   CONSTANT (CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 2)               \
   CONSTANT (CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 3)        \
-  CONSTANT (CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, 4)
+  CONSTANT (CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, 4)    \
+  CONSTANT (CU_AD_FORMAT_UNSIGNED_INT8, 0x01)                          \
+  CONSTANT (CU_AD_FORMAT_UNSIGNED_INT16, 0x02)                         \
+  CONSTANT (CU_AD_FORMAT_UNSIGNED_INT32, 0x03)                         \
+  CONSTANT (CU_AD_FORMAT_SIGNED_INT8, 0x08)                            \
+  CONSTANT (CU_AD_FORMAT_SIGNED_INT16, 0x09)                           \
+  CONSTANT (CU_AD_FORMAT_SIGNED_INT32, 0x0a)                           \
+  CONSTANT (CU_AD_FORMAT_HALF, 0x10)                                   \
+  CONSTANT (CU_AD_FORMAT_FLOAT, 0x20)                                  \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT8X1, 0xc0)                           \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT8X2, 0xc1)                           \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT8X4, 0xc2)                           \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT16X1, 0xc3)                          \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT16X2, 0xc4)                          \
+  CONSTANT (CU_AD_FORMAT_UNORM_INT16X4, 0xc5)                          \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT8X1, 0xc6)                           \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT8X2, 0xc7)                           \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT8X4, 0xc8)                           \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT16X1, 0xc9)                          \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT16X2, 0xca)                          \
+  CONSTANT (CU_AD_FORMAT_SNORM_INT16X4, 0xcb)                          \
+  CONSTANT (CUDA_ARRAY3D_LAYERED, 1)                                   \
+  CONSTANT (CUDA_ARRAY3D_SURFACE_LDST, 2)                              \
+  CONSTANT (CUDA_ARRAY3D_CUBEMAP, 4)                                   \
+  CONSTANT (CUDA_ARRAY3D_TEXTURE_GATHER, 8)                            \
+  CONSTANT (CUDA_ARRAY3D_DEPTH_TEXTURE, 16)                            \
+  CONSTANT (CUDA_ARRAY3D_COLOR_ATTACHMENT, 32)                         \
+  CONSTANT (CUDA_ARRAY3D_SPARSE, 64)                                   \
+  CONSTANT (CUDA_ARRAY3D_DEFERRED_MAPPING, 128)                        \
+  CONSTANT (CU_TR_ADDRESS_MODE_WRAP, 0)                                \
+  CONSTANT (CU_TR_ADDRESS_MODE_CLAMP, 1)                               \
+  CONSTANT (CU_TR_ADDRESS_MODE_MIRROR, 2)                              \
+  CONSTANT (CU_TR_ADDRESS_MODE_BORDER, 3)                              \
+  CONSTANT (CU_TR_FILTER_MODE_POINT, 0)                                \
+  CONSTANT (CU_TR_FILTER_MODE_LINEAR, 1)                               \
+  CONSTANT (CU_TRSF_READ_AS_INTEGER, 1)                                \
+  CONSTANT (CU_TRSF_NORMALIZED_COORDINATES, 2)                         \
+  CONSTANT (CU_TRSF_SRGB, 16)                                          \
+  CONSTANT (CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION, 32)                \
+  CONSTANT (CU_TRSF_SEAMLESS_CUBEMAP, 64)                              \
+  CONSTANT (CU_RESOURCE_TYPE_ARRAY, 0)                                 \
+  CONSTANT (CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, 1)                       \
+  CONSTANT (CU_RESOURCE_TYPE_LINEAR, 2)                                \
+  CONSTANT (CU_RESOURCE_TYPE_PITCH2D, 3)
 
 /* The check has those of cuda.h in their place. */
 #ifndef GPU_CUDA_CHECK
@@ -286,6 +337,80 @@ typedef struct
   size_t       Height;
   size_t       Depth;
 } CUDA_MEMCPY3D_PEER;
+
+typedef struct
+{
+  size_t         Width;
+  size_t         Height;
+  size_t         Depth;
+  CUarray_format Format;
+  unsigned int   NumChannels;
+  unsigned int   Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
+typedef struct
+{
+  CUresourcetype resType;
+  union
+  {
+    struct
+    {
+      CUarray hArray;
+    } array;
+    struct
+    {
+      CUmipmappedArray hMipmappedArray;
+    } mipmap;
+    struct
+    {
+      CUdeviceptr    devPtr;
+      CUarray_format format;
+      unsigned int   numChannels;
+      size_t         sizeInBytes;
+    } linear;
+    struct
+    {
+      CUdeviceptr    devPtr;
+      CUarray_format format;
+      unsigned int   numChannels;
+      size_t         width;
+      size_t         height;
+      size_t         pitchInBytes;
+    } pitch2D;
+    struct
+    {
+      int reserved[32];
+    } reserved;
+  } res;
+  unsigned int   flags;
+} CUDA_RESOURCE_DESC;
+
+typedef struct
+{
+  CUaddress_mode addressMode[3];
+  CUfilter_mode  filterMode;
+  unsigned int   flags;
+  unsigned int   maxAnisotropy;
+  CUfilter_mode  mipmapFilterMode;
+  float          mipmapLevelBias;
+  float          minMipmapLevelClamp;
+  float          maxMipmapLevelClamp;
+  float          borderColor[4];
+  int            reserved[12];
+} CUDA_TEXTURE_DESC;
+
+typedef struct
+{
+  CUresourceViewFormat format;
+  size_t               width;
+  size_t               height;
+  size_t               depth;
+  unsigned int         firstMipmapLevel;
+  unsigned int         lastMipmapLevel;
+  unsigned int         firstLayer;
+  unsigned int         lastLayer;
+  unsigned int         reserved[16];
+} CUDA_RESOURCE_VIEW_DESC;
 
 typedef struct
 {

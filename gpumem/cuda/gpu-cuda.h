@@ -415,6 +415,13 @@ gboolean    _gpu_cuda_read_now     (GpuNativeStream    *stream,
                                     GError            **error);
 
 /* gpu-cuda-region.c */
+/* With the context entered; @function becomes the one that was called last. When it fails nothing
+ * of the copy is at work. */
+CUresult    _gpu_cuda_enqueue_region (CUstream            stream,
+                                    const GpuRegionSide  *destination,
+                                    const GpuRegionSide  *source,
+                                    const GpuExtent      *extent,
+                                    const char          **function);
 gboolean    _gpu_cuda_copy_region  (GpuNativeStream      *stream,
                                     const GpuRegionSide  *destination,
                                     const GpuRegionSide  *source,
@@ -451,7 +458,7 @@ gpointer    _gpu_cuda_map          (GpuNativeStream      *stream,
                                     GpuNativeEvent      **event,
                                     GError              **error);
 gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *buffer,
+                                    GpuNativeMemory      *memory,
                                     gpointer              data,
                                     GpuNativeEvent      **event,
                                     GError              **error);

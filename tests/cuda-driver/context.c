@@ -54,7 +54,7 @@ note_leaks (Context *context)
                      call_names[object->function]);
       if (object->kind == OBJECT_STREAM)
         stream_end ((Stream *) object);
-      else if (object->kind == OBJECT_EVENT)
+      else if (object->kind == OBJECT_EVENT || object->kind >= OBJECT_ARRAY)
         object_kill (object);
     }
   modules_close (context);
@@ -64,7 +64,7 @@ note_leaks (Context *context)
 
       if (memory->kind == MEMORY_POOL || memory->kind == MEMORY_MAPPED)
         continue;
-      if (memory->kind != MEMORY_GLOBAL && config.leaks)
+      if (!memory_is_hidden (memory) && config.leaks)
         report_leak ("%s 0x%" G_GINT64_MODIFIER "x, %" G_GUINT64_FORMAT
                      " bytes, from call %u (%s), ends with its context",
                      memory_kinds[memory->kind], memory->address, memory->size, memory->number,

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "driver.h"
+#include "image.h"
 
 typedef struct
 {
@@ -15,6 +15,8 @@ typedef struct
   guint64       address;        /* of the first byte */
   guint64       pitch;
   guint64       slice;
+  Array        *array;          /* nullable */
+  guint64       place[3];       /* in the array: bytes, rows, slices or layers */
 } Side;
 
 typedef struct
@@ -72,7 +74,8 @@ is_host_kind (const Memory *memory)
 static gboolean
 is_ordinary (const Side *side)
 {
-  return side->type != CU_MEMORYTYPE_DEVICE && memory_find (side->address) == NULL;
+  return side->type != CU_MEMORYTYPE_DEVICE && side->array == NULL &&
+         memory_find (side->address) == NULL;
 }
 
 /* Begins in memory of the host that is page-locked, and goes on behind it. */
@@ -88,6 +91,30 @@ runs_out (const Copy *copy,
 }
 
 static CUresult
+check_array (const Copy *copy,
+             const Side *side,
+             Op         *op,
+             Stream     *stream)
+{
+  const Array *array = side->array;
+  const guint64 *place = side->place;
+  guint64 row = array_get_row (array);
+
+  if (place[0] % array->element != 0 || copy->width % array->element != 0)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "%" G_GUINT64_FORMAT " bytes from byte %"
+                   G_GUINT64_FORMAT " of an array of %u bytes each", copy->width, place[0],
+                   array->element);
+  if (place[0] + copy->width > row || place[1] + copy->height > array->height ||
+      place[2] + copy->depth > array->depth)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "%" G_GUINT64_FORMAT " bytes x %" G_GUINT64_FORMAT
+                   " x %" G_GUINT64_FORMAT " from %" G_GUINT64_FORMAT ", %" G_GUINT64_FORMAT ", %"
+                   G_GUINT64_FORMAT " on of an array of %" G_GUINT64_FORMAT " bytes x %"
+                   G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT, copy->width, copy->height,
+                   copy->depth, place[0], place[1], place[2], row, array->height, array->depth);
+  return op_use (op, stream, array->memory);
+}
+
+static CUresult
 check_side (const Copy *copy,
             const Side *side,
             Op         *op,
@@ -97,6 +124,8 @@ check_side (const Copy *copy,
   const char *what = writes ? "the destination" : "the source";
   Memory *memory = memory_find (side->address);
 
+  if (side->array != NULL)
+    return check_array (copy, side, op, stream);
   if (copy->height > 1 && side->pitch < copy->width)
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s: a pitch of %" G_GUINT64_FORMAT
                    " for rows of %" G_GUINT64_FORMAT " bytes", what, side->pitch, copy->width);
@@ -124,6 +153,34 @@ stage (Copy *copy)
   rows.destination.slice = copy->width * copy->height;
   copy_rows (&rows);
   copy->source = rows.destination;
+}
+
+static gboolean
+boxes_overlap (const Copy *copy)
+{
+  const guint64 sizes[] = { copy->width, copy->height, copy->depth };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    if (copy->destination.place[i] >= copy->source.place[i] + sizes[i] ||
+        copy->source.place[i] >= copy->destination.place[i] + sizes[i])
+      return FALSE;
+  return TRUE;
+}
+
+static CUresult
+check_arrays (const Copy *copy)
+{
+  const Array *to = copy->destination.array;
+  const Array *from = copy->source.array;
+
+  if (to == NULL || from == NULL)
+    return CUDA_SUCCESS;
+  if (to->element != from->element)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "from an array of %u bytes each to one of %u",
+                   from->element, to->element);
+  if (to == from && boxes_overlap (copy))
+    return misuse (CUDA_ERROR_INVALID_VALUE, "two parts of an array overlap");
+  return CUDA_SUCCESS;
 }
 
 static CUresult
@@ -171,6 +228,8 @@ copy_submit (const Copy *template,
     code = check_side (copy, &copy->source, op, stream, FALSE);
   if (code == CUDA_SUCCESS)
     code = check_overlap (copy);
+  if (code == CUDA_SUCCESS)
+    code = check_arrays (copy);
   if (code != CUDA_SUCCESS)
     {
       /* Nobody waits for what is not submitted. */
@@ -269,69 +328,103 @@ ENTRY (cuMemcpyDtoH, (void *destination, CUdeviceptr source, size_t size),
 
 /* --- with pitches ----------------------------------------------------------------------------- */
 
-static CUresult
-fill_side (Side          *side,
-           CUmemorytype   type,
-           gconstpointer  host,
-           CUdeviceptr    device,
-           gsize          offset,
-           gsize          pitch,
-           gsize          slice)
+typedef struct
 {
-  if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "memory of type %u", type);
-  side->type = type;
-  side->address = type == CU_MEMORYTYPE_HOST ? GPOINTER_TO_SIZE (host) : device;
-  side->address += offset;
-  side->pitch = pitch;
-  side->slice = slice;
+  CUmemorytype   type;
+  gconstpointer  host;
+  CUdeviceptr    device;
+  CUarray        array;
+  gsize          place[3];
+  gsize          pitch;
+  gsize          height;
+} Given;
+
+static CUresult
+fill_array (Side        *side,
+            const Given *given,
+            Context     *context)
+{
+  Array *array = given->array;
+
+  TRY (array_check (array, context));
+  *side = (Side) { given->type, array_get_address (array), array_get_row (array),
+                   array_get_slice (array), array,
+                   { given->place[0], given->place[1], given->place[2] } };
+  side->address += given->place[2] * side->slice + given->place[1] * side->pitch + given->place[0];
+  return CUDA_SUCCESS;
+}
+
+static CUresult
+fill_side (const Copy  *copy,
+           Side        *side,
+           const Given *given,
+           Context     *context)
+{
+  gsize pitch = given->pitch != 0 ? given->pitch : copy->width;
+  gsize height = given->height != 0 ? given->height : copy->height;
+
+  if (given->type == CU_MEMORYTYPE_ARRAY)
+    return fill_array (side, given, context);
+  if (given->type != CU_MEMORYTYPE_HOST && given->type != CU_MEMORYTYPE_DEVICE &&
+      given->type != CU_MEMORYTYPE_UNIFIED)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "memory of type %u", given->type);
+  if (copy->depth > 1 && height < copy->height)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "%" G_GUINT64_FORMAT " rows of slices with %zu",
+                   copy->height, height);
+  *side = (Side) { .type = given->type, .pitch = pitch, .slice = pitch * height };
+  side->address = given->type == CU_MEMORYTYPE_HOST ? GPOINTER_TO_SIZE (given->host)
+                                                    : given->device;
+  side->address += given->place[2] * side->slice + given->place[1] * pitch + given->place[0];
   return CUDA_SUCCESS;
 }
 
 ENTRY (cuMemcpy2DAsync, (const CUDA_MEMCPY2D *with, CUstream stream), (with, stream))
 {
   Copy copy = { .width = with->WidthInBytes, .height = with->Height, .depth = 1 };
-  gsize source_pitch = with->srcPitch != 0 ? with->srcPitch : with->WidthInBytes;
-  gsize destination_pitch = with->dstPitch != 0 ? with->dstPitch : with->WidthInBytes;
+  const Given to = { with->dstMemoryType, with->dstHost, with->dstDevice, with->dstArray,
+                     { with->dstXInBytes, with->dstY, 0 }, with->dstPitch, 0 };
+  const Given from = { with->srcMemoryType, with->srcHost, with->srcDevice, with->srcArray,
+                       { with->srcXInBytes, with->srcY, 0 }, with->srcPitch, 0 };
+  Context *context;
 
-  TRY (fill_side (&copy.destination, with->dstMemoryType, with->dstHost, with->dstDevice,
-                  with->dstY * destination_pitch + with->dstXInBytes, destination_pitch, 0));
-  TRY (fill_side (&copy.source, with->srcMemoryType, with->srcHost, with->srcDevice,
-                  with->srcY * source_pitch + with->srcXInBytes, source_pitch, 0));
+  TRY (context_current (&context));
+  TRY (fill_side (&copy, &copy.destination, &to, context));
+  TRY (fill_side (&copy, &copy.source, &from, context));
   return copy_submit (&copy, stream, FALSE);
 }
 
 /* Both structures have everything that is read here at the same places. */
 static CUresult
 copy_3d (const CUDA_MEMCPY3D_PEER *with,
+         Context                  *to_context,
+         Context                  *from_context,
          CUstream                  stream)
 {
   Copy copy = { .width = with->WidthInBytes, .height = with->Height, .depth = with->Depth };
-  gsize source_pitch = with->srcPitch != 0 ? with->srcPitch : with->WidthInBytes;
-  gsize destination_pitch = with->dstPitch != 0 ? with->dstPitch : with->WidthInBytes;
-  gsize source_slice = source_pitch * (with->srcHeight != 0 ? with->srcHeight : with->Height);
-  gsize destination_slice = destination_pitch * (with->dstHeight != 0 ? with->dstHeight
-                                                                      : with->Height);
+  const Given to = { with->dstMemoryType, with->dstHost, with->dstDevice, with->dstArray,
+                     { with->dstXInBytes, with->dstY, with->dstZ }, with->dstPitch,
+                     with->dstHeight };
+  const Given from = { with->srcMemoryType, with->srcHost, with->srcDevice, with->srcArray,
+                       { with->srcXInBytes, with->srcY, with->srcZ }, with->srcPitch,
+                       with->srcHeight };
 
-  if ((with->Depth > 1 && ((with->srcHeight != 0 && with->srcHeight < with->Height) ||
-                           (with->dstHeight != 0 && with->dstHeight < with->Height))) ||
-      with->srcLOD != 0 || with->dstLOD != 0)
-    return misuse (CUDA_ERROR_INVALID_VALUE, "%zu rows of slices with %zu and %zu", with->Height,
-                   with->srcHeight, with->dstHeight);
-  TRY (fill_side (&copy.destination, with->dstMemoryType, with->dstHost, with->dstDevice,
-                  with->dstZ * destination_slice + with->dstY * destination_pitch +
-                  with->dstXInBytes, destination_pitch, destination_slice));
-  TRY (fill_side (&copy.source, with->srcMemoryType, with->srcHost, with->srcDevice,
-                  with->srcZ * source_slice + with->srcY * source_pitch + with->srcXInBytes,
-                  source_pitch, source_slice));
+  if (with->srcLOD != 0 || with->dstLOD != 0)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "levels %zu and %zu", with->srcLOD, with->dstLOD);
+  TRY (fill_side (&copy, &copy.destination, &to, to_context));
+  TRY (fill_side (&copy, &copy.source, &from, from_context));
   return copy_submit (&copy, stream, FALSE);
 }
 
 ENTRY (cuMemcpy3DAsync, (const CUDA_MEMCPY3D *with, CUstream stream), (with, stream))
 {
+  Context *context;
+
   G_STATIC_ASSERT (sizeof (CUDA_MEMCPY3D) == sizeof (CUDA_MEMCPY3D_PEER));
 
-  return copy_3d ((const CUDA_MEMCPY3D_PEER *) with, stream);
+  TRY (context_current (&context));
+  if (with->reserved0 != NULL || with->reserved1 != NULL)
+    return misuse (CUDA_ERROR_INVALID_VALUE, "there is something in what is reserved");
+  return copy_3d ((const CUDA_MEMCPY3D_PEER *) with, context, context, stream);
 }
 
 ENTRY (cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *with, CUstream stream), (with, stream))
@@ -340,7 +433,7 @@ ENTRY (cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *with, CUstream stream), (
   TRY (object_check (with->dstContext, OBJECT_CONTEXT));
   TRY (with->srcContext->error);
   TRY (with->dstContext->error);
-  return copy_3d (with, stream);
+  return copy_3d (with, with->dstContext, with->srcContext, stream);
 }
 
 /* --- fills ------------------------------------------------------------------------------------ */

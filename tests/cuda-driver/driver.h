@@ -151,6 +151,10 @@ typedef enum
   OBJECT_LINK,
   OBJECT_POOL,
   OBJECT_SHARE,             /* of physical memory: a generic allocation handle */
+  OBJECT_ARRAY,
+  OBJECT_MIPMAPPED,
+  OBJECT_TEXTURE,
+  OBJECT_SURFACE,
   N_OBJECT_KINDS
 } ObjectKind;
 
@@ -175,6 +179,8 @@ void        object_kill     (gpointer       object);
 /* Alive and of this kind; else INVALID_HANDLE, and misuse if it was one once. */
 CUresult    object_check    (gconstpointer  handle,
                              ObjectKind     kind);
+/* The object behind a number that may be any, alive or dead; NULL if it is none. */
+Object *    object_find     (guint64        handle);
 /* Everything alive of @kind in @context, either of which may be any (N_OBJECT_KINDS, NULL). */
 GPtrArray * object_list     (ObjectKind     kind,
                              Context       *context);
@@ -214,6 +220,8 @@ struct CUctx_st
 extern Device *devices;
 
 Device     *device_find     (CUdevice       ordinal);
+/* An attribute that is the same for all of them. */
+int         device_get_number (CUdevice_attribute attribute);
 void        devices_init    (void);
 
 /* context.c */
@@ -291,6 +299,8 @@ Op         *op_new          (OpFunc         run,
 void        op_free         (Op            *op);
 void        op_wait         (Op            *op,
                              Point         *point);
+/* Drops those that are over from a list of points. */
+void        points_forget   (GPtrArray     *points);
 /* Takes part in the checks of order and of what may be freed. */
 CUresult    op_use          (Op            *op,
                              Stream        *stream,
@@ -348,6 +358,7 @@ typedef enum
   MEMORY_RESERVED,          /* addresses only */
   MEMORY_IMPORTED,          /* of another process */
   MEMORY_GLOBAL,            /* a variable of a module */
+  MEMORY_ARRAY,             /* behind an array, which is what the program knows */
   N_MEMORY_KINDS
 } MemoryKind;
 
@@ -413,6 +424,8 @@ Memory     *memory_new_at   (MemoryKind     kind,
 /* Takes away what is behind the addresses. */
 void        memory_unmap    (Memory        *memory);
 void        memory_kill     (Memory        *memory);
+/* One that the program has no handle of its own for. */
+gboolean    memory_is_hidden (const Memory *memory);
 gboolean    memory_is_busy  (Memory        *memory);
 /* Until it is not; misuse, unless the context has failed with @error. */
 void        memory_wait     (Memory        *memory,

@@ -58,6 +58,31 @@ struct dim3
 
 /* --- the thread that runs --------------------------------------------------------------------- */
 
+struct gpumem_thread;
+
+/* What a function for textures asks for. */
+struct gpumem_fetch
+{
+  gpumem_u64   object;
+  unsigned int kind;
+  int          layer;
+  float        place[3];
+  float        level;
+};
+
+/* What a function for surfaces does. */
+struct gpumem_access
+{
+  gpumem_u64   object;
+  unsigned int kind;
+  int          place[3];
+  int          layer;
+  unsigned int size;
+  unsigned int outside;
+  int          writes;
+  void        *data;
+};
+
 struct gpumem_thread
 {
   uint3        thread;
@@ -70,6 +95,8 @@ struct gpumem_thread
   void       (*barrier) (gpumem_thread *);
   void       (*warp_barrier) (gpumem_thread *, unsigned int);
   void       (*stop) (gpumem_thread *, unsigned int);
+  void       (*fetch) (gpumem_thread *, const gpumem_fetch *, unsigned int *);
+  void       (*access) (gpumem_thread *, const gpumem_access *);
 };
 
 /* One for all units that are linked together. */
@@ -406,6 +433,165 @@ extern "C" void *memset (void *, int, size_t) noexcept;
 static inline long long clock64 () { return __builtin_ia32_rdtsc (); }
 static inline long long clock () { return clock64 (); }
 template <class T> static inline T __ldg (const T *place) { return *place; }
+
+/* --- textures and surfaces -------------------------------------------------------------------- */
+
+typedef gpumem_u64 cudaTextureObject_t;
+typedef gpumem_u64 cudaSurfaceObject_t;
+
+enum cudaSurfaceBoundaryMode
+{
+  cudaBoundaryModeZero,
+  cudaBoundaryModeClamp,
+  cudaBoundaryModeTrap
+};
+
+/* FETCH_ of kernel.h */
+enum gpumem_kind
+{
+  gpumem_linear, gpumem_1d, gpumem_2d, gpumem_3d, gpumem_1d_layered, gpumem_2d_layered,
+  gpumem_cube, gpumem_cube_layered
+};
+
+/* Of what textures may be read as; the type of a component and how many there are. */
+template <class T> struct gpumem_texel;
+#define GPUMEM_TEXEL(T, E, N) \
+  template <> struct gpumem_texel<T> { typedef E element; enum { n = N }; };
+#define GPUMEM_TEXELS(T, N)                                                        \
+  GPUMEM_TEXEL (T, T, 1) GPUMEM_TEXEL (N##1, T, 1) GPUMEM_TEXEL (N##2, T, 2)       \
+  GPUMEM_TEXEL (N##4, T, 4)
+GPUMEM_TEXELS (signed char, char)
+GPUMEM_TEXELS (unsigned char, uchar)
+GPUMEM_TEXELS (short, short)
+GPUMEM_TEXELS (unsigned short, ushort)
+GPUMEM_TEXELS (int, int)
+GPUMEM_TEXELS (unsigned int, uint)
+GPUMEM_TEXELS (float, float)
+GPUMEM_TEXEL (char, char, 1)
+
+template <class E> static inline E gpumem_component (unsigned int bits) { return (E) bits; }
+template <> inline float gpumem_component<float> (unsigned int bits)
+{
+  return __uint_as_float (bits);
+}
+
+template <class T> static inline T
+gpumem_fetch_texel (gpumem_u64 object, gpumem_kind kind, int layer, float x, float y = 0,
+                    float z = 0, float level = 0)
+{
+  const gpumem_fetch fetch = { object, kind, layer, { x, y, z }, level };
+  typename gpumem_texel<T>::element part[4];
+  unsigned int result[4];
+  T texel;
+
+  gpumem_self->fetch (gpumem_self, &fetch, result);
+  for (int i = 0; i < gpumem_texel<T>::n; i++)
+    part[i] = gpumem_component<typename gpumem_texel<T>::element> (result[i]);
+  __builtin_memcpy (&texel, part, sizeof texel);
+  return texel;
+}
+
+template <class T> static inline T tex1Dfetch (gpumem_u64 t, int x)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_linear, x, 0);
+}
+template <class T> static inline T tex1D (gpumem_u64 t, float x)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_1d, 0, x);
+}
+template <class T> static inline T tex1DLod (gpumem_u64 t, float x, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_1d, 0, x, 0, 0, level);
+}
+template <class T> static inline T tex2D (gpumem_u64 t, float x, float y)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_2d, 0, x, y);
+}
+template <class T> static inline T tex2DLod (gpumem_u64 t, float x, float y, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_2d, 0, x, y, 0, level);
+}
+template <class T> static inline T tex3D (gpumem_u64 t, float x, float y, float z)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_3d, 0, x, y, z);
+}
+template <class T> static inline T tex3DLod (gpumem_u64 t, float x, float y, float z, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_3d, 0, x, y, z, level);
+}
+template <class T> static inline T tex1DLayered (gpumem_u64 t, float x, int layer)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_1d_layered, layer, x);
+}
+template <class T> static inline T tex1DLayeredLod (gpumem_u64 t, float x, int layer, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_1d_layered, layer, x, 0, 0, level);
+}
+template <class T> static inline T tex2DLayered (gpumem_u64 t, float x, float y, int layer)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_2d_layered, layer, x, y);
+}
+template <class T> static inline T
+tex2DLayeredLod (gpumem_u64 t, float x, float y, int layer, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_2d_layered, layer, x, y, 0, level);
+}
+template <class T> static inline T texCubemap (gpumem_u64 t, float x, float y, float z)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_cube, 0, x, y, z);
+}
+template <class T> static inline T
+texCubemapLod (gpumem_u64 t, float x, float y, float z, float level)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_cube, 0, x, y, z, level);
+}
+template <class T> static inline T
+texCubemapLayered (gpumem_u64 t, float x, float y, float z, int layer)
+{
+  return gpumem_fetch_texel<T> (t, gpumem_cube_layered, layer, x, y, z);
+}
+
+/* Whatever has 1, 2, 4, 8 or 16 bytes. The three numbers of a place come with the layer, which for
+ * cubes counts sides. */
+template <class T> static inline void
+gpumem_access_texel (gpumem_u64 object, gpumem_kind kind, bool writes, T *value, int mode, int x,
+                     int y = 0, int z = 0, int layer = 0)
+{
+  const gpumem_access access = { object, kind, { x, y, z }, layer, sizeof (T),
+                                 (unsigned int) mode, writes, value };
+
+  gpumem_self->access (gpumem_self, &access);
+}
+
+#define GPUMEM_SURFACE(name, kind, parameters, ...)                                \
+  template <class T> static inline T                                               \
+  name##read (gpumem_u64 s, GPUMEM_PARAMETERS parameters,                          \
+              cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap)                 \
+  {                                                                                \
+    T value;                                                                       \
+    gpumem_access_texel (s, kind, false, &value, mode, __VA_ARGS__);               \
+    return value;                                                                  \
+  }                                                                                \
+  template <class T> static inline void                                            \
+  name##read (T *value, gpumem_u64 s, GPUMEM_PARAMETERS parameters,                \
+              cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap)                 \
+  {                                                                                \
+    gpumem_access_texel (s, kind, false, value, mode, __VA_ARGS__);                \
+  }                                                                                \
+  template <class T> static inline void                                            \
+  name##write (T value, gpumem_u64 s, GPUMEM_PARAMETERS parameters,                \
+               cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap)                \
+  {                                                                                \
+    gpumem_access_texel (s, kind, true, &value, mode, __VA_ARGS__);                \
+  }
+#define GPUMEM_PARAMETERS(...) __VA_ARGS__
+GPUMEM_SURFACE (surf1D, gpumem_1d, (int x), x)
+GPUMEM_SURFACE (surf2D, gpumem_2d, (int x, int y), x, y)
+GPUMEM_SURFACE (surf3D, gpumem_3d, (int x, int y, int z), x, y, z)
+GPUMEM_SURFACE (surf1DLayered, gpumem_1d_layered, (int x, int layer), x, 0, 0, layer)
+GPUMEM_SURFACE (surf2DLayered, gpumem_2d_layered, (int x, int y, int layer), x, y, 0, layer)
+GPUMEM_SURFACE (surfCubemap, gpumem_cube, (int x, int y, int side), x, y, 0, side)
+GPUMEM_SURFACE (surfCubemapLayered, gpumem_cube_layered, (int x, int y, int side), x, y, 0, side)
 
 /* --- what the driver reads -------------------------------------------------------------------- */
 

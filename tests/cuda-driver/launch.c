@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-#include "driver.h"
-#include "kernel.h"
+#include "image.h"
 
 #define MAX_THREADS 1024
 #define MAX_BLOCKS_AT_ONCE (4 * 32)
@@ -282,7 +281,10 @@ prepare (Launch  *launch,
     }
   TRY (copy_arguments (launch, arguments, extra));
   for (gsize i = 0; i < entry->n_parameters; i++)
-    TRY (check_pointers (op, stream, launch->arguments[i], entry->sizes[i]));
+    {
+      TRY (check_pointers (op, stream, launch->arguments[i], entry->sizes[i]));
+      TRY (textures_use (op, stream, launch->arguments[i], entry->sizes[i]));
+    }
   return CUDA_SUCCESS;
 }
 

@@ -28,6 +28,7 @@ const char *const memory_kinds[N_MEMORY_KINDS] = {
   [MEMORY_RESERVED] = "reserved addresses",
   [MEMORY_IMPORTED] = "imported memory",
   [MEMORY_GLOBAL] = "global variable",
+  [MEMORY_ARRAY] = "array memory",
 };
 
 static GPtrArray *table;            /* of Memory, by address; the dead ones too */
@@ -385,6 +386,12 @@ memory_kill (Memory *memory)
     forget (g_queue_pop_head (&dead));
 }
 
+gboolean
+memory_is_hidden (const Memory *memory)
+{
+  return memory->kind == MEMORY_GLOBAL || memory->kind == MEMORY_ARRAY;
+}
+
 /* --- checks ----------------------------------------------------------------------------------- */
 
 static CUresult
@@ -393,7 +400,7 @@ check_part (Memory     *memory,
             gboolean    writes,
             const char *what)
 {
-  if (memory == NULL)
+  if (memory == NULL || memory->kind == MEMORY_ARRAY)
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
                    "x is no memory that a device can reach", what, address);
   if (memory->freed)

@@ -16,6 +16,10 @@ const char *const object_kinds[N_OBJECT_KINDS] = {
   [OBJECT_LINK] = "link state",
   [OBJECT_POOL] = "memory pool",
   [OBJECT_SHARE] = "allocation handle",
+  [OBJECT_ARRAY] = "array",
+  [OBJECT_MIPMAPPED] = "mipmapped array",
+  [OBJECT_TEXTURE] = "texture object",
+  [OBJECT_SURFACE] = "surface object",
 };
 
 static GHashTable *objects;         /* Object: itself */
@@ -80,6 +84,14 @@ object_check (gconstpointer handle,
                    "%s %p, from call %u (%s): its context was destroyed", object_kinds[kind],
                    handle, object->number, call_names[object->function]);
   return CUDA_SUCCESS;
+}
+
+Object *
+object_find (guint64 handle)
+{
+  gpointer object = GSIZE_TO_POINTER (handle);
+
+  return objects != NULL && g_hash_table_contains (objects, object) ? object : NULL;
 }
 
 GPtrArray *

@@ -91,12 +91,12 @@ op_wait (Op    *op,
     g_ptr_array_add (op->waits, point_ref (point));
 }
 
-static void
-forget_uses (Memory *memory)
+void
+points_forget (GPtrArray *points)
 {
-  for (guint i = memory->uses->len; i > 0; i--)
-    if (((Point *) memory->uses->pdata[i - 1])->done)
-      g_ptr_array_remove_index_fast (memory->uses, i - 1);
+  for (guint i = points->len; i > 0; i--)
+    if (((Point *) points->pdata[i - 1])->done)
+      g_ptr_array_remove_index_fast (points, i - 1);
 }
 
 /* Takes part in the checks of order and of what may be freed. */
@@ -111,7 +111,7 @@ op_use (Op     *op,
                    memory_kinds[memory->kind], memory->address, memory->number,
                    call_names[memory->function]);
   if (memory->uses->len >= 16)
-    forget_uses (memory);
+    points_forget (memory->uses);
   g_ptr_array_add (memory->uses, point_ref (op->point));
   g_ptr_array_add (op->memories, memory_ref (memory));
   return CUDA_SUCCESS;
@@ -120,7 +120,7 @@ op_use (Op     *op,
 gboolean
 memory_is_busy (Memory *memory)
 {
-  forget_uses (memory);
+  points_forget (memory->uses);
   return memory->uses->len > 0;
 }
 

@@ -82,7 +82,7 @@ find_leaks (void)
     {
       const Memory *memory = memories->pdata[i];
 
-      if (memory->kind != MEMORY_GLOBAL)
+      if (!memory_is_hidden (memory))
         report_leak ("%s 0x%" G_GINT64_MODIFIER "x, %" G_GUINT64_FORMAT
                      " bytes, from call %u (%s)", memory_kinds[memory->kind], memory->address,
                      memory->size, memory->number, call_names[memory->function]);
@@ -133,7 +133,7 @@ gpumem_cuda_driver_get_live (const char *kind)
     {
       const Memory *memory = memories->pdata[i];
 
-      n += memory->kind != MEMORY_GLOBAL &&
+      n += !memory_is_hidden (memory) &&
            (kind[0] == '\0' || g_str_equal (kind, memory_kinds[memory->kind]));
     }
   pthread_mutex_unlock (&driver_lock);

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver.h"
 #include "fiber.h"
+#include "image.h"
 
 #define SIGNAL_STACK_SIZE (64 * 1024)
 
@@ -137,6 +137,8 @@ launch_run (gpointer data)
   run.place = get_place ();
   memcpy (run.template.grid_size, launch->grid, sizeof launch->grid);
   memcpy (run.template.block_size, launch->block, sizeof launch->block);
+  run.template.fetch = texture_fetch;
+  run.template.access = surface_access;
   shared = map_shared (aligned, &mapped);
   run.template.shared = shared + mapped - PAGE - aligned;
   prepare_thread ();

@@ -4,13 +4,6 @@
 
 #include "test-driver.h"
 
-typedef struct
-{
-  const char *name;
-  const char *text;
-  void      (*run) (void);
-} Misuse;
-
 static void
 use_after_free (void)
 {
@@ -262,12 +255,19 @@ test_misuse (gconstpointer data)
 }
 
 void
+add_misuses (const Misuse *list,
+             gsize         n)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      g_autofree char *path = g_strconcat ("/cuda-driver/misuse/", list[i].name, NULL);
+
+      g_test_add_data_func (path, &list[i], test_misuse);
+    }
+}
+
+void
 add_misuse_tests (void)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS (misuses); i++)
-    {
-      g_autofree char *path = g_strconcat ("/cuda-driver/misuse/", misuses[i].name, NULL);
-
-      g_test_add_data_func (path, &misuses[i], test_misuse);
-    }
+  add_misuses (misuses, G_N_ELEMENTS (misuses));
 }

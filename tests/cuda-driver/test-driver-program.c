@@ -113,13 +113,24 @@ build (const char  *text,
   return image;
 }
 
-static void
-launch (CUmodule    module,
-        const char *name,
-        guint       n_blocks,
-        guint       n_threads,
-        guint       shared,
-        void      **arguments)
+CUmodule
+load_source (const char *text)
+{
+  gsize size;
+  g_autofree char *image = build (text, "--gpu-architecture=sm_90", FALSE, &size, NULL);
+  CUmodule module;
+
+  OK (cuModuleLoadDataEx, &module, image, 0, NULL, NULL);
+  return module;
+}
+
+void
+launch_kernel (CUmodule    module,
+               const char *name,
+               guint       n_blocks,
+               guint       n_threads,
+               guint       shared,
+               void      **arguments)
 {
   CUfunction function;
 
@@ -195,7 +206,7 @@ check_image (const char *image,
     in[i] = i;
   OK (cuMemcpyHtoD, one, in, sizeof in);
   for (guint i = 0; i < 10; i++)
-    launch (module, "sum", 2, 128, 512, sum_arguments);
+    launch_kernel (module, "sum", 2, 128, 512, sum_arguments);
   OK (cuMemcpyDtoH, out, other, sizeof out);
   g_assert_cmpfloat (out[0], ==, 127 * 64 * 2 + 5);
   g_assert_cmpfloat (out[1], ==, (127 * 64 + 128 * 128) * 2 + 5);
@@ -203,8 +214,8 @@ check_image (const char *image,
   if (scale != NULL)
     {
       check_information (module);
-      launch (module, scale, 4, 64, 0, scale_arguments);
-      launch (module, "warp", 1, 64, 0, scale_arguments);
+      launch_kernel (module, scale, 4, 64, 0, scale_arguments);
+      launch_kernel (module, "warp", 1, 64, 0, scale_arguments);
       OK (cuMemcpyDtoH, out, one, sizeof out);
       g_assert_cmpfloat (out[255], ==, 510);
       g_assert_cmpfloat (out[0], ==, 31 * 32);
@@ -267,7 +278,7 @@ test_link (void)
   OK (cuLinkDestroy, state);
   OK (cuMemAlloc, &memory, 4);
   OK (cuMemsetD32Async, memory, 21, 1, NULL);
-  launch (module, "k", 1, 1, 0, arguments);
+  launch_kernel (module, "k", 1, 1, 0, arguments);
   OK (cuMemcpyDtoH, &value, memory, 4);
   g_assert_cmpint (value, ==, 42);
   OK (cuMemFree, memory);
@@ -332,7 +343,7 @@ check_stops (const char *kernel,
   OK (cuMemAlloc, &memory, 64);
   OK (cuEventCreate, &event, 0);
   OK (cuModuleLoadDataEx, &module, image, 0, NULL, NULL);
-  launch (module, kernel, 3, 64, 0, arguments);
+  launch_kernel (module, kernel, 3, 64, 0, arguments);
   g_assert_cmpuint (driver.cuCtxSynchronize (), ==, code);
   g_assert_cmpuint (driver.cuMemsetD8Async (memory, 0, 64, NULL), ==, code);
   g_assert_cmpuint (driver.cuEventRecord (event, NULL), ==, code);

@@ -535,6 +535,8 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/registered", test_registered);
   g_test_add_func ("/cuda-driver/faults", test_faults);
   add_program_tests ();
+  add_image_tests ();
+  add_texture_tests ();
   add_share_tests ();
   add_misuse_tests ();
   g_test_add_func ("/cuda-driver/leaves-nothing", test_leaves_nothing);

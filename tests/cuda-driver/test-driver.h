@@ -30,9 +30,51 @@ void      assert_aborts     (const char *text);
 CUcontext begin             (void);
 void      end               (void);
 
+/* Loads a program in CUDA C++. */
+CUmodule  load_source       (const char *text);
+void      launch_kernel     (CUmodule    module,
+                             const char *name,
+                             guint       n_blocks,
+                             guint       n_threads,
+                             guint       shared,
+                             void      **arguments);
+
+/* What ends a process, and the words that it ends with. */
+typedef struct
+{
+  const char *name;
+  const char *text;
+  void      (*run) (void);
+} Misuse;
+
+void      add_misuses       (const Misuse *misuses,
+                             gsize         n);
+
+/* test-driver-image.c: @depth counts layers, too. */
+CUarray   new_array         (gsize          width,
+                             gsize          height,
+                             gsize          depth,
+                             CUarray_format format,
+                             guint          n_channels,
+                             guint          flags);
+/* All of it, tightly, one way or the other. */
+void      copy_array        (CUarray        array,
+                             gpointer       data,
+                             gsize          row,
+                             gsize          height,
+                             gsize          depth,
+                             gboolean       to_array);
+/* The border is 9. */
+CUtexObject new_texture     (CUarray        array,
+                             CUaddress_mode mode,
+                             CUfilter_mode  filter,
+                             guint          flags);
+
+void      add_image_tests   (void);
 void      add_misuse_tests  (void);
 void      add_program_tests (void);
 void      add_share_tests   (void);
+void      add_texture_tests (void);
 
 /* The other process of a test: test-driver --export. */
 void      run_exporter      (void);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Shared by the files of the CUDA back end that make images, and what kernels read and write them
+ * by.
+ */
+#pragma once
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+G_BEGIN_DECLS
+
+/* The ways to sample that a constant of the portable dialect can ask for, by number; as in
+ * gpu-cuda-prelude-image.c. */
+#define GPU_CUDA_N_CONSTANT_SAMPLERS 12
+
+typedef struct
+{
+  GpuNativeImage    base;
+  CUarray           array;              /* the first level; NULL if the image is linear */
+  CUmipmappedArray  mipmapped;          /* NULL unless there are several levels */
+  CUdeviceptr       address;            /* of a linear image */
+  gsize             pitch;              /* of a linear image of rows, as the driver takes it */
+  gpointer          host;               /* nullable; what the host sees of a linear image */
+  CUarray_format    format;
+  guint             n_channels;
+  gboolean          owned;              /* the array goes with the image */
+  gboolean          has_surface;        /* the array was made for surfaces */
+  GMutex            lock;               /* guards what follows */
+  CUsurfObject      surface;            /* 0 until first needed */
+  GArray           *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
+  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* the same, by number, or 0 */
+} GpuCudaImage;
+
+/* gpu-cuda-format.c */
+/* FALSE: arrays have no such format. */
+gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
+                                          CUarray_format        *native,
+                                          guint                 *n_channels);
+/* Integers are integers, whatever they stand for. FALSE: there is no name for it. */
+gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
+                                          guint                  n_channels,
+                                          GpuImageFormat        *format);
+gboolean    _gpu_cuda_list_formats       (GpuNativeContext      *context,
+                                          GpuMemoryFlags         flags,
+                                          GpuImageType           type,
+                                          GArray                *formats,
+                                          GError               **error);
+void        _gpu_cuda_get_max_extent     (GpuNativeContext      *context,
+                                          GpuImageType           type,
+                                          GpuExtent             *extent);
+
+/* gpu-cuda-image.c */
+void        _gpu_cuda_image_free         (GpuNativeContext      *context,
+                                          GpuNativeMemory       *memory);
+/* An array, a mipmapped array, or the address of a linear image. */
+guint64     _gpu_cuda_image_get_handle   (const GpuCudaImage    *image);
+gboolean    _gpu_cuda_image_get_attributes (GpuNativeContext    *context,
+                                          GpuCudaImage          *image,
+                                          GVariantDict          *attributes,
+                                          GError               **error);
+
+/* gpu-cuda-texture.c: made when first needed, and kept by the image. With the context entered. */
+/* @lenient: what cannot be filtered is not, where it would be an error of the driver. */
+gboolean    _gpu_cuda_image_get_texture  (GpuCudaImage                 *image,
+                                          const GpuSamplerDescription  *sampler,
+                                          gboolean                      lenient,
+                                          CUtexObject                  *texture,
+                                          GError                      **error);
+gboolean    _gpu_cuda_image_get_constant (GpuCudaImage          *image,
+                                          guint                  number,
+                                          CUtexObject           *texture,
+                                          GError               **error);
+gboolean    _gpu_cuda_image_get_surface  (GpuCudaImage          *image,
+                                          CUsurfObject          *surface,
+                                          GError               **error);
+void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
+/* The same, as an op: the context need not be entered. */
+gboolean    _gpu_cuda_image_get_object   (GpuNativeContext      *context,
+                                          GpuNativeImage        *image,
+                                          GpuNativeSampler      *sampler,
+                                          guint64               *handle,
+                                          GError               **error);
+
+/* gpu-cuda-mapping.c */
+gpointer    _gpu_cuda_map_image          (GpuNativeStream       *stream,
+                                          GpuNativeImage        *image,
+                                          GpuMapFlags            flags,
+                                          const GpuRegionSide   *side,
+                                          const GpuExtent       *extent,
+                                          gsize                 *row_pitch,
+                                          gsize                 *slice_pitch,
+                                          GpuNativeEvent       **event,
+                                          GError               **error);
+
+extern const GpuImageOps   _gpu_cuda_image_ops;
+extern const GpuSamplerOps _gpu_cuda_sampler_ops;
+
+G_END_DECLS

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Arrays, textures and surfaces of the stand-in. */
+#pragma once
+
+#include "driver.h"
+#include "kernel.h"
+
+G_BEGIN_DECLS
+
+typedef struct CUarray_st          Array;
+typedef struct CUmipmappedArray_st Mipmapped;
+typedef struct _Texture            Texture;
+typedef struct _Surface            Surface;
+
+/* What a channel holds. */
+typedef enum
+{
+  CHANNEL_NATURAL,
+  CHANNEL_INTEGER,
+  CHANNEL_REAL
+} ChannelKind;
+
+typedef struct
+{
+  ChannelKind kind;
+  guint       size;             /* bytes of a channel */
+  guint       n_channels;       /* 0: as many as the descriptor says */
+  gboolean    normalized;       /* always read so */
+} FormatInfo;
+
+struct CUarray_st
+{
+  Object                   object;
+  CUDA_ARRAY3D_DESCRIPTOR  descriptor;
+  FormatInfo               format;
+  Memory                  *memory;      /* referenced; of the mipmapped array for a level */
+  Mipmapped               *parent;      /* nullable; of a level */
+  guint64                  offset;      /* in the memory */
+  guint                    element;     /* bytes */
+  guint64                  width;       /* elements */
+  guint64                  height;      /* 1 where there is none */
+  guint64                  depth;       /* or layers; 1 where there are none */
+};
+
+struct CUmipmappedArray_st
+{
+  Object     object;
+  Memory    *memory;
+  Array    **levels;
+  guint      n_levels;
+};
+
+struct _Texture
+{
+  Object              object;
+  CUDA_RESOURCE_DESC  resource;
+  CUDA_TEXTURE_DESC   texture;
+  Array              *array;            /* nullable; the first level of a mipmapped one */
+  Mipmapped          *mipmapped;        /* nullable */
+  FormatInfo          format;
+  GPtrArray          *uses;             /* of Point */
+};
+
+struct _Surface
+{
+  Object     object;
+  Array     *array;
+  GPtrArray *uses;                      /* of Point */
+};
+
+/* array.c */
+/* FALSE: no format that arrays have. */
+gboolean    format_get_info   (CUarray_format   format,
+                               FormatInfo      *info);
+/* Of the current context. */
+CUresult    array_check       (CUarray          array,
+                               Context         *context);
+gboolean    array_is_layered  (const Array     *array);
+guint64     array_get_address (const Array     *array);
+guint64     array_get_row     (const Array     *array);
+guint64     array_get_slice   (const Array     *array);
+
+/* texture.c */
+/* Every handle of a texture or surface among the bytes of an argument is in use by @op. */
+CUresult    textures_use      (Op              *op,
+                               Stream          *stream,
+                               const guint8    *value,
+                               gsize            size);
+/* What is made of an array or mipmapped array; NULL if there is nothing. */
+Object     *texture_find_for  (gconstpointer    array);
+
+/* sample.c; called by kernels, without the lock */
+void        texture_fetch     (KernelThread        *thread,
+                               const KernelFetch   *fetch,
+                               guint32              result[4]);
+void        surface_access    (KernelThread        *thread,
+                               const KernelAccess  *access);
+
+G_END_DECLS
