@@ -269,3 +269,45 @@ _gpu_cuda_free_ordered (GpuNativeStream  *native,
                         "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x",
                         buffer->base.size, (guint64) buffer->address);
 }
+
+/* --- scratch memory --------------------------------------------------------------------------- */
+
+static CUresult
+alloc_scratch (GpuCudaStream *stream,
+               CUmemoryPool   pool,
+               gsize          size,
+               CUdeviceptr   *address)
+{
+  return pool != NULL ? _gpu_cuda.cuMemAllocFromPoolAsync (address, size, pool, stream->stream)
+                      : _gpu_cuda.cuMemAlloc (address, size);
+}
+
+CUresult
+_gpu_cuda_alloc_scratch (GpuCudaStream  *stream,
+                         gsize           size,
+                         CUdeviceptr    *address,
+                         const char    **function)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
+  CUmemoryPool pool = get_pool (context, NULL);
+  CUresult code = alloc_scratch (stream, pool, size, address);
+
+  *function = pool != NULL ? "cuMemAllocFromPoolAsync" : "cuMemAlloc";
+
+  return _gpu_cuda_make_room (context, code) ? alloc_scratch (stream, pool, size, address) : code;
+}
+
+void
+_gpu_cuda_free_scratch (GpuCudaStream *stream,
+                        CUdeviceptr    address)
+{
+  if (get_pool ((GpuCudaContext *) stream->base.context, NULL) == NULL)
+    {
+      _gpu_cuda.cuStreamSynchronize (stream->stream);
+      _gpu_cuda.cuMemFree (address);
+      return;
+    }
+
+  _gpu_cuda.cuMemFreeAsync (address, stream->stream);
+  list_stream (stream);
+}

@@ -26,18 +26,20 @@ typedef struct
   gsize         y;
   gsize         z;                  /* slices or layers */
   gboolean      rows_are_layers;
+  gboolean      slices_are_layers;
 } Side;
 
 typedef struct
 {
-  CUstream    stream;
-  CUcontext   to_context;           /* NULL, both, within one context */
-  CUcontext   from_context;
-  gsize       width;
-  gsize       height;
-  gsize       depth;
-  const char *function;             /* the last one called */
-  gsize       n_pieces;             /* enqueued so far */
+  CUstream       stream;
+  GpuCudaStream *native;            /* NULL for a stream of the library's own */
+  CUcontext      to_context;        /* NULL, both, within one context */
+  CUcontext      from_context;
+  gsize          width;
+  gsize          height;
+  gsize          depth;
+  const char    *function;          /* the last one called */
+  gsize          n_pieces;          /* enqueued so far */
 } RegionOp;
 
 static Side
@@ -55,6 +57,9 @@ get_image_side (const GpuRegionSide *side)
     }
 
   result.rows_are_layers = description->type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY;
+  result.slices_are_layers = description->type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY
+                             || description->type == GPU_IMAGE_TYPE_CUBEMAP
+                             || description->type == GPU_IMAGE_TYPE_CUBEMAP_ARRAY;
   result.array = image->array;
   result.x = side->x * description->texel_size;
   result.y = result.rows_are_layers ? 0 : side->y;
@@ -376,6 +381,29 @@ copy_arrays (RegionOp *op,
   return code;
 }
 
+/* The driver copies other layers than those asked for when both sides are one array of two
+ * dimensions. */
+static CUresult
+copy_within_layers (RegionOp   *op,
+                    const Side *to,
+                    const Side *from)
+{
+  Side between = { .type = CU_MEMORYTYPE_DEVICE, .row_pitch = op->width,
+                   .slice_pitch = op->width * op->height };
+  CUresult code = _gpu_cuda_alloc_scratch (op->native, between.slice_pitch * op->depth,
+                                           &between.address, &op->function);
+
+  if (code != CUDA_SUCCESS)
+    return code;
+
+  code = copy_arrays (op, between, *from);
+  if (code == CUDA_SUCCESS)
+    code = copy_arrays (op, *to, between);
+  _gpu_cuda_free_scratch (op->native, between.address);
+
+  return code;
+}
+
 static gsize
 get_unit (const GpuRegionSide *side)
 {
@@ -394,6 +422,9 @@ enqueue (RegionOp             *op,
   const Side from = get_side (source);
 
   op->width *= MAX (get_unit (destination), get_unit (source));
+
+  if (to.array != NULL && to.array == from.array && to.slices_are_layers)
+    return copy_within_layers (op, &to, &from);
 
   return to.array != NULL || from.array != NULL ? copy_arrays (op, to, from)
                                                 : copy_linear (op, to, from);
@@ -452,7 +483,8 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
                        GpuNativeEvent      **event,
                        GError              **error)
 {
-  RegionOp op = { .stream = ((GpuCudaStream *) stream)->stream, .width = extent->width,
+  RegionOp op = { .stream = ((GpuCudaStream *) stream)->stream,
+                  .native = (GpuCudaStream *) stream, .width = extent->width,
                   .height = extent->height, .depth = extent->depth };
   const char *unit;
   GpuCudaCall call;

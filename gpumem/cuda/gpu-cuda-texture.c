@@ -83,6 +83,36 @@ get_filter_mode (GpuFilterMode mode)
   return mode == GPU_FILTER_MODE_LINEAR ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
 }
 
+static guint
+get_n_axes (const GpuCudaImage *image)
+{
+  switch (image->base.description.type)
+    {
+    case GPU_IMAGE_TYPE_IMAGE_1D:
+    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
+    case GPU_IMAGE_TYPE_IMAGE_1D_BUFFER:
+      return 1;
+    case GPU_IMAGE_TYPE_IMAGE_3D:
+      return 3;
+    default:
+      return 2;
+    }
+}
+
+/* To the device a row lies in two dimensions, and is read at its edge: there a border would be
+ * mixed in. */
+static void
+describe_addressing (const GpuCudaImage          *image,
+                     const GpuSamplerDescription *sampler,
+                     CUDA_TEXTURE_DESC           *description)
+{
+  const guint n_axes = get_n_axes (image);
+
+  for (guint i = 0; i < G_N_ELEMENTS (description->addressMode); i++)
+    description->addressMode[i] = i < n_axes ? get_address_mode (sampler->address_modes[i])
+                                             : CU_TR_ADDRESS_MODE_CLAMP;
+}
+
 /* Mip levels are there for normalized coordinates alone; others are those of the first level. */
 static gboolean
 has_levels (const GpuCudaImage      *image,
@@ -176,9 +206,7 @@ describe (const GpuCudaImage           *image,
   if (sampler->normalized_coordinates || is_cube (image))
     description->flags |= CU_TRSF_NORMALIZED_COORDINATES;
 
-  for (guint i = 0; i < G_N_ELEMENTS (description->addressMode); i++)
-    description->addressMode[i] = get_address_mode (sampler->address_modes[i]);
-
+  describe_addressing (image, sampler, description);
   description->filterMode = get_filter_mode (sampler->filter_mode);
   description->maxAnisotropy = sampler->max_anisotropy > 1 ? sampler->max_anisotropy : 0;
   describe_border (image, sampler, description);

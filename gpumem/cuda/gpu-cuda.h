@@ -347,6 +347,14 @@ GpuNativeBuffer *
 gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GpuNativeBuffer  *buffer,
                                     GError          **error);
+/* With the context entered: memory for what is enqueued between the two. Where there are no pools
+ * the second one waits. */
+CUresult    _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
+                                    gsize             size,
+                                    CUdeviceptr      *address,
+                                    const char      **function);
+void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
+                                    CUdeviceptr       address);
 /* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
  * lacked memory, and what pools on the device held for nobody is the driver's again. */
 gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,

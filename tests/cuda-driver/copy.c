@@ -180,6 +180,8 @@ check_arrays (const Copy *copy)
                    from->element, to->element);
   if (to == from && boxes_overlap (copy))
     return misuse (CUDA_ERROR_INVALID_VALUE, "two parts of an array overlap");
+  if (to == from && array_is_layered (to) && to->descriptor.Height > 0)
+    return misuse (CUDA_SUCCESS, "NVIDIA's driver copies other layers of an array to itself");
   return CUDA_SUCCESS;
 }
 

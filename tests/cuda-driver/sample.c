@@ -258,14 +258,16 @@ read_level (const Texture *texture,
             gint64         layer,
             Texel         *texel)
 {
-  double coordinates[3];
-  gint64 places[3];
+  double coordinates[3] = { 0, 0, 0 };
+  gint64 places[3] = { 0, 0, 0 };
 
   for (guint i = 0; i < n_dimensions; i++)
     {
       coordinates[i] = find_coordinate (texture, place[i], level->sizes[i]);
       places[i] = (gint64) floor (coordinates[i]);
     }
+  /* As in the device, where a row lies in two dimensions, and is read at its edge. */
+  n_dimensions = MAX (n_dimensions, 2);
   layer = CLAMP (layer, 0, level->n_layers - 1);
   if (texture->texture.filterMode == CU_TR_FILTER_MODE_LINEAR)
     read_between (texture, level, n_dimensions, coordinates, layer, texel);
