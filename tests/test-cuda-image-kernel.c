@@ -547,6 +547,51 @@ object_refused (TestFixture *fixture)
   assert_refused (fixture, "extern \"C\" __global__ void f (int s) { }", surface, "4 bytes");
 }
 
+/* What is READ_ONLY is not waited for, so nothing may write it; and the other way round. */
+static void
+object_access (TestFixture *fixture)
+{
+  static const char text[] = "extern \"C\" __global__ void f (unsigned long long object) { }";
+  const GpuExtent row = { WIDTH, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSampler) sampler = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+
+  kernel = test_kernel (fixture, text, "f");
+  sampler = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuImage) image = gpu_image_new (fixture->context, i == 0 ? GPU_MEMORY_READ_ONLY
+                                                  : GPU_MEMORY_WRITE_ONLY, &r_float,
+                                                  GPU_IMAGE_TYPE_IMAGE_1D, &row, &error);
+      g_autoptr (GpuArguments) texture = gpu_arguments_new ();
+      g_autoptr (GpuArguments) surface = gpu_arguments_new ();
+      g_autoptr (GpuLaunch) launch = NULL;
+      const char *words = i == 0 ? "is written, which the flags of the image, read-only"
+                                 : "is read, which the flags of the image, write-only";
+
+      g_assert_no_error (error);
+      gpu_arguments_add_texture (texture, image, sampler);
+      gpu_arguments_add_memory (surface, GPU_MEMORY (image));
+      assert_refused (fixture, text, i == 0 ? surface : texture, words);
+      g_assert_null (gpu_launch_new (kernel, &one, NULL, i == 0 ? surface : texture, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0", words);
+      g_assert_cmpuint (gpu_image_get_native_object (image, i == 0 ? NULL : sampler, &error), ==,
+                        0);
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_get_native_object",
+                             words);
+
+      object (image, i == 0 ? sampler : NULL);
+      launch = gpu_launch_new (kernel, &one, NULL, i == 0 ? texture : surface, &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -562,5 +607,6 @@ main (int argc, char **argv)
   test_add ("same-objects", object_same);
   test_add ("no-objects", object_none);
   test_add ("refused", object_refused);
+  test_add ("access", object_access);
   return test_run ();
 }
