@@ -674,6 +674,7 @@ gpu_image_get_level (GpuImage  *image,
       _gpu_image_get_size (&image->description, level, &offset);
       result = adopt_view (memory->context, storage, native, memory->flags, offset);
       result->parent = g_object_ref (image);
+      g_set_object (&result->buffer, image->buffer);
       result->level = level;
     }
 
