@@ -343,41 +343,64 @@ kernel_macros (TestFixture *fixture)
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 1);
 }
 
-/* No word of images in the source itself. */
+/* Builds @text with @header in a file, whose path goes into @format, the options. */
 static void
-kernel_included (TestFixture *fixture)
+assert_with_file (TestFixture *fixture,
+                  const char  *header,
+                  const char  *text,
+                  const char  *format)
 {
-  static const char header[] =
-    "#define IMAGE __read_only image1d_t\n"
-    "__constant sampler_t by = CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP;\n";
-  static const char text[] =
-    "#include \"images.h\"\n"
-    "__kernel void f (IMAGE i, __global float *o)\n"
-    "{ o[0] = read_imagef (i, by, 2.5f).x; o[1] = read_imagef (i, by, 9.0f).x; }\n";
   static const double expected[] = { 2, 0 };
   g_autoptr (GError) error = NULL;
   g_autofree char *directory = g_dir_make_tmp ("gpumem-XXXXXX", &error);
   g_autofree char *path = g_build_filename (directory, "images.h", NULL);
-  g_autofree char *options = g_strdup_printf ("-I '%s'", directory);
+  g_auto (GStrv) parts = g_strsplit (format, "%", 2);
+  g_autofree char *options = g_strjoinv (directory, parts);
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuImage) image = NULL;
 
   g_assert_no_error (error);
-  if (is_cuda (fixture))
-    {
-      g_file_set_contents (path, header, -1, &error);
-      g_assert_no_error (error);
-      program = gpu_program_new_from_source (fixture->context, text, options, &error);
-      g_assert_no_error (error);
-      kernel = gpu_program_get_kernel (program, "f", &error);
-      g_assert_no_error (error);
-      image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 },
-                           0);
-      assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
-      g_unlink (path);
-    }
+  g_file_set_contents (path, header, -1, &error);
+  g_assert_no_error (error);
+  program = gpu_program_new_from_source (fixture->context, text, options, &error);
+  g_unlink (path);
   g_rmdir (directory);
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "f", &error);
+  g_assert_no_error (error);
+  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 }, 0);
+  assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
+}
+
+/* No word of images in the source itself. What the options include stands before everything, and
+ * so do their macros then. */
+static void
+kernel_included (TestFixture *fixture)
+{
+  static const char types[] =
+    "#define IMAGE __read_only image1d_t\n"
+    "__constant sampler_t BY = CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP;\n";
+  static const char macros[] =
+    "#define IMAGE __read_only image1d_t\n"
+    "#define BY (CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP)\n";
+  static const char including[] =
+    "#include \"images.h\"\n"
+    "__kernel void f (IMAGE i, __global float *o)\n"
+    "{ o[0] = read_imagef (i, BY, 2.5f).x; o[1] = read_imagef (i, BY, 9.0f).x; }\n";
+  static const char typed[] =
+    "__kernel void f (__read_only image1d_t i, __global float *o)\n"
+    "{ o[0] = read_imagef (i, BY, 2.5f).x; o[1] = read_imagef (i, BY, 9.0f).x; }\n";
+  const char *text = strchr (including, '\n') + 1;
+
+  if (!is_cuda (fixture))
+    return;
+
+  assert_with_file (fixture, types, including, "-I '%'");
+  assert_with_file (fixture, macros, text, "--pre-include='%/images.h'");
+  assert_with_file (fixture, macros, typed, "-include '%/images.h'");
+  assert_with_file (fixture, "", typed, "'-DBY=(CLK_FILTER_NEAREST|CLK_ADDRESS_CLAMP)' "
+                    "--pre-include='%/images.h'");
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */

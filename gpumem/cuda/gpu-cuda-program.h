@@ -124,6 +124,8 @@ GPtrArray        *_gpu_cuda_options_new        (GpuCudaDevice       *device,
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
+/* Whether a file is put before the program. */
+gboolean          _gpu_cuda_options_include    (GPtrArray           *options);
 /* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
@@ -137,9 +139,9 @@ void              _gpu_cuda_prelude_append_native (GString          *text);
 void              _gpu_cuda_prelude_append_images (GString          *text);
 /* Whether a source in the dialect names a type of images or samplers, or may do so unseen. */
 gboolean          _gpu_cuda_source_has_images  (const char          *source);
-/* Bits: the constant samplers that it may use. */
+/* Bits: the constant samplers that it may use; all if it is but a part of what is compiled. */
 guint             _gpu_cuda_source_find_samplers (const char        *source,
-                                                gboolean             relocatable);
+                                                gboolean             is_part);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
 /* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,

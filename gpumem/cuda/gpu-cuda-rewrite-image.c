@@ -155,7 +155,7 @@ may_hide_sampler (GpuSource *source,
 
 guint
 _gpu_cuda_source_find_samplers (const char *text,
-                                gboolean    relocatable)
+                                gboolean    is_part)
 {
   GpuSource source = source_new (text);
   guint samplers = 0;
@@ -174,5 +174,5 @@ _gpu_cuda_source_find_samplers (const char *text,
   g_array_unref (source.tokens);
 
   /* Other parts of a program have samplers of their own. */
-  return relocatable ? ALL_SAMPLERS : samplers;
+  return is_part ? ALL_SAMPLERS : samplers;
 }
