@@ -279,6 +279,35 @@ image_no_memory (TestFixture *fixture)
     }
 }
 
+/* Content that cannot be brought there, too. */
+static void
+image_no_upload (TestFixture *fixture)
+{
+  static const char *const calls[] = { "cuMemcpy3DAsync", "cuStreamSynchronize" };
+  g_autoptr (GBytes) bytes = test_random_bytes (8 * 8 * TEXEL);
+
+  if (!is_cuda (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in fails when it is told to");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (calls); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *spec = g_strconcat (calls[i], ":1:999", NULL);
+
+      GPUMEM_CUDA_DRIVER (set_fail) (spec);
+      g_assert_null (gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
+                                               GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 8, 8, 1 },
+                                               bytes, 0, 0, &error));
+      GPUMEM_CUDA_DRIVER (set_fail) ("");
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, calls[i], "8 x 8 x 1 texels",
+                             "row pitch 32");
+    }
+}
+
 /* --- levels ----------------------------------------------------------------------------------- */
 
 static void
@@ -506,6 +535,7 @@ main (int argc, char **argv)
   test_add ("limits", image_limits);
   test_add ("attributes", image_attributes);
   test_add ("no-memory", image_no_memory);
+  test_add ("no-upload", image_no_upload);
   test_add ("levels", image_levels);
   test_add ("wrapped", image_wrapped);
   test_add ("wrapped-format", image_wrapped_format);

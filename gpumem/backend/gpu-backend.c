@@ -100,9 +100,11 @@ _gpu_backend_check_process (GError **error)
   if (G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)))
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
-               "process %d was forked from one that had used a device, and neither drivers nor "
-               "threads survive that: start it anew instead", (int) getpid ());
+  /* Not even the quark without need: locks of GLib may be held by threads that are not there. */
+  if (error != NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST,
+                 "process %d was forked from one that had used a device, and neither drivers nor "
+                 "threads survive that: start it anew instead", (int) getpid ());
 
   return FALSE;
 }

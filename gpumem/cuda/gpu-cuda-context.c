@@ -131,6 +131,8 @@ context_free (GpuNativeContext *native)
 
   _gpu_native_context_clear (native);
   g_mutex_clear (&context->lock);
+  g_mutex_clear (&context->freeing_lock);
+  g_ptr_array_unref (context->freeing);
   g_mutex_clear (&context->import_lock);
   g_free (context);
 }
@@ -149,6 +151,8 @@ new_context (GpuCudaDevice  *device,
 
   _gpu_native_context_init (&context->base, &_gpu_cuda_backend, devices, 1);
   g_mutex_init (&context->lock);
+  g_mutex_init (&context->freeing_lock);
+  context->freeing = g_ptr_array_new ();
   g_mutex_init (&context->import_lock);
   context->context = handle;
   context->device = device;

@@ -85,7 +85,7 @@ free_objects (GpuCudaImage *image)
 static void
 image_free (GpuCudaImage *image)
 {
-  g_clear_pointer (&image->textures, g_array_unref);
+  g_clear_pointer (&image->textures, g_hash_table_unref);
   g_mutex_clear (&image->lock);
   g_free (image);
 }
@@ -226,14 +226,31 @@ upload (GpuCudaContext  *context,
   const GpuRegionSide to = { .memory = &image->base.base };
   const GpuRegionSide from = { .data = (gpointer) data, .row_pitch = row_pitch,
                                .slice_pitch = slice_pitch };
+  const GpuExtent *extent = &image->base.description.extent;
   const char *function;
   CUstream stream;
+  CUresult code;
 
-  return _gpu_cuda_get_internal_stream (context, &stream, error)
-         && _gpu_cuda_check (_gpu_cuda_enqueue_region (stream, &to, &from,
-                                                       &image->base.description.extent, &function),
-                             function, error)
-         && _gpu_cuda_check (_gpu_cuda.cuStreamSynchronize (stream), "cuStreamSynchronize", error);
+  if (!_gpu_cuda_get_internal_stream (context, &stream, error))
+    return FALSE;
+
+  code = _gpu_cuda_enqueue_region (stream, &to, &from, extent, &function);
+
+  if (code == CUDA_SUCCESS)
+    {
+      function = "cuStreamSynchronize";
+      code = _gpu_cuda.cuStreamSynchronize (stream);
+    }
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  _gpu_cuda_set_error (error, function, code, "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                       G_GSIZE_FORMAT " texels, row pitch %" G_GSIZE_FORMAT ", slice pitch %"
+                       G_GSIZE_FORMAT, extent->width, extent->height, extent->depth, row_pitch,
+                       slice_pitch);
+
+  return FALSE;
 }
 
 static gsize

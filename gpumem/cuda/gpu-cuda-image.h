@@ -27,7 +27,7 @@ typedef struct
   gboolean          has_surface;        /* the array was made for surfaces */
   GMutex            lock;               /* guards what follows */
   CUsurfObject      surface;            /* 0 until first needed */
-  GArray           *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
+  GHashTable       *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
   CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* the same, by number, or 0 */
 } GpuCudaImage;
 

@@ -4,6 +4,9 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
+/* In which an event in a stream with nothing to do is over, microseconds. */
+#define IDLE_TIME 1000
+
 /* Those with a pool: each keeps memory that any other one on the device may lack. */
 static GMutex pools_lock;
 static GPtrArray *pooled;           /* of GpuCudaContext; NULL: none */
@@ -76,7 +79,6 @@ unlist_pool (GpuCudaContext *context)
   g_ptr_array_remove_fast (pooled, context);
   if (pooled->len == 0)
     g_clear_pointer (&pooled, g_ptr_array_unref);
-  g_clear_pointer (&context->freeing, g_ptr_array_unref);
   g_mutex_unlock (&pools_lock);
 }
 
@@ -84,7 +86,8 @@ void
 _gpu_cuda_pool_clear (GpuCudaContext *context,
                       gboolean        can_free)
 {
-  if (context->pool == NULL)
+  /* After a fork the lock may be somebody's who is not there. */
+  if (context->pool == NULL || g_atomic_int_get (&_gpu_backend_forked))
     return;
 
   unlist_pool (context);
@@ -115,18 +118,41 @@ get_pool (GpuCudaContext  *context,
   return context->pool;
 }
 
-/* What was freed in a stream is kept until somebody has waited for it: that it is done is not
- * enough. */
+/* The driver keeps what was freed in a stream until somebody has waited for it: that a query has
+ * seen it done is not enough. Nothing else in the stream is waited for. */
+static void
+see_frees (GpuCudaStream *stream)
+{
+  const gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
+  CUevent event = stream->last;
+  CUresult code;
+
+  if (event == NULL
+      && (_gpu_cuda.cuStreamQuery (stream->stream) != CUDA_SUCCESS
+          || _gpu_cuda.cuEventCreate (&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS))
+    return;
+
+  if (event != stream->last)
+    _gpu_cuda.cuEventRecord (event, stream->stream);
+
+  while ((code = _gpu_cuda.cuEventQuery (event)) == CUDA_ERROR_NOT_READY
+         && g_get_monotonic_time () < deadline)
+    g_thread_yield ();
+
+  if (code == CUDA_SUCCESS)
+    _gpu_cuda.cuEventSynchronize (event);
+
+  if (event != stream->last)
+    _gpu_cuda.cuEventDestroy (event);
+}
+
 static gboolean
 trim_entered (GpuCudaContext *context)
 {
-  for (guint i = 0; context->freeing != NULL && i < context->freeing->len; i++)
-    {
-      CUstream stream = ((GpuCudaStream *) context->freeing->pdata[i])->stream;
-
-      if (_gpu_cuda.cuStreamQuery (stream) == CUDA_SUCCESS)
-        _gpu_cuda.cuStreamSynchronize (stream);
-    }
+  g_mutex_lock (&context->freeing_lock);
+  for (guint i = 0; i < context->freeing->len; i++)
+    see_frees (context->freeing->pdata[i]);
+  g_mutex_unlock (&context->freeing_lock);
 
   return _gpu_cuda.cuMemPoolTrimTo (context->pool, 0) == CUDA_SUCCESS;
 }
@@ -163,13 +189,12 @@ list_stream (GpuCudaStream *stream)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
 
-  g_mutex_lock (&pools_lock);
-  if (context->freeing == NULL)
-    context->freeing = g_ptr_array_new ();
-  if (!stream->frees)
-    g_ptr_array_add (context->freeing, stream);
-  stream->frees = TRUE;
-  g_mutex_unlock (&pools_lock);
+  if (!g_atomic_int_compare_and_exchange (&stream->frees, FALSE, TRUE))
+    return;
+
+  g_mutex_lock (&context->freeing_lock);
+  g_ptr_array_add (context->freeing, stream);
+  g_mutex_unlock (&context->freeing_lock);
 }
 
 void
@@ -177,13 +202,12 @@ _gpu_cuda_pool_forget (GpuCudaStream *stream)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
 
-  if (!stream->frees)
+  if (!g_atomic_int_get (&stream->frees) || g_atomic_int_get (&_gpu_backend_forked))
     return;
 
-  g_mutex_lock (&pools_lock);
-  if (context->freeing != NULL)
-    g_ptr_array_remove_fast (context->freeing, stream);
-  g_mutex_unlock (&pools_lock);
+  g_mutex_lock (&context->freeing_lock);
+  g_ptr_array_remove_fast (context->freeing, stream);
+  g_mutex_unlock (&context->freeing_lock);
 }
 
 GpuNativeBuffer *
@@ -273,41 +297,44 @@ _gpu_cuda_free_ordered (GpuNativeStream  *native,
 /* --- scratch memory --------------------------------------------------------------------------- */
 
 static CUresult
-alloc_scratch (GpuCudaStream *stream,
-               CUmemoryPool   pool,
-               gsize          size,
-               CUdeviceptr   *address)
+alloc_scratch (GpuCudaStream  *stream,
+               GpuCudaScratch *scratch,
+               gsize           size)
 {
-  return pool != NULL ? _gpu_cuda.cuMemAllocFromPoolAsync (address, size, pool, stream->stream)
-                      : _gpu_cuda.cuMemAlloc (address, size);
+  return scratch->is_ordered
+         ? _gpu_cuda.cuMemAllocFromPoolAsync (&scratch->address, size,
+                                              get_pool ((GpuCudaContext *) stream->base.context,
+                                                        NULL), stream->stream)
+         : _gpu_cuda.cuMemAlloc (&scratch->address, size);
 }
 
 CUresult
-_gpu_cuda_alloc_scratch (GpuCudaStream  *stream,
-                         gsize           size,
-                         CUdeviceptr    *address,
-                         const char    **function)
+_gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
+                         GpuCudaScratch  *scratch,
+                         gsize            size,
+                         const char     **function)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
-  CUmemoryPool pool = get_pool (context, NULL);
-  CUresult code = alloc_scratch (stream, pool, size, address);
+  CUresult code;
 
-  *function = pool != NULL ? "cuMemAllocFromPoolAsync" : "cuMemAlloc";
+  scratch->is_ordered = get_pool (context, NULL) != NULL;
+  *function = scratch->is_ordered ? "cuMemAllocFromPoolAsync" : "cuMemAlloc";
+  code = alloc_scratch (stream, scratch, size);
 
-  return _gpu_cuda_make_room (context, code) ? alloc_scratch (stream, pool, size, address) : code;
+  return _gpu_cuda_make_room (context, code) ? alloc_scratch (stream, scratch, size) : code;
 }
 
 void
-_gpu_cuda_free_scratch (GpuCudaStream *stream,
-                        CUdeviceptr    address)
+_gpu_cuda_free_scratch (GpuCudaStream  *stream,
+                        GpuCudaScratch *scratch)
 {
-  if (get_pool ((GpuCudaContext *) stream->base.context, NULL) == NULL)
+  if (scratch->is_ordered)
     {
-      _gpu_cuda.cuStreamSynchronize (stream->stream);
-      _gpu_cuda.cuMemFree (address);
+      _gpu_cuda.cuMemFreeAsync (scratch->address, stream->stream);
+      list_stream (stream);
       return;
     }
 
-  _gpu_cuda.cuMemFreeAsync (address, stream->stream);
-  list_stream (stream);
+  _gpu_cuda.cuStreamSynchronize (stream->stream);
+  _gpu_cuda.cuMemFree (scratch->address);
 }

@@ -390,16 +390,18 @@ copy_within_layers (RegionOp   *op,
 {
   Side between = { .type = CU_MEMORYTYPE_DEVICE, .row_pitch = op->width,
                    .slice_pitch = op->width * op->height };
-  CUresult code = _gpu_cuda_alloc_scratch (op->native, between.slice_pitch * op->depth,
-                                           &between.address, &op->function);
+  GpuCudaScratch scratch;
+  CUresult code = _gpu_cuda_alloc_scratch (op->native, &scratch, between.slice_pitch * op->depth,
+                                           &op->function);
 
   if (code != CUDA_SUCCESS)
     return code;
 
+  between.address = scratch.address;
   code = copy_arrays (op, between, *from);
   if (code == CUDA_SUCCESS)
     code = copy_arrays (op, *to, between);
-  _gpu_cuda_free_scratch (op->native, between.address);
+  _gpu_cuda_free_scratch (op->native, &scratch);
 
   return code;
 }
@@ -475,6 +477,41 @@ set_contexts (RegionOp            *op,
   op->from_context = ((GpuCudaContext *) source->context)->context;
 }
 
+static char *
+describe_side (const GpuRegionSide *side)
+{
+  if (side->memory != NULL && side->memory->is_image
+      && ((GpuCudaImage *) side->memory)->array != NULL)
+    return g_strdup_printf ("texel %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT
+                            " of an array", side->x, side->y, side->z);
+
+  return g_strdup_printf ("offset %" G_GSIZE_FORMAT ", row pitch %" G_GSIZE_FORMAT
+                          ", slice pitch %" G_GSIZE_FORMAT, side->offset, side->row_pitch,
+                          side->slice_pitch);
+}
+
+/* In place of an _end() without details. */
+static gboolean
+fail_region (GpuNativeStream      *stream,
+             GpuNativeEvent      **event,
+             GpuCudaCall          *call,
+             CUresult              code,
+             const RegionOp       *op,
+             const GpuRegionSide  *destination,
+             const GpuRegionSide  *source,
+             const GpuExtent      *extent,
+             GError              **error)
+{
+  const gboolean has_texels = get_unit (destination) * get_unit (source) > 1;
+  g_autofree char *to = describe_side (destination);
+  g_autofree char *from = describe_side (source);
+
+  return _gpu_cuda_end (stream, event, call, code, error, op->function,
+                        "region of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                        " %s from %s to %s", extent->width, extent->height, extent->depth,
+                        has_texels ? "texels" : "bytes", from, to);
+}
+
 gboolean
 _gpu_cuda_copy_region (GpuNativeStream      *stream,
                        const GpuRegionSide  *destination,
@@ -486,7 +523,6 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
   RegionOp op = { .stream = ((GpuCudaStream *) stream)->stream,
                   .native = (GpuCudaStream *) stream, .width = extent->width,
                   .height = extent->height, .depth = extent->depth };
-  const char *unit;
   GpuCudaCall call;
   CUresult code;
 
@@ -494,18 +530,13 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
     return FALSE;
 
   set_contexts (&op, destination, source);
-  unit = get_unit (destination) * get_unit (source) > 1 ? "texels" : "bytes";
   code = enqueue (&op, destination, source);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
     leave_pieces ((GpuCudaStream *) stream);
 
-#define SIZE "%" G_GSIZE_FORMAT
-#define SIDE "row pitch " SIZE ", slice pitch " SIZE
-  return _gpu_cuda_end (stream, event, &call, code, error, op.function,
-                        "region of " SIZE " x " SIZE " x " SIZE " %s from " SIDE " to " SIDE,
-                        extent->width, extent->height, extent->depth, unit, source->row_pitch,
-                        source->slice_pitch, destination->row_pitch, destination->slice_pitch);
-#undef SIDE
-#undef SIZE
+  if (code != CUDA_SUCCESS)
+    return fail_region (stream, event, &call, code, &op, destination, source, extent, error);
+
+  return _gpu_cuda_end (stream, event, &call, code, error, op.function, "region");
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/gpu-nick-private.h"
 
 typedef struct
 {
@@ -260,60 +261,87 @@ get_resource (const GpuCudaImage      *image,
   return resource;
 }
 
-static gboolean
-create_locked (GpuCudaImage             *image,
-               const CUDA_TEXTURE_DESC  *description,
-               CUtexObject              *object,
-               GError                  **error)
+static void
+set_texture_error (GError                      **error,
+                   CUresult                      code,
+                   const GpuCudaImage           *image,
+                   const GpuSamplerDescription  *sampler,
+                   const CUDA_TEXTURE_DESC      *description)
 {
-  const CUDA_RESOURCE_DESC resource = get_resource (image, description);
-  g_autofree char *format = NULL;
-  CUresult code = _gpu_cuda.cuTexObjectCreate (object, &resource, description, NULL);
+  g_autofree char *format = gpu_image_format_to_string (&image->base.description.format);
+  g_autofree char *type = _gpu_enum_get_nick (GPU_TYPE_IMAGE_TYPE,
+                                              (int) image->base.description.type);
+  g_autofree char *filter = _gpu_enum_get_nick (GPU_TYPE_FILTER_MODE, (int) sampler->filter_mode);
+  char *modes[3];
 
-  if (code == CUDA_SUCCESS)
-    return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    modes[i] = _gpu_enum_get_nick (GPU_TYPE_ADDRESS_MODE, (int) sampler->address_modes[i]);
 
-  format = gpu_image_format_to_string (&image->base.description.format);
   _gpu_cuda_set_error (error, "cuTexObjectCreate", code,
-                       "resource type %u of %s, address modes %u, %u and %u, filter mode %u, "
-                       "flags 0x%x, anisotropy %u, mip filter mode %u, levels %g to %g",
-                       resource.resType, format, description->addressMode[0],
-                       description->addressMode[1], description->addressMode[2],
-                       description->filterMode, description->flags, description->maxAnisotropy,
-                       description->mipmapFilterMode, description->minMipmapLevelClamp,
-                       description->maxMipmapLevelClamp);
+                       "image %s of %s with %u levels, addressing %s, %s and %s, filter %s, flags "
+                       "0x%x, anisotropy %u, levels %g to %g", type, format,
+                       image->base.description.n_levels, modes[0], modes[1], modes[2], filter,
+                       description->flags, description->maxAnisotropy,
+                       description->minMipmapLevelClamp, description->maxMipmapLevelClamp);
 
-  return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    g_free (modes[i]);
+}
+
+static guint
+hash_texture (gconstpointer key)
+{
+  const guint8 *bytes = key;
+  guint hash = 5381;
+
+  for (gsize i = 0; i < sizeof (CUDA_TEXTURE_DESC); i++)
+    hash = hash * 33 + bytes[i];
+
+  return hash;
 }
 
 static gboolean
-find_locked (GpuCudaImage             *image,
-             const CUDA_TEXTURE_DESC  *description,
-             CUtexObject              *object,
-             GError                  **error)
+is_same_texture (gconstpointer a,
+                 gconstpointer b)
 {
-  GpuCudaTexture texture;
+  return memcmp (a, b, sizeof (CUDA_TEXTURE_DESC)) == 0;
+}
+
+/* Objects stay as long as the image: whoever was told of one may still use it. */
+static gboolean
+find_locked (GpuCudaImage                 *image,
+             const GpuSamplerDescription  *sampler,
+             const CUDA_TEXTURE_DESC      *description,
+             CUtexObject                  *object,
+             GError                      **error)
+{
+  const CUDA_RESOURCE_DESC resource = get_resource (image, description);
+  GpuCudaTexture *texture;
+  CUresult code;
 
   if (image->textures == NULL)
-    image->textures = g_array_new (FALSE, FALSE, sizeof (GpuCudaTexture));
+    image->textures = g_hash_table_new_full (hash_texture, is_same_texture, NULL, g_free);
 
-  for (guint i = 0; i < image->textures->len; i++)
+  texture = g_hash_table_lookup (image->textures, description);
+
+  if (texture != NULL)
     {
-      const GpuCudaTexture *each = &g_array_index (image->textures, GpuCudaTexture, i);
-
-      if (memcmp (&each->description, description, sizeof *description) == 0)
-        {
-          *object = each->object;
-          return TRUE;
-        }
+      *object = texture->object;
+      return TRUE;
     }
 
-  if (!create_locked (image, description, object, error))
-    return FALSE;
+  code = _gpu_cuda.cuTexObjectCreate (object, &resource, description, NULL);
 
-  texture.description = *description;
-  texture.object = *object;
-  g_array_append_val (image->textures, texture);
+  if (code != CUDA_SUCCESS)
+    {
+      set_texture_error (error, code, image, sampler, description);
+      return FALSE;
+    }
+
+  texture = g_new (GpuCudaTexture, 1);
+  texture->description = *description;
+  texture->object = *object;
+  g_hash_table_insert (image->textures, &texture->description, texture);
 
   return TRUE;
 }
@@ -338,7 +366,7 @@ _gpu_cuda_image_get_texture (GpuCudaImage                 *image,
 
   describe (image, sampler, lenient, &description);
 
-  return find_locked (image, &description, texture, error);
+  return find_locked (image, sampler, &description, texture, error);
 }
 
 /* --- the samplers of the portable dialect ----------------------------------------------------- */
@@ -380,7 +408,7 @@ _gpu_cuda_image_get_constant (GpuCudaImage  *image,
       describe_constant (number, &sampler);
       describe (image, &sampler, TRUE, &description);
 
-      if (!find_locked (image, &description, &image->constants[number], error))
+      if (!find_locked (image, &sampler, &description, &image->constants[number], error))
         return FALSE;
     }
 
@@ -390,6 +418,21 @@ _gpu_cuda_image_get_constant (GpuCudaImage  *image,
 }
 
 /* --- surfaces --------------------------------------------------------------------------------- */
+
+static void
+set_surface_error (GError             **error,
+                   CUresult             code,
+                   const GpuCudaImage  *image)
+{
+  const GpuImageDescription *description = &image->base.description;
+  g_autofree char *format = gpu_image_format_to_string (&description->format);
+  g_autofree char *type = _gpu_enum_get_nick (GPU_TYPE_IMAGE_TYPE, (int) description->type);
+
+  _gpu_cuda_set_error (error, "cuSurfObjectCreate", code,
+                       "image %s of %s, %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+                       G_GSIZE_FORMAT, type, format, description->extent.width,
+                       description->extent.height, description->extent.depth);
+}
 
 gboolean
 _gpu_cuda_image_get_surface (GpuCudaImage  *image,
@@ -414,8 +457,11 @@ _gpu_cuda_image_get_surface (GpuCudaImage  *image,
   if (image->surface == 0)
     code = _gpu_cuda.cuSurfObjectCreate (&image->surface, &resource);
 
-  if (!_gpu_cuda_check (code, "cuSurfObjectCreate", error))
-    return FALSE;
+  if (code != CUDA_SUCCESS)
+    {
+      set_surface_error (error, code, image);
+      return FALSE;
+    }
 
   *surface = image->surface;
 
@@ -452,8 +498,15 @@ _gpu_cuda_image_get_object (GpuNativeContext  *context,
 void
 _gpu_cuda_image_clear_objects (GpuCudaImage *image)
 {
-  for (guint i = 0; image->textures != NULL && i < image->textures->len; i++)
-    _gpu_cuda.cuTexObjectDestroy (g_array_index (image->textures, GpuCudaTexture, i).object);
+  GHashTableIter iter;
+  gpointer texture;
+
+  if (image->textures != NULL)
+    {
+      g_hash_table_iter_init (&iter, image->textures);
+      while (g_hash_table_iter_next (&iter, NULL, &texture))
+        _gpu_cuda.cuTexObjectDestroy (((GpuCudaTexture *) texture)->object);
+    }
 
   if (image->surface != 0)
     _gpu_cuda.cuSurfObjectDestroy (image->surface);

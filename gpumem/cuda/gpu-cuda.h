@@ -46,11 +46,12 @@ typedef struct
   CUstream          internal;           /* of the library; NULL until first needed */
   CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
   CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
-  GPtrArray        *freeing;            /* of GpuCudaStream that freed such memory; nullable */
   guint64           peers;              /* bits: the devices that may reach this memory, too */
   GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
   CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
   CUfunction        fill_function;
+  GMutex            freeing_lock;       /* guards the next */
+  GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
 } GpuCudaContext;
@@ -61,7 +62,7 @@ typedef struct
   CUstream         stream;
   GpuWrapMode      mode;
   gboolean         profiling;           /* ops that are asked for an event time it */
-  gboolean         frees;               /* one of the context's freeing ones */
+  gint             frees;               /* atomic; one of the context's freeing ones */
   CUevent          last;                /* of the per-thread stream: after the newest operation */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
 } GpuCudaStream;
@@ -349,12 +350,18 @@ gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
                                     GError          **error);
 /* With the context entered: memory for what is enqueued between the two. Where there are no pools
  * the second one waits. */
+typedef struct
+{
+  CUdeviceptr address;
+  gboolean    is_ordered;
+} GpuCudaScratch;
+
 CUresult    _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
+                                    GpuCudaScratch   *scratch,
                                     gsize             size,
-                                    CUdeviceptr      *address,
                                     const char      **function);
 void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
-                                    CUdeviceptr       address);
+                                    GpuCudaScratch   *scratch);
 /* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
  * lacked memory, and what pools on the device held for nobody is the driver's again. */
 gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,

@@ -325,6 +325,8 @@ gboolean    stream_is_after (Stream        *stream,
 void        stream_snapshot (Stream        *stream,
                              Point         *point);
 void        stream_finish   (Stream        *stream);
+void        stream_see_frees (Context      *context,
+                              guint         id);
 void        stream_end      (Stream        *stream);
 void        context_finish  (Context       *context);
 

@@ -70,6 +70,8 @@ ENTRY (cuEventSynchronize, (CUevent event), (event))
   TRY (get_event (event));
   context = event->object.context;
   event_wait (event);
+  if (event->point != NULL)
+    stream_see_frees (context, event->point->stream_id);
   return context->error;
 }
 

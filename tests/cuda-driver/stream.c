@@ -254,6 +254,19 @@ see_frees (Stream *stream)
 }
 
 void
+stream_see_frees (Context *context,
+                  guint    id)
+{
+  for (guint i = 0; i < context->streams->len; i++)
+    {
+      Stream *stream = context->streams->pdata[i];
+
+      if (stream->id == id)
+        see_frees (stream);
+    }
+}
+
+void
 stream_finish (Stream *stream)
 {
   Context *context = stream->object.context;
