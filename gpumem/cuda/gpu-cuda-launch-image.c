@@ -13,9 +13,6 @@
 #include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
 
-#define N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
-#define NORMALIZED_SHIFT 16
-
 /* These three as in gpu-cuda-prelude-image.c */
 typedef struct
 {
@@ -31,7 +28,7 @@ typedef struct
 typedef struct
 {
   ImageHead head;
-  guint64   textures[N_SAMPLERS];
+  guint64   textures[GPU_CUDA_N_SAMPLERS];
 } ReadImage;
 
 typedef struct
@@ -154,7 +151,7 @@ fill_read_image (const GpuCudaKernel     *kernel,
       result->textures[i] = texture;
     }
 
-  for (guint i = 0; i < n_values && n < N_SAMPLERS; i++)
+  for (guint i = 0; i < n_values && n < GPU_CUDA_N_SAMPLERS; i++)
     {
       if (values[i].kind != GPU_ARGUMENT_KIND_SAMPLER)
         continue;
@@ -199,7 +196,7 @@ get_sampler (const GpuArgumentValue *values,
     number += values[i].kind == GPU_ARGUMENT_KIND_SAMPLER;
 
   if (values[index].sampler->description.normalized_coordinates)
-    number |= 1u << NORMALIZED_SHIFT;
+    number |= 1u << GPU_CUDA_SAMPLER_SHIFT;
 
   return number;
 }

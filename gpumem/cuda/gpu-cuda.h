@@ -143,6 +143,9 @@ gboolean    _gpu_cuda_check        (CUresult     code,
 /* gpu-cuda-device.c */
 /* The device of the driver's @device, if it was enumerated. */
 GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
+/* 0 as well where the driver does not know @attribute. */
+int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
+                                    CUdevice_attribute  attribute);
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
