@@ -102,6 +102,11 @@ gboolean    _gpu_cuda_image_get_constant (GpuCudaImage          *image,
 gboolean    _gpu_cuda_image_get_surface  (GpuCudaImage          *image,
                                           CUsurfObject          *surface,
                                           GError               **error);
+/* A texture for a sampler, a surface for NULL. */
+gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
+                                          GpuNativeSampler      *sampler,
+                                          guint64               *handle,
+                                          GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
 /* The same, as an op: the context need not be entered. */
 gboolean    _gpu_cuda_image_get_object   (GpuNativeContext      *context,

@@ -123,7 +123,6 @@ describe (const GpuCudaImage *image,
   describe_format (&description->format, head);
 }
 
-/* With the context entered. */
 static gboolean
 fill_read_image (const GpuCudaKernel     *kernel,
                  const GpuArgumentValue  *values,
@@ -202,8 +201,7 @@ get_sampler (const GpuArgumentValue *values,
 }
 
 gboolean
-_gpu_cuda_launch_set_object (GpuCudaContext          *context,
-                             const GpuCudaKernel     *kernel,
+_gpu_cuda_launch_set_object (const GpuCudaKernel     *kernel,
                              const GpuArgumentValue  *values,
                              guint                    n_values,
                              guint                    index,
@@ -215,8 +213,6 @@ _gpu_cuda_launch_set_object (GpuCudaContext          *context,
   const GpuArgumentInfo *info = &kernel->base.arguments[index];
   const GpuArgumentValue *value = &values[index];
   GpuCudaImage *image = (GpuCudaImage *) value->image;
-  gboolean is_image = info->kind == GPU_ARGUMENT_KIND_IMAGE;
-  gboolean entered;
   gboolean filled;
 
   *argument = slot;
@@ -227,25 +223,16 @@ _gpu_cuda_launch_set_object (GpuCudaContext          *context,
       return TRUE;
     }
 
-  if (is_image)
+  if (info->kind != GPU_ARGUMENT_KIND_IMAGE)
     {
-      *argument = *words;
-      *words += (info->read_only ? sizeof (ReadImage) : sizeof (WriteImage)) / sizeof (guint64);
-    }
-
-  if (!is_image)
-    {
-      filled = _gpu_cuda_image_get_object (&context->base, &image->base, value->sampler, slot,
-                                           error);
+      filled = _gpu_cuda_image_find_object (image, value->sampler, slot, error);
     }
   else
     {
-      if (!_gpu_cuda_enter (context, &entered, error))
-        return FALSE;
-
+      *argument = *words;
+      *words += (info->read_only ? sizeof (ReadImage) : sizeof (WriteImage)) / sizeof (guint64);
       filled = info->read_only ? fill_read_image (kernel, values, n_values, image, *argument, error)
                                : fill_write_image (image, *argument, error);
-      _gpu_cuda_leave (entered);
     }
 
   if (!filled)

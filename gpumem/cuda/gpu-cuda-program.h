@@ -178,12 +178,9 @@ guint             _gpu_cuda_image_get_n_words  (char                     kind,
                                                 gboolean                 read_only);
 /* "image2d_t", by the letter that the prelude has for it; NULL if there is none. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
-/* More of them than a kernel can have. */
-#define GPU_CUDA_MAX_SAMPLERS 8
-/* One image or sampler of a launch. @slot are 8 bytes for it; @words is what is left of those for
- * images, and moves on. */
-gboolean          _gpu_cuda_launch_set_object  (GpuCudaContext          *context,
-                                                const GpuCudaKernel     *kernel,
+/* With the context entered. One image or sampler of a launch. @slot are 8 bytes for it; @words is
+ * what is left of those for images, and moves on. */
+gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 const GpuArgumentValue  *values,
                                                 guint                    n_values,
                                                 guint                    index,

@@ -456,28 +456,37 @@ _gpu_cuda_image_get_surface (GpuCudaImage  *image,
 }
 
 gboolean
+_gpu_cuda_image_find_object (GpuCudaImage      *image,
+                             GpuNativeSampler  *sampler,
+                             guint64           *handle,
+                             GError           **error)
+{
+  CUtexObject texture = 0;
+  CUsurfObject surface = 0;
+  gboolean found = sampler != NULL ? _gpu_cuda_image_get_texture (image, &sampler->description,
+                                                                  FALSE, &texture, error)
+                                   : _gpu_cuda_image_get_surface (image, &surface, error);
+
+  *handle = sampler != NULL ? texture : surface;
+
+  return found;
+}
+
+gboolean
 _gpu_cuda_image_get_object (GpuNativeContext  *context,
-                            GpuNativeImage    *native,
+                            GpuNativeImage    *image,
                             GpuNativeSampler  *sampler,
                             guint64           *handle,
                             GError           **error)
 {
-  GpuCudaImage *image = (GpuCudaImage *) native;
-  CUsurfObject surface = 0;
-  CUtexObject texture = 0;
   gboolean entered;
   gboolean found;
 
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
     return FALSE;
 
-  if (sampler != NULL)
-    found = _gpu_cuda_image_get_texture (image, &sampler->description, FALSE, &texture, error);
-  else
-    found = _gpu_cuda_image_get_surface (image, &surface, error);
-
+  found = _gpu_cuda_image_find_object ((GpuCudaImage *) image, sampler, handle, error);
   _gpu_cuda_leave (entered);
-  *handle = sampler != NULL ? texture : surface;
 
   return found;
 }
