@@ -7,6 +7,27 @@
 
 #include "gpumem/cuda/gpu-cuda-ipc.h"
 
+/* Leaves @value alone where the driver has no answer for such memory. One that it fails to give is
+ * an error: two handles of one allocation must tell the same. */
+static gboolean
+ask (CUdeviceptr           address,
+     CUpointer_attribute   attribute,
+     guint64              *value,
+     GError              **error)
+{
+  guint64 answer = 0;
+  CUresult code = _gpu_cuda.cuPointerGetAttribute (&answer, attribute, address);
+
+  if (code == CUDA_SUCCESS)
+    *value = answer;
+  else if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
+    _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "attribute %d of the address 0x%"
+                         G_GINT64_MODIFIER "x", (int) attribute, (guint64) address);
+
+  return code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE
+         || code == CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* With the context entered. */
 static gboolean
 handle_init_buffer (GpuCudaHandle        *handle,
@@ -18,19 +39,26 @@ handle_init_buffer (GpuCudaHandle        *handle,
                     GError              **error)
 {
   CUdeviceptr address = buffer->address;
-  guint64 start;
+  guint64 start = address;
+  guint64 size = 0;
+  guint64 id;
 
-  if (!_gpu_cuda_handle_init (handle, context, kind, error))
+  if (!_gpu_cuda_handle_init (handle, context, kind, error)
+      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+      || !ask (address, start_attribute, &start, error)
+      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
+      || !ask (address, size_attribute, &size, error))
     return FALSE;
 
-  start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  start = _gpu_cuda_ask_address (address, start_attribute, start);
+  id = start;
+
+  if (!ask (start, CU_POINTER_ATTRIBUTE_BUFFER_ID, &id, error))
+    return FALSE;
+
   handle->size = buffer->base.size;
   handle->offset = address - start;
-  handle->whole_size = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                              handle->offset + handle->size);
-  handle->whole_size = _gpu_cuda_ask_address (address, size_attribute, handle->whole_size);
-  handle->id = _gpu_cuda_ask_address (start, CU_POINTER_ATTRIBUTE_BUFFER_ID, start);
+  handle->whole_size = size != 0 ? size : handle->offset + handle->size;
+  handle->id = id;
 
   return TRUE;
 }
