@@ -7,7 +7,6 @@
 #include "gpumem/gpu-arguments-private.h"
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-kernel-private.h"
-#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-sampler-private.h"
 
 static const struct
@@ -323,18 +322,20 @@ takes_object (GpuKernel              *kernel,
 }
 
 static gboolean
-set_denied (GpuKernel              *kernel,
-            const GpuArgumentInfo  *info,
-            guint                   index,
-            GpuMemoryFlags          flags,
-            GError                **error)
+check_access (GpuImage               *image,
+              gboolean                is_written,
+              GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              GError                **error)
 {
-  g_autofree char *where = describe (kernel, info, index);
-  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+  g_autofree char *where = NULL;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s is %s, which the flags of the image, %s, do not allow", where,
-               info->read_only ? "read" : "written", text);
+  if (_gpu_image_check_access (image, is_written, error))
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  g_prefix_error (error, "%s ", where);
 
   return FALSE;
 }
@@ -348,12 +349,15 @@ resolve_image (GpuImage               *image,
                GError                **error)
 {
   GpuImageType type = gpu_image_get_image_type (image);
-  GpuMemoryFlags flags = gpu_memory_get_flags (GPU_MEMORY (image));
   GpuImageType wanted;
 
   value->kind = GPU_ARGUMENT_KIND_IMAGE;
 
-  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN || takes_object (kernel, info))
+  /* Without a sampler there is nothing to do with an object but to write by it. */
+  if (takes_object (kernel, info))
+    return check_access (image, TRUE, kernel, info, index, error);
+
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
     return TRUE;
 
   if (info->kind != GPU_ARGUMENT_KIND_IMAGE
@@ -365,10 +369,7 @@ resolve_image (GpuImage               *image,
       return set_mismatch (kernel, info, index, given, error);
     }
 
-  if ((flags & (info->read_only ? GPU_MEMORY_WRITE_ONLY : GPU_MEMORY_READ_ONLY)) != 0)
-    return set_denied (kernel, info, index, flags, error);
-
-  return TRUE;
+  return check_access (image, !info->read_only, kernel, info, index, error);
 }
 
 static gboolean
@@ -458,8 +459,9 @@ resolve_texture (const GpuArgumentItem  *item,
     return set_mismatch (kernel, info, index, "a texture with a sampler of another context",
                          error);
 
-  return check_texture (GPU_IMAGE (*memory), &value->sampler->description, kernel, info, index,
-                        error);
+  return check_access (GPU_IMAGE (*memory), FALSE, kernel, info, index, error)
+         && check_texture (GPU_IMAGE (*memory), &value->sampler->description, kernel, info, index,
+                           error);
 }
 
 static gboolean

@@ -238,8 +238,8 @@ gpu_arguments_clear (GpuArguments *arguments)
  *   pointer
  *
  * Adds memory: a buffer for a pointer, an image for an image. Kernels in CUDA C++ take an image as
- * a surface object, to read and write its texels. The list holds the memory until it is cleared or
- * freed.
+ * a surface object, to read and write its texels, so it cannot be one with %GPU_MEMORY_READ_ONLY.
+ * The list holds the memory until it is cleared or freed.
  *
  * Since: 0.1
  */
@@ -279,7 +279,8 @@ gpu_arguments_add_sampler (GpuArguments *arguments,
  * @sampler: (transfer none): a sampler of the same context
  *
  * Adds an image and how it is read as one argument, the `cudaTextureObject_t` of kernels in CUDA
- * C++ (cuTexObjectCreate, once for a pair). The list holds both until it is cleared or freed.
+ * C++ (cuTexObjectCreate, once for a pair). An image with %GPU_MEMORY_WRITE_ONLY has none. The list
+ * holds both until it is cleared or freed.
  *
  * Since: 0.1
  */

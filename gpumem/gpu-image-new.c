@@ -674,6 +674,7 @@ gpu_image_get_level (GpuImage  *image,
       _gpu_image_get_size (&image->description, level, &offset);
       result = adopt_view (memory->context, storage, native, memory->flags, offset);
       result->parent = g_object_ref (image);
+      g_set_object (&result->buffer, image->buffer);
       result->level = level;
     }
 
@@ -695,7 +696,9 @@ gpu_image_get_level (GpuImage  *image,
  * clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
  * cuArray3DGetDescriptor). An array of CUDA does not know whether its integers are normalized:
  * @format says so. If the call fails, @handle stays the caller's whatever @mode is. What others do
- * with the memory is not tracked.
+ * with the memory is not tracked. Memory that has an image already is known again, and work with
+ * both is ordered; but the array of a mip level after the first (CUDA: cuMipmappedArrayGetLevel) is
+ * taken for memory of its own, for which gpu_image_get_level() is the way.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, no image or of another format, %GPU_ERROR_NOT_SUPPORTED where the back end has

@@ -4,8 +4,28 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
+#include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-sampler-private.h"
 #include "gpumem/gpu-texel-private.h"
+
+gboolean
+_gpu_image_check_access (GpuImage  *image,
+                         gboolean   is_written,
+                         GError   **error)
+{
+  GpuMemoryFlags flags = gpu_memory_get_flags (GPU_MEMORY (image));
+  g_autofree char *text = NULL;
+
+  if ((flags & (is_written ? GPU_MEMORY_READ_ONLY : GPU_MEMORY_WRITE_ONLY)) == 0)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "is %s, which the flags of the image, %s, do not allow",
+               is_written ? "written" : "read", text);
+
+  return FALSE;
+}
 
 /* Between texels, and between levels of them, there is nothing where they are integers. */
 gboolean
@@ -49,6 +69,12 @@ check_sampler (GpuImage          *image,
 {
   *native = NULL;
 
+  if (!_gpu_image_check_access (image, sampler == NULL, error))
+    {
+      g_prefix_error (error, "%s: the object ", function);
+      return FALSE;
+    }
+
   if (sampler == NULL)
     return TRUE;
 
@@ -85,9 +111,9 @@ check_sampler (GpuImage          *image,
  * tracked. Any thread; does not block.
  *
  * Returns: the handle; 0 with %GPU_ERROR_NOT_SUPPORTED where kernels take the image itself,
- *   %GPU_ERROR_INVALID_ARGUMENT if @sampler is of another context or filters integers, or there is
- *   nothing to write the image by, as for one over a buffer, %GPU_ERROR_RELEASED, or the driver's
- *   error
+ *   %GPU_ERROR_INVALID_ARGUMENT if @sampler is of another context or filters integers, the flags of
+ *   @image do not allow to read or to write it, or there is nothing to write it by, as for one over
+ *   a buffer, %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */

@@ -58,7 +58,11 @@ gboolean _gpu_image_check_description (GpuNativeContext       *context,
                                     const char                *function,
                                     GError                   **error);
 
-/* gpu-image-object.c: whether what is read of an image can be read in this way. */
+/* gpu-image-object.c: whether its flags let kernels write an image, or read it; what is wrong goes
+ * on where the caller names the object. And whether what is read of it can be read in this way. */
+gboolean _gpu_image_check_access   (GpuImage                  *image,
+                                    gboolean                   is_written,
+                                    GError                   **error);
 gboolean _gpu_image_check_texture  (GpuImage                  *image,
                                     const GpuSamplerDescription *sampler,
                                     GError                   **error);

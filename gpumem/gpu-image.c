@@ -667,8 +667,8 @@ gpu_image_get_slice_pitch (GpuImage *image)
  * gpu_image_get_buffer:
  * @image: a #GpuImage
  *
- * Gets the buffer that the image was made over with gpu_image_new_for_buffer() (OpenCL:
- * CL_IMAGE_BUFFER).
+ * Gets the buffer that the image, or the one that it is a level of, was made over with
+ * gpu_image_new_for_buffer() (OpenCL: CL_IMAGE_BUFFER).
  *
  * Returns: (transfer none) (nullable): the buffer, or %NULL
  *

@@ -343,41 +343,64 @@ kernel_macros (TestFixture *fixture)
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 1);
 }
 
-/* No word of images in the source itself. */
+/* Builds @text with @header in a file, whose path goes into @format, the options. */
 static void
-kernel_included (TestFixture *fixture)
+assert_with_file (TestFixture *fixture,
+                  const char  *header,
+                  const char  *text,
+                  const char  *format)
 {
-  static const char header[] =
-    "#define IMAGE __read_only image1d_t\n"
-    "__constant sampler_t by = CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP;\n";
-  static const char text[] =
-    "#include \"images.h\"\n"
-    "__kernel void f (IMAGE i, __global float *o)\n"
-    "{ o[0] = read_imagef (i, by, 2.5f).x; o[1] = read_imagef (i, by, 9.0f).x; }\n";
   static const double expected[] = { 2, 0 };
   g_autoptr (GError) error = NULL;
   g_autofree char *directory = g_dir_make_tmp ("gpumem-XXXXXX", &error);
   g_autofree char *path = g_build_filename (directory, "images.h", NULL);
-  g_autofree char *options = g_strdup_printf ("-I '%s'", directory);
+  g_auto (GStrv) parts = g_strsplit (format, "%", 2);
+  g_autofree char *options = g_strjoinv (directory, parts);
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuImage) image = NULL;
 
   g_assert_no_error (error);
-  if (is_cuda (fixture))
-    {
-      g_file_set_contents (path, header, -1, &error);
-      g_assert_no_error (error);
-      program = gpu_program_new_from_source (fixture->context, text, options, &error);
-      g_assert_no_error (error);
-      kernel = gpu_program_get_kernel (program, "f", &error);
-      g_assert_no_error (error);
-      image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 },
-                           0);
-      assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
-      g_unlink (path);
-    }
+  g_file_set_contents (path, header, -1, &error);
+  g_assert_no_error (error);
+  program = gpu_program_new_from_source (fixture->context, text, options, &error);
+  g_unlink (path);
   g_rmdir (directory);
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "f", &error);
+  g_assert_no_error (error);
+  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 }, 0);
+  assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
+}
+
+/* No word of images in the source itself. What the options include stands before everything, and
+ * so do their macros then. */
+static void
+kernel_included (TestFixture *fixture)
+{
+  static const char types[] =
+    "#define IMAGE __read_only image1d_t\n"
+    "__constant sampler_t BY = CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP;\n";
+  static const char macros[] =
+    "#define IMAGE __read_only image1d_t\n"
+    "#define BY (CLK_FILTER_NEAREST | CLK_ADDRESS_CLAMP)\n";
+  static const char including[] =
+    "#include \"images.h\"\n"
+    "__kernel void f (IMAGE i, __global float *o)\n"
+    "{ o[0] = read_imagef (i, BY, 2.5f).x; o[1] = read_imagef (i, BY, 9.0f).x; }\n";
+  static const char typed[] =
+    "__kernel void f (__read_only image1d_t i, __global float *o)\n"
+    "{ o[0] = read_imagef (i, BY, 2.5f).x; o[1] = read_imagef (i, BY, 9.0f).x; }\n";
+  const char *text = strchr (including, '\n') + 1;
+
+  if (!is_cuda (fixture))
+    return;
+
+  assert_with_file (fixture, types, including, "-I '%'");
+  assert_with_file (fixture, macros, text, "--pre-include='%/images.h'");
+  assert_with_file (fixture, macros, typed, "-include '%/images.h'");
+  assert_with_file (fixture, "", typed, "'-DBY=(CLK_FILTER_NEAREST|CLK_ADDRESS_CLAMP)' "
+                    "--pre-include='%/images.h'");
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */
@@ -547,6 +570,51 @@ object_refused (TestFixture *fixture)
   assert_refused (fixture, "extern \"C\" __global__ void f (int s) { }", surface, "4 bytes");
 }
 
+/* What is READ_ONLY is not waited for, so nothing may write it; and the other way round. */
+static void
+object_access (TestFixture *fixture)
+{
+  static const char text[] = "extern \"C\" __global__ void f (unsigned long long object) { }";
+  const GpuExtent row = { WIDTH, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSampler) sampler = NULL;
+
+  if (!is_cuda (fixture))
+    return;
+
+  kernel = test_kernel (fixture, text, "f");
+  sampler = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GpuImage) image = gpu_image_new (fixture->context, i == 0 ? GPU_MEMORY_READ_ONLY
+                                                  : GPU_MEMORY_WRITE_ONLY, &r_float,
+                                                  GPU_IMAGE_TYPE_IMAGE_1D, &row, &error);
+      g_autoptr (GpuArguments) texture = gpu_arguments_new ();
+      g_autoptr (GpuArguments) surface = gpu_arguments_new ();
+      g_autoptr (GpuLaunch) launch = NULL;
+      const char *words = i == 0 ? "is written, which the flags of the image, read-only"
+                                 : "is read, which the flags of the image, write-only";
+
+      g_assert_no_error (error);
+      gpu_arguments_add_texture (texture, image, sampler);
+      gpu_arguments_add_memory (surface, GPU_MEMORY (image));
+      assert_refused (fixture, text, i == 0 ? surface : texture, words);
+      g_assert_null (gpu_launch_new (kernel, &one, NULL, i == 0 ? surface : texture, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "argument 0", words);
+      g_assert_cmpuint (gpu_image_get_native_object (image, i == 0 ? NULL : sampler, &error), ==,
+                        0);
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_get_native_object",
+                             words);
+
+      object (image, i == 0 ? sampler : NULL);
+      launch = gpu_launch_new (kernel, &one, NULL, i == 0 ? texture : surface, &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -562,5 +630,6 @@ main (int argc, char **argv)
   test_add ("same-objects", object_same);
   test_add ("no-objects", object_none);
   test_add ("refused", object_refused);
+  test_add ("access", object_access);
   return test_run ();
 }

@@ -308,6 +308,43 @@ image_no_upload (TestFixture *fixture)
     }
 }
 
+/* However many images a kernel is given. */
+static void
+image_entered_once (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void f (__read_only image2d_t a, __write_only image2d_t b, sampler_t s)\n"
+    "{ write_imagef (b, (int2) (0, 0), read_imagef (a, s, (int2) (0, 0))); }\n";
+  const GpuExtent extent = { 4, 4, 1 };
+  const GpuExtent one = { 1, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSampler) sampler = NULL;
+  g_autoptr (GpuImage) a = NULL;
+  g_autoptr (GpuImage) b = NULL;
+  guint64 before;
+
+  if (!is_cuda (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("only the stand-in counts calls");
+      return;
+    }
+  kernel = test_kernel (fixture, source, "f");
+  sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
+                             GPU_FILTER_MODE_NEAREST, &error);
+  g_assert_no_error (error);
+  a = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, NULL);
+  b = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, NULL);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &one, NULL, &error, a, b, sampler),
+                  error);
+  before = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxPushCurrent");
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &one, NULL, &error, a, b, sampler),
+                  error);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuCtxPushCurrent"), ==, before + 1);
+}
+
 /* --- levels ----------------------------------------------------------------------------------- */
 
 static void
@@ -536,6 +573,7 @@ main (int argc, char **argv)
   test_add ("attributes", image_attributes);
   test_add ("no-memory", image_no_memory);
   test_add ("no-upload", image_no_upload);
+  test_add ("entered-once", image_entered_once);
   test_add ("levels", image_levels);
   test_add ("wrapped", image_wrapped);
   test_add ("wrapped-format", image_wrapped_format);

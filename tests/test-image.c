@@ -367,6 +367,7 @@ image_over_buffer (TestFixture *fixture)
   g_autoptr (GBytes) more = test_random_bytes (256);
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GpuImage) level = NULL;
   g_autoptr (GBytes) got = NULL;
   const GpuExtent row = { 64, 1, 1 };
 
@@ -378,6 +379,9 @@ image_over_buffer (TestFixture *fixture)
                                     GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, 64, 1, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_buffer (image) == buffer);
+  level = gpu_image_get_level (image, 0, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_image_get_buffer (level) == buffer);
   other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error),
                   error);

@@ -42,14 +42,13 @@ get_attribute (GpuCudaDevice       *device,
   return FALSE;
 }
 
-/* 0 as well where the driver does not know @attribute. */
-static int
-get_optional (GpuCudaDevice      *device,
-              CUdevice_attribute  attribute)
+int
+_gpu_cuda_get_optional (GpuCudaDevice      *device,
+                        CUdevice_attribute  attribute)
 {
   int value = 0;
 
-  return get_attribute (device, attribute, &value, NULL) ? value : 0;
+  return get_attribute (device, attribute, &value, NULL) ? MAX (value, 0) : 0;
 }
 
 static gboolean
@@ -156,22 +155,22 @@ read_capabilities (GpuCudaDevice *device)
                                  GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_FP64 |
                                  GPU_CAPABILITIES_LINKING | GPU_CAPABILITIES_GLOBALS;
 
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED))
     capabilities |= GPU_CAPABILITIES_PRIORITY;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) &&
-      get_optional (device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) &&
+      _gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
     capabilities |= GPU_CAPABILITIES_HOST_POINTER;
   if (device->compute_capability >= 53)
     capabilities |= GPU_CAPABILITIES_FP16;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
     capabilities |= GPU_CAPABILITIES_SVM_COARSE;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
     capabilities |= GPU_CAPABILITIES_SVM_FINE;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
     capabilities |= GPU_CAPABILITIES_SVM_SYSTEM;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED))
     capabilities |= GPU_CAPABILITIES_SVM_ATOMICS;
-  if (get_optional (device, CU_DEVICE_ATTRIBUTE_INTEGRATED))
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_INTEGRATED))
     capabilities |= GPU_CAPABILITIES_HOST_MEMORY;
 
   device->base.capabilities |= capabilities;
@@ -195,12 +194,15 @@ read_optional (GpuCudaDevice *device)
   GpuCapabilities capabilities = 0;
   g_autoptr (GError) error = NULL;
 
-  device->cooperative = get_optional (device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0;
-  device->stream_ordered = _gpu_cuda.has[GPU_CUDA_GROUP_STREAM_ORDERED] &&
-                           get_optional (device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
+  device->cooperative =
+    _gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0;
+  device->stream_ordered =
+    _gpu_cuda.has[GPU_CUDA_GROUP_STREAM_ORDERED] &&
+    _gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
   device->virtual_memory =
     _gpu_cuda.has[GPU_CUDA_GROUP_VIRTUAL_MEMORY] &&
-    get_optional (device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
+    _gpu_cuda_get_optional (device,
+                            CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
 
   if (device->cooperative)
     capabilities |= GPU_CAPABILITIES_COOPERATIVE;
@@ -213,7 +215,8 @@ read_optional (GpuCudaDevice *device)
                     GPU_CAPABILITIES_IMAGE_3D_WRITES | GPU_CAPABILITIES_MIPMAPS |
                     GPU_CAPABILITIES_CUBEMAPS;
   if (device->virtual_memory &&
-      get_optional (device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+      _gpu_cuda_get_optional (device,
+                              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
     capabilities |= GPU_CAPABILITIES_IPC_FDS;
 
   if (_gpu_cuda_nvrtc_load (&error))

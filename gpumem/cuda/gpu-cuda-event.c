@@ -108,10 +108,10 @@ begin_timed (GpuCudaStream  *stream,
 }
 
 static gboolean
-begin_entered (GpuCudaStream    *stream,
-               GpuNativeEvent  **event,
-               GpuCudaCall      *call,
-               GError          **error)
+begin_event (GpuCudaStream    *stream,
+             GpuNativeEvent  **event,
+             GpuCudaCall      *call,
+             GError          **error)
 {
   if (stream->last != NULL && !follow_thread (stream, error))
     return FALSE;
@@ -135,12 +135,12 @@ begin_entered (GpuCudaStream    *stream,
 }
 
 gboolean
-_gpu_cuda_begin_entered (GpuNativeStream  *stream,
-                         GpuNativeEvent  **event,
-                         GpuCudaCall      *call,
-                         GError          **error)
+_gpu_cuda_begin_event (GpuNativeStream  *stream,
+                       GpuNativeEvent  **event,
+                       GpuCudaCall      *call,
+                       GError          **error)
 {
-  if (begin_entered ((GpuCudaStream *) stream, event, call, error))
+  if (begin_event ((GpuCudaStream *) stream, event, call, error))
     return TRUE;
 
   _gpu_cuda_leave (call->entered);

@@ -160,20 +160,14 @@ _gpu_cuda_get_max_extent (GpuNativeContext *context,
                           GpuImageType      type,
                           GpuExtent        *extent)
 {
-  CUdevice device = ((GpuCudaContext *) context)->device->device;
+  GpuCudaDevice *device = ((GpuCudaContext *) context)->device;
   gsize sizes[3] = { 1, 1, 1 };
 
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     {
-      int of_textures = 0;
-      int of_surfaces = 0;
-
-      if (limits[type][0][i] == 0)
-        continue;
-
-      _gpu_cuda.cuDeviceGetAttribute (&of_textures, limits[type][0][i], device);
-      _gpu_cuda.cuDeviceGetAttribute (&of_surfaces, limits[type][1][i], device);
-      sizes[i] = (gsize) MAX (MIN (of_textures, of_surfaces), 0);
+      if (limits[type][0][i] != 0)
+        sizes[i] = (gsize) MIN (_gpu_cuda_get_optional (device, limits[type][0][i]),
+                                _gpu_cuda_get_optional (device, limits[type][1][i]));
     }
 
   if (type == GPU_IMAGE_TYPE_CUBEMAP)

@@ -6,37 +6,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda-image.h"
-
-static gsize
-halve (gsize size,
-       guint level)
-{
-  return MAX (size >> level, 1);
-}
-
-static gboolean
-has_layers (GpuImageType type)
-{
-  return type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY || type == GPU_IMAGE_TYPE_IMAGE_2D_ARRAY
-         || type == GPU_IMAGE_TYPE_CUBEMAP || type == GPU_IMAGE_TYPE_CUBEMAP_ARRAY;
-}
-
-static GpuExtent
-get_level_extent (const GpuImageDescription *description,
-                  guint                      level)
-{
-  GpuExtent extent = description->extent;
-
-  extent.width = halve (extent.width, level);
-
-  if (description->type != GPU_IMAGE_TYPE_IMAGE_1D_ARRAY)
-    extent.height = halve (extent.height, level);
-
-  if (!has_layers (description->type))
-    extent.depth = halve (extent.depth, level);
-
-  return extent;
-}
+#include "gpumem/gpu-image-type-private.h"
 
 /* Takes nothing over. The front class has seen that the sizes can be multiplied. */
 static GpuCudaImage *
@@ -53,13 +23,7 @@ image_new (const GpuImageDescription *description,
   base->row_pitch = description->extent.width * description->texel_size;
   base->slice_pitch = base->row_pitch * description->extent.height;
 
-  for (guint i = 0; i < description->n_levels; i++)
-    {
-      GpuExtent extent = get_level_extent (description, i);
-
-      base->base.size += extent.width * extent.height * extent.depth * description->texel_size;
-    }
-
+  _gpu_image_get_size (description, description->n_levels, &base->base.size);
   image->format = format;
   image->n_channels = n_channels;
   g_mutex_init (&image->lock);
@@ -257,11 +221,7 @@ static gsize
 get_attribute (GpuNativeContext   *context,
                CUdevice_attribute  attribute)
 {
-  int value = 0;
-
-  _gpu_cuda.cuDeviceGetAttribute (&value, attribute, ((GpuCudaContext *) context)->device->device);
-
-  return (gsize) MAX (value, 0);
+  return (gsize) _gpu_cuda_get_optional (((GpuCudaContext *) context)->device, attribute);
 }
 
 /* Arrays with mip levels have limits of their own. */
@@ -577,7 +537,7 @@ image_get_level (GpuNativeContext  *context,
       return NULL;
     }
 
-  description.extent = get_level_extent (&native->description, level);
+  description.extent = _gpu_image_get_level_extent (&native->description, level);
   description.n_levels = 1;
   result = image_new (&description, image->format, image->n_channels);
   result->array = array;

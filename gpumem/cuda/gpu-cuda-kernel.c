@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
 
 /* A launch may ask for as much without further ado. */

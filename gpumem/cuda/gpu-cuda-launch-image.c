@@ -13,9 +13,6 @@
 #include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
 
-#define N_SAMPLERS (GPU_CUDA_N_CONSTANT_SAMPLERS + GPU_CUDA_MAX_SAMPLERS)
-#define NORMALIZED_SHIFT 16
-
 /* These three as in gpu-cuda-prelude-image.c */
 typedef struct
 {
@@ -31,7 +28,7 @@ typedef struct
 typedef struct
 {
   ImageHead head;
-  guint64   textures[N_SAMPLERS];
+  guint64   textures[GPU_CUDA_N_SAMPLERS];
 } ReadImage;
 
 typedef struct
@@ -126,7 +123,6 @@ describe (const GpuCudaImage *image,
   describe_format (&description->format, head);
 }
 
-/* With the context entered. */
 static gboolean
 fill_read_image (const GpuCudaKernel     *kernel,
                  const GpuArgumentValue  *values,
@@ -154,7 +150,7 @@ fill_read_image (const GpuCudaKernel     *kernel,
       result->textures[i] = texture;
     }
 
-  for (guint i = 0; i < n_values && n < N_SAMPLERS; i++)
+  for (guint i = 0; i < n_values && n < GPU_CUDA_N_SAMPLERS; i++)
     {
       if (values[i].kind != GPU_ARGUMENT_KIND_SAMPLER)
         continue;
@@ -199,14 +195,13 @@ get_sampler (const GpuArgumentValue *values,
     number += values[i].kind == GPU_ARGUMENT_KIND_SAMPLER;
 
   if (values[index].sampler->description.normalized_coordinates)
-    number |= 1u << NORMALIZED_SHIFT;
+    number |= 1u << GPU_CUDA_SAMPLER_SHIFT;
 
   return number;
 }
 
 gboolean
-_gpu_cuda_launch_set_object (GpuCudaContext          *context,
-                             const GpuCudaKernel     *kernel,
+_gpu_cuda_launch_set_object (const GpuCudaKernel     *kernel,
                              const GpuArgumentValue  *values,
                              guint                    n_values,
                              guint                    index,
@@ -218,8 +213,6 @@ _gpu_cuda_launch_set_object (GpuCudaContext          *context,
   const GpuArgumentInfo *info = &kernel->base.arguments[index];
   const GpuArgumentValue *value = &values[index];
   GpuCudaImage *image = (GpuCudaImage *) value->image;
-  gboolean is_image = info->kind == GPU_ARGUMENT_KIND_IMAGE;
-  gboolean entered;
   gboolean filled;
 
   *argument = slot;
@@ -230,25 +223,16 @@ _gpu_cuda_launch_set_object (GpuCudaContext          *context,
       return TRUE;
     }
 
-  if (is_image)
+  if (info->kind != GPU_ARGUMENT_KIND_IMAGE)
     {
-      *argument = *words;
-      *words += (info->read_only ? sizeof (ReadImage) : sizeof (WriteImage)) / sizeof (guint64);
-    }
-
-  if (!is_image)
-    {
-      filled = _gpu_cuda_image_get_object (&context->base, &image->base, value->sampler, slot,
-                                           error);
+      filled = _gpu_cuda_image_find_object (image, value->sampler, slot, error);
     }
   else
     {
-      if (!_gpu_cuda_enter (context, &entered, error))
-        return FALSE;
-
+      *argument = *words;
+      *words += (info->read_only ? sizeof (ReadImage) : sizeof (WriteImage)) / sizeof (guint64);
       filled = info->read_only ? fill_read_image (kernel, values, n_values, image, *argument, error)
                                : fill_write_image (image, *argument, error);
-      _gpu_cuda_leave (entered);
     }
 
   if (!filled)

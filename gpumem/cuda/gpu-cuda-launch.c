@@ -236,11 +236,11 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* Local memory is one block for all arguments, each of which is given its offset: those lie in
- * slots behind the pointers, one for each argument. Behind these are the structures of images. */
+/* With the context entered. Local memory is one block for all arguments, each of which is given its
+ * offset: those lie in slots behind the pointers, one for each argument. Behind these are the
+ * structures of images. */
 static inline gboolean
-set_arguments (GpuCudaContext          *context,
-               const GpuCudaKernel     *kernel,
+set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
                guint                    n_values,
                Launch                  *launch,
@@ -271,7 +271,7 @@ set_arguments (GpuCudaContext          *context,
           break;
         case GPU_ARGUMENT_KIND_IMAGE:
         case GPU_ARGUMENT_KIND_SAMPLER:
-          if (!_gpu_cuda_launch_set_object (context, kernel, values, n_values, i, &slots[i], &words,
+          if (!_gpu_cuda_launch_set_object (kernel, values, n_values, i, &slots[i], &words,
                                             &launch->arguments[i], error))
             return FALSE;
           break;
@@ -309,17 +309,14 @@ _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
 /* With the context entered. The kernel gets what it asks for if the device has it: all that there
  * is, so that nobody who asks for less takes it away from others. */
 G_GNUC_NO_INLINE static gboolean
-raise_dynamic_shared (GpuCudaKernel        *kernel,
-                      const GpuCudaDevice  *device,
-                      gsize                 size,
-                      GError              **error)
+raise_dynamic_shared (GpuCudaKernel  *kernel,
+                      GpuCudaDevice  *device,
+                      gsize           size,
+                      GError        **error)
 {
-  int most = 0;
+  int most = _gpu_cuda_get_optional (device,
+                                     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   CUresult code;
-
-  _gpu_cuda.cuDeviceGetAttribute (&most,
-                                  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-                                  device->device);
 
   if (size > (gsize) MAX (most - kernel->static_shared, 0))
     {
@@ -340,6 +337,19 @@ raise_dynamic_shared (GpuCudaKernel        *kernel,
                        size);
 
   return FALSE;
+}
+
+static inline gboolean
+add_shared (GpuCudaKernel  *kernel,
+            GpuCudaDevice  *device,
+            gsize           size,
+            Launch         *launch,
+            GError        **error)
+{
+  launch->shared += MIN (size, G_MAXINT32);
+
+  return G_LIKELY (launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared))
+         || raise_dynamic_shared (kernel, device, launch->shared, error);
 }
 
 static inline CUresult
@@ -374,7 +384,6 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
-  const GpuCudaDevice *device = context->device;
   Launch launch;
   GpuCudaCall call;
   CUresult code;
@@ -383,21 +392,19 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
   launch.arguments = (void **) g_newa (guint64,
                                        2 * (gsize) n_arguments + kernel->n_image_words);
 
-  if (!set_geometry (kernel, device, grid, block, &launch, error) ||
-      !set_arguments (context, kernel, arguments, n_arguments, &launch, error))
+  if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
+      !_gpu_cuda_enter (context, &call.entered, error))
     return FALSE;
 
-  launch.shared += MIN (shared_size, G_MAXINT32);
-
-  if (!_gpu_cuda_begin (stream, event, &call, error))
-    return FALSE;
-
-  if (G_UNLIKELY (launch.shared > (gsize) g_atomic_int_get (kernel->dynamic_shared)) &&
-      !raise_dynamic_shared (kernel, device, launch.shared, error))
+  if (!set_arguments (kernel, arguments, n_arguments, &launch, error) ||
+      !add_shared (kernel, context->device, shared_size, &launch, error))
     {
-      _gpu_cuda_cancel (&call);
+      _gpu_cuda_leave (call.entered);
       return FALSE;
     }
+
+  if (!_gpu_cuda_begin_entered (stream, event, &call, error))
+    return FALSE;
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
 

@@ -40,6 +40,13 @@ _gpu_cuda_options_have (GPtrArray  *options,
   return FALSE;
 }
 
+gboolean
+_gpu_cuda_options_include (GPtrArray *options)
+{
+  return _gpu_cuda_options_have (options, "--pre-include")
+         || _gpu_cuda_options_have (options, "-include");
+}
+
 static gboolean
 translate (const char *word,
            GPtrArray  *options)
@@ -234,8 +241,7 @@ _gpu_cuda_options_take_macros (GPtrArray *options)
   guint i = 0;
 
   /* A file that is included before the program needs them sooner. */
-  if (_gpu_cuda_options_have (options, "--pre-include")
-      || _gpu_cuda_options_have (options, "-include"))
+  if (_gpu_cuda_options_include (options))
     return g_string_free (lines, FALSE);
 
   while (i < options->len)

@@ -5,7 +5,10 @@
  */
 #include "config.h"
 
+#include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
+
+#define DEFINE(name, value) "#define " #name " " #value "\n"
 
 /* Before the names of vectors are macros. */
 static const char native[] =
@@ -15,15 +18,7 @@ static const char native[] =
   "typedef ::uint4 gpu_native_uint4;\n";
 
 static const char constants[] =
-  "#define CLK_ADDRESS_NONE 0\n"
-  "#define CLK_ADDRESS_CLAMP_TO_EDGE 2\n"
-  "#define CLK_ADDRESS_CLAMP 4\n"
-  "#define CLK_ADDRESS_REPEAT 6\n"
-  "#define CLK_ADDRESS_MIRRORED_REPEAT 8\n"
-  "#define CLK_NORMALIZED_COORDS_FALSE 0\n"
-  "#define CLK_NORMALIZED_COORDS_TRUE 1\n"
-  "#define CLK_FILTER_NEAREST 0x10\n"
-  "#define CLK_FILTER_LINEAR 0x20\n"
+  GPU_CUDA_SAMPLER_WORDS (DEFINE)
   "#define CLK_R 0x10B0\n"
   "#define CLK_A 0x10B1\n"
   "#define CLK_RG 0x10B2\n"
@@ -62,18 +57,12 @@ static const char constants[] =
 /* The structures are those of gpu-cuda-launch-image.c. The word before the type of an image is the
  * namespace that it is in. */
 static const char types[] =
-  "#define GPU_N_SAMPLERS 20\n"
-  "__device__ constexpr uint\n"
-  "gpu_constant_number (uint outside, uint is_linear, uint is_normalized)\n"
-  "{\n"
-  "  return is_normalized ? 4 + 2 * outside + is_linear : (outside < 2 ? 2 * outside : 0)\n"
-  "                                                       + is_linear;\n"
-  "}\n"
+  "#define GPU_N_SAMPLERS " G_STRINGIFY (GPU_CUDA_N_SAMPLERS) "\n"
+  "#define GPU_SAMPLER_SHIFT " G_STRINGIFY (GPU_CUDA_SAMPLER_SHIFT) "\n"
   "__device__ constexpr uint gpu_constant_sampler (uint clk)\n"
   "{\n"
-  "  return gpu_constant_number ((clk >> 1 & 7) < 2 ? 0 : (clk >> 1 & 7) - 1, clk >> 5 & 1,\n"
-  "                              clk & 1)\n"
-  "         | (clk & 1) << 16;\n"
+  "  return " G_STRINGIFY (GPU_CUDA_SAMPLER_NUMBER (clk)) "\n"
+  "         | " G_STRINGIFY (GPU_CUDA_SAMPLER_IS_NORMALIZED (clk)) " << GPU_SAMPLER_SHIFT;\n"
   "}\n"
   "struct gpu_sampler\n"
   "{\n"
@@ -81,7 +70,7 @@ static const char types[] =
   "  gpu_sampler () = default;\n"
   "  __device__ constexpr gpu_sampler (int clk) : bits (gpu_constant_sampler (clk)) { }\n"
   "  __device__ uint number () const { return bits & 0xffff; }\n"
-  "  __device__ bool is_normalized () const { return bits >> 16; }\n"
+  "  __device__ bool is_normalized () const { return bits >> GPU_SAMPLER_SHIFT; }\n"
   "};\n"
   "typedef gpu_sampler sampler_t;\n"
   "struct gpu_image\n"

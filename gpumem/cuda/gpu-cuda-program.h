@@ -124,6 +124,8 @@ GPtrArray        *_gpu_cuda_options_new        (GpuCudaDevice       *device,
                                                 GError             **error);
 gboolean          _gpu_cuda_options_have       (GPtrArray           *options,
                                                 const char          *prefix);
+/* Whether a file is put before the program. */
+gboolean          _gpu_cuda_options_include    (GPtrArray           *options);
 /* Takes the macros out of @options that those define, or do not: the lines of a program that do. */
 char             *_gpu_cuda_options_take_macros (GPtrArray          *options);
 
@@ -137,9 +139,9 @@ void              _gpu_cuda_prelude_append_native (GString          *text);
 void              _gpu_cuda_prelude_append_images (GString          *text);
 /* Whether a source in the dialect names a type of images or samplers, or may do so unseen. */
 gboolean          _gpu_cuda_source_has_images  (const char          *source);
-/* Bits: the constant samplers that it may use. */
+/* Bits: the constant samplers that it may use; all if it is but a part of what is compiled. */
 guint             _gpu_cuda_source_find_samplers (const char        *source,
-                                                gboolean             relocatable);
+                                                gboolean             is_part);
 GpuCudaLanguage   _gpu_cuda_source_identify    (const char          *source);
 /* The whole of what the compiler gets, with those of the @options that are left. */
 char             *_gpu_cuda_source_prepare     (const char          *source,
@@ -176,12 +178,9 @@ guint             _gpu_cuda_image_get_n_words  (char                     kind,
                                                 gboolean                 read_only);
 /* "image2d_t", by the letter that the prelude has for it; NULL if there is none. */
 const char       *_gpu_cuda_image_get_type_name (char                    type);
-/* More of them than a kernel can have. */
-#define GPU_CUDA_MAX_SAMPLERS 8
-/* One image or sampler of a launch. @slot are 8 bytes for it; @words is what is left of those for
- * images, and moves on. */
-gboolean          _gpu_cuda_launch_set_object  (GpuCudaContext          *context,
-                                                const GpuCudaKernel     *kernel,
+/* With the context entered. One image or sampler of a launch. @slot are 8 bytes for it; @words is
+ * what is left of those for images, and moves on. */
+gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
                                                 const GpuArgumentValue  *values,
                                                 guint                    n_values,
                                                 guint                    index,

@@ -11,6 +11,7 @@
 #include "gpumem/gpu-source-private.h"
 
 #define ALL_SAMPLERS ((1u << GPU_CUDA_N_CONSTANT_SAMPLERS) - 1)
+#define WORD(name, value) { #name, value },
 
 static GpuSource
 source_new (const char *text)
@@ -77,13 +78,7 @@ find_value (GpuSource *source,
     const char *name;
     guint       value;
   }
-  words[] =
-  {
-    { "CLK_ADDRESS_NONE", 0 }, { "CLK_ADDRESS_CLAMP_TO_EDGE", 2 }, { "CLK_ADDRESS_CLAMP", 4 },
-    { "CLK_ADDRESS_REPEAT", 6 }, { "CLK_ADDRESS_MIRRORED_REPEAT", 8 },
-    { "CLK_NORMALIZED_COORDS_FALSE", 0 }, { "CLK_NORMALIZED_COORDS_TRUE", 1 },
-    { "CLK_FILTER_NEAREST", 0x10 }, { "CLK_FILTER_LINEAR", 0x20 }
-  };
+  words[] = { GPU_CUDA_SAMPLER_WORDS (WORD) };
 
   for (gsize j = 0; j < G_N_ELEMENTS (words); j++)
     {
@@ -95,20 +90,6 @@ find_value (GpuSource *source,
     }
 
   return FALSE;
-}
-
-/* As the prelude counts. */
-static guint
-get_number (guint value)
-{
-  guint mode = value >> 1 & 7;
-  guint outside = mode < 2 ? 0 : mode - 1;
-  guint is_linear = value >> 5 & 1;
-
-  if ((value & 1) != 0)
-    return 4 + 2 * outside + is_linear;
-
-  return (outside < 2 ? 2 * outside : 0) + is_linear;
 }
 
 /* The token behind "sampler_t name = CLK_... | CLK_... ;" at @i, which is added to @samplers, or @i
@@ -138,7 +119,7 @@ read_sampler (GpuSource *source,
       bits |= value;
     }
 
-  *samplers |= 1u << get_number (bits);
+  *samplers |= 1u << GPU_CUDA_SAMPLER_NUMBER (bits);
 
   return j;
 }
@@ -155,7 +136,7 @@ may_hide_sampler (GpuSource *source,
 
 guint
 _gpu_cuda_source_find_samplers (const char *text,
-                                gboolean    relocatable)
+                                gboolean    is_part)
 {
   GpuSource source = source_new (text);
   guint samplers = 0;
@@ -174,5 +155,5 @@ _gpu_cuda_source_find_samplers (const char *text,
   g_array_unref (source.tokens);
 
   /* Other parts of a program have samplers of their own. */
-  return relocatable ? ALL_SAMPLERS : samplers;
+  return is_part ? ALL_SAMPLERS : samplers;
 }

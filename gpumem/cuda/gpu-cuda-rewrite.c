@@ -553,8 +553,10 @@ _gpu_cuda_source_prepare (const char      *source,
                           GPtrArray       *options)
 {
   gboolean is_portable = language == GPU_CUDA_LANGUAGE_PORTABLE;
-  gboolean is_relocatable = _gpu_cuda_options_have (options, "-rdc")
-                            || _gpu_cuda_options_have (options, "--relocatable-device-code");
+  /* A file in the options may say anything, and so may the macros that are left to it. */
+  gboolean has_file = _gpu_cuda_options_include (options);
+  gboolean is_part = has_file || _gpu_cuda_options_have (options, "-rdc")
+                     || _gpu_cuda_options_have (options, "--relocatable-device-code");
   gboolean has_images;
   GString *text = g_string_new (NULL);
   g_autofree char *macros = NULL;
@@ -566,10 +568,10 @@ _gpu_cuda_source_prepare (const char      *source,
     return g_string_free (g_string_append (text, source), FALSE);
 
   macros = _gpu_cuda_options_take_macros (options);
-  has_images = is_portable && (_gpu_cuda_source_has_images (source)
+  has_images = is_portable && (has_file || _gpu_cuda_source_has_images (source)
                                || _gpu_cuda_source_has_images (macros));
-  samplers = has_images ? _gpu_cuda_source_find_samplers (source, is_relocatable)
-                          | _gpu_cuda_source_find_samplers (macros, is_relocatable) : 0;
+  samplers = has_images ? _gpu_cuda_source_find_samplers (source, is_part)
+                          | _gpu_cuda_source_find_samplers (macros, is_part) : 0;
 
   words = is_portable ? rewrite_words (source, has_images) : g_strdup (source);
   functions = rewrite_functions (words, language, samplers);

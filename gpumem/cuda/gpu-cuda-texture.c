@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/gpu-image-type-private.h"
 #include "gpumem/gpu-nick-private.h"
 
 typedef struct
@@ -84,22 +85,6 @@ get_filter_mode (GpuFilterMode mode)
   return mode == GPU_FILTER_MODE_LINEAR ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
 }
 
-static guint
-get_n_axes (const GpuCudaImage *image)
-{
-  switch (image->base.description.type)
-    {
-    case GPU_IMAGE_TYPE_IMAGE_1D:
-    case GPU_IMAGE_TYPE_IMAGE_1D_ARRAY:
-    case GPU_IMAGE_TYPE_IMAGE_1D_BUFFER:
-      return 1;
-    case GPU_IMAGE_TYPE_IMAGE_3D:
-      return 3;
-    default:
-      return 2;
-    }
-}
-
 /* To the device a row lies in two dimensions, and is read at its edge: there a border would be
  * mixed in. */
 static void
@@ -107,7 +92,7 @@ describe_addressing (const GpuCudaImage          *image,
                      const GpuSamplerDescription *sampler,
                      CUDA_TEXTURE_DESC           *description)
 {
-  const guint n_axes = get_n_axes (image);
+  const guint n_axes = _gpu_image_type_get_n_dimensions (image->base.description.type);
 
   for (guint i = 0; i < G_N_ELEMENTS (description->addressMode); i++)
     description->addressMode[i] = i < n_axes ? get_address_mode (sampler->address_modes[i])
@@ -371,8 +356,6 @@ _gpu_cuda_image_get_texture (GpuCudaImage                 *image,
 
 /* --- the samplers of the portable dialect ----------------------------------------------------- */
 
-/* Coordinates that count texels come first, as they cannot repeat the image; then by what is
- * outside, then by the filter. */
 static void
 describe_constant (guint                  number,
                    GpuSamplerDescription *sampler)
@@ -382,15 +365,19 @@ describe_constant (guint                  number,
     GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_ADDRESS_MODE_CLAMP_TO_BORDER, GPU_ADDRESS_MODE_REPEAT,
     GPU_ADDRESS_MODE_MIRRORED_REPEAT
   };
-  guint rest = number < 4 ? number : number - 4;
+  guint clk = 0;
 
-  *sampler = (GpuSamplerDescription) { .normalized_coordinates = number >= 4,
-                                       .max_anisotropy = 1, .max_lod = G_MAXFLOAT };
+  while (GPU_CUDA_SAMPLER_NUMBER (clk) != number)
+    clk++;
+
+  *sampler = (GpuSamplerDescription) { .max_anisotropy = 1, .max_lod = G_MAXFLOAT };
+  sampler->normalized_coordinates = GPU_CUDA_SAMPLER_IS_NORMALIZED (clk);
 
   for (guint i = 0; i < G_N_ELEMENTS (sampler->address_modes); i++)
-    sampler->address_modes[i] = modes[rest / 2];
+    sampler->address_modes[i] = modes[GPU_CUDA_SAMPLER_OUTSIDE (clk)];
 
-  sampler->filter_mode = rest % 2 != 0 ? GPU_FILTER_MODE_LINEAR : GPU_FILTER_MODE_NEAREST;
+  sampler->filter_mode = GPU_CUDA_SAMPLER_IS_LINEAR (clk) ? GPU_FILTER_MODE_LINEAR
+                                                          : GPU_FILTER_MODE_NEAREST;
 }
 
 gboolean
@@ -469,28 +456,37 @@ _gpu_cuda_image_get_surface (GpuCudaImage  *image,
 }
 
 gboolean
+_gpu_cuda_image_find_object (GpuCudaImage      *image,
+                             GpuNativeSampler  *sampler,
+                             guint64           *handle,
+                             GError           **error)
+{
+  CUtexObject texture = 0;
+  CUsurfObject surface = 0;
+  gboolean found = sampler != NULL ? _gpu_cuda_image_get_texture (image, &sampler->description,
+                                                                  FALSE, &texture, error)
+                                   : _gpu_cuda_image_get_surface (image, &surface, error);
+
+  *handle = sampler != NULL ? texture : surface;
+
+  return found;
+}
+
+gboolean
 _gpu_cuda_image_get_object (GpuNativeContext  *context,
-                            GpuNativeImage    *native,
+                            GpuNativeImage    *image,
                             GpuNativeSampler  *sampler,
                             guint64           *handle,
                             GError           **error)
 {
-  GpuCudaImage *image = (GpuCudaImage *) native;
-  CUsurfObject surface = 0;
-  CUtexObject texture = 0;
   gboolean entered;
   gboolean found;
 
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
     return FALSE;
 
-  if (sampler != NULL)
-    found = _gpu_cuda_image_get_texture (image, &sampler->description, FALSE, &texture, error);
-  else
-    found = _gpu_cuda_image_get_surface (image, &surface, error);
-
+  found = _gpu_cuda_image_find_object ((GpuCudaImage *) image, sampler, handle, error);
   _gpu_cuda_leave (entered);
-  *handle = sampler != NULL ? texture : surface;
 
   return found;
 }

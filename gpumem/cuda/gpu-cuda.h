@@ -143,6 +143,9 @@ gboolean    _gpu_cuda_check        (CUresult     code,
 /* gpu-cuda-device.c */
 /* The device of the driver's @device, if it was enumerated. */
 GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
+/* 0 as well where the driver does not know @attribute. */
+int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
+                                    CUdevice_attribute  attribute);
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
@@ -205,7 +208,7 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
-gboolean    _gpu_cuda_begin_entered (GpuNativeStream *stream,
+gboolean    _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
@@ -218,17 +221,28 @@ gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
                                     const char      *format,
                                     ...) G_GNUC_PRINTF (7, 8);
 
+/* The rest of _gpu_cuda_begin(), for an op that has entered the context itself, into @call; it is
+ * left if this fails. */
+static inline gboolean
+_gpu_cuda_begin_entered (GpuNativeStream  *stream,
+                         GpuNativeEvent  **event,
+                         GpuCudaCall      *call,
+                         GError          **error)
+{
+  call->event = NULL;
+
+  return G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
+         || _gpu_cuda_begin_event (stream, event, call, error);
+}
+
 static inline gboolean
 _gpu_cuda_begin (GpuNativeStream  *stream,
                  GpuNativeEvent  **event,
                  GpuCudaCall      *call,
                  GError          **error)
 {
-  call->event = NULL;
-
   return _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, error)
-         && (G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
-             || _gpu_cuda_begin_entered (stream, event, call, error));
+         && _gpu_cuda_begin_entered (stream, event, call, error);
 }
 
 /* TRUE in place of an _end() that has nothing to do but to leave. */
