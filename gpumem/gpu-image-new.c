@@ -698,7 +698,8 @@ gpu_image_get_level (GpuImage  *image,
  * @format says so. If the call fails, @handle stays the caller's whatever @mode is. What others do
  * with the memory is not tracked. Memory that has an image already is known again, and work with
  * both is ordered; but the array of a mip level after the first (CUDA: cuMipmappedArrayGetLevel) is
- * taken for memory of its own, for which gpu_image_get_level() is the way.
+ * taken for memory of its own, for which gpu_image_get_level() is the way. The driver of CUDA does
+ * not tell whose context an array is of: there it is up to the caller.
  *
  * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, no image or of another format, %GPU_ERROR_NOT_SUPPORTED where the back end has
