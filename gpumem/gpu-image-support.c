@@ -62,6 +62,42 @@ check_type (GpuNativeContext  *context,
   return TRUE;
 }
 
+/* A reference to the formats, which no driver changes its mind about. */
+static GArray *
+get_formats (GpuNativeContext  *context,
+             GpuMemoryFlags     flags,
+             GpuImageType       type,
+             const char        *function,
+             GError           **error)
+{
+  const gpointer key = GUINT_TO_POINTER ((guint) flags << 4 | (guint) type);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  GArray *formats;
+
+  G_STATIC_ASSERT (GPU_IMAGE_TYPE_CUBEMAP_ARRAY < 1 << 4);
+
+  if (context->formats == NULL)
+    context->formats = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_array_unref);
+
+  formats = g_hash_table_lookup (context->formats, key);
+
+  if (formats != NULL)
+    return g_array_ref (formats);
+
+  formats = g_array_new (FALSE, FALSE, sizeof (GpuImageFormat));
+
+  if (!context->backend->image->list_formats (context, flags, type, formats, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      g_array_unref (formats);
+      return NULL;
+    }
+
+  g_hash_table_insert (context->formats, key, formats);
+
+  return g_array_ref (formats);
+}
+
 static gboolean
 check_format (GpuNativeContext      *context,
               GpuMemoryFlags         flags,
@@ -70,8 +106,8 @@ check_format (GpuNativeContext      *context,
               const char            *function,
               GError               **error)
 {
-  g_autoptr (GArray) formats = g_array_new (FALSE, FALSE, sizeof (GpuImageFormat));
-  g_autofree char *text = gpu_image_format_to_string (format);
+  g_autoptr (GArray) formats = NULL;
+  g_autofree char *text = NULL;
   g_autofree char *nicks = NULL;
 
   if (!_gpu_image_format_is_known (format))
@@ -82,11 +118,10 @@ check_format (GpuNativeContext      *context,
       return FALSE;
     }
 
-  if (!context->backend->image->list_formats (context, flags, type, formats, error))
-    {
-      g_prefix_error (error, "%s: ", function);
-      return FALSE;
-    }
+  formats = get_formats (context, flags, type, function, error);
+
+  if (formats == NULL)
+    return FALSE;
 
   for (guint i = 0; i < formats->len; i++)
     {
@@ -94,6 +129,7 @@ check_format (GpuNativeContext      *context,
         return TRUE;
     }
 
+  text = gpu_image_format_to_string (format);
   nicks = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                "%s: %s has no images of type %s and format %s with memory flags %s", function,
@@ -253,18 +289,16 @@ gpu_context_list_image_formats (GpuContext      *context,
     return NULL;
 
   native = _gpu_context_get_native (context);
-  formats = g_array_new (FALSE, FALSE, sizeof (GpuImageFormat));
 
   if (!_gpu_image_check_support (native, function, error)
       || !_gpu_image_check_flags (native, flags, function, error)
       || !check_type (native, type, function, error))
     return NULL;
 
-  if (!native->backend->image->list_formats (native, flags, type, formats, error))
-    {
-      g_prefix_error (error, "%s: ", function);
-      return NULL;
-    }
+  formats = get_formats (native, flags, type, function, error);
+
+  if (formats == NULL)
+    return NULL;
 
   for (guint i = formats->len; i > 0; i--)
     list = g_list_prepend (list, gpu_image_format_copy (&g_array_index (formats, GpuImageFormat,

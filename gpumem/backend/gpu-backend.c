@@ -129,6 +129,7 @@ void
 _gpu_native_context_clear (GpuNativeContext *context)
 {
   g_ptr_array_unref (context->timelines);
+  g_clear_pointer (&context->formats, g_hash_table_unref);
   g_clear_pointer (&context->origins, g_hash_table_unref);
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->failure_lock);

@@ -80,6 +80,7 @@ struct _GpuNativeContext
   GMutex             lock;          /* guards what follows */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
+  GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
 };
 
