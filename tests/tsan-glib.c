@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <gio/gio.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -213,6 +214,18 @@ g_thread_pool_push (GThreadPool  *pool,
   return REAL (g_thread_pool_push) (pool, data, error);
 }
 
+/* Whoever drops the last reference frees what others have used, and may not be GLib: see
+ * g_source_attach(). What goes with a context may hold another one. */
+static pthread_mutex_t contexts_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void
+g_main_context_unref (GMainContext *context)
+{
+  pthread_mutex_lock (&contexts_lock);
+  REAL (g_main_context_unref) (context);
+  pthread_mutex_unlock (&contexts_lock);
+}
+
 /* Not in its header. */
 void AnnotateIgnoreReadsBegin  (const char *file, int line);
 void AnnotateIgnoreReadsEnd    (const char *file, int line);
@@ -225,6 +238,7 @@ guint
 g_source_attach (GSource      *source,
                  GMainContext *context)
 {
+  g_autoptr (GMainContext) held = context != NULL ? g_main_context_ref (context) : NULL;
   guint id;
 
   AnnotateIgnoreReadsBegin (__FILE__, __LINE__);

@@ -4,8 +4,9 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
-/* In which an event in a stream with nothing to do is over, microseconds. */
-#define IDLE_TIME 1000
+/* In which an event in a stream with nothing to do is over, on a busy machine as well,
+ * microseconds. */
+#define IDLE_TIME (100 * 1000)
 
 /* Those with a pool: each keeps memory that any other one on the device may lack. */
 static GMutex pools_lock;
@@ -137,7 +138,7 @@ see_frees (GpuCudaStream *stream)
 
   while ((code = _gpu_cuda.cuEventQuery (event)) == CUDA_ERROR_NOT_READY
          && g_get_monotonic_time () < deadline)
-    g_thread_yield ();
+    g_usleep (10);
 
   if (code == CUDA_SUCCESS)
     _gpu_cuda.cuEventSynchronize (event);
