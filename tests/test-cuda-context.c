@@ -6,15 +6,6 @@
 #include "test-util.h"
 #include "tests/cuda-driver/cuda-driver.h"
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return TRUE;
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static CUdevice
 get_device (TestFixture *fixture)
 {
@@ -47,7 +38,7 @@ contexts_primary (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   guint64 handle;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   handle = gpu_context_get_native_handle (fixture->context);
@@ -77,7 +68,7 @@ contexts_adopted_primary (TestFixture *fixture)
   g_autoptr (GpuContext) context = NULL;
   CUcontext handle = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   test_drop_context (fixture);
@@ -103,7 +94,7 @@ contexts_own (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (10000);
   guint64 handle;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   own = gpu_context_new_full (fixture->device, flags, &error);
@@ -138,7 +129,7 @@ contexts_adopted (TestFixture *fixture)
   CUcontext handle = NULL;
   CUcontext popped = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&handle, 0, get_device (fixture)), ==, CUDA_SUCCESS);
@@ -164,7 +155,7 @@ contexts_of_another_device (TestFixture *fixture)
   g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
   g_autoptr (GpuContext) context = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   if (other == NULL)
     {
@@ -190,7 +181,7 @@ contexts_flags (TestFixture *fixture)
   g_autoptr (GpuContext) context = NULL;
   GpuContextFlags present;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   /* What the primary context has already can be asked for, */
@@ -217,7 +208,7 @@ contexts_settings (TestFixture *fixture)
   guint64 read = 0;
   guint version = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
 
   test_assert_ok (gpu_context_get_limit (fixture->context, GPU_LIMIT_STACK_SIZE, &stack, &error),
@@ -260,7 +251,7 @@ contexts_peers (TestFixture *fixture)
   g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
   gboolean reaches = FALSE;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1") ||
       !gpu_device_can_access_peer (fixture->device, other, &reaches, NULL) || !reaches)
@@ -301,7 +292,7 @@ contexts_unavailable (TestFixture *fixture)
   g_autoptr (GpuContext) context = NULL;
   __typeof__ (_gpu_cuda.cuDevicePrimaryCtxRetain) retain = _gpu_cuda.cuDevicePrimaryCtxRetain;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   _gpu_cuda.cuDevicePrimaryCtxRetain = refuse_context;
   g_assert_null (gpu_context_new (fixture->device, &error));
@@ -384,7 +375,7 @@ contexts_peers_of_one (TestFixture *fixture)
   g_autoptr (GpuContext) peer = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   peer = find_peer (fixture);
   if (peer == NULL)
@@ -425,7 +416,7 @@ contexts_peers_refused (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   __typeof__ (_gpu_cuda.cuMemPoolSetAccess) set_access = _gpu_cuda.cuMemPoolSetAccess;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   peer = find_peer (fixture);
   if (peer == NULL)
@@ -456,7 +447,7 @@ contexts_calls (TestFixture *fixture)
   g_autoptr (GBytes) content = NULL;
   guint64 before;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
     {

@@ -26,15 +26,6 @@ shapes[] = {
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 static const GpuImageFormat r32 = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT32 };
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static gsize
 count (const GpuExtent *extent)
 {
@@ -146,7 +137,7 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
 static void
 image_pitches (TestFixture *fixture)
 {
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
@@ -199,7 +190,7 @@ check_pair (TestFixture *to_fixture, TestFixture *from_fixture, GpuStream *strea
 static void
 image_pairs (TestFixture *fixture)
 {
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     for (guint j = 0; j < G_N_ELEMENTS (shapes); j++)
@@ -270,7 +261,7 @@ image_peers (TestFixture *fixture)
 {
   GPtrArray *devices = test_devices ();
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < devices->len; i++)
     if (g_str_equal (gpu_device_get_backend (devices->pdata[i]), "cuda"))
@@ -285,7 +276,7 @@ image_fill (TestFixture *fixture)
   const guint8 texel[] = { 64, 128, 191, 255 };
   g_autoptr (GError) error = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
@@ -360,7 +351,7 @@ check_mapping (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, Gp
 static void
 image_mappings (TestFixture *fixture)
 {
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
@@ -390,7 +381,7 @@ image_linear (TestFixture *fixture)
   g_autoptr (GBytes) part = NULL;
   gsize pitch;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, 24 * TEXEL, 6, TEXEL, &error);
   g_assert_no_error (error);
@@ -432,7 +423,7 @@ image_of_host (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_ALLOC_HOST, 128 * 6, &error);
   g_assert_no_error (error);
@@ -459,7 +450,7 @@ image_alignment (TestFixture *fixture)
   g_autoptr (GpuBuffer) aligned = NULL;
   g_autoptr (GpuImage) image = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   buffer = test_buffer (fixture, 65536);
   g_assert_null (gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D,

@@ -7,24 +7,15 @@
 
 #include "test-util.h"
 
+#define NEEDED (GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE \
+                | GPU_CAPABILITIES_ARGUMENT_INFO)
+
 #define WIDTH  8
 #define HEIGHT 5
 
 static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FLOAT32 };
 static const GpuImageFormat r_int = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_INT32 };
 static const GpuExtent one = { 1, 1, 1 };
-
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE
-                              | GPU_CAPABILITIES_ARGUMENT_INFO);
-
-  g_test_skip ("not a device of CUDA");
-
-  return FALSE;
-}
 
 static GpuSampler *
 sampler_new (TestFixture    *fixture,
@@ -151,7 +142,7 @@ kernel_samplers (TestFixture *fixture)
   g_autoptr (GpuSampler) repeat = NULL;
   g_autoptr (GpuSampler) linear = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   kernel = test_kernel (fixture, several, "look");
@@ -174,7 +165,7 @@ kernel_constants (TestFixture *fixture)
   static const double between[] = { 0, 0, 7, 0.5 };
   g_autoptr (GpuImage) image = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = sheet_new (fixture, 0);
@@ -215,7 +206,7 @@ kernel_too_many (TestFixture *fixture)
   g_autoptr (GpuProgram) program = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   program = test_program (fixture, most);
@@ -246,7 +237,7 @@ kernel_arguments (TestFixture *fixture)
   static const char *const types[] = { "image1d_t", "image1d_array_t", "image1d_buffer_t",
                                        "image2d_t", "image2d_array_t", "image3d_t" };
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (types); i++)
@@ -296,7 +287,7 @@ kernel_linked (TestFixture *fixture)
   g_autoptr (GpuSampler) edge = NULL;
   GBytes *parts[2];
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_LINKING))
+  if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_LINKING))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
@@ -332,7 +323,7 @@ kernel_macros (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autofree char *joined = g_strjoinv (" ", (char **) options);
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   program = gpu_program_new_from_source (fixture->context, text, joined, &error);
@@ -393,7 +384,7 @@ kernel_included (TestFixture *fixture)
     "{ o[0] = read_imagef (i, BY, 2.5f).x; o[1] = read_imagef (i, BY, 9.0f).x; }\n";
   const char *text = strchr (including, '\n') + 1;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   assert_with_file (fixture, types, including, "-I '%'");
@@ -425,7 +416,7 @@ kernel_levels (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuSampler) sampler = NULL;
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
+  if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
 
   kernel = test_kernel (fixture, text, "look");
@@ -474,7 +465,7 @@ object_same (TestFixture *fixture)
   g_autoptr (GpuSampler) equal = NULL;
   g_autoptr (GpuSampler) linear = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = sheet_new (fixture, 0);
@@ -504,7 +495,7 @@ object_none (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   g_autoptr (GpuImage) row = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   context = gpu_context_new (fixture->device, &error);
@@ -557,7 +548,7 @@ object_refused (TestFixture *fixture)
   g_autoptr (GpuArguments) alone = gpu_arguments_new ();
   g_autoptr (GpuArguments) surface = gpu_arguments_new ();
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = numbers_new (fixture, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 }, 0);
@@ -580,7 +571,7 @@ object_access (TestFixture *fixture)
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuSampler) sampler = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   kernel = test_kernel (fixture, text, "f");

@@ -28,15 +28,6 @@ shapes[] = {
 
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static gsize
 count (const GpuExtent *extent)
 {
@@ -170,7 +161,7 @@ image_formats (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i <= GPU_IMAGE_TYPE_CUBEMAP_ARRAY; i++)
     {
@@ -195,7 +186,7 @@ image_limits (TestFixture *fixture)
   GpuExtent most;
   guint32 of_textures, of_surfaces;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   g_variant_lookup (attributes, "maximum-texture1d-width", "u", &of_textures);
   g_variant_lookup (attributes, "maximum-surface1d-width", "u", &of_surfaces);
@@ -225,7 +216,7 @@ image_attributes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
@@ -258,7 +249,7 @@ image_no_memory (TestFixture *fixture)
   static const char *const calls[] = { "cuArray3DCreate", "cuMipmappedArrayCreate" };
   g_autoptr (GError) error = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
@@ -286,7 +277,7 @@ image_no_upload (TestFixture *fixture)
   static const char *const calls[] = { "cuMemcpy3DAsync", "cuStreamSynchronize" };
   g_autoptr (GBytes) bytes = test_random_bytes (8 * 8 * TEXEL);
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
     {
@@ -324,7 +315,7 @@ image_entered_once (TestFixture *fixture)
   g_autoptr (GpuImage) b = NULL;
   guint64 before;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
     {
@@ -385,7 +376,8 @@ check_levels (TestFixture *fixture, GpuImageType type, const GpuExtent *extent, 
 static void
 image_levels (TestFixture *fixture)
 {
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES)
+      || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
   check_levels (fixture, GPU_IMAGE_TYPE_IMAGE_1D, &(GpuExtent) { 40, 1, 1 }, 6);
   check_levels (fixture, GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 40, 17, 1 }, 6);
@@ -452,7 +444,7 @@ image_wrapped (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   CUarray array;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   array = array_new (fixture, 4, 1, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0);
   memcpy (data, g_bytes_get_data (texels, NULL), 16);
@@ -491,7 +483,7 @@ image_wrapped_format (TestFixture *fixture)
   g_autofree char *text = NULL;
   CUarray array;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   array = array_new (fixture, 4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0);
   image = gpu_image_new_wrapped (fixture->context, (guintptr) array, NULL, GPU_WRAP_MODE_BORROW,
@@ -541,7 +533,7 @@ image_wrapped_shapes (TestFixture *fixture)
   };
   g_autoptr (GError) error = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IMAGES))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {

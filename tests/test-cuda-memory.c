@@ -10,15 +10,6 @@
 
 #define SIZE 65536
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return TRUE;
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static CUcontext
 get_context (TestFixture *fixture)
 {
@@ -74,7 +65,7 @@ memory_of_host (TestFixture *fixture)
   g_autoptr (GVariant) attributes = NULL;
   guint64 host = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   g_assert_no_error (error);
   attributes = gpu_memory_get_attributes (GPU_MEMORY (near), &error);
@@ -119,7 +110,7 @@ memory_registered (TestFixture *fixture)
   g_autoptr (GpuBuffer) part = NULL;
   g_autoptr (GpuBuffer) same = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   whole = new_for_host (fixture, data, SIZE);
   part = new_for_host (fixture, data + 100, 200);
@@ -146,7 +137,7 @@ memory_registered_neighbours (TestFixture *fixture)
   GpuBuffer *buffers[G_N_ELEMENTS (sizes)];
   gsize offset = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     {
@@ -184,7 +175,7 @@ memory_registered_beside (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (9000);
   g_autoptr (GBytes) beside = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   start = new_for_host (fixture, data, 6000);
   memcpy (data + 6000, g_bytes_get_data (bytes, NULL), 9000);
@@ -203,7 +194,7 @@ memory_registered_overlap (TestFixture *fixture)
                                                          { 0, SIZE }, { 7999, 2 } };
   g_autoptr (GpuBuffer) buffer = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   buffer = new_for_host (fixture, data + 2000, 6000);
   for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
@@ -236,7 +227,7 @@ memory_registered_in_part (TestFixture *fixture)
   g_autofree guint8 *data = g_malloc0 (SIZE);
   g_autoptr (GpuBuffer) buffer = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemHostRegister (data + 1000, 5000,
@@ -270,7 +261,7 @@ memory_registered_elsewhere (TestFixture *fixture)
   gpointer data = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemHostAlloc (&data, SIZE, CU_MEMHOSTALLOC_PORTABLE), ==,
@@ -289,7 +280,7 @@ memory_registered_elsewhere (TestFixture *fixture)
 static void
 memory_pitched (TestFixture *fixture)
 {
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   for (gsize element_size = 1; element_size <= 32; element_size *= 2)
     {
@@ -363,7 +354,7 @@ memory_pool_gives (TestFixture *fixture)
   guint64 free_size = 0;
   guint64 total_size = 0;
 
-  if (!is_cuda (fixture)
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_IPC_FDS))
     return;
   own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
@@ -417,7 +408,7 @@ memory_pool_gives_to_code (TestFixture *fixture)
   g_autoptr (GpuContext) own = NULL;
   g_autoptr (GpuProgram) program = NULL;
 
-  if (!is_cuda (fixture)
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
       || !test_has (fixture, GPU_CAPABILITIES_STREAM_ORDERED | GPU_CAPABILITIES_SOURCE))
     return;
   own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
@@ -456,7 +447,7 @@ memory_staging (TestFixture *fixture)
   g_autoptr (GpuMapping) second = NULL;
   guint64 address;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   first = gpu_buffer_map (buffer, fixture->stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error);
   g_assert_no_error (error);
@@ -523,7 +514,7 @@ memory_staging_unlocked (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
   GpuMapping *mappings[4] = { NULL };
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   watched = (GpuCudaContext *) _gpu_context_get_native (fixture->context);
   alloc_host = _gpu_cuda.cuMemHostAlloc;

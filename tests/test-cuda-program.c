@@ -34,15 +34,6 @@ static const char cpp_source[] =
   "__global__ void missing (Nothing *x) { }\n"
   "#endif\n";
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return test_has (fixture, GPU_CAPABILITIES_SOURCE);
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static GpuKernel *
 get_kernel (GpuProgram *program, const char *name)
 {
@@ -79,7 +70,7 @@ program_cpp (TestFixture *fixture)
   g_autoptr (GBytes) content = NULL;
   g_auto (GStrv) names = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = test_program (fixture, cpp_source);
   names = gpu_program_list_kernels (program, &error);
@@ -125,7 +116,7 @@ program_address (TestFixture *fixture)
   g_autoptr (GBytes) content = NULL;
   guint64 address;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = test_program (fixture, cpp_source);
   kernel = get_kernel (program, "count");
@@ -166,7 +157,7 @@ program_template (TestFixture *fixture)
   g_autoptr (GpuArguments) local = gpu_arguments_new ();
   g_autoptr (GBytes) content = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = gpu_program_new_from_source_names (fixture->context, cpp_source, NULL,
                                                GPU_PROGRAM_FLAGS_NONE, names, &error);
@@ -210,7 +201,7 @@ program_includes (TestFixture *fixture)
   g_autofree char *options = g_strdup_printf ("-I '%s'", directory);
 
   g_assert_no_error (error);
-  for (gint32 i = 5; is_cuda (fixture) && i < 7; i++)
+  for (gint32 i = 5; test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE) && i < 7; i++)
     {
       g_autofree char *text = g_strdup_printf ("#define VALUE %d\n", i);
       g_autoptr (GpuProgram) program = NULL;
@@ -241,7 +232,8 @@ program_images (TestFixture *fixture)
   static const char *const options[] = { NULL, "-arch=compute_80" };
   const GpuExtent grid = { 64, 1, 1 };
 
-  for (guint i = 0; is_cuda (fixture) && i < G_N_ELEMENTS (options); i++)
+  for (guint i = 0; test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE)
+                    && i < G_N_ELEMENTS (options); i++)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuProgram) program = NULL;
@@ -304,7 +296,7 @@ program_shared (TestFixture *fixture)
   guint64 most;
   gsize sizes[3] = { 256, 49152 };
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   most = get_attribute (fixture, "local-mem-size");
   sizes[2] = most;
@@ -341,7 +333,7 @@ program_shared_by_two (TestFixture *fixture)
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
   guint64 most;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   most = get_attribute (fixture, "local-mem-size");
   program = test_program (fixture, cpp_source);
@@ -389,7 +381,7 @@ program_blocks (TestFixture *fixture)
   g_autoptr (GpuBuffer) counter = NULL;
   gint32 expected = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = test_program (fixture, cpp_source);
   kernel = get_kernel (program, "count");
@@ -437,7 +429,7 @@ program_required_block (TestFixture *fixture)
   g_autofree char *text = NULL;
   g_autoptr (GBytes) content = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   kernel = test_kernel (fixture, source, "f");
   out = test_buffer_filled (fixture, 16, 0);
@@ -468,7 +460,7 @@ program_attributes (TestFixture *fixture)
   g_autoptr (GVariant) most = NULL;
   g_autoptr (GVariant) shared = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   program = test_program (fixture, cpp_source);
   kernel = get_kernel (program, "count");

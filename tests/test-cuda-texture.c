@@ -6,6 +6,8 @@
 
 #include "test-util.h"
 
+#define NEEDED (GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE)
+
 #define WIDTH  8
 #define HEIGHT 5
 #define DEPTH  4
@@ -80,17 +82,6 @@ static const char source[] =
   "    case 4: surf3Dwrite (surf3Dread<int> (s, 4 * x, y, z) + add, s, 4 * x, y, z); break;\n"
   "    }\n"
   "}\n";
-
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE);
-
-  g_test_skip ("not a device of CUDA");
-
-  return FALSE;
-}
 
 static GpuSampler *sampler_new (TestFixture *fixture,
                                 const char  *property,
@@ -238,7 +229,7 @@ texture_texels (TestFixture *fixture)
 {
   g_autoptr (GpuSampler) sampler = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   sampler = plain_sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
@@ -269,7 +260,7 @@ texture_cubes (TestFixture *fixture)
   g_autoptr (GpuImage) cube = NULL;
   g_autoptr (GpuImage) cubes = NULL;
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_CUBEMAPS))
+  if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_CUBEMAPS))
     return;
 
   sampler = plain_sampler_new (fixture, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
@@ -311,7 +302,7 @@ texture_modes (TestFixture *fixture)
   g_autoptr (GpuSampler) edge_border = NULL;
   g_autoptr (GpuSampler) repeat_mirror = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
@@ -336,7 +327,7 @@ texture_filters (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuSampler) sampler = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
@@ -394,7 +385,7 @@ texture_read_modes (TestFixture *fixture)
   g_autoptr (GpuSampler) by_element = NULL;
   g_autoptr (GpuSampler) by_part = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   normalized = single_new (fixture, &rgba8);
@@ -423,7 +414,7 @@ texture_integer_border (TestFixture *fixture)
   g_autoptr (GBytes) got = NULL;
   const gint32 *values;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   image = single_new (fixture, &rgba_uint8);
@@ -455,7 +446,7 @@ texture_levels (TestFixture *fixture)
   g_autoptr (GpuSampler) by_some = NULL;
   g_autoptr (GpuSampler) by_bias = NULL;
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
+  if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_MIPMAPS))
     return;
 
   image = gpu_image_new_mipmapped (fixture->context, GPU_MEMORY_NONE, &r_float,
@@ -505,7 +496,7 @@ texture_buffers (TestFixture *fixture)
   g_autoptr (GBytes) five = NULL;
   const float value = 5;
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
+  if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_IMAGE_FROM_BUFFER))
     return;
 
   buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, WIDTH * 4, HEIGHT, 4, &error);
@@ -573,7 +564,7 @@ assert_sums (TestFixture  *fixture,
 static void
 texture_surfaces (TestFixture *fixture)
 {
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, NEEDED))
     return;
 
   assert_sums (fixture, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 }, OF_1D);

@@ -12,15 +12,6 @@
 
 #define SIZE 65536
 
-static gboolean
-is_cuda (TestFixture *fixture)
-{
-  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
-    return TRUE;
-  g_test_skip ("not a device of CUDA");
-  return FALSE;
-}
-
 static CUcontext
 get_context (TestFixture *fixture)
 {
@@ -99,7 +90,7 @@ cuda_current_context (TestFixture *fixture)
   CUcontext popped = NULL;
   CUdevice device = (CUdevice) gpu_device_get_native_handle (fixture->device);
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   g_assert_null (get_current ());
   work (fixture);
@@ -140,7 +131,7 @@ cuda_default_streams (TestFixture *fixture)
                                      GPU_STREAM_HANDLE_PER_THREAD };
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   for (guint8 i = 0; i < G_N_ELEMENTS (handles); i++)
     {
@@ -184,7 +175,7 @@ cuda_per_thread_order (TestFixture *fixture)
   g_autoptr (GpuStream) stream = NULL;
   ThreadWork works[2];
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   stream = wrap_stream (fixture, GPU_STREAM_HANDLE_PER_THREAD, GPU_WRAP_MODE_BORROW);
   works[0] = (ThreadWork) { stream, first, second };
@@ -212,7 +203,7 @@ cuda_foreign_streams (TestFixture *fixture)
   CUcontext context = NULL;
   CUstream handle = NULL;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuStreamCreateWithPriority (&handle, CU_STREAM_NON_BLOCKING, 0), ==,
@@ -254,7 +245,7 @@ cuda_wrapped_addresses (TestFixture *fixture)
   CUdeviceptr address = 0;
   gint n_calls = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemAlloc (&address, SIZE), ==, CUDA_SUCCESS);
@@ -327,7 +318,7 @@ cuda_attributes (TestFixture *fixture)
   g_autoptr (GVariant) attributes = NULL;
   guint64 address = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   g_assert_no_error (error);
   attributes = gpu_memory_get_attributes (GPU_MEMORY (slice), &error);
@@ -377,7 +368,8 @@ cuda_linked_kinds (TestFixture *fixture)
   g_autoptr (GpuProgram) program = NULL;
   GBytes *parts[3];
 
-  if (!is_cuda (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE)
+      || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   code = gpu_program_compile (fixture->context, source, NULL, &error);
   g_assert_no_error (error);
@@ -419,7 +411,7 @@ cuda_patterns (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   for (gsize pattern_size = 1; pattern_size <= 256; pattern_size++)
     fill_and_check (fixture, buffer, pattern_size % 3 == 0 ? 0 : (pattern_size % 5) * 4 + 1,
@@ -437,7 +429,7 @@ cuda_times (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
   guint64 last = 0;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   /* Longer than a clock of the back end is used. */
   for (guint i = 0; i < 5; i++)
@@ -535,7 +527,7 @@ cuda_times_beside_uploads (TestFixture *fixture)
   gboolean is_in_time;
   GThread *thread;
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   push (fixture);
   test_assert_ok (_gpu_cuda_get_internal_stream (get_native (fixture), &internal, &error), error);
@@ -578,7 +570,7 @@ cuda_peers (TestFixture *fixture)
 {
   GPtrArray *devices = test_devices ();
 
-  if (!is_cuda (fixture))
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
   for (guint i = 0; i < devices->len; i++)
     {

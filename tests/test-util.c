@@ -256,6 +256,17 @@ test_has (TestFixture *fixture, GpuCapabilities capability)
 }
 
 gboolean
+test_is_cuda (TestFixture *fixture, GpuCapabilities capability)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda"))
+    return test_has (fixture, capability);
+
+  g_test_skip ("not a device of CUDA");
+
+  return FALSE;
+}
+
+gboolean
 test_is_opencl (TestFixture *fixture)
 {
   return g_str_equal (gpu_device_get_backend (fixture->device), "opencl");

@@ -47,6 +47,9 @@ void          test_drop_context   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless the device can. */
 gboolean      test_has            (TestFixture   *fixture,
                                    GpuCapabilities capability);
+/* The same, unless it is a device of CUDA that can. */
+gboolean      test_is_cuda        (TestFixture   *fixture,
+                                   GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
 /* What it does otherwise than OpenCL says is in docs/internals/pocl.md. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
