@@ -3,7 +3,7 @@
  * held against the same with plain memory. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define TEXEL 4
 
@@ -25,39 +25,6 @@ shapes[] = {
 
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
 static const GpuImageFormat r32 = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_UINT32 };
-
-static gsize
-count (const GpuExtent *extent)
-{
-  return extent->width * extent->height * extent->depth;
-}
-
-static GpuImage *
-image_new (TestFixture *fixture, const GpuImageFormat *format, GpuImageType type,
-           const GpuExtent *extent, GBytes *bytes)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image;
-
-  if (bytes != NULL)
-    image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type, extent,
-                                      bytes, 0, 0, &error);
-  else
-    image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, extent, &error);
-  g_assert_no_error (error);
-  g_assert_true (GPU_IS_IMAGE (image));
-  return image;
-}
-
-static void
-assert_texels (GpuImage *image, GBytes *expected)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  test_assert_bytes (bytes, expected);
-}
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
@@ -98,12 +65,12 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
   const GpuLayout linear = { 12, 0, 0, row, slice };
   gsize size = 12 + part.depth * slice + part.height * row;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) texels = test_random_bytes (count (whole) * TEXEL);
+  g_autoptr (GBytes) texels = test_random_bytes (test_count_texels (whole) * TEXEL);
   g_autoptr (GBytes) noise = test_random_bytes (size);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, noise);
   g_autofree guint8 *expected = g_memdup2 (g_bytes_get_data (noise, NULL), size);
   g_autofree guint8 *image_model = g_memdup2 (g_bytes_get_data (texels, NULL),
-                                              count (whole) * TEXEL);
+                                              test_count_texels (whole) * TEXEL);
   g_autoptr (GBytes) wanted = NULL;
   g_autoptr (GBytes) image_wanted = NULL;
   Model in_image = model_of (image_model, whole, &at);
@@ -122,8 +89,8 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
   test_assert_ok (gpu_stream_write_region (fixture->stream, GPU_MEMORY (image), &at, noise,
                                            &linear, &part, &error), error);
   model_copy (&in_image, &in_buffer, &part);
-  image_wanted = g_bytes_new (image_model, count (whole) * TEXEL);
-  assert_texels (image, image_wanted);
+  image_wanted = g_bytes_new (image_model, test_count_texels (whole) * TEXEL);
+  test_assert_texels (image, image_wanted);
 
   /* Back in from the buffer, over other texels. */
   test_assert_ok (gpu_image_write_bytes (image, fixture->stream, NULL, whole, texels, 0, 0, NULL,
@@ -131,7 +98,7 @@ check_pitches (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, gs
   test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (image), &at,
                                           GPU_MEMORY (buffer), &linear, &part, &error), error);
   test_synchronize (fixture->stream);
-  assert_texels (image, texels);
+  test_assert_texels (image, texels);
 }
 
 static void
@@ -144,7 +111,8 @@ image_pitches (TestFixture *fixture)
       const GpuExtent *whole = &shapes[i].extent;
       gsize row = whole->width / 2 * TEXEL;
       gsize rows = (whole->height + 1) / 2;
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, shapes[i].type, whole, NULL);
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+                                               *whole);
 
       check_pitches (fixture, image, whole, row, row * rows);
       check_pitches (fixture, image, whole, row + 4, (row + 4) * (rows + 2));
@@ -166,14 +134,14 @@ check_pair (TestFixture *to_fixture, TestFixture *from_fixture, GpuStream *strea
                             0, 0 };
   const GpuLayout from_at = { 1, 0, 0, 0, 0 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) to_texels = test_random_bytes (count (to_extent) * TEXEL);
-  g_autoptr (GBytes) from_texels = test_random_bytes (count (from_extent) * TEXEL);
-  g_autoptr (GpuImage) to_image = image_new (to_fixture, &rgba8, shapes[to].type, to_extent,
-                                             to_texels);
-  g_autoptr (GpuImage) from_image = image_new (from_fixture, &r32, shapes[from].type,
-                                               from_extent, from_texels);
+  g_autoptr (GBytes) to_texels = test_random_bytes (test_count_texels (to_extent) * TEXEL);
+  g_autoptr (GBytes) from_texels = test_random_bytes (test_count_texels (from_extent) * TEXEL);
+  g_autoptr (GpuImage) to_image = test_image_from (to_fixture, &rgba8, shapes[to].type, *to_extent,
+                                                   to_texels);
+  g_autoptr (GpuImage) from_image = test_image_from (from_fixture, &r32, shapes[from].type,
+                                                     *from_extent, from_texels);
   g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (to_texels, NULL),
-                                       count (to_extent) * TEXEL);
+                                       test_count_texels (to_extent) * TEXEL);
   Model to_model = model_of (data, to_extent, &to_at);
   Model from_model = model_of ((gpointer) g_bytes_get_data (from_texels, NULL), from_extent,
                                &from_at);
@@ -183,8 +151,8 @@ check_pair (TestFixture *to_fixture, TestFixture *from_fixture, GpuStream *strea
                                           GPU_MEMORY (from_image), &from_at, &part, &error), error);
   test_synchronize (stream);
   model_copy (&to_model, &from_model, &part);
-  wanted = g_bytes_new (data, count (to_extent) * TEXEL);
-  assert_texels (to_image, wanted);
+  wanted = g_bytes_new (data, test_count_texels (to_extent) * TEXEL);
+  test_assert_texels (to_image, wanted);
 }
 
 static void
@@ -211,8 +179,9 @@ check_peer_buffer (TestFixture *fixture, TestFixture *other, guint shape, gsize 
   g_autoptr (GBytes) texels = NULL;
   g_autoptr (GpuBuffer) buffer = test_buffer_from (other, noise);
   g_autoptr (GpuBuffer) back = test_buffer_filled (other, size, 7);
-  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, shapes[shape].type, whole, NULL);
-  g_autofree guint8 *data = g_malloc (count (whole) * TEXEL);
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[shape].type,
+                                           *whole);
+  g_autofree guint8 *data = g_malloc (test_count_texels (whole) * TEXEL);
   g_autofree guint8 *expected = g_malloc (size);
   g_autoptr (GBytes) wanted = NULL;
   Model in_image = model_of (data, whole, &(GpuLayout) { 0, 0, 0, 0, 0 });
@@ -227,8 +196,8 @@ check_peer_buffer (TestFixture *fixture, TestFixture *other, guint shape, gsize 
   test_assert_ok (gpu_stream_copy_region (other->stream, GPU_MEMORY (back), &linear,
                                           GPU_MEMORY (image), NULL, whole, &error), error);
   test_synchronize (other->stream);
-  texels = g_bytes_new (data, count (whole) * TEXEL);
-  assert_texels (image, texels);
+  texels = g_bytes_new (data, test_count_texels (whole) * TEXEL);
+  test_assert_texels (image, texels);
   wanted = g_bytes_new (expected, size);
   test_assert_content (back, wanted);
 }
@@ -283,9 +252,11 @@ image_fill (TestFixture *fixture)
       const GpuExtent *whole = &shapes[i].extent;
       const GpuLayout at = { 3, whole->height > 1 ? 2 : 0, whole->depth > 1 ? 1 : 0, 0, 0 };
       const GpuExtent part = { whole->width - 5, whole->height - at.y, whole->depth - at.z };
-      g_autoptr (GBytes) texels = test_random_bytes (count (whole) * TEXEL);
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, shapes[i].type, whole, texels);
-      g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (texels, NULL), count (whole) * TEXEL);
+      g_autoptr (GBytes) texels = test_random_bytes (test_count_texels (whole) * TEXEL);
+      g_autoptr (GpuImage) image = test_image_from (fixture, &rgba8, shapes[i].type, *whole,
+                                                    texels);
+      g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (texels, NULL),
+                                           g_bytes_get_size (texels));
       g_autofree guint8 *colors = g_malloc (part.width * TEXEL);
       Model to = model_of (data, whole, &at);
       Model from = { colors, 0, 0, 0 };
@@ -296,8 +267,8 @@ image_fill (TestFixture *fixture)
       model_copy (&to, &from, &part);
       test_assert_ok (gpu_image_fill (image, fixture->stream, &color, &at, &part, NULL, &error),
                       error);
-      wanted = g_bytes_new (data, count (whole) * TEXEL);
-      assert_texels (image, wanted);
+      wanted = g_bytes_new (data, test_count_texels (whole) * TEXEL);
+      test_assert_texels (image, wanted);
     }
 }
 
@@ -308,12 +279,12 @@ check_mapping (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, Gp
 {
   const GpuLayout at = { 2, whole->height / 2, whole->depth / 2, 0, 0 };
   const GpuExtent part = { 9, (whole->height + 1) / 2, (whole->depth + 1) / 2 };
-  gsize size = count (whole) * TEXEL;
+  gsize size = test_count_texels (whole) * TEXEL;
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) texels = test_random_bytes (size);
-  g_autoptr (GBytes) noise = test_random_bytes (count (&part) * TEXEL);
+  g_autoptr (GBytes) noise = test_random_bytes (test_count_texels (&part) * TEXEL);
   g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (texels, NULL), size);
-  g_autofree guint8 *seen = g_malloc (count (&part) * TEXEL);
+  g_autofree guint8 *seen = g_malloc (test_count_texels (&part) * TEXEL);
   g_autoptr (GpuMapping) mapping = NULL;
   g_autoptr (GBytes) wanted = NULL;
   Model in_image = model_of (data, whole, &at);
@@ -330,12 +301,12 @@ check_mapping (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, Gp
   g_assert_cmpuint (mapped.row, ==, part.width * TEXEL);
   if ((flags & GPU_MAP_FLAGS_READ) != 0)
     {
-      g_autofree guint8 *expected = g_malloc (count (&part) * TEXEL);
+      g_autofree guint8 *expected = g_malloc (test_count_texels (&part) * TEXEL);
       Model copy = { expected, 0, tight.row, tight.slice };
 
       model_copy (&tight, &mapped, &part);
       model_copy (&copy, &in_image, &part);
-      test_assert_mem (seen, expected, count (&part) * TEXEL);
+      test_assert_mem (seen, expected, test_count_texels (&part) * TEXEL);
     }
   if (flags != GPU_MAP_FLAGS_READ)
     {
@@ -345,7 +316,7 @@ check_mapping (TestFixture *fixture, GpuImage *image, const GpuExtent *whole, Gp
     }
   test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
   wanted = g_bytes_new (data, size);
-  assert_texels (image, wanted);
+  test_assert_texels (image, wanted);
 }
 
 static void
@@ -355,8 +326,8 @@ image_mappings (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, shapes[i].type, &shapes[i].extent,
-                                              NULL);
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+                                               shapes[i].extent);
 
       check_mapping (fixture, image, &shapes[i].extent, GPU_MAP_FLAGS_READ);
       check_mapping (fixture, image, &shapes[i].extent,

@@ -5,7 +5,7 @@
 
 #include <glib/gstdio.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define NEEDED (GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE \
                 | GPU_CAPABILITIES_ARGUMENT_INFO)
@@ -17,57 +17,12 @@ static const GpuImageFormat r_float = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_FL
 static const GpuImageFormat r_int = { GPU_CHANNEL_ORDER_R, GPU_CHANNEL_TYPE_INT32 };
 static const GpuExtent one = { 1, 1, 1 };
 
-static GpuSampler *
-sampler_new (TestFixture    *fixture,
-             gboolean        normalized,
-             GpuAddressMode  mode,
-             GpuFilterMode   filter)
-{
-  g_autoptr (GError) error = NULL;
-  GpuSampler *sampler = gpu_sampler_new (fixture->context, normalized, mode, filter, &error);
-
-  g_assert_no_error (error);
-
-  return sampler;
-}
-
-/* Texels count from @first. */
-static GpuImage *
-numbers_new (TestFixture          *fixture,
-             const GpuImageFormat *format,
-             GpuImageType          type,
-             GpuExtent             extent,
-             guint                 first)
-{
-  const gsize n = extent.width * extent.height * extent.depth;
-  g_autofree guint32 *texels = g_new (guint32, n);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = NULL;
-  GpuImage *image;
-
-  for (gsize i = 0; i < n; i++)
-    {
-      const float real = (float) (first + i);
-
-      texels[i] = (guint32) (first + i);
-      if (format == &r_float)
-        memcpy (&texels[i], &real, sizeof real);
-    }
-
-  bytes = g_bytes_new (texels, n * sizeof *texels);
-  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                    bytes, 0, 0, &error);
-  g_assert_no_error (error);
-
-  return image;
-}
-
 static GpuImage *
 sheet_new (TestFixture *fixture,
            guint        first)
 {
-  return numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { WIDTH, HEIGHT, 1 },
-                      first);
+  return test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                             (GpuExtent) { WIDTH, HEIGHT, 1 }, first);
 }
 
 /* Launches @kernel with the objects, which end with NULL, and a buffer that begins with the @n
@@ -148,9 +103,9 @@ kernel_samplers (TestFixture *fixture)
   kernel = test_kernel (fixture, several, "look");
   image = sheet_new (fixture, 0);
   other = sheet_new (fixture, 100);
-  edge = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
-  repeat = sampler_new (fixture, TRUE, GPU_ADDRESS_MODE_REPEAT, GPU_FILTER_MODE_NEAREST);
-  linear = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_LINEAR);
+  edge = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+  repeat = test_sampler (fixture, TRUE, GPU_ADDRESS_MODE_REPEAT, GPU_FILTER_MODE_NEAREST);
+  linear = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_LINEAR);
   assert_floats (fixture, kernel, (gpointer[]) { image, edge, other, repeat, linear, NULL },
                  expected, G_N_ELEMENTS (expected));
 }
@@ -303,7 +258,7 @@ kernel_linked (TestFixture *fixture)
   kernel = gpu_program_get_kernel (program, "f", &error);
   g_assert_no_error (error);
   image = sheet_new (fixture, 0);
-  edge = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+  edge = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   assert_floats (fixture, kernel, (gpointer[]) { image, edge, NULL }, expected, 2);
 }
 
@@ -330,7 +285,8 @@ kernel_macros (TestFixture *fixture)
   g_assert_no_error (error);
   kernel = gpu_program_get_kernel (program, "f", &error);
   g_assert_no_error (error);
-  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 6, 1, 1 }, 0);
+  image = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 6, 1, 1 },
+                              0);
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 1);
 }
 
@@ -360,7 +316,8 @@ assert_with_file (TestFixture *fixture,
   g_assert_no_error (error);
   kernel = gpu_program_get_kernel (program, "f", &error);
   g_assert_no_error (error);
-  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 }, 0);
+  image = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { 4, 1, 1 },
+                              0);
   assert_floats (fixture, kernel, (gpointer[]) { image, NULL }, expected, 2);
 }
 
@@ -470,12 +427,9 @@ object_same (TestFixture *fixture)
 
   image = sheet_new (fixture, 0);
   other = sheet_new (fixture, 0);
-  nearest = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_NEAREST);
-  equal = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                             GPU_FILTER_MODE_NEAREST);
-  linear = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                              GPU_FILTER_MODE_LINEAR);
+  nearest = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+  equal = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+  linear = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_LINEAR);
   g_assert_cmpuint (object (image, nearest), ==, object (image, nearest));
   g_assert_cmpuint (object (image, nearest), ==, object (image, equal));
   g_assert_cmpuint (object (image, nearest), !=, object (image, linear));
@@ -503,14 +457,14 @@ object_none (TestFixture *fixture)
   foreign = gpu_sampler_new (context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
   g_assert_no_error (error);
-  image = numbers_new (fixture, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 }, 0);
+  image = test_image_numbers (fixture, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 },
+                              0);
   g_assert_cmpuint (gpu_image_get_native_object (image, foreign, &error), ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_get_native_object",
                          "another context");
 
   /* Integers are not filtered. */
-  linear = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                              GPU_FILTER_MODE_LINEAR);
+  linear = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_LINEAR);
   g_assert_cmpuint (gpu_image_get_native_object (image, linear, &error), ==, 0);
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_image_get_native_object",
                          "r-int32", "filtered");
@@ -551,9 +505,9 @@ object_refused (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED))
     return;
 
-  image = numbers_new (fixture, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 }, 0);
-  sampler = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_NEAREST);
+  image = test_image_numbers (fixture, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 },
+                              0);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   gpu_arguments_add_sampler (alone, sampler);
   gpu_arguments_add_memory (surface, GPU_MEMORY (image));
   assert_refused (fixture, "extern \"C\" __global__ void f (unsigned long long s) { }", alone,
@@ -575,7 +529,7 @@ object_access (TestFixture *fixture)
     return;
 
   kernel = test_kernel (fixture, text, "f");
-  sampler = sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
 
   for (guint i = 0; i < 2; i++)
     {

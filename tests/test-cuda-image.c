@@ -6,7 +6,8 @@
 #include "cuda-driver/cuda-driver.h"
 #include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
-#include "test-util.h"
+#include "test-cuda-util.h"
+#include "test-image-util.h"
 
 #define TEXEL 4
 
@@ -27,54 +28,6 @@ shapes[] = {
 };
 
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UNORM8 };
-
-static gsize
-count (const GpuExtent *extent)
-{
-  return extent->width * extent->height * extent->depth;
-}
-
-static GpuImage *
-image_new (TestFixture *fixture, const GpuImageFormat *format, GpuImageType type,
-           const GpuExtent *extent, GBytes *bytes)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image;
-
-  if (bytes != NULL)
-    image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type, extent,
-                                      bytes, 0, 0, &error);
-  else
-    image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, extent, &error);
-  g_assert_no_error (error);
-  g_assert_true (GPU_IS_IMAGE (image));
-  return image;
-}
-
-static void
-assert_texels (GpuImage *image, GBytes *expected)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  test_assert_bytes (bytes, expected);
-}
-
-static void
-push (TestFixture *fixture)
-{
-  g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent ((CUcontext) (guintptr)
-                    gpu_context_get_native_handle (fixture->context)), ==, CUDA_SUCCESS);
-}
-
-static void
-pop (void)
-{
-  CUcontext context;
-
-  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&context), ==, CUDA_SUCCESS);
-}
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
@@ -220,8 +173,8 @@ image_attributes (TestFixture *fixture)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (shapes); i++)
     {
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, shapes[i].type, &shapes[i].extent,
-                                              NULL);
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, shapes[i].type,
+                                               shapes[i].extent);
       g_autoptr (GVariant) attributes = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
       g_autofree const char **flags = NULL;
       guint32 n_channels;
@@ -235,7 +188,7 @@ image_attributes (TestFixture *fixture)
       g_assert_cmpuint (width, ==, shapes[i].extent.width);
       g_assert_true (g_strv_contains (flags, "surface-ldst"));
       g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (image)), ==,
-                        count (&shapes[i].extent) * TEXEL);
+                        test_count_texels (&shapes[i].extent) * TEXEL);
       g_assert_cmpuint (gpu_image_get_row_pitch (image), ==, shapes[i].extent.width * TEXEL);
       g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (image)), ==, 0);
       g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (image)), !=, 0);
@@ -326,8 +279,8 @@ image_entered_once (TestFixture *fixture)
   sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
   g_assert_no_error (error);
-  a = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, NULL);
-  b = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &extent, NULL);
+  a = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  b = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &one, NULL, &error, a, b, sampler),
                   error);
   before = GPUMEM_CUDA_DRIVER (get_count) ("cuCtxPushCurrent");
@@ -359,8 +312,8 @@ check_levels (TestFixture *fixture, GpuImageType type, const GpuExtent *extent, 
       g_assert_no_error (error);
       gpu_image_get_extent (level, &level_extent);
       g_assert_cmpuint (level_extent.width, ==, MAX (extent->width >> i, 1));
-      texels = test_random_bytes (count (&level_extent) * TEXEL);
-      size += count (&level_extent) * TEXEL;
+      texels = test_random_bytes (test_count_texels (&level_extent) * TEXEL);
+      size += test_count_texels (&level_extent) * TEXEL;
       test_assert_ok (gpu_image_write_bytes (level, fixture->stream, NULL, &level_extent, texels,
                                              0, 0, NULL, &error), error);
       g_ptr_array_add (levels, level);
@@ -368,9 +321,9 @@ check_levels (TestFixture *fixture, GpuImageType type, const GpuExtent *extent, 
     }
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (image)), ==, size);
   for (guint i = 0; i < n_levels; i++)
-    assert_texels (levels->pdata[i], contents->pdata[i]);
+    test_assert_texels (levels->pdata[i], contents->pdata[i]);
   /* The image itself is its first level. */
-  assert_texels (image, contents->pdata[0]);
+  test_assert_texels (image, contents->pdata[0]);
 }
 
 static void
@@ -398,18 +351,18 @@ array_new (TestFixture *fixture, gsize width, gsize height, gsize depth, CUarray
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = { width, height, depth, format, n_channels, flags };
   CUarray array;
 
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuArray3DCreate (&array, &descriptor), ==, CUDA_SUCCESS);
-  pop ();
+  test_cuda_pop (fixture);
   return array;
 }
 
 static void
 array_free (TestFixture *fixture, CUarray array)
 {
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuArrayDestroy (array), ==, CUDA_SUCCESS);
-  pop ();
+  test_cuda_pop (fixture);
 }
 
 /* A row of two dimensions, as a program copies it. */
@@ -421,10 +374,10 @@ array_copy (TestFixture *fixture, CUarray array, gpointer data, gsize size, gboo
 
   copy.srcMemoryType = to_array ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_ARRAY;
   copy.dstMemoryType = to_array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemcpy2DAsync (&copy, NULL), ==, CUDA_SUCCESS);
   g_assert_cmpuint (_gpu_cuda.cuStreamSynchronize (NULL), ==, CUDA_SUCCESS);
-  pop ();
+  test_cuda_pop (fixture);
 }
 
 static void
@@ -455,7 +408,7 @@ image_wrapped (TestFixture *fixture)
   g_assert_cmpint (gpu_image_get_image_type (image), ==, GPU_IMAGE_TYPE_IMAGE_2D);
   g_assert_true (gpu_image_format_equal (gpu_image_get_format (image), &rgba8));
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (image)), ==, (guintptr) array);
-  assert_texels (image, texels);
+  test_assert_texels (image, texels);
   test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, others, 0, 0, NULL, &error),
                   error);
   array_copy (fixture, array, data, 16, FALSE);
@@ -465,7 +418,8 @@ image_wrapped (TestFixture *fixture)
 
   /* And the other way round. */
   array_free (fixture, array);
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, &(GpuExtent) { 4, 1, 1 }, texels);
+  image = test_image_from (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 4, 1, 1 },
+                           texels);
   array = (CUarray) (guintptr) gpu_memory_get_native_handle (GPU_MEMORY (image));
   array_copy (fixture, array, data, 16, FALSE);
   test_assert_mem (data, g_bytes_get_data (texels, NULL), 16);
@@ -541,7 +495,7 @@ image_wrapped_shapes (TestFixture *fixture)
                                  CU_AD_FORMAT_FLOAT, 1, cases[i].flags);
       g_autoptr (GpuImage) image = gpu_image_new_wrapped (fixture->context, (guintptr) array, NULL,
                                                           GPU_WRAP_MODE_ADOPT, &error);
-      g_autoptr (GBytes) texels = test_random_bytes (count (&cases[i].extent) * TEXEL);
+      g_autoptr (GBytes) texels = test_random_bytes (test_count_texels (&cases[i].extent) * TEXEL);
       GpuExtent extent;
 
       g_assert_no_error (error);
@@ -550,7 +504,7 @@ image_wrapped_shapes (TestFixture *fixture)
       g_assert_cmpmem (&extent, sizeof extent, &cases[i].extent, sizeof extent);
       test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, texels, 0, 0, NULL, &error),
                       error);
-      assert_texels (image, texels);
+      test_assert_texels (image, texels);
     }
 }
 

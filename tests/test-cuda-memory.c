@@ -6,30 +6,9 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 #include "gpumem/gpu-context-private.h"
-#include "test-util.h"
+#include "test-cuda-util.h"
 
 #define SIZE 65536
-
-static CUcontext
-get_context (TestFixture *fixture)
-{
-  return (CUcontext) (guintptr) gpu_context_get_native_handle (fixture->context);
-}
-
-static void
-push (TestFixture *fixture)
-{
-  g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent (get_context (fixture)), ==, CUDA_SUCCESS);
-}
-
-static void
-pop (TestFixture *fixture)
-{
-  CUcontext context = NULL;
-
-  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&context), ==, CUDA_SUCCESS);
-  g_assert_true (context == get_context (fixture));
-}
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
@@ -229,12 +208,12 @@ memory_registered_in_part (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemHostRegister (data + 1000, 5000,
                                                  CU_MEMHOSTREGISTER_PORTABLE
                                                  | CU_MEMHOSTREGISTER_DEVICEMAP), ==,
                     CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
   for (guint i = 0; i < G_N_ELEMENTS (offsets); i++)
     {
       g_autoptr (GError) error = NULL;
@@ -250,9 +229,9 @@ memory_registered_in_part (TestFixture *fixture)
   test_assert_value (data + 2000, 6, 4000);
   test_assert_value (data + 6000, 0, SIZE - 6000);
   g_clear_object (&buffer);
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemHostUnregister (data + 1000), ==, CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
 }
 
 static void
@@ -263,18 +242,18 @@ memory_registered_elsewhere (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemHostAlloc (&data, SIZE, CU_MEMHOSTALLOC_PORTABLE), ==,
                     CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
   buffer = new_for_host (fixture, data, SIZE);
   fill (fixture->stream, buffer, 5);
   test_synchronize (fixture->stream);
   test_assert_value (data, 5, SIZE);
   g_clear_object (&buffer);
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemFreeHost (data), ==, CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
 }
 
 static void

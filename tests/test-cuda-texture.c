@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define NEEDED (GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE)
 
@@ -107,50 +107,6 @@ sampler_new (TestFixture *fixture,
   return sampler;
 }
 
-static GpuSampler *
-plain_sampler_new (TestFixture    *fixture,
-                   gboolean        normalized,
-                   GpuAddressMode  mode,
-                   GpuFilterMode   filter)
-{
-  g_autoptr (GError) error = NULL;
-  GpuSampler *sampler = gpu_sampler_new (fixture->context, normalized, mode, filter, &error);
-
-  g_assert_no_error (error);
-
-  return sampler;
-}
-
-/* Every texel is its number. */
-static GpuImage *
-numbers_new (TestFixture          *fixture,
-             const GpuImageFormat *format,
-             GpuImageType          type,
-             GpuExtent             extent)
-{
-  const gsize n = extent.width * extent.height * extent.depth;
-  g_autofree guint32 *texels = g_new (guint32, n);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = NULL;
-  GpuImage *image;
-
-  for (gsize i = 0; i < n; i++)
-    {
-      const float real = (float) i;
-
-      texels[i] = (guint32) i;
-      if (format == &r_float)
-        memcpy (&texels[i], &real, sizeof real);
-    }
-
-  bytes = g_bytes_new (texels, n * sizeof *texels);
-  image = gpu_image_new_from_bytes (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                    bytes, 0, 0, &error);
-  g_assert_no_error (error);
-
-  return image;
-}
-
 /* What kernel @name finds at @n places: four numbers for each. */
 static GBytes *
 sample (TestFixture *fixture,
@@ -208,7 +164,7 @@ assert_texels (TestFixture  *fixture,
   {
     { 0.5f, 0.5f, 0.5f, 0 }, { 7.9f, 4.1f, 3.5f, 3 }, { 2.5f, 3.5f, 1.5f, 2 }
   };
-  g_autoptr (GpuImage) image = numbers_new (fixture, &r_float, type, extent);
+  g_autoptr (GpuImage) image = test_image_numbers (fixture, &r_float, type, extent, 0);
   double expected[G_N_ELEMENTS (places)];
 
   for (guint i = 0; i < G_N_ELEMENTS (places); i++)
@@ -232,8 +188,7 @@ texture_texels (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED))
     return;
 
-  sampler = plain_sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_NEAREST);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   assert_texels (fixture, sampler, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 }, OF_1D);
   assert_texels (fixture, sampler, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, (GpuExtent) { WIDTH, HEIGHT, 1 },
                  OF_1D_ARRAY);
@@ -263,8 +218,7 @@ texture_cubes (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED) || !test_has (fixture, GPU_CAPABILITIES_CUBEMAPS))
     return;
 
-  sampler = plain_sampler_new (fixture, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_NEAREST);
+  sampler = test_sampler (fixture, TRUE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   cube = gpu_image_new (fixture->context, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_CUBEMAP,
                         &(GpuExtent) { WIDTH, WIDTH, 6 }, &error);
   g_assert_no_error (error);
@@ -305,8 +259,8 @@ texture_modes (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED))
     return;
 
-  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
-                       (GpuExtent) { WIDTH, HEIGHT, 1 });
+  image = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                              (GpuExtent) { WIDTH, HEIGHT, 1 }, 0);
   edge_border = sampler_new (fixture, "context", fixture->context, "normalized-coordinates", TRUE,
                              "address-mode-x", GPU_ADDRESS_MODE_CLAMP_TO_EDGE, "address-mode-y",
                              GPU_ADDRESS_MODE_CLAMP_TO_BORDER, "border-color", &border, NULL);
@@ -330,10 +284,9 @@ texture_filters (TestFixture *fixture)
   if (!test_is_cuda (fixture, NEEDED))
     return;
 
-  image = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
-                       (GpuExtent) { WIDTH, HEIGHT, 1 });
-  sampler = plain_sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_LINEAR);
+  image = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                              (GpuExtent) { WIDTH, HEIGHT, 1 }, 0);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_LINEAR);
   assert_samples (fixture, image, sampler, OF_2D, places, expected, G_N_ELEMENTS (places));
 }
 
@@ -501,8 +454,8 @@ texture_buffers (TestFixture *fixture)
 
   buffer = gpu_buffer_new_pitched (fixture->context, GPU_MEMORY_NONE, WIDTH * 4, HEIGHT, 4, &error);
   g_assert_no_error (error);
-  numbers = numbers_new (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
-                         (GpuExtent) { WIDTH, HEIGHT, 1 });
+  numbers = test_image_numbers (fixture, &r_float, GPU_IMAGE_TYPE_IMAGE_2D,
+                                (GpuExtent) { WIDTH, HEIGHT, 1 }, 0);
   row = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &r_float, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                   WIDTH, 1, 0, &error);
   g_assert_no_error (error);
@@ -512,8 +465,7 @@ texture_buffers (TestFixture *fixture)
   test_assert_ok (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (rows), NULL,
                                           GPU_MEMORY (numbers), NULL,
                                           &(GpuExtent) { WIDTH, HEIGHT, 1 }, &error), error);
-  sampler = plain_sampler_new (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                               GPU_FILTER_MODE_NEAREST);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   assert_samples (fixture, row, sampler, OF_BUFFER, places, of_row, 3);
   assert_samples (fixture, rows, sampler, OF_2D, places, of_rows, 3);
 
@@ -533,7 +485,7 @@ assert_sums (TestFixture  *fixture,
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "sum");
-  g_autoptr (GpuImage) image = numbers_new (fixture, &r_int, type, extent);
+  g_autoptr (GpuImage) image = test_image_numbers (fixture, &r_int, type, extent, 0);
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
   g_autoptr (GBytes) bytes = NULL;
   const gint32 *texels;

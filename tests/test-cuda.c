@@ -8,35 +8,14 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 #include "gpumem/gpu-context-private.h"
-#include "test-util.h"
+#include "test-cuda-util.h"
 
 #define SIZE 65536
-
-static CUcontext
-get_context (TestFixture *fixture)
-{
-  return (CUcontext) (guintptr) gpu_context_get_native_handle (fixture->context);
-}
 
 static GpuCudaContext *
 get_native (TestFixture *fixture)
 {
   return (GpuCudaContext *) _gpu_context_get_native (fixture->context);
-}
-
-static void
-push (TestFixture *fixture)
-{
-  g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent (get_context (fixture)), ==, CUDA_SUCCESS);
-}
-
-static void
-pop (TestFixture *fixture)
-{
-  CUcontext context = NULL;
-
-  g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&context), ==, CUDA_SUCCESS);
-  g_assert_true (context == get_context (fixture));
 }
 
 static CUcontext
@@ -96,10 +75,10 @@ cuda_current_context (TestFixture *fixture)
   work (fixture);
   g_assert_null (get_current ());
 
-  push (fixture);
+  test_cuda_push (fixture);
   work (fixture);
-  g_assert_true (get_current () == get_context (fixture));
-  pop (fixture);
+  g_assert_true (get_current () == test_cuda_context (fixture));
+  test_cuda_pop (fixture);
 
   g_assert_cmpuint (_gpu_cuda.cuCtxCreate (&foreign, 0, device), ==, CUDA_SUCCESS);
   g_assert_true (get_current () == foreign);
@@ -205,10 +184,10 @@ cuda_foreign_streams (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuStreamCreateWithPriority (&handle, CU_STREAM_NON_BLOCKING, 0), ==,
                     CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
 
   stream = wrap_stream (fixture, (guintptr) handle, GPU_WRAP_MODE_BORROW);
   g_assert_cmpint (gpu_stream_get_flags (stream), ==, GPU_STREAM_FLAGS_NON_BLOCKING);
@@ -247,9 +226,9 @@ cuda_wrapped_addresses (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuMemAlloc (&address, SIZE), ==, CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
 
   whole = gpu_buffer_new_wrapped_full (fixture->context, address, 0, GPU_WRAP_MODE_ADOPT, &n_calls,
                                        count_call, &error);
@@ -324,7 +303,7 @@ cuda_attributes (TestFixture *fixture)
   attributes = gpu_memory_get_attributes (GPU_MEMORY (slice), &error);
   g_assert_no_error (error);
   assert_attribute (attributes, "memory-type", "'device'");
-  assert_number (attributes, "context", (guintptr) get_context (fixture));
+  assert_number (attributes, "context", (guintptr) test_cuda_context (fixture));
   assert_number (attributes, "device-pointer", address + 4096);
   assert_number (attributes, "range-start", address);
   assert_number (attributes, "range-size", SIZE);
@@ -529,18 +508,18 @@ cuda_times_beside_uploads (TestFixture *fixture)
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
     return;
-  push (fixture);
+  test_cuda_push (fixture);
   test_assert_ok (_gpu_cuda_get_internal_stream (get_native (fixture), &internal, &error), error);
   g_assert_cmpuint (_gpu_cuda.cuLaunchHostFunc (internal, hold_stream, &held), ==, CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
   thread = g_thread_new ("record", record_time, &held);
   is_in_time = wait_held (&held, &held.is_done);
   set_held (&held, &held.is_open);
   g_thread_join (thread);
   g_assert_true (is_in_time);
-  push (fixture);
+  test_cuda_push (fixture);
   g_assert_cmpuint (_gpu_cuda.cuStreamSynchronize (internal), ==, CUDA_SUCCESS);
-  pop (fixture);
+  test_cuda_pop (fixture);
 }
 
 /* --- peers ----------------------------------------------------------------------- */

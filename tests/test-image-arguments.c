@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define WIDTH  12
 #define HEIGHT 5
@@ -19,33 +19,6 @@ can_run (TestFixture *fixture)
 {
   return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE
                             | GPU_CAPABILITIES_ARGUMENT_INFO);
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           GpuMemoryFlags        flags,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, flags, format, type, &extent, &error);
-
-  g_assert_no_error (error);
-
-  return image;
-}
-
-static GpuSampler *
-sampler_new (TestFixture *fixture)
-{
-  g_autoptr (GError) error = NULL;
-  GpuSampler *sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                                         GPU_FILTER_MODE_NEAREST, &error);
-
-  g_assert_no_error (error);
-
-  return sampler;
 }
 
 static const char source[] =
@@ -147,13 +120,13 @@ arguments_mismatches (TestFixture *fixture)
     return;
 
   kernel = test_kernel (fixture, source, "read");
-  image = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  row = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
-  hidden = image_new (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  released = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  row = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
+  hidden = test_image (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  released = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   gpu_memory_release (GPU_MEMORY (released));
   buffer = test_buffer (fixture, 64);
-  sampler = sampler_new (fixture);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
 
   assert_refused (fixture, kernel, add_memory, row, add_sampler, sampler, wrong, "image2d_t",
                   "an image of type 1d");
@@ -198,13 +171,13 @@ arguments_mismatches_more (TestFixture *fixture)
   foreign = gpu_sampler_new (other, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                              GPU_FILTER_MODE_NEAREST, &error);
   g_assert_no_error (error);
-  sampler = sampler_new (fixture);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   read = test_kernel (fixture, source, "read");
   plain = test_kernel (fixture, source, "plain");
   write = test_kernel (fixture, source, "write");
-  image = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  hidden = image_new (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  constant = image_new (fixture, GPU_MEMORY_READ_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  hidden = test_image (fixture, GPU_MEMORY_WRITE_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  constant = test_image (fixture, GPU_MEMORY_READ_ONLY, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   out = test_buffer (fixture, WIDTH * HEIGHT * 4);
 
   /* Two contexts of CUDA on one device are one. */
@@ -251,7 +224,7 @@ arguments_textures (TestFixture *fixture)
   linear = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
                             GPU_FILTER_MODE_LINEAR, &error);
   g_assert_no_error (error);
-  image = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  image = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   arguments = gpu_arguments_new ();
   gpu_arguments_add_texture (arguments, image, linear);
   g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &flat, NULL, arguments,
@@ -400,8 +373,8 @@ arguments_odd_sources (TestFixture *fixture)
   g_assert_no_error (error);
   kernel = gpu_program_get_kernel (program, "f", &error);
   g_assert_no_error (error);
-  image = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  sampler = sampler_new (fixture);
+  image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE, GPU_FILTER_MODE_NEAREST);
   out = test_buffer_filled (fixture, WIDTH * sizeof (float), 0);
   test_assert_ok (gpu_stream_fill_image (fixture->stream, image, &color, NULL, NULL, &error),
                   error);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define WIDTH  12
 #define HEIGHT 5
@@ -22,33 +22,6 @@ can_run (TestFixture *fixture)
 {
   return test_has (fixture, GPU_CAPABILITIES_IMAGES | GPU_CAPABILITIES_SOURCE
                             | GPU_CAPABILITIES_ARGUMENT_INFO);
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           GpuMemoryFlags        flags,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, flags, format, type, &extent, &error);
-
-  g_assert_no_error (error);
-
-  return image;
-}
-
-static GpuSampler *
-sampler_new (TestFixture *fixture)
-{
-  g_autoptr (GError) error = NULL;
-  GpuSampler *sampler = gpu_sampler_new (fixture->context, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
-                                         GPU_FILTER_MODE_NEAREST, &error);
-
-  g_assert_no_error (error);
-
-  return sampler;
 }
 
 static void
@@ -175,11 +148,11 @@ image_writes (TestFixture *fixture)
   if (!can_run (fixture) || !test_drops_writes (fixture))
     return;
 
-  row = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
-  rows = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, flat);
-  sheet = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  sheets = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
-                      (GpuExtent) { WIDTH, HEIGHT, DEPTH });
+  row = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
+  rows = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, flat);
+  sheet = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  sheets = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
+                       (GpuExtent) { WIDTH, HEIGHT, DEPTH });
   buffer = test_buffer_filled (fixture, WIDTH * 4, 0);
   linear = gpu_image_new_for_buffer (buffer, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, WIDTH, 1, 0,
                                      &error);
@@ -201,8 +174,8 @@ image_writes_3d (TestFixture *fixture)
       || !test_drops_writes (fixture))
     return;
 
-  image = image_new (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_3D,
-                     (GpuExtent) { WIDTH, HEIGHT, DEPTH });
+  image = test_image (fixture, 0, &r_int, GPU_IMAGE_TYPE_IMAGE_3D,
+                      (GpuExtent) { WIDTH, HEIGHT, DEPTH });
   assert_written (fixture, writes_3d, "write_3d", image, NULL);
 }
 
@@ -266,8 +239,8 @@ write_color (TestFixture          *fixture,
   g_autofree char *text = gpu_image_format_to_string (format);
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuKernel) kernel = gpu_program_get_kernel (program, name, &error);
-  g_autoptr (GpuImage) written = image_new (fixture, 0, format, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  g_autoptr (GpuImage) filled = image_new (fixture, 0, format, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  g_autoptr (GpuImage) written = test_image (fixture, 0, format, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  g_autoptr (GpuImage) filled = test_image (fixture, 0, format, GPU_IMAGE_TYPE_IMAGE_2D, flat);
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
   g_autoptr (GBytes) got = NULL;
   g_autoptr (GBytes) expected = NULL;
@@ -394,10 +367,10 @@ image_queries (TestFixture *fixture)
   out = test_buffer (fixture, 8 * sizeof (gint32));
   ask_2d = test_kernel (fixture, queries, "ask_2d");
   ask_3d = test_kernel (fixture, queries, "ask_3d");
-  image = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  cube = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_3D, deep);
-  sheets = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, deep);
-  rows = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, flat);
+  image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  cube = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_3D, deep);
+  sheets = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, deep);
+  rows = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, flat);
   test_assert_ok (gpu_stream_launch (fixture->stream, ask_2d, &one, NULL, &error, image, out),
                   error);
   assert_answers (out, about_2d);
@@ -432,8 +405,9 @@ launch_and_drop (TestFixture *fixture,
                  double       value)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuImage) image = image_new (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
-  g_autoptr (GpuSampler) sampler = sampler_new (fixture);
+  g_autoptr (GpuImage) image = test_image (fixture, 0, &r_float, GPU_IMAGE_TYPE_IMAGE_2D, flat);
+  g_autoptr (GpuSampler) sampler = test_sampler (fixture, FALSE, GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
+                                                 GPU_FILTER_MODE_NEAREST);
   g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
 
   test_assert_ok (gpu_stream_launch (fixture->stream, write, &flat, NULL, &error, image, value),

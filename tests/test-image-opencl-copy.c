@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define WIDTH  24
 #define HEIGHT 20
@@ -45,21 +45,6 @@ static gboolean
 is_nvidia (TestFixture *fixture)
 {
   return strstr (gpu_device_get_platform (fixture->device), "NVIDIA") != NULL;
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                   &error);
-
-  g_assert_no_error (error);
-
-  return image;
 }
 
 static void
@@ -321,8 +306,8 @@ through_buffer (TestFixture *fixture,
   const GpuLayout layout = { 12, 0, 0, row_pitch, slice_pitch };
   const gsize row = 4 * extent.width;
   const gsize size = 12 + extent.depth * slice_pitch;
-  g_autoptr (GpuImage) from = image_new (fixture, &rgba8, type, extent);
-  g_autoptr (GpuImage) to = image_new (fixture, &rgba8, type, extent);
+  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8, type, extent);
+  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &rgba8, type, extent);
   g_autoptr (GBytes) bytes = test_random_bytes (row * extent.height * extent.depth);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, size, 0x5a);
   g_autofree guint8 *expected = g_malloc (size);
@@ -406,7 +391,8 @@ host_gaps (TestFixture *fixture)
       const gsize size = 1 + cases[i].slice_pitch * extent.depth;
       const GpuLayout layout = { 1, 0, 0, cases[i].row_pitch, cases[i].slice_pitch };
       g_autoptr (GError) error = NULL;
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, cases[i].type, extent);
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, cases[i].type,
+                                               extent);
       g_autoptr (GBytes) bytes = test_random_bytes (size);
       g_autofree guint8 *expected = pack ((const guint8 *) g_bytes_get_data (bytes, NULL) + 1,
                                           4 * extent.width, extent, cases[i].row_pitch,
@@ -443,10 +429,12 @@ other_formats (TestFixture *fixture)
   for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
     {
       g_autoptr (GpuStream) stream = NULL;
-      g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
-      g_autoptr (GpuImage) to = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_2D, extent);
-      g_autoptr (GpuImage) layers = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY,
-                                                  extent);
+      g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                              GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &r32, GPU_IMAGE_TYPE_IMAGE_2D,
+                                            extent);
+      g_autoptr (GpuImage) layers = test_image (fixture, GPU_MEMORY_NONE, &r32,
+                                                GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
       g_autoptr (GBytes) got = NULL;
 
       if (flags[i] != 0 && !test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
@@ -485,8 +473,10 @@ failed (TestFixture *fixture)
       g_autoptr (GError) error = NULL;
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 200 * HEIGHT, 1);
-      g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
-      g_autoptr (GpuImage) other = image_new (fixture, &r32, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                               GPU_IMAGE_TYPE_IMAGE_2D, extent);
+      g_autoptr (GpuImage) other = test_image (fixture, GPU_MEMORY_NONE, &r32,
+                                               GPU_IMAGE_TYPE_IMAGE_2D, extent);
       g_autoptr (GpuEvent) gate = NULL;
 
       write_image (image, bytes);
@@ -534,8 +524,10 @@ refused_layers (TestFixture *fixture,
 {
   const GpuExtent extent = { WIDTH, n_layers, 1 };
   const GpuLayout layout = { 8, 0, 0, row_pitch, 0 };
-  g_autoptr (GpuImage) from = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
-  g_autoptr (GpuImage) to = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) from = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                          GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) to = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                        GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 8 + row_pitch * n_layers, 0);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * n_layers);
   g_autoptr (GBytes) got = NULL;
@@ -558,7 +550,8 @@ refused_for_ever (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, 5, 1 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                           GPU_IMAGE_TYPE_IMAGE_1D_ARRAY, extent);
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * WIDTH * 5);
 
   refuse ("clEnqueueCopyImageToBuffer", 0);
@@ -575,7 +568,8 @@ static void
 refused_host (TestFixture *fixture)
 {
   const GpuExtent extent = { WIDTH, HEIGHT, 1 };
-  g_autoptr (GpuImage) image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, &rgba8,
+                                           GPU_IMAGE_TYPE_IMAGE_2D, extent);
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
 
   refuse ("clEnqueueWriteImage", 1);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 static gboolean
 has_images (TestFixture *fixture)
@@ -17,21 +17,6 @@ has_images (TestFixture *fixture)
     }
 
   return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                   &error);
-
-  g_assert_no_error (error);
-
-  return image;
 }
 
 static void
@@ -139,7 +124,7 @@ fill_values (TestFixture          *fixture,
   const gsize channel_size = gpu_image_format_get_channel_size (format);
   const guint n_channels = gpu_image_format_get_n_channels (format);
   const gsize texel_size = channel_size * n_channels;
-  g_autoptr (GpuImage) image = image_new (fixture, format, image_type, extent);
+  g_autoptr (GpuImage) image = test_image (fixture, GPU_MEMORY_NONE, format, image_type, extent);
   g_autofree guint8 *expected = g_malloc0 (n_values * texel_size);
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) got = NULL;
@@ -273,7 +258,8 @@ infinite (TestFixture *fixture)
         return;
 
       stream = test_stream (fixture, flags[i]);
-      image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_3D, (GpuExtent) { 8, 4, 5 });
+      image = test_image (fixture, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_3D,
+                          (GpuExtent) { 8, 4, 5 });
       test_assert_ok (gpu_image_fill (image, NULL, &(GpuColor) { 0, 0, 0, 0 }, NULL, NULL, NULL,
                                       &error), error);
       test_assert_ok (gpu_stream_fill_image (stream, image, &color, &at, &part, &error), error);
@@ -321,7 +307,8 @@ orders (TestFixture *fixture)
       if (!has_format (fixture, cases[i].order, GPU_CHANNEL_TYPE_UNORM8))
         continue;
 
-      image = image_new (fixture, &format, GPU_IMAGE_TYPE_IMAGE_2D, (GpuExtent) { 1, 1, 1 });
+      image = test_image (fixture, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
+                          (GpuExtent) { 1, 1, 1 });
       test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
       assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));
     }

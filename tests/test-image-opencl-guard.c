@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "opencl-layer/gpumem-layer.h"
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define WIDTH  24
 #define HEIGHT 20
@@ -27,21 +27,6 @@ static gboolean
 is_pocl (TestFixture *fixture)
 {
   return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                   &error);
-
-  g_assert_no_error (error);
-
-  return image;
 }
 
 static GpuImage *
@@ -121,7 +106,8 @@ over_buffer (TestFixture *fixture)
   other = test_buffer_filled (fixture, 4 * WIDTH, 0);
   image = image_over (buffer, WIDTH);
   second = image_over (other, WIDTH);
-  row = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D, (GpuExtent) { WIDTH, 1, 1 });
+  row = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D,
+                    (GpuExtent) { WIDTH, 1, 1 });
 
   test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &seven, NULL, &error), error);
   for (guint i = 5; i < 12; i++)
@@ -477,7 +463,7 @@ only_level (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   level = gpu_image_get_level (image, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_parent (level) == image);
@@ -519,7 +505,7 @@ read_write (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==, GPU_ARGUMENT_KIND_IMAGE);
   g_assert_cmpstr (gpu_kernel_get_argument_type_name (kernel, 0), ==, "image2d_t");
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
+  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   write_image (image, bytes);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &extent, NULL, &error, image),
                   error);

@@ -6,7 +6,7 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <gpumem/gpumem-opencl.h>
 
-#include "test-util.h"
+#include "test-image-util.h"
 
 #define WIDTH  24
 #define HEIGHT 20
@@ -26,21 +26,6 @@ has_images (TestFixture *fixture)
     }
 
   return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static GpuImage *
-image_new (TestFixture          *fixture,
-           const GpuImageFormat *format,
-           GpuImageType          type,
-           GpuExtent             extent)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, type, &extent,
-                                   &error);
-
-  g_assert_no_error (error);
-
-  return image;
 }
 
 static GpuImage *
@@ -218,7 +203,7 @@ gives_images (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
+  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
   g_assert_cmpint (clEnqueueWriteImage (gpu_stream_get_cl_queue (fixture->stream),
                                         gpu_image_get_cl_mem (image), CL_FALSE,
                                         (const gsize[]) { 0, 0, 0 },
@@ -440,7 +425,8 @@ attributes (TestFixture *fixture)
   if (!has_images (fixture))
     return;
 
-  image = image_new (fixture, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY, (GpuExtent) { 16, 8, 3 });
+  image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
+                      (GpuExtent) { 16, 8, 3 });
   told = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
   g_assert_no_error (error);
   g_assert_true (g_variant_lookup (told, "format", "&s", &format));
