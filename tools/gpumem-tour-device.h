@@ -51,6 +51,17 @@ gboolean gpumem_work_allocate        (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_upload          (GpumemWork  *work,
                                       GError     **error);
+/* The program of a resource. */
+GpuProgram *
+         gpumem_work_load            (GpumemWork  *work,
+                                      const char  *path,
+                                      GError     **error);
+/* Not every driver says what the arguments of a kernel are. */
+gboolean gpumem_work_get_kernel      (GpuProgram  *program,
+                                      const char  *name,
+                                      const char  *types,
+                                      GpuKernel  **kernel,
+                                      GError     **error);
 gboolean gpumem_work_build           (GpumemWork  *work,
                                       GError     **error);
 gboolean gpumem_work_blur            (GpumemWork  *work,

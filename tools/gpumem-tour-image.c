@@ -46,22 +46,15 @@ static gboolean
 build (GpumemWork  *work,
        GError     **error)
 {
-  g_autoptr (GBytes) source = g_resources_lookup_data ("/gpumem/tour-image.cl",
-                                                       G_RESOURCE_LOOKUP_FLAGS_NONE, error);
-  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuProgram) program = gpumem_work_load (work, "/gpumem/tour-image.cl", error);
 
-  if (source == NULL)
-    return FALSE;
-  program = gpu_program_new_from_source (work->context, g_bytes_get_data (source, NULL), NULL,
-                                         error);
   return program != NULL &&
-         (work->blur_image_kernel = gpu_program_get_kernel (program, "blur_image", error)) &&
-         (work->resize_kernel = gpu_program_get_kernel (program, "resize", error)) &&
-         gpu_kernel_declare_arguments (work->blur_image_kernel, "TSTpii", error) &&
-         gpu_kernel_declare_arguments (work->resize_kernel, "TST", error);
+         gpumem_work_get_kernel (program, "blur_image", "TSTpii", &work->blur_image_kernel,
+                                 error) &&
+         gpumem_work_get_kernel (program, "resize", "TST", &work->resize_kernel, error);
 }
 
-/* Four images, two samplers, two kernels. */
+/* Five images, two samplers, two kernels. */
 gboolean
 gpumem_work_make_images (GpumemWork  *work,
                          GError     **error)

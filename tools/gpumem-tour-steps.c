@@ -58,13 +58,24 @@ gpumem_work_upload (GpumemWork  *work,
          gpu_stream_synchronize (work->first, work->tour->cancellable, error);
 }
 
-/* Not every driver says what the arguments of a kernel are. */
-static gboolean
-get_kernel (GpuProgram  *program,
-            const char  *name,
-            const char  *types,
-            GpuKernel  **kernel,
-            GError     **error)
+GpuProgram *
+gpumem_work_load (GpumemWork  *work,
+                  const char  *path,
+                  GError     **error)
+{
+  g_autoptr (GBytes) source = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, error);
+
+  if (source == NULL)
+    return NULL;
+  return gpu_program_new_from_source (work->context, g_bytes_get_data (source, NULL), NULL, error);
+}
+
+gboolean
+gpumem_work_get_kernel (GpuProgram  *program,
+                        const char  *name,
+                        const char  *types,
+                        GpuKernel  **kernel,
+                        GError     **error)
 {
   *kernel = gpu_program_get_kernel (program, name, error);
   return *kernel != NULL && gpu_kernel_declare_arguments (*kernel, types, error);
@@ -74,18 +85,12 @@ gboolean
 gpumem_work_build (GpumemWork  *work,
                    GError     **error)
 {
-  g_autoptr (GBytes) source = g_resources_lookup_data ("/gpumem/tour.cl",
-                                                       G_RESOURCE_LOOKUP_FLAGS_NONE, error);
-  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuProgram) program = gpumem_work_load (work, "/gpumem/tour.cl", error);
 
-  if (source == NULL)
-    return FALSE;
-  program = gpu_program_new_from_source (work->context, g_bytes_get_data (source, NULL), NULL,
-                                         error);
   if (program == NULL ||
-      !get_kernel (program, "blur", "pppiiii", &work->blur_kernel, error) ||
-      !get_kernel (program, "edges", "ppii", &work->edges_kernel, error) ||
-      !get_kernel (program, "histogram", "ppii", &work->histogram_kernel, error))
+      !gpumem_work_get_kernel (program, "blur", "pppiiii", &work->blur_kernel, error) ||
+      !gpumem_work_get_kernel (program, "edges", "ppii", &work->edges_kernel, error) ||
+      !gpumem_work_get_kernel (program, "histogram", "ppii", &work->histogram_kernel, error))
     return FALSE;
   work->note = g_strdup (gpu_program_is_from_cache (program) ? "3 kernels, from the cache"
                                                              : "3 kernels");
