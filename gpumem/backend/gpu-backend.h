@@ -104,6 +104,7 @@ struct _GpuNativeMemory
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that made the memory */
   gboolean          is_image;
+  gpointer          host;           /* nullable; where the host reaches it without a command */
 };
 
 /* What an image is. The dimensions of @extent that its type does not have are 1. */

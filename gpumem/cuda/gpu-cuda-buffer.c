@@ -78,7 +78,7 @@ alloc_host (GpuCudaContext  *context,
     }
 
   buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_HOST);
-  buffer->host = data;
+  buffer->base.host = data;
 
   return buffer;
 }
@@ -94,9 +94,9 @@ upload (GpuCudaContext  *context,
   gsize size = buffer->base.size;
   CUstream stream;
 
-  if (buffer->host != NULL)
+  if (buffer->base.host != NULL)
     {
-      memcpy (buffer->host, data, size);
+      memcpy (buffer->base.host, data, size);
       return TRUE;
     }
 
@@ -169,7 +169,7 @@ free_entered (GpuCudaContext *context,
       _gpu_cuda_virtual_unmap (buffer->address, buffer->mapped_size);
       break;
     case GPU_CUDA_MEMORY_HOST:
-      _gpu_cuda.cuMemFreeHost (buffer->host);
+      _gpu_cuda.cuMemFreeHost (buffer->base.host);
       break;
     case GPU_CUDA_MEMORY_REGISTERED:
     case GPU_CUDA_MEMORY_IMPORTED:
@@ -377,7 +377,7 @@ wrap_entered (GpuCudaContext  *context,
   buffer->around = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0);
 
   if (is_host)
-    buffer->host = (gpointer) (guintptr) _gpu_cuda_ask_address
+    buffer->base.host = (gpointer) (guintptr) _gpu_cuda_ask_address
       (address, CU_POINTER_ATTRIBUTE_HOST_POINTER, address);
   if (mode == GPU_WRAP_MODE_ADOPT)
     buffer->kind = is_host ? GPU_CUDA_MEMORY_HOST : GPU_CUDA_MEMORY_OWN;
@@ -419,8 +419,8 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;
 
-  if (parent->host != NULL)
-    buffer->host = (guint8 *) parent->host + offset;
+  if (parent->base.host != NULL)
+    buffer->base.host = (guint8 *) parent->base.host + offset;
 
   return &buffer->base;
 }

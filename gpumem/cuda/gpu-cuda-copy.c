@@ -30,7 +30,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (to->host == NULL && from->host == NULL)
+  if (to->base.host == NULL && from->base.host == NULL)
     {
       code = _gpu_cuda.cuMemcpyDtoDAsync (to->address + destination_offset,
                                           from->address + source_offset, size,
@@ -93,7 +93,7 @@ copy_in (GpuCudaBuffer *to,
          gsize          size,
          CUstream       stream)
 {
-  if (to->host == NULL)
+  if (to->base.host == NULL)
     return _gpu_cuda.cuMemcpyHtoDAsync (to->address + offset, data, size, stream);
 
   return _gpu_cuda.cuMemcpyAsync (to->address + offset, (guintptr) data, size, stream);
@@ -106,7 +106,7 @@ copy_out (gpointer       data,
           gsize          size,
           CUstream       stream)
 {
-  if (from->host == NULL)
+  if (from->base.host == NULL)
     return _gpu_cuda.cuMemcpyDtoHAsync (data, from->address + offset, size, stream);
 
   return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
@@ -131,7 +131,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   code = copy_in (to, offset, data, size, get_stream (stream));
 
   return _gpu_cuda_end (stream, event, &call, code, error,
-                        to->host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
+                        to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
                         "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes", size, offset, destination->size);
 }
@@ -156,7 +156,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   code = copy_out (data, from, offset, size, get_stream (stream));
 
   return _gpu_cuda_end (stream, event, &call, code, error,
-                        from->host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
+                        from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
                         "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
                         G_GSIZE_FORMAT " bytes", size, offset, source->size);
 }

@@ -102,7 +102,7 @@ check_exportable (GpuCudaBuffer  *buffer,
   if (!_gpu_cuda_has_group (group, error))
     return FALSE;
 
-  if (buffer->host == NULL)
+  if (buffer->base.host == NULL)
     return TRUE;
 
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,

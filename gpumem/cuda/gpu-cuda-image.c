@@ -398,7 +398,7 @@ image_create_for_buffer (GpuNativeContext           *context,
 
   image = image_new (description, format, n_channels);
   image->address = buffer->address;
-  image->host = buffer->host;
+  image->base.base.host = buffer->base.host;
   image->pitch = align_pitch (context, description, row_pitch);
   image->base.row_pitch = row_pitch;
   image->base.slice_pitch = row_pitch * description->extent.height;
@@ -543,7 +543,7 @@ image_get_level (GpuNativeContext  *context,
   result->array = array;
   result->address = image->address;
   result->pitch = image->pitch;
-  result->host = image->host;
+  result->base.base.host = image->base.base.host;
   result->has_surface = image->has_surface;
 
   if (array == NULL)

@@ -49,7 +49,6 @@ typedef struct
   CUmipmappedArray  mipmapped;          /* NULL unless there are several levels */
   CUdeviceptr       address;            /* of a linear image */
   gsize             pitch;              /* of a linear image of rows, as the driver takes it */
-  gpointer          host;               /* nullable; what the host sees of a linear image */
   CUarray_format    format;
   guint             n_channels;
   gboolean          owned;              /* the array goes with the image */

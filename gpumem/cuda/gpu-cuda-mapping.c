@@ -264,13 +264,13 @@ _gpu_cuda_map (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return NULL;
 
-  if (buffer->host == NULL)
+  if (buffer->base.host == NULL)
     return map_staged (stream, buffer, flags, offset, size, event, &call, error);
 
   if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
     return NULL;
 
-  return (guint8 *) buffer->host + offset;
+  return (guint8 *) buffer->base.host + offset;
 }
 
 /* --- images ----------------------------------------------------------------------------------- */
@@ -344,24 +344,23 @@ _gpu_cuda_map_image (GpuNativeStream      *stream,
                      GpuNativeEvent      **event,
                      GError              **error)
 {
-  GpuCudaImage *image = (GpuCudaImage *) native;
   GpuCudaCall call;
 
-  *row_pitch = image->host != NULL ? native->row_pitch
-                                   : extent->width * native->description.texel_size;
-  *slice_pitch = image->host != NULL ? native->slice_pitch : *row_pitch * extent->height;
+  *row_pitch = native->base.host != NULL ? native->row_pitch
+                                         : extent->width * native->description.texel_size;
+  *slice_pitch = native->base.host != NULL ? native->slice_pitch : *row_pitch * extent->height;
 
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return NULL;
 
-  if (image->host == NULL)
+  if (native->base.host == NULL)
     return map_image_staged (stream, flags, side, extent, *slice_pitch * extent->depth, event,
                              &call, error);
 
   if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
     return NULL;
 
-  return (guint8 *) image->host + side->offset;
+  return (guint8 *) native->base.host + side->offset;
 }
 
 /* --- unmapping -------------------------------------------------------------------------------- */
@@ -419,15 +418,13 @@ _gpu_cuda_unmap (GpuNativeStream  *stream,
                  GError          **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
-  gpointer host = memory->is_image ? ((GpuCudaImage *) memory)->host
-                                   : ((GpuCudaBuffer *) memory)->host;
   const char *function = "cuEventRecord";
   GpuCudaStaging *staging = NULL;
   CUresult code = CUDA_SUCCESS;
   GpuCudaCall call;
   gboolean begun;
 
-  if (host == NULL)
+  if (memory->host == NULL)
     staging = find_mapped (context, data);
 
   begun = _gpu_cuda_begin (stream, event, &call, error);

@@ -52,7 +52,7 @@ get_image_side (const GpuRegionSide *side)
 
   if (image->array == NULL)
     {
-      result.type = image->host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE;
+      result.type = image->base.base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE;
       return result;
     }
 
@@ -80,7 +80,7 @@ get_side (const GpuRegionSide *side)
   if (side->memory->is_image)
     return get_image_side (side);
 
-  return (Side) { buffer->host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
+  return (Side) { buffer->base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
                   buffer->address + side->offset, side->row_pitch, side->slice_pitch };
 }
 

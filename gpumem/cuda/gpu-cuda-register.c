@@ -216,7 +216,7 @@ register_entered (GpuCudaContext  *context,
 
   buffer = _gpu_cuda_buffer_new (address, size, registration != NULL ? GPU_CUDA_MEMORY_REGISTERED
                                                                      : GPU_CUDA_MEMORY_BORROWED);
-  buffer->host = data;
+  buffer->base.host = data;
   buffer->shared = registration;
 
   return buffer;

@@ -102,7 +102,6 @@ typedef struct
     GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
-  gpointer         host;                /* nullable; what the host sees of the memory */
   gsize            mapped_size;         /* of virtual memory, whole granules */
   gpointer         shared;              /* nullable; what several buffers hold: an import, or a
                                          * registration of host memory */

@@ -40,6 +40,7 @@ _gpu_host_buffer_new (gpointer    data,
 
   buffer->parent.backend = &_gpu_host_backend;
   buffer->parent.size = size;
+  buffer->parent.host = data;
   buffer->data = data;
   buffer->origin = origin;
 
