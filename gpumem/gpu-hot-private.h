@@ -20,6 +20,7 @@ typedef struct
   GType buffer;
   GType kernel;
   GType stream;
+  GType svm;
 } GpuTypes;
 
 extern GpuTypes _gpu_types;
@@ -51,6 +52,14 @@ static inline gboolean
 _gpu_is_buffer (gpointer object)
 {
   return _gpu_has_type (object, _gpu_types.buffer) || GPU_IS_BUFFER (object);
+}
+
+/* Memory by its bytes, for kernels that take a pointer. */
+static inline gboolean
+_gpu_is_linear (gpointer object)
+{
+  return _gpu_has_type (object, _gpu_types.buffer) || _gpu_has_type (object, _gpu_types.svm)
+         || GPU_IS_BUFFER (object) || GPU_IS_SVM (object);
 }
 
 static inline gboolean

@@ -22,10 +22,19 @@ struct _GpuLaunch
   gboolean          has_samplers;
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
-  GpuMemory       **memories;       /* n_arguments, owned; the arguments hold what they hold */
+  guint             n_indirect;     /* memories that kernels reach through pointers elsewhere */
+  GpuMemory       **memories;       /* n_arguments and, behind them, n_indirect; owned; the
+                                     * arguments hold what they hold */
   guint             n_accesses;
-  GpuAccess        *accesses;       /* at most n_arguments, owned */
+  GpuAccess        *accesses;       /* at most one for each of the memories, owned */
 };
+
+static inline gboolean
+_gpu_launch_is_plain (const GpuLaunch *launch)
+{
+  return launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE
+         && launch->n_indirect == 0;
+}
 
 /* FALSE if a device of the context cannot launch so. */
 gboolean _gpu_launch_check_options (GpuKernel        *kernel,
@@ -49,8 +58,9 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
 {
   GpuAccess *access = launch->accesses;
+  guint n_arguments = launch->n_arguments;
 
-  for (guint i = 0; i < launch->n_arguments; i++)
+  for (guint i = 0; i < n_arguments + launch->n_indirect; i++)
     {
       GpuMemory *memory = launch->memories[i];
 
@@ -58,9 +68,10 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
         continue;
 
       access->memory = memory;
-      access->write = (infos == NULL || !infos[i].read_only)
-                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
-                      && !_gpu_argument_is_texture (&launch->values[i]);
+      access->write = (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && (i >= n_arguments
+                          || ((infos == NULL || !infos[i].read_only)
+                              && !_gpu_argument_is_texture (&launch->values[i])));
       access->offset = 0;
       access->size = memory->span;
       access++;

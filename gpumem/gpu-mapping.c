@@ -403,7 +403,7 @@ submit_map (GpuTimeline   *timeline,
 {
   GpuAccess access = { map->memory, FALSE, map->offset, map->size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_map, .operation = map };
+                                     .maps = TRUE, .run = run_map, .operation = map };
   GpuMapping *mapping;
 
   if (map->flags == GPU_MAP_FLAGS_NONE)

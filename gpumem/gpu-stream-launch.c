@@ -12,6 +12,26 @@
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
+/* With the locks held: nobody releases the memory meanwhile. */
+G_GNUC_NO_INLINE static gboolean
+run_launch_full (const GpuLaunch  *launch,
+                 GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
+  g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
+  const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
+                                     launch->n_indirect };
+
+  for (guint i = 0; i < launch->n_indirect; i++)
+    indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+
+  return stream->backend->kernel->launch_full (stream, launch->code->kernel, launch->values,
+                                               launch->n_arguments, &launch->grid, block,
+                                               &options, event, error);
+}
+
 GPU_HOT static gboolean
 run_launch (gconstpointer     operation,
             GpuNativeStream  *stream,
@@ -28,12 +48,11 @@ run_launch (gconstpointer     operation,
         launch->values[i].buffer = launch->memories[i]->storage->buffer;
     }
 
-  if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))
+  if (G_LIKELY (_gpu_launch_is_plain (launch)) || ops->launch_full == NULL)
     return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
                         &launch->grid, block, event, error);
 
-  return ops->launch_full (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                           &launch->grid, block, launch->shared_size, launch->flags, event, error);
+  return run_launch_full (launch, stream, event, error);
 }
 
 /* The code of the kernel, which is launched again and again, comes last. */
@@ -112,7 +131,7 @@ launch_once (GpuTimeline   *timeline,
              GpuArguments  *arguments,
              GError       **error)
 {
-  guint n = gpu_arguments_get_length (arguments);
+  guint n = gpu_arguments_get_length (arguments) + _gpu_arguments_get_n_indirect (arguments);
   GpuArgumentValue few_values[FEW_ARGUMENTS];
   GpuMemory *few_memories[FEW_ARGUMENTS];
   GpuAccess few_accesses[FEW_ARGUMENTS];
@@ -120,7 +139,8 @@ launch_once (GpuTimeline   *timeline,
   g_autofree GpuMemory **memories = n > FEW_ARGUMENTS ? g_new (GpuMemory *, n) : NULL;
   g_autofree GpuAccess *accesses = n > FEW_ARGUMENTS ? g_new (GpuAccess, n) : NULL;
 
-  launch->n_arguments = n;
+  launch->n_arguments = gpu_arguments_get_length (arguments);
+  launch->n_indirect = n - launch->n_arguments;
   launch->values = values != NULL ? values : few_values;
   launch->memories = memories != NULL ? memories : few_memories;
   launch->accesses = accesses != NULL ? accesses : few_accesses;
@@ -216,6 +236,7 @@ launch_init (GpuLaunch        *launch,
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
+  launch->n_indirect = 0;
   launch->has_samplers = FALSE;
 }
 

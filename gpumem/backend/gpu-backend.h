@@ -104,6 +104,8 @@ struct _GpuNativeMemory
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that made the memory */
   gboolean          is_image;
+  gboolean          is_exclusive;   /* one stream or the host at a time, not even two that read:
+                                     * the front class calls GpuSvmOps.attach() before each use */
   gpointer          host;           /* nullable; where the host reaches it without a command */
 };
 
@@ -191,6 +193,15 @@ typedef struct
   gconstpointer     data;           /* VALUE */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
+
+/* What a launch may have beside its arguments. */
+typedef struct
+{
+  gsize                   shared_size;    /* bytes of local memory that no argument stands for */
+  GpuLaunchFlags          flags;
+  GpuNativeBuffer *const *indirect;       /* n_indirect: reached through pointers in other memory */
+  guint                   n_indirect;
+} GpuLaunchOptions;
 
 /* One side of a region copy: linear memory of the device or of the host, or an image. */
 typedef struct
@@ -639,6 +650,55 @@ typedef struct
                                        GError                 **error);
 } GpuBufferOps;
 
+/* Shared virtual memory. It is a buffer, and the ops of buffers take it. GpuMemoryOps.get_address()
+ * tells where it is, for host and device alike, and GpuNativeMemory.host is set where the host may
+ * touch it at any time. The capabilities for what is asked for were checked. */
+typedef struct
+{
+  /* Whether alloc() gives more than the device's max_allocation. */
+  gboolean          is_unlimited;
+
+  /* any thread. @alignment is a power of two, or 0 for any. */
+  GpuNativeBuffer * (*alloc)          (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       GpuSvmFlags              svm_flags,
+                                       gsize                    size,
+                                       gsize                    alignment,
+                                       GError                 **error);
+  /* any thread; where GPU_CAPABILITIES_SVM_SYSTEM is. Uses @data in place; it outlives the
+   * memory. */
+  GpuNativeBuffer * (*alloc_for_host) (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread; may be NULL: advice is then lost. @device, of the same back end, is NULL for the
+   * host. */
+  gboolean          (*advise)         (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuMemoryAdvice          advice,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GpuNativeDevice         *device,
+                                       GError                 **error);
+
+  /* The rest are stream ops, and may be NULL where there is nothing to do. */
+
+  /* From this point of the stream on @attachment may use the memory, and nobody else. */
+  gboolean          (*attach)         (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuSvmAttachment         attachment,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*prefetch)       (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuMigrateFlags          flags,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+} GpuSvmOps;
+
 /* Images: everything where the capability GPU_CAPABILITIES_IMAGES is, or the back end has none. */
 typedef struct
 {
@@ -814,6 +874,10 @@ typedef struct
 
 typedef struct
 {
+  /* Whether launch_full() takes shared_size and flags; the front class refuses them else. Without
+   * launch_full() there is nothing to do for what is reached indirectly. */
+  gboolean has_options;
+
   /* any thread. No submitted launch of the kernel is left, or the context is lost. */
   void     (*free)           (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel);
@@ -834,16 +898,14 @@ typedef struct
                               const GpuExtent         *block,
                               GpuNativeEvent         **event,
                               GError                 **error);
-  /* stream; may be NULL. The same with @shared_size bytes of local memory that no argument stands
-   * for, and with @flags; one of the two is not 0. */
+  /* stream; may be NULL. The same with @options, one of which is set. */
   gboolean (*launch_full)    (GpuNativeStream         *stream,
                               GpuNativeKernel         *kernel,
                               const GpuArgumentValue  *arguments,
                               guint                    n_arguments,
                               const GpuExtent         *grid,
                               const GpuExtent         *block,
-                              gsize                    shared_size,
-                              GpuLaunchFlags           flags,
+                              const GpuLaunchOptions  *options,
                               GpuNativeEvent         **event,
                               GError                 **error);
   /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
@@ -857,8 +919,8 @@ typedef struct
                                     GpuNativeKernel         *kernel,
                                     GpuCachePreference       preference,
                                     GError                 **error);
-  /* How many blocks of @block_size work-items, with @shared_size bytes as in launch_full(), run at
-   * the same time on one multiprocessor of the first device. */
+  /* How many blocks of @block_size work-items, with @shared_size bytes as in GpuLaunchOptions, run
+   * at the same time on one multiprocessor of the first device. */
   gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
                                      GpuNativeKernel         *kernel,
                                      gsize                    block_size,
@@ -876,6 +938,7 @@ struct _GpuBackend
   const GpuEventOps   *event;
   const GpuMemoryOps  *memory;
   const GpuBufferOps  *buffer;
+  const GpuSvmOps     *svm;         /* nullable */
   const GpuImageOps   *image;       /* nullable */
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;

@@ -171,6 +171,10 @@ free_entered (GpuCudaContext *context,
     case GPU_CUDA_MEMORY_HOST:
       _gpu_cuda.cuMemFreeHost (buffer->base.host);
       break;
+    case GPU_CUDA_MEMORY_MANAGED:
+      _gpu_cuda.cuMemFree (((GpuCudaManaged *) buffer->shared)->allocation);
+      break;
+    case GPU_CUDA_MEMORY_SYSTEM:
     case GPU_CUDA_MEMORY_REGISTERED:
     case GPU_CUDA_MEMORY_IMPORTED:
     case GPU_CUDA_MEMORY_BORROWED:
@@ -195,12 +199,15 @@ _gpu_cuda_buffer_free (GpuNativeContext *native,
     {
       _gpu_cuda_import_unref (context, buffer->shared);
     }
-  else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED
+  else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED && buffer->kind != GPU_CUDA_MEMORY_SYSTEM
            && _gpu_cuda_enter_again (context, &entered, NULL))
     {
       free_entered (context, buffer);
       _gpu_cuda_leave (entered);
     }
+
+  if (buffer->kind == GPU_CUDA_MEMORY_MANAGED)
+    g_free (buffer->shared);
 
   g_free (buffer);
 }
@@ -418,6 +425,7 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;
+  buffer->is_managed = parent->is_managed;
 
   if (parent->base.host != NULL)
     buffer->base.host = (guint8 *) parent->base.host + offset;

@@ -377,8 +377,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                               guint                    n_arguments,
                               const GpuExtent         *grid,
                               const GpuExtent         *block,
-                              gsize                    shared_size,
-                              GpuLaunchFlags           flags,
+                              const GpuLaunchOptions  *options,
                               GpuNativeEvent         **event,
                               GError                 **error)
 {
@@ -397,7 +396,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
     return FALSE;
 
   if (!set_arguments (kernel, arguments, n_arguments, &launch, error) ||
-      !add_shared (kernel, context->device, shared_size, &launch, error))
+      !add_shared (kernel, context->device, options->shared_size, &launch, error))
     {
       _gpu_cuda_leave (call.entered);
       return FALSE;
@@ -406,7 +405,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
   if (!_gpu_cuda_begin_entered (stream, event, &call, error))
     return FALSE;
 
-  code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
+  code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
 
   if (_gpu_cuda_end_plain (stream, &call, code))
     return TRUE;
@@ -427,6 +426,8 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          GpuNativeEvent         **event,
                          GError                 **error)
 {
-  return _gpu_cuda_kernel_launch_full (stream, native, arguments, n_arguments, grid, block, 0,
-                                       GPU_LAUNCH_FLAGS_NONE, event, error);
+  static const GpuLaunchOptions none;
+
+  return _gpu_cuda_kernel_launch_full (stream, native, arguments, n_arguments, grid, block, &none,
+                                       event, error);
 }

@@ -52,7 +52,8 @@ groups[GPU_CUDA_N_GROUPS] =
   [GPU_CUDA_GROUP_IPC]            = { "memory and events of other processes", "11.0" },
   [GPU_CUDA_GROUP_STREAM_ORDERED] = { "memory in the order of a stream", "11.2" },
   [GPU_CUDA_GROUP_VIRTUAL_MEMORY] = { "virtual memory", "11.0" },
-  [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" }
+  [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" },
+  [GPU_CUDA_GROUP_MANAGED]        = { "managed memory", "8.0" }
 };
 
 GpuCudaApi _gpu_cuda;

@@ -80,6 +80,10 @@ get_side (const GpuRegionSide *side)
   if (side->memory->is_image)
     return get_image_side (side);
 
+  if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM)
+    return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) buffer->base.host + side->offset, 0,
+                    side->row_pitch, side->slice_pitch };
+
   return (Side) { buffer->base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
                   buffer->address + side->offset, side->row_pitch, side->slice_pitch };
 }

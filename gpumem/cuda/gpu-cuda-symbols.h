@@ -266,3 +266,16 @@ GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
                   CUmemAllocationHandleType type))
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
                  (CUmemGenericAllocationHandle *allocation, void *address))
+
+/* Managed memory; the signatures of CUDA 8, which every driver since then has, are all it takes */
+GPU_CUDA_SYMBOL (MANAGED, cuMemAllocManaged, 6000,
+                 (CUdeviceptr *address, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (MANAGED, cuStreamAttachMemAsync, 6000,
+                 (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (MANAGED, cuMemPrefetchAsync, 8000,
+                 (CUdeviceptr address, size_t size, CUdevice device, CUstream stream))
+GPU_CUDA_SYMBOL (MANAGED, cuMemAdvise, 8000,
+                 (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device))
+GPU_CUDA_SYMBOL (MANAGED, cuMemRangeGetAttribute, 8000,
+                 (void *data, size_t data_size, CUmem_range_attribute attribute,
+                  CUdeviceptr address, size_t size))

@@ -3,10 +3,9 @@
 
 #include "gpumem/opencl/gpu-opencl.h"
 
-/* Takes @mem over. */
-static GpuNativeBuffer *
-new_buffer (cl_mem mem,
-            gsize  size)
+GpuNativeBuffer *
+_gpu_opencl_buffer_new (cl_mem mem,
+                        gsize  size)
 {
   GpuOpenclBuffer *buffer = g_new0 (GpuOpenclBuffer, 1);
 
@@ -29,7 +28,7 @@ create_buffer (GpuNativeContext  *context,
   GpuError meaning;
 
   if (code == CL_SUCCESS)
-    return new_buffer (mem, size);
+    return _gpu_opencl_buffer_new (mem, size);
 
   meaning = _gpu_opencl_error_map (code);
   /* The size is not 0, so it is too large for one of the devices. */
@@ -141,7 +140,7 @@ buffer_wrap (GpuNativeContext  *context,
       || (mode == GPU_WRAP_MODE_BORROW && !_gpu_opencl_mem_retain (mem, error)))
     return NULL;
 
-  buffer = new_buffer (mem, size);
+  buffer = _gpu_opencl_buffer_new (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
 
   return buffer;
@@ -171,10 +170,13 @@ buffer_slice (GpuNativeContext  *context,
 
   if (code == CL_SUCCESS)
     {
-      buffer = (GpuOpenclBuffer *) new_buffer (mem, size);
+      buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
       buffer->slice = slice;
       buffer->parent = root->mem;
       buffer->parent_offset = offset;
+
+      if (root->svm != NULL)
+        buffer->svm = (guint8 *) root->svm + offset;
 
       return &buffer->base;
     }

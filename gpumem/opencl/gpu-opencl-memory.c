@@ -109,6 +109,10 @@ free_buffer (GpuOpenclContext *context,
   else
     clReleaseMemObject (buffer->mem);
 
+  /* Only now: mem is over it. */
+  if (buffer->svm_allocation != NULL)
+    clSVMFree (context->context, buffer->svm_allocation);
+
   g_clear_pointer (&buffer->slices, g_ptr_array_unref);
 }
 
@@ -130,10 +134,11 @@ memory_get_handle (GpuNativeMemory *memory)
   return (guint64) (guintptr) _gpu_opencl_memory_handle (memory);
 }
 
+/* Other memory has none that the driver tells. */
 static guint64
-memory_get_address (GpuNativeMemory *memory G_GNUC_UNUSED)
+memory_get_address (GpuNativeMemory *memory)
 {
-  return 0;
+  return memory->is_image ? 0 : (guint64) (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 }
 
 /* What it is over, if anything, and what that is a part of. */

@@ -75,6 +75,9 @@ typedef struct
   gsize             parent_offset;              /* in that */
   GpuOpenclSlice   *slice;                      /* what owns mem, nullable */
   GPtrArray        *slices;                     /* nullable; those that it has, unowned */
+  gpointer          svm;                        /* nullable; where it is for host and device, mem
+                                                 * is over that */
+  gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
 } GpuOpenclBuffer;
 
 typedef struct
@@ -106,6 +109,8 @@ typedef struct
   gsize             required_block[3];          /* zeros where the source requires none */
   gboolean          takes_images;               /* or may, for all the driver tells */
   GMutex            lock;                       /* from the first argument to the enqueueing */
+  cl_kernel         pointer_kernel;             /* the same one once more, for launches that reach
+                                                 * memory indirectly; NULL until there is one */
 } GpuOpenclKernel;
 
 /* gpu-opencl-error.c: the only file that knows what the codes of OpenCL mean. */
@@ -184,6 +189,19 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
 
+/* gpu-opencl-buffer.c */
+/* Takes @mem over. */
+GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
+                                              gsize                size);
+
+/* gpu-opencl-svm.c */
+/* GpuSvmOps.alloc(); fine grain memory is also what the host can have mapped all the time. */
+GpuNativeBuffer *_gpu_opencl_svm_alloc       (GpuNativeContext    *context,
+                                              GpuMemoryFlags       flags,
+                                              GpuSvmFlags          svm_flags,
+                                              gsize                size,
+                                              gsize                alignment,
+                                              GError             **error);
 /* gpu-opencl-memory.c */
 /* The flags that memory made from other memory takes as well; none means the same as that has. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
@@ -362,6 +380,7 @@ extern const GpuStreamOps  _gpu_opencl_stream_ops;
 extern const GpuEventOps   _gpu_opencl_event_ops;
 extern const GpuMemoryOps  _gpu_opencl_memory_ops;
 extern const GpuBufferOps  _gpu_opencl_buffer_ops;
+extern const GpuSvmOps     _gpu_opencl_svm_ops;
 extern const GpuImageOps   _gpu_opencl_image_ops;
 extern const GpuSamplerOps _gpu_opencl_sampler_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;

@@ -17,6 +17,8 @@ find_start (guint64     address,
             Memory    **memory)
 {
   *memory = memory_find (address);
+  if (*memory != NULL && (*memory)->kind == MEMORY_MANAGED && kind == MEMORY_DEVICE)
+    kind = MEMORY_MANAGED;
   if (*memory == NULL || (*memory)->address != address ||
       ((*memory)->kind != kind && (*memory)->kind != other_kind))
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%" G_GINT64_MODIFIER "x is no start of %s",

@@ -110,6 +110,7 @@ attributes[] = {
   { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT, 32768 },
   { CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH, 32768 },
   { CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1 },
+  { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1 },
   { CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1 },
   { CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1 },
   { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472 },
@@ -131,6 +132,12 @@ attributes[] = {
   { CU_DEVICE_ATTRIBUTE_NUMA_ID, -1 },
   { CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0 },
 };
+
+gboolean
+device_is_concurrent (const Device *device)
+{
+  return device->ordinal < config.concurrent;
+}
 
 int
 device_get_number (CUdevice_attribute attribute)
@@ -209,6 +216,9 @@ ENTRY (cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice
     *value = config.capability % 10;
   else if (attribute == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)
     *value = config.ipc;
+  else if (attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS ||
+           attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+    *value = device_is_concurrent (device_find (device));
   return CUDA_SUCCESS;
 }
 
