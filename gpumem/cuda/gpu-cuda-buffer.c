@@ -421,7 +421,8 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 {
   GpuCudaBuffer *parent = (GpuCudaBuffer *) native;
   GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (parent->address + offset, size,
-                                                GPU_CUDA_MEMORY_BORROWED);
+                                                parent->kind == GPU_CUDA_MEMORY_SYSTEM
+                                                ? parent->kind : GPU_CUDA_MEMORY_BORROWED);
 
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;

@@ -534,7 +534,11 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
     return FALSE;
 
   set_contexts (&op, destination, source);
-  code = enqueue (&op, destination, source);
+  op.function = "cuStreamSynchronize";
+  code = _gpu_cuda_settle (stream, destination->memory, source->memory);
+
+  if (code == CUDA_SUCCESS)
+    code = enqueue (&op, destination, source);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
     leave_pieces ((GpuCudaStream *) stream);

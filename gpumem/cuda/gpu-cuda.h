@@ -412,6 +412,10 @@ GpuNativeBuffer *
 void        _gpu_cuda_unregister   (gpointer           registration);
 
 /* gpu-cuda-copy.c */
+/* With the context entered. Before a copy of either memory; both may be NULL. */
+CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
+                                    GpuNativeMemory    *a,
+                                    GpuNativeMemory    *b);
 gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
                                     GpuNativeBuffer    *destination,
                                     gsize               destination_offset,

@@ -538,6 +538,7 @@ main (int argc, char **argv)
   add_image_tests ();
   add_texture_tests ();
   add_share_tests ();
+  add_managed_tests ();
   add_misuse_tests ();
   g_test_add_func ("/cuda-driver/leaves-nothing", test_leaves_nothing);
   return g_test_run ();
