@@ -50,7 +50,7 @@ def _allocate(stream, transfer):
     return buffer
 
 
-def launch(stream, kernel, grid, block, args, shared_size, flags):
+def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
     """Launches, with the copies before and after."""
     transfers = []
     if not isinstance(args, Gpu.Arguments):
@@ -60,6 +60,10 @@ def launch(stream, kernel, grid, block, args, shared_size, flags):
                 args[index] = _allocate(stream, value)
                 transfers.append((args[index], value))
     arguments = to_arguments(kernel, args)
+    if isinstance(args, Gpu.Arguments) and indirect:
+        raise TypeError("indirect goes with a list of arguments: a Gpu.Arguments has its own")
+    for memory in indirect:
+        arguments.add_indirect(memory)
     if shared_size or flags:
         stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
     else:
