@@ -740,10 +740,11 @@ class Kernel(Gpu.Kernel, _Attributes):
                  flags=Gpu.LaunchFlags.NONE):
         return stream.launch(self, grid, block, args, shared_size, flags)
 
-    def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE):
+    def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
+                indirect=()):
         """A Gpu.Launch, for any number of calls of stream.launch_prepared()."""
         return Gpu.Launch.new_full(self, to_extent(grid), to_extent(block), shared_size, flags,
-                                   to_arguments(self, args))
+                                   to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
         """Launches; what it returns can be called for the seconds it took, which waits."""

@@ -59,11 +59,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
             if isinstance(value, _Transfer):
                 args[index] = _allocate(stream, value)
                 transfers.append((args[index], value))
-    arguments = to_arguments(kernel, args)
-    if isinstance(args, Gpu.Arguments) and indirect:
-        raise TypeError("indirect goes with a list of arguments: a Gpu.Arguments has its own")
-    for memory in indirect:
-        arguments.add_indirect(memory)
+    arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags:
         stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
     else:
