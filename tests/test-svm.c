@@ -477,6 +477,39 @@ svm_map_shared (TestFixture *fixture)
   check (svm, 0, SIZE, 'r');
 }
 
+/* A buffer around the same memory, by its handle. */
+static void
+svm_wrapped (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuSvm *svm;
+
+  if (!is_shared (fixture))
+    return;
+  svm = svm_new (fixture, GPU_SVM_FLAGS_NONE, SIZE);
+  buffer = gpu_buffer_new_wrapped (fixture->context,
+                                   gpu_memory_get_native_handle (GPU_MEMORY (svm)), SIZE,
+                                   GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  for (guint8 i = 0; i < 20; i++)
+    {
+      test_assert_ok (gpu_stream_fill (i % 2 ? other : fixture->stream,
+                                       i % 3 ? GPU_MEMORY (svm) : GPU_MEMORY (buffer), 0, SIZE, &i,
+                                       1, &error), error);
+      mapping = gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_READ, 100, 200, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_value (gpu_mapping_get_data (mapping), i, 200);
+      g_clear_object (&mapping);
+    }
+  g_object_unref (svm);
+  test_assert_ok (gpu_stream_fill (other, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "w", 1,
+                                   &error), error);
+  test_synchronize (other);
+}
+
 static void
 svm_busy (TestFixture *fixture)
 {
@@ -787,6 +820,7 @@ main (int argc, char **argv)
   test_add ("attach", svm_attach);
   test_add ("map", svm_map);
   test_add ("map-shared", svm_map_shared);
+  test_add ("wrapped", svm_wrapped);
   test_add ("busy", svm_busy);
   test_add ("map-async", svm_map_async);
   test_add ("fine", svm_fine);
