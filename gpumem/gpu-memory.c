@@ -494,7 +494,7 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
- * OpenCL does not tell it. Any thread.
+ * OpenCL tells it of a #GpuSvm only, of which it is the address on the host as well. Any thread.
  *
  * Returns: the address, 0 if the driver does not tell it or @memory is released
  *
@@ -512,8 +512,8 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(). Any
- * thread.
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes() or
+ * gpu_svm_new_for_bytes(). Any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL
  *

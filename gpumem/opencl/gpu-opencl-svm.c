@@ -9,7 +9,7 @@
 
 #include "gpumem/opencl/gpu-opencl.h"
 
-/* The largest type of OpenCL C; allocations are aligned so where 0 is asked for. */
+/* The largest type of OpenCL C, up to which alignments can be asked for. */
 #define MAX_TYPE_SIZE 128
 
 static cl_svm_mem_flags
@@ -30,7 +30,7 @@ get_svm_flags (GpuMemoryFlags flags,
   return result;
 }
 
-/* Drivers may refuse what is more than types need: then there is room to move the beginning. */
+/* Beyond that there is room to move the beginning. */
 static gpointer
 alloc_aligned (cl_context         context,
                cl_svm_mem_flags   flags,
@@ -38,17 +38,16 @@ alloc_aligned (cl_context         context,
                gsize              alignment,
                gpointer          *data)
 {
-  gpointer allocation = clSVMAlloc (context, flags, size, (cl_uint) MIN (alignment, G_MAXUINT32));
-  guintptr moved;
+  gsize room = alignment > MAX_TYPE_SIZE ? alignment : 0;
+  gpointer allocation = NULL;
+
+  if (size <= G_MAXSIZE - room)
+    allocation = clSVMAlloc (context, flags, size + room, room == 0 ? (cl_uint) alignment : 0);
 
   *data = allocation;
 
-  if (allocation != NULL || alignment <= MAX_TYPE_SIZE || size > G_MAXSIZE - alignment)
-    return allocation;
-
-  allocation = clSVMAlloc (context, flags, size + alignment, 0);
-  moved = ((guintptr) allocation + alignment - 1) & ~(guintptr) (alignment - 1);
-  *data = allocation != NULL ? (gpointer) moved : NULL;
+  if (allocation != NULL && room != 0)
+    *data = (gpointer) (((guintptr) allocation + room - 1) & ~(guintptr) (room - 1));
 
   return allocation;
 }
