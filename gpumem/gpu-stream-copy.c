@@ -317,8 +317,8 @@ run_migrate (gconstpointer     operation,
  * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
  * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects;
  * CUDA: cuMemPrefetchAsync for a #GpuSvm, nothing for other memory, which stays where it is). With
- * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the memory. Does not block; the memory is kept until it
- * is done. On the host back end there is nothing to do.
+ * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the memory.
+ * Does not block; the memory is kept until it is done. On the host back end there is nothing to do.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, or %NULL among
  *   it, a flag that does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
