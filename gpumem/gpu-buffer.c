@@ -287,12 +287,13 @@ allocate_for (GpuBuffer   *buffer,
   if (host_bytes == NULL)
     {
       storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                  allocation->flags, TRUE, NULL, NULL);
+                                  allocation->flags, GPU_STORAGE_DEVICE, NULL, NULL);
     }
   else
     {
       storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                  allocation->flags, FALSE, g_bytes_ref (host_bytes),
+                                  allocation->flags, GPU_STORAGE_FOREIGN,
+                                  g_bytes_ref (host_bytes),
                                   (GDestroyNotify) g_bytes_unref);
       memory->host_bytes = g_bytes_ref (host_bytes);
     }
@@ -617,8 +618,8 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
 
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE, FALSE, user_data,
-                                             notify));
+                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE,
+                                             GPU_STORAGE_FOREIGN, user_data, notify));
 
   return buffer;
 }
@@ -643,6 +644,26 @@ check_origin (const char        *function,
   return FALSE;
 }
 
+GpuNativeBuffer *
+_gpu_buffer_cut (GpuNativeContext  *context,
+                 GpuNativeBuffer   *whole,
+                 GpuMemoryFlags     flags,
+                 gsize              offset,
+                 gsize              size,
+                 GError           **error)
+{
+  GpuNativeBuffer *part = context->backend->buffer->slice (context, whole, flags, offset, size,
+                                                           error);
+
+  if (part != NULL)
+    {
+      part->is_host_only = whole->is_host_only;
+      part->is_locked = whole->is_locked;
+    }
+
+  return part;
+}
+
 static GpuStorage *
 slice_storage (GpuMemory       *memory,
                const char      *function,
@@ -658,10 +679,10 @@ slice_storage (GpuMemory       *memory,
 
   if (!_gpu_buffer_check_flags (function, context, flags, error)
       || !_gpu_memory_inherit_flags (memory, function, &flags, error)
-      || !check_origin (function, context, begin, error))
+      || (!whole->buffer->is_host_only && !check_origin (function, context, begin, error)))
     return NULL;
 
-  native = context->backend->buffer->slice (context, whole->buffer, flags, begin, size, error);
+  native = _gpu_buffer_cut (context, whole->buffer, flags, begin, size, error);
 
   if (native == NULL)
     {
