@@ -148,6 +148,45 @@ allocator_in_use (TestFixture *fixture)
     g_usleep (1000);
 }
 
+/* Blocks that kernels reach are handed out again like any. */
+static void
+allocator_mapped (TestFixture *fixture)
+{
+  static const char source[] =
+    "__kernel void add (__global int *values, int n) { values[get_global_id (0)] += n; }\n";
+  const GpuExtent grid = { 64, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostAllocator) allocator = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, source, "add");
+  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_MAPPED, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GpuHostMemory) memory = gpu_host_allocator_alloc (allocator, 64 * 4, &error);
+      const gint32 *data;
+
+      if (memory == NULL)
+        {
+          test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_host_allocator_alloc");
+          g_test_skip ("the device has no fine-grain shared virtual memory");
+          return;
+        }
+      data = gpu_host_memory_get_data (memory);
+      memset (gpu_host_memory_get_data (memory), 0, 64 * 4);
+      test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, memory, 5),
+                      error);
+      test_assert_ok (gpu_host_memory_synchronize (memory, GPU_MAP_FLAGS_READ, NULL, &error),
+                      error);
+      for (guint j = 0; j < 64; j++)
+        g_assert_cmpint (data[j], ==, 5);
+      assert_figures (allocator, PAGE, 0);
+    }
+}
+
 static void
 allocator_outlived (TestFixture *fixture)
 {
@@ -227,6 +266,7 @@ main (int argc, char **argv)
   test_add ("reuse", allocator_reuse);
   test_add ("limit", allocator_limit);
   test_add ("in-use", allocator_in_use);
+  test_add ("mapped", allocator_mapped);
   test_add ("outlived", allocator_outlived);
   test_add ("refused", allocator_refused);
   test_add ("threads", allocator_threads);
