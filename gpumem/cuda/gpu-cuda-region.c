@@ -468,15 +468,22 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-/* Memory of the host is at the same addresses in all contexts. */
+/* Memory of the host is at the same addresses in all contexts; arrays are of one. */
+static gboolean
+is_same_everywhere (const GpuNativeMemory *one,
+                    const GpuNativeMemory *other)
+{
+  return (one->host != NULL || other->host != NULL) && !one->is_image && !other->is_image;
+}
+
 static void
 set_contexts (RegionOp            *op,
               const GpuRegionSide *destination,
               const GpuRegionSide *source)
 {
   if (destination->memory == NULL || source->memory == NULL
-      || destination->memory->host != NULL || source->memory->host != NULL
-      || destination->context == source->context)
+      || destination->context == source->context
+      || is_same_everywhere (destination->memory, source->memory))
     return;
 
   op->to_context = ((GpuCudaContext *) destination->context)->context;
