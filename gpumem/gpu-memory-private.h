@@ -14,6 +14,7 @@ struct _GpuMemory
   GpuMemoryFlags  flags;
   gint            released;         /* atomic */
   gboolean        is_image;         /* reached by regions of texels, not by bytes */
+  gboolean        has_host_data;    /* the host reaches it without a command */
   gsize           size;             /* bytes */
   gsize           span;             /* bytes from the first to the last: size, and the gaps between
                                      * the rows of an image */

@@ -4,6 +4,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-nick-private.h"
+#include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* Of so many bytes the driver makes little more than of none. */
@@ -17,6 +18,7 @@ typedef struct
   gsize      source_offset;
   gsize      size;
   gpointer   data;
+  GpuTransfer *transfer;            /* of a staged write or read */
 } Copy;
 
 GPU_HOT static gboolean
@@ -95,6 +97,48 @@ run_read_now (gconstpointer     operation,
 
   return stream->backend->buffer->read_now (stream, copy->source->storage->buffer,
                                             copy->source_offset, copy->data, copy->size, error);
+}
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const Copy *copy = operation;
+  GpuMemory *memory = copy->destination != NULL ? copy->destination : copy->source;
+
+  return _gpu_transfer_submit (copy->transfer, stream, memory->storage->buffer, event, error);
+}
+
+/* Submits a write or a read, staged if that is faster. */
+static gboolean
+submit_transfer (GpuTimeline    *timeline,
+                 GpuSubmission  *submission,
+                 Copy           *copy,
+                 GBytes         *bytes,
+                 GpuPending     *pending,
+                 GError        **error)
+{
+  gboolean write = copy->destination != NULL;
+  const GpuTransferCopy staged = {
+    .write = write,
+    .device = { .offset = write ? copy->destination_offset : copy->source_offset,
+                .row_pitch = copy->size, .slice_pitch = copy->size },
+    .host = { .data = copy->data, .row_pitch = copy->size, .slice_pitch = copy->size },
+    .extent = { copy->size, 1, 1 }, .unit = 1, .bytes = bytes
+  };
+
+  if (copy->size > GPU_STAGING_SIZE_MIN)
+    copy->transfer = _gpu_timeline_stage (timeline, write ? copy->destination : copy->source,
+                                          &staged, pending != NULL);
+
+  if (copy->transfer == NULL)
+    return _gpu_submit (timeline, submission, pending, error);
+
+  submission->run = run_staged;
+
+  return _gpu_submit_staged (timeline, submission, copy->transfer, pending, error);
 }
 
 /* If somebody waits for it right away, and nothing has to be kept until then. */
@@ -236,21 +280,21 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
-  const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
+  Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
   const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
                          size };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_write,
-                                     .run_now = get_run_now (pending, bytes, size,
-                                                             ops->write_now != NULL,
-                                                             run_write_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_write,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->write_now != NULL,
+                                                       run_write_now),
+                               .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
       || !_gpu_memory_check_host (destination, function, TRUE, error))
     return FALSE;
 
-  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
+  return size == 0 || submit_transfer (timeline, &submission, &copy, bytes, pending, error);
 }
 
 gboolean
@@ -266,21 +310,21 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
-  const Copy copy = { NULL, source, 0, offset, size, data };
+  Copy copy = { NULL, source, 0, offset, size, data };
   const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
                          size };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_read,
-                                     .run_now = get_run_now (pending, bytes, size,
-                                                             ops->read_now != NULL,
-                                                             run_read_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_read,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->read_now != NULL,
+                                                       run_read_now),
+                               .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
       || !_gpu_memory_check_host (source, function, FALSE, error))
     return FALSE;
 
-  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
+  return size == 0 || submit_transfer (timeline, &submission, &copy, bytes, pending, error);
 }
 
 typedef struct

@@ -150,6 +150,9 @@ _gpu_native_context_unref (GpuNativeContext *context)
   if (!g_atomic_ref_count_dec (&context->refs))
     return;
 
+  if (context->ring != NULL)
+    context->ring_free (context);
+
   context->backend->context->free (context);
   _gpu_live_add (GPU_LIVE_NATIVE_CONTEXT, -1);
 }

@@ -82,6 +82,8 @@ struct _GpuNativeContext
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+  struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first needed */
+  void             (*ring_free)  (GpuNativeContext *context);
 };
 
 struct _GpuNativeStream
@@ -867,6 +869,29 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* What the staging engine needs. */
+typedef struct
+{
+  /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
+   * page-locked memory, to the device if @write; G_MAXSIZE if it never is, 0 if there is no way to
+   * do so. */
+  gsize             (*get_min_size)   (GpuNativeContext        *context,
+                                       gboolean                 write);
+  /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
+   * as it is. */
+  gboolean          (*is_page_locked) (GpuNativeContext        *context,
+                                       gconstpointer            data);
+  /* any thread. Page-locked memory, with its GpuNativeMemory.host. */
+  GpuNativeMemory * (*alloc)          (GpuNativeContext        *context,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
+   * before the last reference goes. */
+  GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,
+                                       GError                 **error);
+  void              (*open_gate)      (GpuNativeEvent          *gate);
+} GpuTransferOps;
+
 struct _GpuBackend
 {
   const char          *name;        /* "host", "opencl", "cuda": the first part of device ids */
@@ -880,6 +905,7 @@ struct _GpuBackend
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
+  const GpuTransferOps *transfer;   /* nullable: all memory of the host is as good as any */
 };
 
 /* The registry: every back end that was built in, in the order of preference. */

@@ -211,6 +211,7 @@ stream_wait (GpuNativeStream        *native,
              GError                **error)
 {
   CUstream stream = ((GpuCudaStream *) native)->stream;
+  const char *function = "cuStreamWaitEvent";
   CUresult code = CUDA_SUCCESS;
   GpuCudaCall call;
 
@@ -218,9 +219,21 @@ stream_wait (GpuNativeStream        *native,
     return FALSE;
 
   for (guint i = 0; i < n_events && code == CUDA_SUCCESS; i++)
-    code = _gpu_cuda.cuStreamWaitEvent (stream, ((GpuCudaEvent *) events[i])->event, 0);
+    {
+      GpuCudaEvent *one = (GpuCudaEvent *) events[i];
 
-  return _gpu_cuda_end (native, event, &call, code, error, "cuStreamWaitEvent",
+      if (one->word != NULL)
+        {
+          function = "cuStreamWaitValue32";
+          code = _gpu_cuda_wait_for_gate (stream, one);
+        }
+      else
+        {
+          code = _gpu_cuda.cuStreamWaitEvent (stream, one->event, 0);
+        }
+    }
+
+  return _gpu_cuda_end (native, event, &call, code, error, function,
                         "waiting for %u events", n_events);
 }
 

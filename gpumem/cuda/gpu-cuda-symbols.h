@@ -62,6 +62,8 @@ GPU_CUDA_SYMBOL (CORE, cuStreamSynchronize, 2000, (CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuStreamQuery, 2000, (CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuStreamWaitEvent, 3020,
                  (CUstream stream, CUevent event, unsigned int flags))
+GPU_CUDA_SYMBOL (STREAM_WAIT, cuStreamWaitValue32, 11070,
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetPriority, 5050, (CUstream stream, int *priority))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetFlags, 5050, (CUstream stream, unsigned int *flags))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetCtx, 9020, (CUstream stream, CUcontext *context))

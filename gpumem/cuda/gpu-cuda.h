@@ -42,6 +42,8 @@ typedef struct
   GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
   GPtrArray        *spare_timers;       /* of CUevent with timing */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
+  GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
+  GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
   CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
@@ -83,6 +85,8 @@ typedef struct _GpuCudaEvent
   struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
   gboolean              timing;
   gboolean              interprocess;   /* not one of the context's spare ones */
+  guint32              *word;           /* of a gate, which is nothing else; or NULL */
+  guint32               value;          /* that it is open with */
 } GpuCudaEvent;
 
 typedef struct
@@ -302,6 +306,15 @@ gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
 /* By the op that frees a context: frees all that the ops of streams, events and buffers left in
  * it, whatever the driver says. The context need not be entered. */
 void        _gpu_cuda_context_clear (GpuCudaContext *context);
+
+/* gpu-cuda-transfer.c */
+/* With the context entered: for streams, in the place of an event. */
+CUresult    _gpu_cuda_wait_for_gate (CUstream        stream,
+                                    GpuCudaEvent    *gate);
+/* What goes with the event that a gate is. */
+void        _gpu_cuda_gate_free    (GpuCudaEvent    *gate);
+void        _gpu_cuda_gates_clear  (GpuCudaContext  *context,
+                                    gboolean         can_free);
 
 /* gpu-cuda-clock.c */
 typedef struct _GpuCudaClock GpuCudaClock;
@@ -537,5 +550,6 @@ extern const GpuMemoryOps  _gpu_cuda_memory_ops;
 extern const GpuBufferOps  _gpu_cuda_buffer_ops;
 extern const GpuProgramOps _gpu_cuda_program_ops;
 extern const GpuKernelOps  _gpu_cuda_kernel_ops;
+extern const GpuTransferOps _gpu_cuda_transfer_ops;
 
 G_END_DECLS
