@@ -19,7 +19,7 @@ static inline gboolean
 _gpu_native_context_check (GpuNativeContext  *context,
                            GError           **error)
 {
-  return G_LIKELY (!g_atomic_int_get (&context->lost) && !g_atomic_int_get (&_gpu_backend_forked))
+  return G_LIKELY (!g_atomic_int_get (&context->lost) && !g_atomic_int_get (&_gpu_hot.forked))
          || _gpu_native_context_fail (context, error);
 }
 

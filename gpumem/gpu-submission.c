@@ -5,8 +5,6 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
-GpuTypes _gpu_types;
-
 #define MAX_ROOTS 16
 
 /* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose

@@ -892,7 +892,6 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
 /* A process that was forked from one that had used a back end finds drivers without their threads,
  * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
  * parent was watched. */
-extern gint              _gpu_backend_forked;     /* atomic; so it is */
 void                     _gpu_backend_watch_process (void);
 gboolean                 _gpu_backend_check_process (GError           **error);
 

@@ -162,7 +162,7 @@ _gpu_cuda_enter (GpuCudaContext  *context,
 
   *entered = FALSE;
 
-  return G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)
+  return G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)
                    && _gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS
                    && current == context->context)
          || _gpu_cuda_push (context, entered, error);
