@@ -85,9 +85,10 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
   if (block->width == 0 || block->height == 0 || block->depth == 0)
     return fail_extent ("the block has no work-item", launch, error);
 
-  if ((device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0
-      && (!is_multiple (grid->width, block->width) || !is_multiple (grid->height, block->height)
-          || !is_multiple (grid->depth, block->depth)))
+  if (G_UNLIKELY (!is_multiple (grid->width, block->width)
+                  || !is_multiple (grid->height, block->height)
+                  || !is_multiple (grid->depth, block->depth))
+      && (device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0)
     return fail_extent ("the grid is no multiple of the block, as the device wants it", launch,
                         error);
 

@@ -189,16 +189,16 @@ check_peers (GpuTimeline    *timeline,
          || set_peers (timeline, destination, source, submission, error);
 }
 
-GPU_HOT gboolean
-_gpu_timeline_copy (GpuTimeline  *timeline,
-                    const char   *function,
-                    GpuMemory    *destination,
-                    gsize         destination_offset,
-                    GpuMemory    *source,
-                    gsize         source_offset,
-                    gsize         size,
-                    GpuPending   *pending,
-                    GError      **error)
+G_ALWAYS_INLINE static inline gboolean
+copy_memory (GpuTimeline  *timeline,
+             const char   *function,
+             GpuMemory    *destination,
+             gsize         destination_offset,
+             GpuMemory    *source,
+             gsize         source_offset,
+             gsize         size,
+             GpuPending   *pending,
+             GError      **error)
 {
   GpuAccess accesses[] = { { source, FALSE, source_offset, size },
                            { destination, TRUE, destination_offset, size } };
@@ -224,6 +224,21 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
 }
 
 gboolean
+_gpu_timeline_copy (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *destination,
+                    gsize         destination_offset,
+                    GpuMemory    *source,
+                    gsize         source_offset,
+                    gsize         size,
+                    GpuPending   *pending,
+                    GError      **error)
+{
+  return copy_memory (timeline, function, destination, destination_offset, source, source_offset,
+                      size, pending, error);
+}
+
+gboolean
 _gpu_timeline_write (GpuTimeline   *timeline,
                      const char    *function,
                      GpuMemory     *destination,
@@ -237,8 +252,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
-  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
-                         size };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_write,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -267,8 +281,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   const Copy copy = { NULL, source, 0, offset, size, data };
-  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
-                         size };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_read,
                                      .run_now = get_run_now (pending, bytes, size,
@@ -419,11 +432,9 @@ gpu_stream_copy (GpuStream  *stream,
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
-  if (timeline == NULL)
-    return FALSE;
-
-  return _gpu_timeline_copy (timeline, "gpu_stream_copy", destination, destination_offset, source,
-                             source_offset, size, NULL, error);
+  return timeline != NULL
+         && copy_memory (timeline, "gpu_stream_copy", destination, destination_offset, source,
+                         source_offset, size, NULL, error);
 }
 
 /**

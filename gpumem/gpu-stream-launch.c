@@ -36,8 +36,13 @@ run_launch (gconstpointer     operation,
                            &launch->grid, block, launch->shared_size, launch->flags, event, error);
 }
 
+static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                                          (GDestroyNotify) _gpu_native_sampler_unref };
+static const GpuKeepType keep_code = { (GBoxedCopyFunc) _gpu_kernel_code_ref,
+                                       (GDestroyNotify) _gpu_kernel_code_unref };
+
 /* The code of the kernel, which is launched again and again, comes last. */
-static const GpuKeep *
+G_GNUC_NO_INLINE static const GpuKeep *
 keep_samplers (const GpuLaunch *launch,
                GpuKeep         *keeps,
                const GpuKeep   *code)
@@ -51,8 +56,7 @@ keep_samplers (const GpuLaunch *launch,
       if (sampler == NULL)
         continue;
 
-      keeps[i] = (GpuKeep) { sampler, (GBoxedCopyFunc) _gpu_native_sampler_ref,
-                             (GDestroyNotify) _gpu_native_sampler_unref, 0, first };
+      keeps[i] = (GpuKeep) { sampler, &keep_sampler, 0, first };
       first = &keeps[i];
     }
 
@@ -60,15 +64,14 @@ keep_samplers (const GpuLaunch *launch,
 }
 
 /* @accesses are those of @launch, for this submission alone. */
-static gboolean
+G_ALWAYS_INLINE static inline gboolean
 submit_launch (GpuTimeline      *timeline,
                const GpuLaunch  *launch,
                GpuAccess        *accesses,
                GpuPending       *pending,
                GError          **error)
 {
-  const GpuKeep keep = { launch->code, (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                         (GDestroyNotify) _gpu_kernel_code_unref, 0, NULL };
+  const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
   GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
                                .n_accesses = launch->n_accesses, .run = run_launch,
                                .operation = launch, .keep = &keep };

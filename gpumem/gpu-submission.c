@@ -5,6 +5,9 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
+const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,
+                                      (GDestroyNotify) g_bytes_unref };
+
 #define MAX_ROOTS 16
 
 /* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
@@ -190,7 +193,7 @@ set_uses_locked (GpuTimeline         *timeline,
 }
 
 /* What the driver took: its number. */
-static inline guint64
+G_ALWAYS_INLINE static inline guint64
 enter_locked (GpuTimeline         *timeline,
               const GpuSubmission *submission)
 {
@@ -201,10 +204,10 @@ enter_locked (GpuTimeline         *timeline,
   for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
     {
       if (keep->size == 0)
-        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->type);
       else
-        _gpu_timeline_keep_locked (timeline, keep->retain (keep->object), keep->release,
-                                   keep->size);
+        _gpu_timeline_keep_locked (timeline, keep->type->retain (keep->object),
+                                   keep->type->release, keep->size);
     }
 
   return seq;
@@ -235,7 +238,7 @@ fail_locked (GpuTimeline         *timeline,
 }
 
 /* Calls the driver, and enters what it took. */
-GPU_HOT static gboolean
+G_ALWAYS_INLINE static inline gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
             gboolean              may_fail,
@@ -307,16 +310,12 @@ is_held_locked (GpuTimeline         *timeline,
   return G_LIKELY (timeline->n_user_waits == 0);
 }
 
-/* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
-static inline gboolean
-run_held_locked (GpuTimeline          *timeline,
-                 const GpuSubmission  *submission,
-                 GpuPending           *pending,
-                 GError              **error)
+G_GNUC_NO_INLINE static gboolean
+run_pending_locked (GpuTimeline          *timeline,
+                    const GpuSubmission  *submission,
+                    GpuPending           *pending,
+                    GError              **error)
 {
-  if (G_LIKELY (pending == NULL))
-    return run_locked (timeline, submission, FALSE, NULL, error);
-
   if (can_run_now_locked (timeline, submission))
     return run_now_locked (timeline, submission, error);
 
@@ -327,6 +326,19 @@ run_held_locked (GpuTimeline          *timeline,
     }
 
   return run_locked (timeline, submission, FALSE, pending, error);
+}
+
+/* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
+static inline gboolean
+run_held_locked (GpuTimeline          *timeline,
+                 const GpuSubmission  *submission,
+                 GpuPending           *pending,
+                 GError              **error)
+{
+  if (G_LIKELY (pending == NULL))
+    return run_locked (timeline, submission, FALSE, NULL, error);
+
+  return run_pending_locked (timeline, submission, pending, error);
 }
 
 /* FALSE, and nothing done, if the timeline holds the memory no more. */

@@ -296,17 +296,17 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
 }
 
 void
-_gpu_timeline_share_locked (GpuTimeline    *timeline,
-                            gpointer        object,
-                            GBoxedCopyFunc  retain,
-                            GDestroyNotify  release)
+_gpu_timeline_share_locked (GpuTimeline       *timeline,
+                            gpointer           object,
+                            const GpuKeepType *type)
 {
   const GpuKept *last = &timeline->shared;
 
   if (last->object != NULL)
     _gpu_timeline_keep_locked (timeline, last->object, last->release, 0);
 
-  timeline->shared = (GpuKept) { timeline->submitted, retain (object), release, 0 };
+  timeline->shared = (GpuKept) { timeline->submitted, type->retain (object), type->release,
+                                 0 };
 }
 
 GpuFence *

@@ -348,7 +348,8 @@ add_shared (GpuCudaKernel  *kernel,
 {
   launch->shared += MIN (size, G_MAXINT32);
 
-  return G_LIKELY (launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared))
+  return G_LIKELY (launch->shared == 0)
+         || launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared)
          || raise_dynamic_shared (kernel, device, launch->shared, error);
 }
 
@@ -370,17 +371,17 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
-GPU_HOT gboolean
-_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
-                              GpuNativeKernel         *native,
-                              const GpuArgumentValue  *arguments,
-                              guint                    n_arguments,
-                              const GpuExtent         *grid,
-                              const GpuExtent         *block,
-                              gsize                    shared_size,
-                              GpuLaunchFlags           flags,
-                              GpuNativeEvent         **event,
-                              GError                 **error)
+G_ALWAYS_INLINE static inline gboolean
+launch_kernel (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               gsize                    shared_size,
+               GpuLaunchFlags           flags,
+               GpuNativeEvent         **event,
+               GError                 **error)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
@@ -427,6 +428,22 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          GpuNativeEvent         **event,
                          GError                 **error)
 {
-  return _gpu_cuda_kernel_launch_full (stream, native, arguments, n_arguments, grid, block, 0,
-                                       GPU_LAUNCH_FLAGS_NONE, event, error);
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, 0,
+                        GPU_LAUNCH_FLAGS_NONE, event, error);
+}
+
+gboolean
+_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
+                              GpuNativeKernel         *native,
+                              const GpuArgumentValue  *arguments,
+                              guint                    n_arguments,
+                              const GpuExtent         *grid,
+                              const GpuExtent         *block,
+                              gsize                    shared_size,
+                              GpuLaunchFlags           flags,
+                              GpuNativeEvent         **event,
+                              GError                 **error)
+{
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, shared_size, flags,
+                        event, error);
 }
