@@ -26,39 +26,39 @@ typedef struct
 extern GpuHot _gpu_hot;
 
 /* G_TYPE_CHECK_INSTANCE_TYPE(), for what is of no class above. */
-GPU_COLD gboolean _gpu_is_a (gpointer object,
-                             GType    type);
+GPU_COLD gboolean _gpu_is_a (gpointer   object,
+                             GType    (*get_type) (void));
 
 static inline gboolean
 _gpu_has_class (gpointer object,
                 gpointer klass)
 {
-  return G_LIKELY (object != NULL && ((GTypeInstance *) object)->g_class == klass);
+  return G_LIKELY (object != NULL) && G_LIKELY (((GTypeInstance *) object)->g_class == klass);
 }
 
 /* GPU_IS_STREAM() and so on. */
 static inline gboolean
 _gpu_is_stream (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_hot.stream_class) || _gpu_is_a (object, GPU_TYPE_STREAM);
+  return _gpu_has_class (object, _gpu_hot.stream_class) || _gpu_is_a (object, gpu_stream_get_type);
 }
 
 static inline gboolean
 _gpu_is_kernel (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_hot.kernel_class) || _gpu_is_a (object, GPU_TYPE_KERNEL);
+  return _gpu_has_class (object, _gpu_hot.kernel_class) || _gpu_is_a (object, gpu_kernel_get_type);
 }
 
 static inline gboolean
 _gpu_is_buffer (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, GPU_TYPE_BUFFER);
+  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, gpu_buffer_get_type);
 }
 
 static inline gboolean
 _gpu_is_memory (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, GPU_TYPE_MEMORY);
+  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, gpu_memory_get_type);
 }
 
 G_END_DECLS

@@ -6,8 +6,8 @@
 GpuHot _gpu_hot __attribute__ ((aligned (32)));
 
 gboolean
-_gpu_is_a (gpointer object,
-           GType    type)
+_gpu_is_a (gpointer   object,
+           GType    (*get_type) (void))
 {
-  return G_TYPE_CHECK_INSTANCE_TYPE (object, type);
+  return G_TYPE_CHECK_INSTANCE_TYPE (object, get_type ());
 }

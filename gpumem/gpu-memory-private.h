@@ -26,7 +26,8 @@ struct _GpuMemory
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
 /* Sets the error of memory that was never initialised or was released. */
-gboolean _gpu_memory_fail        (GpuMemory       *memory,
+GPU_COLD gboolean
+         _gpu_memory_fail        (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
 
@@ -36,7 +37,8 @@ _gpu_memory_check (GpuMemory   *memory,
                    const char  *function,
                    GError     **error)
 {
-  return G_LIKELY (memory->storage != NULL && g_atomic_int_get (&memory->released) == 0)
+  return (G_LIKELY (memory->storage != NULL)
+          && G_LIKELY (g_atomic_int_get (&memory->released) == 0))
          || _gpu_memory_fail (memory, function, error);
 }
 
@@ -46,7 +48,8 @@ GpuStorage *
                                   const char      *function,
                                   GError         **error);
 /* Sets the error of a range that reaches past the end, or is one of an image. */
-gboolean _gpu_memory_fail_range  (GpuMemory       *memory,
+GPU_COLD gboolean
+         _gpu_memory_fail_range  (GpuMemory       *memory,
                                   const char      *function,
                                   const char      *what,
                                   gsize            offset,
@@ -65,7 +68,8 @@ _gpu_memory_check_range (GpuMemory   *memory,
   if (!_gpu_memory_check (memory, function, error))
     return FALSE;
 
-  return G_LIKELY (offset <= memory->size && size <= memory->size - offset && !memory->is_image)
+  return (G_LIKELY (offset <= memory->size) && G_LIKELY (size <= memory->size - offset)
+          && G_LIKELY (!memory->is_image))
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
 

@@ -184,8 +184,8 @@ check_peers (GpuTimeline    *timeline,
              GpuSubmission  *submission,
              GError        **error)
 {
-  return G_LIKELY (destination->storage->context == timeline->context
-                   && source->storage->context == timeline->context)
+  return (G_LIKELY (destination->storage->context == timeline->context)
+          && G_LIKELY (source->storage->context == timeline->context))
          || set_peers (timeline, destination, source, submission, error);
 }
 
@@ -212,7 +212,7 @@ copy_memory (GpuTimeline  *timeline,
       || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
     return FALSE;
 
-  if (size == 0)
+  if (G_UNLIKELY (size == 0))
     return TRUE;
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,

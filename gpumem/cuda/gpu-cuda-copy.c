@@ -30,7 +30,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (to->base.host == NULL && from->base.host == NULL)
+  if (G_LIKELY (to->base.host == NULL) && G_LIKELY (from->base.host == NULL))
     {
       code = _gpu_cuda.cuMemcpyDtoDAsync (to->address + destination_offset,
                                           from->address + source_offset, size,
@@ -43,7 +43,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                                       from->address + source_offset, size, get_stream (stream));
     }
 
-  if (_gpu_cuda_end_plain (stream, &call, code))
+  if (G_LIKELY (_gpu_cuda_end_plain (stream, &call, code)))
     return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,

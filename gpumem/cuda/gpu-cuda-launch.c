@@ -201,12 +201,12 @@ set_geometry (const GpuCudaKernel  *kernel,
   launch->n_blocks.height = divide (grid->height, block->height);
   launch->n_blocks.depth = divide (grid->depth, block->depth);
 
-  if (G_UNLIKELY (is_too_large (block, device->max_block) || !is_multiple (launch) ||
-                  is_too_large (&launch->n_blocks, device->max_grid) ||
-                  block->width * block->height * block->depth > (gsize) kernel->max_threads))
+  if (is_too_large (block, device->max_block) || !is_multiple (launch) ||
+      is_too_large (&launch->n_blocks, device->max_grid) ||
+      block->width * block->height * block->depth > (gsize) kernel->max_threads)
     return fail_geometry (kernel, device, launch, error);
 
-  return kernel->required_block[0] == 0 || check_required_block (kernel, block, error);
+  return G_LIKELY (kernel->required_block[0] == 0) || check_required_block (kernel, block, error);
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -409,7 +409,7 @@ launch_kernel (GpuNativeStream         *stream,
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
 
-  if (_gpu_cuda_end_plain (stream, &call, code))
+  if (G_LIKELY (_gpu_cuda_end_plain (stream, &call, code)))
     return TRUE;
 
   return _gpu_cuda_end (stream, event, &call, code, error, "cuLaunchKernel",

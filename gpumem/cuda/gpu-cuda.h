@@ -162,9 +162,9 @@ _gpu_cuda_enter (GpuCudaContext  *context,
 
   *entered = FALSE;
 
-  return G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)
-                   && _gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS
-                   && current == context->context)
+  return (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked))
+          && G_LIKELY (_gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS)
+          && G_LIKELY (current == context->context))
          || _gpu_cuda_push (context, entered, error);
 }
 
@@ -173,7 +173,7 @@ _gpu_cuda_leave (gboolean entered)
 {
   CUcontext popped;
 
-  if (entered)
+  if (G_UNLIKELY (entered))
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
@@ -230,7 +230,7 @@ _gpu_cuda_begin_entered (GpuNativeStream  *stream,
 {
   call->event = NULL;
 
-  return G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
+  return (G_LIKELY (event == NULL) && G_LIKELY (((GpuCudaStream *) stream)->last == NULL))
          || _gpu_cuda_begin_event (stream, event, call, error);
 }
 
@@ -250,8 +250,8 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,
                      CUresult         code)
 {
-  if (G_UNLIKELY (code != CUDA_SUCCESS || call->event != NULL
-                  || ((GpuCudaStream *) stream)->last != NULL))
+  if (G_UNLIKELY (code != CUDA_SUCCESS) || G_UNLIKELY (call->event != NULL)
+      || G_UNLIKELY (((GpuCudaStream *) stream)->last != NULL))
     return FALSE;
 
   _gpu_cuda_leave (call->entered);
