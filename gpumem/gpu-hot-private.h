@@ -13,6 +13,9 @@ G_BEGIN_DECLS
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
 
+/* Bytes of a line of the caches: what operations look at is aligned to them. */
+#define GPU_LINE 64
+
 /* What every operation looks at, in one line. The classes are set when the first object is made:
  * asking gpu_stream_get_type() is a call, and a line of code and one of data more. */
 typedef struct

@@ -9,12 +9,12 @@ struct _GpuMemory
 {
   GObject         parent_instance;
 
-  GpuContext     *context;
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
-  GpuMemoryFlags  flags;
+  gsize           size;             /* bytes */
   gint            released;         /* atomic */
   gboolean        is_image;         /* reached by regions of texels, not by bytes */
-  gsize           size;             /* bytes */
+  GpuMemoryFlags  flags;
+  GpuContext     *context;
   gsize           span;             /* bytes from the first to the last: size, and the gaps between
                                      * the rows of an image */
   guint64         handle;           /* of the driver, kept for comparisons after a release */

@@ -83,7 +83,7 @@ submit_launch (GpuTimeline      *timeline,
 }
 
 /* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
-static inline gboolean
+G_ALWAYS_INLINE static inline gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
             va_list       ap,
@@ -96,8 +96,9 @@ launch_few (GpuTimeline  *timeline,
   GpuAccess accesses[FEW_ARGUMENTS];
   const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, &launch->n_arguments);
 
-  if (launch->n_arguments > FEW_ARGUMENTS
-      || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
+  if (launch->n_arguments > 0
+      && (launch->n_arguments > FEW_ARGUMENTS
+          || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories)))
     return FALSE;
 
   launch->values = values;

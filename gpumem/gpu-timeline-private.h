@@ -58,11 +58,9 @@ typedef struct
   gsize           size;             /* bytes of host memory that it holds */
 } GpuKept;
 
-/* What every submission needs comes first, and close together. */
+/* What every submission needs comes first, in one line. */
 struct _GpuTimeline
 {
-  gint              refs;
-  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
   guint64           submitted;      /* atomic; written under lock */
@@ -70,10 +68,11 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* length of user_waits; under lock */
   GMutex            lock;
-  GpuNativeDevice  *device;
-
   GpuKept           shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
+  GpuNativeDevice  *device;
+  gint              refs;
+  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */

@@ -69,7 +69,7 @@ timeline_new (GpuNativeContext *context,
               GpuStreamFlags    flags,
               int               priority)
 {
-  GpuTimeline *timeline = g_new0 (GpuTimeline, 1);
+  GpuTimeline *timeline = g_aligned_alloc0 (1, sizeof (GpuTimeline), GPU_LINE);
 
   timeline->refs = 1;
   timeline->users = 1;
@@ -248,7 +248,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_ptr_array_unref (timeline->user_waits);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
-  g_free (timeline);
+  g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);
 }

@@ -71,7 +71,6 @@ struct _GpuNativeContext
   GpuNativeDevice  **devices;       /* array of n_devices, owned */
   guint              n_devices;
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
-  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
@@ -82,6 +81,9 @@ struct _GpuNativeContext
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+
+  /* Last, beside what back ends put first: all that an operation looks at. */
+  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
 struct _GpuNativeStream

@@ -175,7 +175,7 @@ check_required_block (const GpuCudaKernel  *kernel,
   return FALSE;
 }
 
-static inline gboolean
+G_ALWAYS_INLINE static inline gboolean
 set_geometry (const GpuCudaKernel  *kernel,
               const GpuCudaDevice  *device,
               const GpuExtent      *grid,
@@ -239,7 +239,7 @@ check_argument (const GpuCudaKernel     *kernel,
 /* With the context entered. Local memory is one block for all arguments, each of which is given its
  * offset: those lie in slots behind the pointers, one for each argument. Behind these are the
  * structures of images. */
-static inline gboolean
+GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
                guint                    n_values,
@@ -397,7 +397,7 @@ launch_kernel (GpuNativeStream         *stream,
       !_gpu_cuda_enter (context, &call.entered, error))
     return FALSE;
 
-  if (!set_arguments (kernel, arguments, n_arguments, &launch, error) ||
+  if ((n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
       !add_shared (kernel, context->device, shared_size, &launch, error))
     {
       _gpu_cuda_leave (call.entered);
