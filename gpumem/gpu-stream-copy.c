@@ -9,27 +9,28 @@
 /* Of so many bytes the driver makes little more than of none. */
 #define NOW_SIZE_MAX (16 * 1024)
 
+/* With the host. */
 typedef struct
 {
-  GpuMemory *destination;
-  GpuMemory *source;
-  gsize      destination_offset;
-  gsize      source_offset;
+  GpuMemory *memory;
+  gsize      offset;
   gsize      size;
   gpointer   data;
-} Copy;
+} Transfer;
 
+/* The accesses say it all: the source, and the destination. */
 GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
           GError          **error)
 {
-  const Copy *copy = operation;
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
 
-  return stream->backend->buffer->copy (stream, copy->destination->storage->buffer,
-                                        copy->destination_offset, copy->source->storage->buffer,
-                                        copy->source_offset, copy->size, event, error);
+  return stream->backend->buffer->copy (stream, to->storage->buffer, to->offset,
+                                        from->storage->buffer, from->offset, from->size, event,
+                                        error);
 }
 
 static gboolean
@@ -38,13 +39,13 @@ run_copy_peer (gconstpointer     operation,
                GpuNativeEvent  **event,
                GError          **error)
 {
-  const Copy *copy = operation;
-  GpuStorage *to = copy->destination->storage;
-  GpuStorage *from = copy->source->storage;
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
 
-  return stream->backend->buffer->copy_peer (stream, to->context, to->buffer,
-                                             copy->destination_offset, from->context, from->buffer,
-                                             copy->source_offset, copy->size, event, error);
+  return stream->backend->buffer->copy_peer (stream, to->storage->context, to->storage->buffer,
+                                             to->offset, from->storage->context,
+                                             from->storage->buffer, from->offset, from->size,
+                                             event, error);
 }
 
 static gboolean
@@ -53,10 +54,10 @@ run_write (gconstpointer     operation,
            GpuNativeEvent  **event,
            GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->write (stream, copy->destination->storage->buffer,
-                                         copy->destination_offset, copy->data, copy->size, event,
+  return stream->backend->buffer->write (stream, transfer->memory->storage->buffer,
+                                         transfer->offset, transfer->data, transfer->size, event,
                                          error);
 }
 
@@ -66,10 +67,10 @@ run_read (gconstpointer     operation,
           GpuNativeEvent  **event,
           GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->read (stream, copy->source->storage->buffer, copy->source_offset,
-                                        copy->data, copy->size, event, error);
+  return stream->backend->buffer->read (stream, transfer->memory->storage->buffer, transfer->offset,
+                                        transfer->data, transfer->size, event, error);
 }
 
 static gboolean
@@ -78,10 +79,10 @@ run_write_now (gconstpointer     operation,
                GpuNativeEvent  **event G_GNUC_UNUSED,
                GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->write_now (stream, copy->destination->storage->buffer,
-                                             copy->destination_offset, copy->data, copy->size,
+  return stream->backend->buffer->write_now (stream, transfer->memory->storage->buffer,
+                                             transfer->offset, transfer->data, transfer->size,
                                              error);
 }
 
@@ -91,10 +92,11 @@ run_read_now (gconstpointer     operation,
               GpuNativeEvent  **event G_GNUC_UNUSED,
               GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->read_now (stream, copy->source->storage->buffer,
-                                            copy->source_offset, copy->data, copy->size, error);
+  return stream->backend->buffer->read_now (stream, transfer->memory->storage->buffer,
+                                            transfer->offset, transfer->data, transfer->size,
+                                            error);
 }
 
 /* If somebody waits for it right away, and nothing has to be kept until then. */
@@ -146,7 +148,7 @@ check_overlap (GpuMemory   *destination,
 }
 
 /* Memory of another context: sets how to copy it. */
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 set_peers (GpuTimeline    *timeline,
            GpuMemory      *destination,
            GpuMemory      *source,
@@ -202,10 +204,9 @@ copy_memory (GpuTimeline  *timeline,
 {
   GpuAccess accesses[] = { { source, FALSE, source_offset, size },
                            { destination, TRUE, destination_offset, size } };
-  const Copy copy = { destination, source, destination_offset, source_offset, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
-                               .operation = &copy };
+                               .operation = accesses };
 
   if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
                                 error)
@@ -251,14 +252,14 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
-  const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
+  const Transfer transfer = { destination, offset, size, (gpointer) data };
   const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_write,
                                      .run_now = get_run_now (pending, bytes, size,
                                                              ops->write_now != NULL,
                                                              run_write_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+                                     .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
       || !_gpu_memory_check_host (destination, function, TRUE, error))
@@ -280,14 +281,14 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
-  const Copy copy = { NULL, source, 0, offset, size, data };
+  const Transfer transfer = { source, offset, size, data };
   const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                      .run = run_read,
                                      .run_now = get_run_now (pending, bytes, size,
                                                              ops->read_now != NULL,
                                                              run_read_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+                                     .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
       || !_gpu_memory_check_host (source, function, FALSE, error))

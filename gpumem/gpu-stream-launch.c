@@ -184,10 +184,11 @@ static inline gboolean
 is_checked (const GpuLaunch   *launch,
             const GpuTimeline *timeline)
 {
-  return launch->is_prepared && timeline->device == timeline->context->devices[0];
+  return G_UNLIKELY (launch->is_prepared)
+         && timeline->device == timeline->context->devices[0];
 }
 
-static inline GpuTimeline *
+G_ALWAYS_INLINE static inline GpuTimeline *
 check_launch (GpuStream        *stream,
               const GpuLaunch  *launch,
               GError          **error)
@@ -206,7 +207,7 @@ check_launch (GpuStream        *stream,
 
 /* Field by field: to clear all of it takes as long as the checks. The rest is set with the
  * arguments. */
-static void
+static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
              const GpuExtent  *grid,

@@ -530,7 +530,7 @@ must_catch_up (GpuTimeline *timeline)
 }
 
 /* Of a stream out of order. How the work ended is told to who waits for it. */
-G_GNUC_NO_INLINE static void
+GPU_COLD static void
 catch_up (GpuTimeline         *timeline,
           const GpuSubmission *submission,
           const GpuPending    *pending)

@@ -371,6 +371,22 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
+/* With an error, or an event. */
+GPU_COLD static gboolean
+end_launch (GpuNativeStream      *stream,
+            const GpuCudaKernel  *kernel,
+            const Launch         *launch,
+            GpuNativeEvent      **event,
+            GpuCudaCall          *call,
+            CUresult              code,
+            GError              **error)
+{
+  return _gpu_cuda_end (stream, event, call, code, error, "cuLaunchKernel",
+                        "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
+                        " bytes of local memory", kernel->name, EXTENT_ARGS (launch->grid),
+                        EXTENT_ARGS (launch->block), launch->shared);
+}
+
 G_ALWAYS_INLINE static inline gboolean
 launch_kernel (GpuNativeStream         *stream,
                GpuNativeKernel         *native,
@@ -409,13 +425,8 @@ launch_kernel (GpuNativeStream         *stream,
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
 
-  if (G_LIKELY (_gpu_cuda_end_plain (stream, &call, code)))
-    return TRUE;
-
-  return _gpu_cuda_end (stream, event, &call, code, error, "cuLaunchKernel",
-                        "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
-                        " bytes of local memory", kernel->name, EXTENT_ARGS (launch.grid),
-                        EXTENT_ARGS (launch.block), launch.shared);
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_launch (stream, kernel, &launch, event, &call, code, error);
 }
 
 GPU_HOT gboolean

@@ -60,10 +60,10 @@ typedef struct
 {
   GpuNativeStream  base;
   CUstream         stream;
+  CUevent          last;                /* of the per-thread stream: after the newest operation */
   GpuWrapMode      mode;
   gboolean         profiling;           /* ops that are asked for an event time it */
   gint             frees;               /* atomic; one of the context's freeing ones */
-  CUevent          last;                /* of the per-thread stream: after the newest operation */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
 } GpuCudaStream;
 
@@ -148,7 +148,8 @@ int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
-gboolean    _gpu_cuda_push         (GpuCudaContext  *context,
+GPU_COLD gboolean
+            _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
@@ -207,7 +208,8 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
-gboolean    _gpu_cuda_begin_event  (GpuNativeStream *stream,
+GPU_COLD gboolean
+            _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
