@@ -83,7 +83,7 @@ submit_launch (GpuTimeline      *timeline,
 }
 
 /* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
-G_ALWAYS_INLINE static inline gboolean
+GPU_HOT static gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
             va_list       ap,
@@ -94,11 +94,10 @@ launch_few (GpuTimeline  *timeline,
   GpuArgumentValue values[FEW_ARGUMENTS];
   GpuMemory *memories[FEW_ARGUMENTS];
   GpuAccess accesses[FEW_ARGUMENTS];
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, &launch->n_arguments);
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
-  if (launch->n_arguments > 0
-      && (launch->n_arguments > FEW_ARGUMENTS
-          || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories)))
+  if (launch->n_arguments > FEW_ARGUMENTS
+      || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
     return FALSE;
 
   launch->values = values;
@@ -179,30 +178,44 @@ fail_kernel (const GpuLaunch  *launch,
   return FALSE;
 }
 
-/* What was prepared for the same device has had its extents looked at. */
-static inline gboolean
-is_checked (const GpuLaunch   *launch,
-            const GpuTimeline *timeline)
-{
-  return G_UNLIKELY (launch->is_prepared)
-         && timeline->device == timeline->context->devices[0];
-}
-
-G_ALWAYS_INLINE static inline GpuTimeline *
-check_launch (GpuStream        *stream,
-              const GpuLaunch  *launch,
-              GError          **error)
+static inline GpuTimeline *
+check_context (GpuStream        *stream,
+               const GpuLaunch  *launch,
+               GError          **error)
 {
   GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
 
   if (timeline == NULL
-      || (G_UNLIKELY (launch->code == NULL || launch->code->context != timeline->context)
-          && !fail_kernel (launch, error))
-      || !(is_checked (launch, timeline)
-           || _gpu_launch_check_extents (launch, timeline->device, error)))
+      || ((G_UNLIKELY (launch->code == NULL)
+           || G_UNLIKELY (launch->code->context != timeline->context))
+          && !fail_kernel (launch, error)))
     return NULL;
 
   return timeline;
+}
+
+static inline GpuTimeline *
+check_launch (GpuStream        *stream,
+              const GpuLaunch  *launch,
+              GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL && _gpu_launch_check_extents (launch, timeline->device, error)
+         ? timeline : NULL;
+}
+
+/* What was prepared for the same device has had its extents looked at. */
+static inline GpuTimeline *
+check_prepared (GpuStream        *stream,
+                const GpuLaunch  *launch,
+                GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL
+         && (G_LIKELY (timeline->device == timeline->context->devices[0])
+             || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
 /* Field by field: to clear all of it takes as long as the checks. The rest is set with the
@@ -273,6 +286,15 @@ gpu_stream_launch (GpuStream        *stream,
 
   if (timeline == NULL)
     return FALSE;
+
+  _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
+
+  if (launch.n_arguments == 0)
+    {
+      launch.values = NULL;
+      launch.n_accesses = 0;
+      return submit_launch (timeline, &launch, NULL, NULL, error);
+    }
 
   va_start (ap, error);
   usual = launch_few (timeline, &launch, ap, &submitted, error);
@@ -407,7 +429,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (launch != NULL, FALSE);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
@@ -465,7 +487,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), NULL);
   g_return_val_if_fail (launch != NULL, NULL);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   if (timeline == NULL)
     return NULL;
