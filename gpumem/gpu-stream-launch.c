@@ -20,7 +20,6 @@ run_launch (gconstpointer     operation,
 {
   const GpuLaunch *launch = operation;
   const GpuKernelOps *ops = stream->backend->kernel;
-  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
 
   for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
@@ -30,10 +29,11 @@ run_launch (gconstpointer     operation,
 
   if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))
     return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                        &launch->grid, block, event, error);
+                        launch->grid, launch->block, event, error);
 
   return ops->launch_full (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                           &launch->grid, block, launch->shared_size, launch->flags, event, error);
+                           launch->grid, launch->block, launch->shared_size, launch->flags, event,
+                           error);
 }
 
 static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
@@ -228,9 +228,8 @@ launch_init (GpuLaunch        *launch,
 {
   launch->kernel = kernel;
   launch->code = _gpu_kernel_get_code (kernel);
-  launch->grid = *grid;
-  launch->block = block != NULL ? *block : (GpuExtent) { 0 };
-  launch->has_block = block != NULL;
+  launch->grid = grid;
+  launch->block = block;
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
