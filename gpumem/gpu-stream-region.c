@@ -324,7 +324,7 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
-  GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref, 0, NULL };
+  GpuKeep keep = { bytes, &_gpu_keep_bytes, 0, NULL };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
                                .run = run_region, .operation = copy };
 

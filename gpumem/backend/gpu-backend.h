@@ -71,7 +71,6 @@ struct _GpuNativeContext
   GpuNativeDevice  **devices;       /* array of n_devices, owned */
   guint              n_devices;
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
-  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
@@ -84,6 +83,9 @@ struct _GpuNativeContext
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
   struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first needed */
   void             (*ring_free)  (GpuNativeContext *context);
+
+  /* Last, beside what back ends put first: all that an operation looks at. */
+  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
 struct _GpuNativeStream
@@ -918,7 +920,6 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
 /* A process that was forked from one that had used a back end finds drivers without their threads,
  * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
  * parent was watched. */
-extern gint              _gpu_backend_forked;     /* atomic; so it is */
 void                     _gpu_backend_watch_process (void);
 gboolean                 _gpu_backend_check_process (GError           **error);
 

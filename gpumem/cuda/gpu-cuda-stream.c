@@ -10,7 +10,7 @@ new_stream (GpuNativeContext *context,
             GpuWrapMode       mode,
             GpuStreamFlags    flags)
 {
-  GpuCudaStream *stream = g_new0 (GpuCudaStream, 1);
+  GpuCudaStream *stream = g_aligned_alloc0 (1, sizeof (GpuCudaStream), GPU_LINE);
 
   stream->base.backend = &_gpu_cuda_backend;
   stream->base.context = context;
@@ -127,7 +127,7 @@ wrap_entered (GpuNativeContext  *context,
   native = new_stream (context, handle, mode, *flags);
 
   if (handle == CU_STREAM_PER_THREAD && !start_per_thread ((GpuCudaStream *) native, error))
-    g_clear_pointer (&native, g_free);
+    g_clear_pointer (&native, g_aligned_free);
 
   return native;
 }
@@ -172,7 +172,7 @@ stream_free (GpuNativeStream *native)
       _gpu_cuda_leave (entered);
     }
 
-  g_free (stream);
+  g_aligned_free (stream);
 }
 
 static guint64

@@ -62,10 +62,10 @@ typedef struct
 {
   GpuNativeStream  base;
   CUstream         stream;
+  CUevent          last;                /* of the per-thread stream: after the newest operation */
   GpuWrapMode      mode;
   gboolean         profiling;           /* ops that are asked for an event time it */
   gint             frees;               /* atomic; one of the context's freeing ones */
-  CUevent          last;                /* of the per-thread stream: after the newest operation */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
 } GpuCudaStream;
 
@@ -152,7 +152,8 @@ int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
-gboolean    _gpu_cuda_push         (GpuCudaContext  *context,
+GPU_COLD gboolean
+            _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
@@ -166,9 +167,9 @@ _gpu_cuda_enter (GpuCudaContext  *context,
 
   *entered = FALSE;
 
-  return G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)
-                   && _gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS
-                   && current == context->context)
+  return (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked))
+          && G_LIKELY (_gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS)
+          && G_LIKELY (current == context->context))
          || _gpu_cuda_push (context, entered, error);
 }
 
@@ -177,7 +178,7 @@ _gpu_cuda_leave (gboolean entered)
 {
   CUcontext popped;
 
-  if (entered)
+  if (G_UNLIKELY (entered))
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
@@ -211,7 +212,8 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
-gboolean    _gpu_cuda_begin_event  (GpuNativeStream *stream,
+GPU_COLD gboolean
+            _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
@@ -234,7 +236,7 @@ _gpu_cuda_begin_entered (GpuNativeStream  *stream,
 {
   call->event = NULL;
 
-  return G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
+  return (G_LIKELY (event == NULL) && G_LIKELY (((GpuCudaStream *) stream)->last == NULL))
          || _gpu_cuda_begin_event (stream, event, call, error);
 }
 
@@ -254,8 +256,8 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,
                      CUresult         code)
 {
-  if (G_UNLIKELY (code != CUDA_SUCCESS || call->event != NULL
-                  || ((GpuCudaStream *) stream)->last != NULL))
+  if (G_UNLIKELY (code != CUDA_SUCCESS) || G_UNLIKELY (call->event != NULL)
+      || G_UNLIKELY (((GpuCudaStream *) stream)->last != NULL))
     return FALSE;
 
   _gpu_cuda_leave (call->entered);
