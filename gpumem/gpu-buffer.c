@@ -102,7 +102,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_types.buffer = G_TYPE_FROM_CLASS (klass);
+  _gpu_hot.buffer_class = klass;
   object_class->get_property = gpu_buffer_get_property;
   object_class->dispose = gpu_buffer_dispose;
   object_class->finalize = gpu_buffer_finalize;

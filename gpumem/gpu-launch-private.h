@@ -13,9 +13,8 @@ struct _GpuLaunch
   GpuKernel        *kernel;         /* owned */
   GpuKernelCode    *code;
   GpuArguments     *arguments;      /* owned; what the values point into */
-  GpuExtent         grid;
-  GpuExtent         block;
-  gboolean          has_block;
+  const GpuExtent  *grid;
+  const GpuExtent  *block;          /* NULL to let the driver choose */
   gsize             shared_size;
   GpuLaunchFlags    flags;
   gboolean          is_prepared;    /* the buffers stand in the values already */
@@ -25,6 +24,8 @@ struct _GpuLaunch
   GpuMemory       **memories;       /* n_arguments, owned; the arguments hold what they hold */
   guint             n_accesses;
   GpuAccess        *accesses;       /* at most n_arguments, owned */
+  GpuExtent         own_grid;       /* of a prepared one: what grid and block point to */
+  GpuExtent         own_block;
 };
 
 /* FALSE if a device of the context cannot launch so. */

@@ -5,6 +5,7 @@
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
+#include "gpumem/transfer/gpu-transfer.h"
 
 /**
  * SECTION:gpu-memory
@@ -261,6 +262,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
   memory->span = storage->size;
   memory->flags = storage->flags;
   memory->is_image = storage->buffer->is_image;
+  memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
 }
@@ -398,6 +400,14 @@ _gpu_memory_allocate (GpuContext       *context,
   GpuNativeContext *native = _gpu_context_get_native (context);
   g_autoptr (GError) failure = NULL;
   GpuNativeMemory *memory = func (native, data, &failure);
+
+  if (memory == NULL && (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+                         || g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY))
+      && _gpu_transfer_trim (native, 0))
+    {
+      g_clear_error (&failure);
+      memory = func (native, data, &failure);
+    }
 
   if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
       && _gpu_context_signal_pressure (context, size))

@@ -121,9 +121,9 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
 {
   GpuPoint *point = write ? &root->writer : &root->reader;
 
-  if (G_LIKELY (point->timeline == timeline
-                && (!write || (root->reader.timeline == NULL && root->readers == NULL
-                               && (root->flags & GPU_MEMORY_UNTRACKED) == 0))))
+  if (G_LIKELY (point->timeline == timeline)
+      && (!write || (G_LIKELY (root->reader.timeline == NULL) && G_LIKELY (root->readers == NULL)
+                     && G_LIKELY ((root->flags & GPU_MEMORY_UNTRACKED) == 0))))
     point->seq = seq;
   else
     _gpu_storage_add_use_locked (root, timeline, seq, write);

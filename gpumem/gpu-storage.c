@@ -20,7 +20,7 @@ storage_new (GpuNativeContext *context,
              GpuNativeBuffer  *buffer,
              GpuMemoryFlags    flags)
 {
-  GpuStorage *storage = g_new0 (GpuStorage, 1);
+  GpuStorage *storage = g_aligned_alloc0 (1, sizeof (GpuStorage), GPU_LINE);
 
   g_atomic_ref_count_init (&storage->refs);
   storage->users = 1;
@@ -123,7 +123,7 @@ _gpu_storage_unref (GpuStorage *storage)
 
   _gpu_native_context_unref (storage->context);
   g_mutex_clear (&storage->lock);
-  g_free (storage);
+  g_aligned_free (storage);
   _gpu_live_add (GPU_LIVE_STORAGE, -1);
 }
 

@@ -32,7 +32,6 @@ run_launch (gconstpointer     operation,
 {
   const GpuLaunch *launch = operation;
   const GpuKernelOps *ops = stream->backend->kernel;
-  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
 
   for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
@@ -47,14 +46,20 @@ run_launch (gconstpointer     operation,
 
   if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))
     return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                        &launch->grid, block, event, error);
+                        launch->grid, launch->block, event, error);
 
   return ops->launch_full (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                           &launch->grid, block, launch->shared_size, launch->flags, event, error);
+                           launch->grid, launch->block, launch->shared_size, launch->flags, event,
+                           error);
 }
 
+static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                                          (GDestroyNotify) _gpu_native_sampler_unref };
+static const GpuKeepType keep_code = { (GBoxedCopyFunc) _gpu_kernel_code_ref,
+                                       (GDestroyNotify) _gpu_kernel_code_unref };
+
 /* The code of the kernel, which is launched again and again, comes last. */
-static const GpuKeep *
+G_GNUC_NO_INLINE static const GpuKeep *
 keep_samplers (const GpuLaunch *launch,
                GpuKeep         *keeps,
                const GpuKeep   *code)
@@ -68,8 +73,7 @@ keep_samplers (const GpuLaunch *launch,
       if (sampler == NULL)
         continue;
 
-      keeps[i] = (GpuKeep) { sampler, (GBoxedCopyFunc) _gpu_native_sampler_ref,
-                             (GDestroyNotify) _gpu_native_sampler_unref, 0, first };
+      keeps[i] = (GpuKeep) { sampler, &keep_sampler, 0, first };
       first = &keeps[i];
     }
 
@@ -77,15 +81,14 @@ keep_samplers (const GpuLaunch *launch,
 }
 
 /* @accesses are those of @launch, for this submission alone. */
-static gboolean
+G_ALWAYS_INLINE static inline gboolean
 submit_launch (GpuTimeline      *timeline,
                const GpuLaunch  *launch,
                GpuAccess        *accesses,
                GpuPending       *pending,
                GError          **error)
 {
-  const GpuKeep keep = { launch->code, (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                         (GDestroyNotify) _gpu_kernel_code_unref, 0, NULL };
+  const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
   GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
                                .n_accesses = launch->n_accesses, .run = run_launch,
                                .operation = launch, .keep = &keep };
@@ -97,7 +100,7 @@ submit_launch (GpuTimeline      *timeline,
 }
 
 /* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
-static inline gboolean
+GPU_HOT static gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
             va_list       ap,
@@ -108,7 +111,7 @@ launch_few (GpuTimeline  *timeline,
   GpuArgumentValue values[FEW_ARGUMENTS];
   GpuMemory *memories[FEW_ARGUMENTS];
   GpuAccess accesses[FEW_ARGUMENTS];
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, &launch->n_arguments);
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
   if (launch->n_arguments > FEW_ARGUMENTS
       || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
@@ -192,12 +195,20 @@ fail_kernel (const GpuLaunch  *launch,
   return FALSE;
 }
 
-/* What was prepared for the same device has had its extents looked at. */
-static inline gboolean
-is_checked (const GpuLaunch   *launch,
-            const GpuTimeline *timeline)
+static inline GpuTimeline *
+check_context (GpuStream        *stream,
+               const GpuLaunch  *launch,
+               GError          **error)
 {
-  return launch->is_prepared && timeline->device == timeline->context->devices[0];
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
+
+  if (timeline == NULL
+      || ((G_UNLIKELY (launch->code == NULL)
+           || G_UNLIKELY (launch->code->context != timeline->context))
+          && !fail_kernel (launch, error)))
+    return NULL;
+
+  return timeline;
 }
 
 static inline GpuTimeline *
@@ -205,21 +216,28 @@ check_launch (GpuStream        *stream,
               const GpuLaunch  *launch,
               GError          **error)
 {
-  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
+  GpuTimeline *timeline = check_context (stream, launch, error);
 
-  if (timeline == NULL
-      || (G_UNLIKELY (launch->code == NULL || launch->code->context != timeline->context)
-          && !fail_kernel (launch, error))
-      || !(is_checked (launch, timeline)
-           || _gpu_launch_check_extents (launch, timeline->device, error)))
-    return NULL;
+  return timeline != NULL && _gpu_launch_check_extents (launch, timeline->device, error)
+         ? timeline : NULL;
+}
 
-  return timeline;
+/* What was prepared for the same device has had its extents looked at. */
+static inline GpuTimeline *
+check_prepared (GpuStream        *stream,
+                const GpuLaunch  *launch,
+                GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL
+         && (G_LIKELY (timeline->device == timeline->context->devices[0])
+             || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
 /* Field by field: to clear all of it takes as long as the checks. The rest is set with the
  * arguments. */
-static void
+static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
              const GpuExtent  *grid,
@@ -227,9 +245,8 @@ launch_init (GpuLaunch        *launch,
 {
   launch->kernel = kernel;
   launch->code = _gpu_kernel_get_code (kernel);
-  launch->grid = *grid;
-  launch->block = block != NULL ? *block : (GpuExtent) { 0 };
-  launch->has_block = block != NULL;
+  launch->grid = grid;
+  launch->block = block;
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
@@ -285,6 +302,15 @@ gpu_stream_launch (GpuStream        *stream,
 
   if (timeline == NULL)
     return FALSE;
+
+  _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
+
+  if (launch.n_arguments == 0)
+    {
+      launch.values = NULL;
+      launch.n_accesses = 0;
+      return submit_launch (timeline, &launch, NULL, NULL, error);
+    }
 
   va_start (ap, error);
   usual = launch_few (timeline, &launch, ap, &submitted, error);
@@ -419,7 +445,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (launch != NULL, FALSE);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
@@ -477,7 +503,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), NULL);
   g_return_val_if_fail (launch != NULL, NULL);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   if (timeline == NULL)
     return NULL;

@@ -20,6 +20,7 @@
 #include <gpumem/gpu-host-memory.h>
 #include <gpumem/gpu-host-allocator.h>
 #include <gpumem/gpu-sampler.h>
+#include <gpumem/gpu-staging.h>
 #include <gpumem/gpu-mapping.h>
 #include <gpumem/gpu-event.h>
 #include <gpumem/gpu-arguments.h>

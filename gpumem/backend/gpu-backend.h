@@ -71,7 +71,6 @@ struct _GpuNativeContext
   GpuNativeDevice  **devices;       /* array of n_devices, owned */
   guint              n_devices;
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
-  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gsize              allocated_host; /* atomic; bytes of GpuHostMemory, which is none of these */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
@@ -83,6 +82,11 @@ struct _GpuNativeContext
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+  struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first needed */
+  void             (*ring_free)  (GpuNativeContext *context);
+
+  /* Last, beside what back ends put first: all that an operation looks at. */
+  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
 struct _GpuNativeStream
@@ -891,6 +895,29 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* What the staging engine needs. */
+typedef struct
+{
+  /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
+   * page-locked memory, to the device if @write; G_MAXSIZE if it never is, 0 if there is no way to
+   * do so. */
+  gsize             (*get_min_size)   (GpuNativeContext        *context,
+                                       gboolean                 write);
+  /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
+   * as it is. */
+  gboolean          (*is_page_locked) (GpuNativeContext        *context,
+                                       gconstpointer            data);
+  /* any thread. Page-locked memory, with its GpuNativeMemory.host. */
+  GpuNativeMemory * (*alloc)          (GpuNativeContext        *context,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
+   * before the last reference goes. */
+  GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,
+                                       GError                 **error);
+  void              (*open_gate)      (GpuNativeEvent          *gate);
+} GpuTransferOps;
+
 struct _GpuBackend
 {
   const char          *name;        /* "host", "opencl", "cuda": the first part of device ids */
@@ -904,6 +931,7 @@ struct _GpuBackend
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
+  const GpuTransferOps *transfer;   /* nullable: all memory of the host is as good as any */
 };
 
 /* The registry: every back end that was built in, in the order of preference. */
@@ -916,7 +944,6 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
 /* A process that was forked from one that had used a back end finds drivers without their threads,
  * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
  * parent was watched. */
-extern gint              _gpu_backend_forked;     /* atomic; so it is */
 void                     _gpu_backend_watch_process (void);
 gboolean                 _gpu_backend_check_process (GError           **error);
 

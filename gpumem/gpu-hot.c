@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-hot-private.h"
+
+GpuHot _gpu_hot __attribute__ ((aligned (32)));
+
+gboolean
+_gpu_is_a (gpointer   object,
+           GType    (*get_type) (void))
+{
+  return G_TYPE_CHECK_INSTANCE_TYPE (object, get_type ());
+}
