@@ -75,4 +75,9 @@ gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,
                                     GError          **error);
 
+/* FALSE, and GPU_ERROR_NOT_SUPPORTED: kernels do not reach the memory that is argument @index. */
+gboolean _gpu_launch_fail_host_only (guint              index,
+                                     GpuNativeContext  *context,
+                                     GError           **error);
+
 G_END_DECLS

@@ -146,6 +146,8 @@ static gboolean
 set_buffers (GpuLaunch  *launch,
              GError    **error)
 {
+  GError *failure = NULL;
+
   for (guint i = 0; i < launch->n_arguments; i++)
     {
       GpuStorage *storage;
@@ -159,7 +161,17 @@ set_buffers (GpuLaunch  *launch,
         return FALSE;
 
       launch->values[i].buffer = storage->buffer;
+
+      if (storage->buffer->is_host_only)
+        _gpu_launch_fail_host_only (i, storage->context, &failure);
+
       _gpu_storage_unuse (storage);
+
+      if (failure != NULL)
+        {
+          g_propagate_prefixed_error (error, failure, "gpu_launch_new: ");
+          return FALSE;
+        }
     }
 
   launch->is_prepared = TRUE;

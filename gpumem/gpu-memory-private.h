@@ -100,6 +100,14 @@ GpuBuffer *
                                   GpuMemoryFlags     flags,
                                   gsize              size,
                                   GError           **error);
+/* A range of the buffer @whole, for storage of its own. */
+GpuNativeBuffer *
+         _gpu_buffer_cut         (GpuNativeContext  *context,
+                                  GpuNativeBuffer   *whole,
+                                  GpuMemoryFlags     flags,
+                                  gsize              offset,
+                                  gsize              size,
+                                  GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */
 gboolean _gpu_buffer_check_flags (const char        *function,
                                   GpuNativeContext  *context,

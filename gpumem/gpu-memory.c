@@ -484,8 +484,9 @@ gpu_memory_get_flags (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end. It
- * stays with @memory: do not free it, and do not use it once @memory is gone or released. Any
- * thread.
+ * stays with @memory: do not free it, and do not use it once @memory is gone or released. That of
+ * #GpuHostMemory that kernels of OpenCL do not reach is a cl_mem that is mapped, so that no command
+ * may use it, or the address if OpenCL has no object for it. Any thread.
  *
  * Returns: the handle, 0 once @memory is released
  *
@@ -504,9 +505,11 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
- * OpenCL does not tell it. Any thread.
+ * OpenCL tells it only of #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA:
+ * cuMemHostGetDevicePointer for memory of the host.) Any thread.
  *
- * Returns: the address, 0 if the driver does not tell it or @memory is released
+ * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
+ *   that is released
  *
  * Since: 0.1
  */
@@ -522,8 +525,8 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(). Any
- * thread.
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes() or
+ * gpu_host_memory_new_registered(). Any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL
  *

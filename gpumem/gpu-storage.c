@@ -36,11 +36,21 @@ storage_new (GpuNativeContext *context,
   return storage;
 }
 
+static void
+count (GpuStorage *storage,
+       gssize      size)
+{
+  if (storage->kind == GPU_STORAGE_DEVICE)
+    g_atomic_pointer_add (&storage->context->allocated, size);
+  else if (storage->kind == GPU_STORAGE_HOST)
+    g_atomic_pointer_add (&storage->context->allocated_host, size);
+}
+
 GpuStorage *
 _gpu_storage_new (GpuNativeContext *context,
                   GpuNativeBuffer  *buffer,
                   GpuMemoryFlags    flags,
-                  gboolean          counted,
+                  GpuStorageKind    kind,
                   gpointer          owner,
                   GDestroyNotify    owner_notify)
 {
@@ -49,13 +59,9 @@ _gpu_storage_new (GpuNativeContext *context,
   storage->owner = owner;
   storage->owner_notify = owner_notify;
 
-  if (counted)
-    {
-      storage->allocated = buffer->size;
-      g_atomic_pointer_add (&context->allocated, (gssize) buffer->size);
-    }
-
-  _gpu_storage_join (storage, counted);
+  storage->kind = kind;
+  count (storage, (gssize) storage->size);
+  _gpu_storage_join (storage, kind != GPU_STORAGE_FOREIGN);
 
   return storage;
 }
@@ -199,16 +205,48 @@ _gpu_storage_use (GpuStorage *storage)
 }
 
 static void
-add_pending (GArray         *points,
-             const GpuPoint *point)
+add_point (GArray         *points,
+           const GpuPoint *point)
 {
   GpuPoint copy = { NULL, 0 };
 
-  if (!_gpu_point_is_pending (point))
+  if (point->timeline == NULL)
     return;
 
   _gpu_point_set (&copy, point->timeline, point->seq);
   g_array_append_val (points, copy);
+}
+
+static void
+add_pending (GArray         *points,
+             const GpuPoint *point)
+{
+  if (_gpu_point_is_pending (point))
+    add_point (points, point);
+}
+
+GArray *
+_gpu_storage_list_uses (GpuStorage *root,
+                        gboolean    readers)
+{
+  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+
+  g_array_set_clear_func (points, readers_clear);
+  _gpu_storage_lock (root);
+  add_point (points, &root->writer);
+
+  /* Untracked, those that write stand among them. */
+  if (readers || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      add_point (points, &root->reader);
+
+      for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+        add_point (points, &g_array_index (root->readers, GpuPoint, i));
+    }
+
+  _gpu_storage_unlock (root);
+
+  return points;
 }
 
 /* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
@@ -269,7 +307,7 @@ free_buffer (GpuStorage *storage)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
 
   g_clear_pointer (&storage->home, _gpu_timeline_unref);
-  g_atomic_pointer_add (&context->allocated, -(gssize) storage->allocated);
+  count (storage, -(gssize) storage->size);
 
   if (storage->owner_notify != NULL)
     storage->owner_notify (storage->owner);
@@ -420,6 +458,17 @@ _gpu_storage_map_locked (GpuStorage *root,
     root->mapped = g_array_new (FALSE, FALSE, sizeof (GpuMappedRange));
 
   g_array_append_val (root->mapped, range);
+}
+
+/* As if it were mapped for reading, for good: submissions look at that anyway. */
+void
+_gpu_storage_set_constant (GpuStorage *storage)
+{
+  if (storage->root != storage)
+    return;
+
+  storage->constant = TRUE;
+  _gpu_storage_map_locked (storage, storage->offset, storage->size, FALSE);
 }
 
 void

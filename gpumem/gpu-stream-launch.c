@@ -12,6 +12,18 @@
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
+GPU_COLD gboolean
+_gpu_launch_fail_host_only (guint              index,
+                            GpuNativeContext  *context,
+                            GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "argument %u is memory of the host that kernels on %s do not reach: they reach "
+               "that which is made with GPU_HOST_MEMORY_MAPPED", index, context->devices[0]->id);
+
+  return FALSE;
+}
+
 GPU_HOT static gboolean
 run_launch (gconstpointer     operation,
             GpuNativeStream  *stream,
@@ -23,8 +35,13 @@ run_launch (gconstpointer     operation,
 
   for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
-      if (launch->memories[i] != NULL)
-        launch->values[i].buffer = launch->memories[i]->storage->buffer;
+      if (launch->memories[i] == NULL)
+        continue;
+
+      launch->values[i].buffer = launch->memories[i]->storage->buffer;
+
+      if (G_UNLIKELY (launch->values[i].buffer->is_host_only))
+        return _gpu_launch_fail_host_only (i, stream->context, error);
     }
 
   if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))

@@ -122,6 +122,16 @@ check_access_locked (const char       *function,
   if (clash == NULL)
     return TRUE;
 
+  if (storage->root->constant && access->write)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be written, of "
+                   "memory of the host that was registered to be read only", function,
+                   storage->offset + access->offset,
+                   storage->offset + access->offset + access->size);
+      return FALSE;
+    }
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
                G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s; unmap them first",

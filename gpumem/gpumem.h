@@ -17,6 +17,8 @@
 #include <gpumem/gpu-memory.h>
 #include <gpumem/gpu-buffer.h>
 #include <gpumem/gpu-image.h>
+#include <gpumem/gpu-host-memory.h>
+#include <gpumem/gpu-host-allocator.h>
 #include <gpumem/gpu-sampler.h>
 #include <gpumem/gpu-staging.h>
 #include <gpumem/gpu-mapping.h>

@@ -72,6 +72,7 @@ struct _GpuNativeContext
   guint              n_devices;
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
+  gsize              allocated_host; /* atomic; bytes of GpuHostMemory, which is none of these */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
                                      * wait for events that may fail: PoCL hangs on a wait for
@@ -109,6 +110,8 @@ struct _GpuNativeMemory
   gsize             size;           /* bytes, set by the op that made the memory */
   gboolean          is_image;
   gpointer          host;           /* nullable; where the host reaches it without a command */
+  gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
+  gboolean          is_locked;      /* pages of the host that the driver keeps in place */
 };
 
 /* What an image is. The dimensions of @extent that its type does not have are 1. */
@@ -506,6 +509,27 @@ typedef struct
                                        gpointer                 data,
                                        gsize                    size,
                                        GError                 **error);
+  /* any thread; each may be NULL. Memory of the host that stays where it is, at
+   * GpuNativeMemory.host: the host looks at it whenever no work does, without a command. What
+   * kernels must reach has GPU_HOST_MEMORY_MAPPED in @flags, or it is GPU_ERROR_NOT_SUPPORTED; the
+   * others ask for what may be done without. @flags become those that it has. Where memory runs
+   * short it is GPU_ERROR_OUT_OF_HOST_MEMORY. */
+  GpuNativeBuffer * (*alloc_host)     (GpuNativeContext        *context,
+                                       GpuHostMemoryFlags      *flags,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* @data are of the program, and outlive the buffer. With GPU_HOST_MEMORY_READ_ONLY in @flags
+   * nobody writes them: the pages may not let anybody. */
+  GpuNativeBuffer * (*register_host)  (GpuNativeContext        *context,
+                                       GpuHostMemoryFlags      *flags,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* The same for memory that nothing is done to: kernels need not reach it. */
+  GpuNativeBuffer * (*use_host)       (GpuNativeContext        *context,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
   /* any thread; may be NULL. @size 0 asks the driver for the size. */
   GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,
                                        guint64                  handle,
@@ -513,7 +537,7 @@ typedef struct
                                        GpuWrapMode              mode,
                                        GError                 **error);
   /* any thread. @parent is no slice itself and outlives the slice; @offset is a multiple of the
-   * device's base_alignment where the device has sub-buffers. */
+   * device's base_alignment where the device has sub-buffers, unless @parent is_host_only. */
   GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
                                        GpuNativeBuffer         *parent,
                                        GpuMemoryFlags           flags,
@@ -871,7 +895,7 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
-/* What the staging engine needs. */
+/* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct
 {
   /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
@@ -883,10 +907,6 @@ typedef struct
    * as it is. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
                                        gconstpointer            data);
-  /* any thread. Page-locked memory, with its GpuNativeMemory.host. */
-  GpuNativeMemory * (*alloc)          (GpuNativeContext        *context,
-                                       gsize                    size,
-                                       GError                 **error);
   /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
    * before the last reference goes. */
   GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,

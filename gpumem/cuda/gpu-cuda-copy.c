@@ -82,6 +82,11 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
   GpuCudaCall call;
   CUresult code;
 
+  /* At the same addresses in all contexts. */
+  if (destination->host != NULL || source->host != NULL)
+    return _gpu_cuda_copy (stream, destination, destination_offset, source, source_offset, size,
+                           event, error);
+
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 

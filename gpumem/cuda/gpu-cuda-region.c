@@ -80,6 +80,10 @@ get_side (const GpuRegionSide *side)
   if (side->memory->is_image)
     return get_image_side (side);
 
+  if (side->memory->is_host_only)
+    return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) side->memory->host + side->offset, 0,
+                    side->row_pitch, side->slice_pitch };
+
   return (Side) { buffer->base.host != NULL ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE, NULL,
                   buffer->address + side->offset, side->row_pitch, side->slice_pitch };
 }
@@ -464,12 +468,14 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
+/* Memory of the host is at the same addresses in all contexts. */
 static void
 set_contexts (RegionOp            *op,
               const GpuRegionSide *destination,
               const GpuRegionSide *source)
 {
   if (destination->memory == NULL || source->memory == NULL
+      || destination->memory->host != NULL || source->memory->host != NULL
       || destination->context == source->context)
     return;
 

@@ -102,7 +102,8 @@ typedef struct
     GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
     GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
-    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc(): GPU_MEMORY_ALLOC_HOST */
+    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
+    GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
     GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
@@ -409,7 +410,38 @@ GpuNativeBuffer *
                                     gpointer           data,
                                     gsize              size,
                                     GError           **error);
+/* The same; the bytes of @read_only are in pages that nobody may be able to write. */
+GpuNativeBuffer *
+            _gpu_cuda_register     (GpuNativeContext  *context,
+                                    gboolean           read_only,
+                                    gpointer           data,
+                                    gsize              size,
+                                    GError           **error);
 void        _gpu_cuda_unregister   (gpointer           registration);
+
+/* gpu-cuda-host-memory.c */
+/* With the context entered. @flags are those of cuMemHostAlloc(). */
+GpuCudaBuffer *
+            _gpu_cuda_alloc_locked (GpuCudaContext    *context,
+                                    unsigned int       flags,
+                                    gsize              size,
+                                    GError           **error);
+GpuNativeBuffer *
+            _gpu_cuda_alloc_host   (GpuNativeContext    *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_register_host (GpuNativeContext   *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_use_host     (GpuNativeContext    *context,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
 
 /* gpu-cuda-copy.c */
 gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
@@ -506,6 +538,15 @@ gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
                                     GpuNativeEvent      **event,
                                     GError              **error);
 /* With the context entered, if @can_free: else what the driver has is not freed. */
+/* GpuBufferOps.fill() for ordinary memory of the host. */
+gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
+                                    GpuNativeBuffer      *destination,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/opencl/gpu-opencl.h"
 
-/* Takes @mem over. */
-static GpuNativeBuffer *
-new_buffer (cl_mem mem,
-            gsize  size)
+GpuNativeBuffer *
+_gpu_opencl_buffer_new (cl_mem mem,
+                        gsize  size)
 {
   GpuOpenclBuffer *buffer = g_new0 (GpuOpenclBuffer, 1);
 
@@ -17,19 +18,19 @@ new_buffer (cl_mem mem,
   return &buffer->base;
 }
 
-static GpuNativeBuffer *
-create_buffer (GpuNativeContext  *context,
-               cl_mem_flags       flags,
-               gsize              size,
-               gpointer           data,
-               GError           **error)
+GpuNativeBuffer *
+_gpu_opencl_buffer_create (GpuNativeContext  *context,
+                           cl_mem_flags       flags,
+                           gsize              size,
+                           gpointer           data,
+                           GError           **error)
 {
   cl_int code;
   cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
   GpuError meaning;
 
   if (code == CL_SUCCESS)
-    return new_buffer (mem, size);
+    return _gpu_opencl_buffer_new (mem, size);
 
   meaning = _gpu_opencl_error_map (code);
   /* The size is not 0, so it is too large for one of the devices. */
@@ -59,7 +60,7 @@ buffer_alloc (GpuNativeContext  *context,
   if (data != NULL)
     cl_flags |= CL_MEM_COPY_HOST_PTR;
 
-  return create_buffer (context, cl_flags, size, (gpointer) data, error);
+  return _gpu_opencl_buffer_create (context, cl_flags, size, (gpointer) data, error);
 }
 
 /* ALLOC_HOST says nothing here: the memory is on the host. */
@@ -70,8 +71,8 @@ buffer_alloc_for_host (GpuNativeContext  *context,
                        gsize              size,
                        GError           **error)
 {
-  return create_buffer (context, _gpu_opencl_get_root_flags (flags) | CL_MEM_USE_HOST_PTR, size,
-                        data, error);
+  return _gpu_opencl_buffer_create (context, _gpu_opencl_get_root_flags (flags)
+                                             | CL_MEM_USE_HOST_PTR, size, data, error);
 }
 
 static gboolean
@@ -141,7 +142,7 @@ buffer_wrap (GpuNativeContext  *context,
       || (mode == GPU_WRAP_MODE_BORROW && !_gpu_opencl_mem_retain (mem, error)))
     return NULL;
 
-  buffer = new_buffer (mem, size);
+  buffer = _gpu_opencl_buffer_new (mem, size);
   find_parent ((GpuOpenclBuffer *) buffer);
 
   return buffer;
@@ -163,6 +164,9 @@ buffer_slice (GpuNativeContext  *context,
   cl_mem mem = NULL;
   cl_int code;
 
+  if (parent->is_host_only)
+    return _gpu_opencl_slice_host (parent, offset, size);
+
   if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
     slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
                                    &code);
@@ -171,10 +175,12 @@ buffer_slice (GpuNativeContext  *context,
 
   if (code == CL_SUCCESS)
     {
-      buffer = (GpuOpenclBuffer *) new_buffer (mem, size);
+      buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
       buffer->slice = slice;
       buffer->parent = root->mem;
       buffer->parent_offset = offset;
+      if (parent->host != NULL)
+        buffer->base.host = (guint8 *) parent->host + offset;
 
       return &buffer->base;
     }
@@ -197,11 +203,16 @@ buffer_copy (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (source),
-                                     _gpu_opencl_buffer_handle (destination), source_offset,
-                                     destination_offset, size, 0, NULL,
-                                     event != NULL ? &native : NULL);
+  cl_int code;
+
+  if (G_UNLIKELY (destination->is_host_only || source->is_host_only))
+    return _gpu_opencl_copy_host (stream, destination, destination_offset, source, source_offset,
+                                  size, event, error);
+
+  code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
+                              _gpu_opencl_buffer_handle (source),
+                              _gpu_opencl_buffer_handle (destination), source_offset,
+                              destination_offset, size, 0, NULL, event != NULL ? &native : NULL);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -246,6 +257,9 @@ buffer_write (GpuNativeStream  *stream,
 {
   cl_event native = NULL;
 
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_opencl_write_host (stream, destination, offset, data, size, event, error);
+
   if (!enqueue_write (stream, destination, offset, data, size, event != NULL ? &native : NULL,
                       error))
     return FALSE;
@@ -288,6 +302,9 @@ buffer_read (GpuNativeStream  *stream,
 {
   cl_event native = NULL;
 
+  if (G_UNLIKELY (source->is_host_only))
+    return _gpu_opencl_read_host (stream, source, offset, data, size, event, error);
+
   if (!enqueue_read (stream, source, offset, data, size, event != NULL ? &native : NULL, error))
     return FALSE;
 
@@ -306,8 +323,16 @@ buffer_write_now (GpuNativeStream  *stream,
 {
   cl_event event = NULL;
 
-  return _gpu_backend_check_process (error) &&
-         enqueue_write (stream, destination, offset, data, size, &event, error) &&
+  if (!_gpu_backend_check_process (error))
+    return FALSE;
+
+  if (destination->is_host_only)
+    {
+      memcpy ((guint8 *) destination->host + offset, data, size);
+      return TRUE;
+    }
+
+  return enqueue_write (stream, destination, offset, data, size, &event, error) &&
          _gpu_opencl_wait_and_release (event, error);
 }
 
@@ -321,8 +346,16 @@ buffer_read_now (GpuNativeStream  *stream,
 {
   cl_event event = NULL;
 
-  return _gpu_backend_check_process (error) &&
-         enqueue_read (stream, source, offset, data, size, &event, error) &&
+  if (!_gpu_backend_check_process (error))
+    return FALSE;
+
+  if (source->is_host_only)
+    {
+      memcpy (data, (const guint8 *) source->host + offset, size);
+      return TRUE;
+    }
+
+  return enqueue_read (stream, source, offset, data, size, &event, error) &&
          _gpu_opencl_wait_and_release (event, error);
 }
 
@@ -337,10 +370,15 @@ buffer_fill (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (destination), pattern,
-                                     pattern_size, offset, size, 0, NULL,
-                                     event != NULL ? &native : NULL);
+  cl_int code;
+
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
+                                  error);
+
+  code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
+                              _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
+                              offset, size, 0, NULL, event != NULL ? &native : NULL);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -361,11 +399,16 @@ buffer_map (GpuNativeStream  *stream,
             GError          **error)
 {
   cl_event native = NULL;
+  gpointer data;
   cl_int code;
-  gpointer data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
-                                      _gpu_opencl_buffer_handle (buffer), CL_FALSE,
-                                      _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
-                                      event != NULL ? &native : NULL, &code);
+
+  if (buffer->is_host_only)
+    return _gpu_opencl_pass (stream, event, error) ? (guint8 *) buffer->host + offset : NULL;
+
+  data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
+                             _gpu_opencl_buffer_handle (buffer), CL_FALSE,
+                             _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
+                             event != NULL ? &native : NULL, &code);
 
   if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,
                              "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
@@ -380,6 +423,9 @@ const GpuBufferOps _gpu_opencl_buffer_ops =
 {
   .alloc          = buffer_alloc,
   .alloc_for_host = buffer_alloc_for_host,
+  .alloc_host     = _gpu_opencl_alloc_host,
+  .register_host  = _gpu_opencl_register_host,
+  .use_host       = _gpu_opencl_use_host,
   .wrap           = buffer_wrap,
   .slice          = buffer_slice,
   .copy           = buffer_copy,
