@@ -895,7 +895,7 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
-/* What the staging engine needs. */
+/* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct
 {
   /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
@@ -907,10 +907,6 @@ typedef struct
    * as it is. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
                                        gconstpointer            data);
-  /* any thread. Page-locked memory, with its GpuNativeMemory.host. */
-  GpuNativeMemory * (*alloc)          (GpuNativeContext        *context,
-                                       gsize                    size,
-                                       GError                 **error);
   /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
    * before the last reference goes. */
   GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,

@@ -39,14 +39,6 @@ transfer_is_page_locked (GpuNativeContext *context,
   return type != 0;
 }
 
-static GpuNativeMemory *
-transfer_alloc (GpuNativeContext  *context,
-                gsize              size,
-                GError           **error)
-{
-  return context->backend->buffer->alloc (context, GPU_MEMORY_ALLOC_HOST, size, NULL, error);
-}
-
 /* With the context entered and its lock held. */
 static gboolean
 add_words_locked (GpuCudaContext  *context,
@@ -159,7 +151,6 @@ const GpuTransferOps _gpu_cuda_transfer_ops =
 {
   .get_min_size   = transfer_get_min_size,
   .is_page_locked = transfer_is_page_locked,
-  .alloc          = transfer_alloc,
   .create_gate    = transfer_create_gate,
   .open_gate      = transfer_open_gate
 };

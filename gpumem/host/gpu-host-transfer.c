@@ -18,14 +18,6 @@ host_transfer_is_page_locked (GpuNativeContext *context G_GNUC_UNUSED,
   return FALSE;
 }
 
-static GpuNativeMemory *
-host_transfer_alloc (GpuNativeContext  *context,
-                     gsize              size,
-                     GError           **error)
-{
-  return _gpu_host_buffer_alloc (context, GPU_MEMORY_NONE, size, NULL, error);
-}
-
 static GpuNativeEvent *
 host_transfer_create_gate (GpuNativeContext  *context,
                            GError           **error)
@@ -43,7 +35,6 @@ const GpuTransferOps _gpu_host_transfer_ops =
 {
   .get_min_size = host_transfer_get_min_size,
   .is_page_locked = host_transfer_is_page_locked,
-  .alloc = host_transfer_alloc,
   .create_gate = host_transfer_create_gate,
   .open_gate = host_transfer_open_gate
 };

@@ -179,6 +179,7 @@ context_free (GpuNativeContext *native)
   clReleaseContext (context->context);
   g_free (context->ids);
   g_mutex_clear (&context->slices_lock);
+  g_clear_pointer (&context->mapped, g_ptr_array_unref);
   g_mutex_clear (&context->internal_lock);
   _gpu_native_context_clear (native);
   g_free (context);

@@ -66,7 +66,30 @@ map (GpuOpenclContext  *context,
   buffer->base.is_locked = TRUE;
   buffer->is_mapped = TRUE;
 
+  g_mutex_lock (&context->internal_lock);
+  if (context->mapped == NULL)
+    context->mapped = g_ptr_array_new ();
+  g_ptr_array_add (context->mapped, buffer);
+  g_mutex_unlock (&context->internal_lock);
+
   return TRUE;
+}
+
+gboolean
+_gpu_opencl_is_mapped_host (GpuOpenclContext *context,
+                            gconstpointer     data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->internal_lock);
+
+  for (guint i = 0; context->mapped != NULL && i < context->mapped->len; i++)
+    {
+      const GpuNativeBuffer *buffer = g_ptr_array_index (context->mapped, i);
+
+      if ((guintptr) data - (guintptr) buffer->host < buffer->size)
+        return TRUE;
+    }
+
+  return FALSE;
 }
 
 /* What the program has given may go once this is over, so that it has to be waited for. */
@@ -75,6 +98,10 @@ _gpu_opencl_unmap_host (GpuOpenclContext *context,
                         GpuOpenclBuffer  *buffer)
 {
   cl_event event = NULL;
+
+  g_mutex_lock (&context->internal_lock);
+  g_ptr_array_remove_fast (context->mapped, buffer);
+  g_mutex_unlock (&context->internal_lock);
 
   if (clEnqueueUnmapMemObject (context->internal, buffer->mem, buffer->base.host, 0, NULL, &event)
       != CL_SUCCESS)

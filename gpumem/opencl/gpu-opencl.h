@@ -47,6 +47,7 @@ typedef struct
   GMutex            slices_lock;                /* of the slices of every buffer */
   GMutex            internal_lock;              /* of what follows */
   cl_command_queue  internal;                   /* maps memory of the host; NULL before any was */
+  GPtrArray        *mapped;                     /* of GpuOpenclBuffer: that memory; likewise */
 } GpuOpenclContext;
 
 typedef struct
@@ -224,6 +225,9 @@ GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
 /* Before its cl_mem is released. */
 void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
+/* Whether @data is within memory of the host that the driver has mapped for the library. */
+gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
+                                             gconstpointer       data);
 gboolean        _gpu_opencl_copy_host        (GpuNativeStream     *stream,
                                               GpuNativeBuffer     *destination,
                                               gsize                destination_offset,
@@ -441,6 +445,7 @@ extern const GpuImageOps   _gpu_opencl_image_ops;
 extern const GpuSamplerOps _gpu_opencl_sampler_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;
 extern const GpuKernelOps  _gpu_opencl_kernel_ops;
+extern const GpuTransferOps _gpu_opencl_transfer_ops;
 extern const GpuDeviceOps  _gpu_opencl_device_ops;
 
 static inline cl_context

@@ -139,10 +139,11 @@ static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
           GpuTransferRing  *ring)
 {
+  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_NONE;
   g_autoptr (GError) failure = NULL;
-  GpuNativeMemory *memory = context->backend->transfer->alloc (context,
-                                                               _gpu_transfer_get_slot_size (),
-                                                               &failure);
+  GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags,
+                                                                  _gpu_transfer_get_slot_size (),
+                                                                  &failure);
   GpuTransferSlot *slot;
 
   if (memory == NULL)
