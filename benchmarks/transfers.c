@@ -184,7 +184,7 @@ bench_sizes (const Bench *bench,
 {
   double worst = G_MAXDOUBLE;
 
-  for (gsize size = 4; size <= max; size *= 4)
+  for (gsize size = 4; size <= max; size *= 2)
     {
       double to = compare (bench, "ordinary, to the device", ours_write, raw_write,
                            bench->ordinary, size, 1);

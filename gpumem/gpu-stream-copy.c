@@ -7,9 +7,6 @@
 #include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
 
-/* Of so many bytes the driver makes little more than of none. */
-#define NOW_SIZE_MAX (16 * 1024)
-
 /* With the host. */
 typedef struct
 {
@@ -140,6 +137,7 @@ submit_transfer (GpuTimeline    *timeline,
     return _gpu_submit (timeline, submission, pending, error);
 
   submission->run = run_staged;
+  submission->run_now = NULL;
 
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
@@ -149,10 +147,10 @@ static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,
              gsize             size,
-             gboolean          has_op,
+             gsize             max_size,
              GpuOperationFunc  run_now)
 {
-  return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
+  return pending != NULL && bytes == NULL && size <= max_size ? run_now : NULL;
 }
 
 GPU_COLD static gboolean
@@ -302,7 +300,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_write,
                                .run_now = get_run_now (pending, bytes, size,
-                                                       ops->write_now != NULL,
+                                                       ops->max_now_size,
                                                        run_write_now),
                                .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
@@ -331,7 +329,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_read,
                                .run_now = get_run_now (pending, bytes, size,
-                                                       ops->read_now != NULL,
+                                                       ops->max_now_size,
                                                        run_read_now),
                                .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 

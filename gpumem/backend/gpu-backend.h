@@ -487,6 +487,9 @@ typedef struct
 {
   /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
   gsize              max_fill_pattern;
+  /* How many bytes write_now() and read_now() are called for at most: of so many the driver makes
+   * little more than of none, or holds up the caller even if it is not asked to. 0 without them. */
+  gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */

@@ -396,6 +396,7 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 const GpuBufferOps _gpu_cuda_buffer_ops =
 {
   .max_fill_pattern = GPU_CUDA_PATTERN_MAX,
+  .max_now_size     = 1024 * 1024,
   .alloc            = buffer_alloc,
   .alloc_pitched    = buffer_alloc_pitched,
   .alloc_for_host   = _gpu_cuda_alloc_for_host,

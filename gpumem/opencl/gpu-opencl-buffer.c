@@ -421,6 +421,7 @@ buffer_map (GpuNativeStream  *stream,
 
 const GpuBufferOps _gpu_opencl_buffer_ops =
 {
+  .max_now_size   = 16 * 1024,
   .alloc          = buffer_alloc,
   .alloc_for_host = buffer_alloc_for_host,
   .alloc_host     = _gpu_opencl_alloc_host,
