@@ -29,7 +29,7 @@ struct _GpuBuffer
 {
   GpuMemory  parent_instance;
 
-  GpuBuffer *parent;                /* of a slice */
+  GpuMemory *parent;                /* of a slice: a buffer, or other linear memory */
   gsize      offset;                /* within parent */
   gsize      row_pitch;
 };
@@ -38,6 +38,7 @@ enum
 {
   PROP_0,
   PROP_PARENT,
+  PROP_MEMORY,
   PROP_OFFSET,
   PROP_ROW_PITCH,
   N_PROPS
@@ -61,6 +62,9 @@ gpu_buffer_get_property (GObject    *object,
   switch (id)
     {
     case PROP_PARENT:
+      g_value_set_object (value, gpu_buffer_get_parent (buffer));
+      break;
+    case PROP_MEMORY:
       g_value_set_object (value, buffer->parent);
       break;
     case PROP_OFFSET:
@@ -98,7 +102,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_types.buffer = G_TYPE_FROM_CLASS (klass);
+  _gpu_hot.buffer_class = klass;
   object_class->get_property = gpu_buffer_get_property;
   object_class->dispose = gpu_buffer_dispose;
   object_class->finalize = gpu_buffer_finalize;
@@ -111,6 +115,14 @@ gpu_buffer_class_init (GpuBufferClass *klass)
    * Since: 0.1
    */
   props[PROP_PARENT] = g_param_spec_object ("parent", NULL, NULL, GPU_TYPE_BUFFER, flags);
+  /**
+   * GpuBuffer:memory:
+   *
+   * The memory that this buffer is a range of.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MEMORY] = g_param_spec_object ("memory", NULL, NULL, GPU_TYPE_MEMORY, flags);
   /**
    * GpuBuffer:offset:
    *
@@ -275,12 +287,13 @@ allocate_for (GpuBuffer   *buffer,
   if (host_bytes == NULL)
     {
       storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                  allocation->flags, TRUE, NULL, NULL);
+                                  allocation->flags, GPU_STORAGE_DEVICE, NULL, NULL);
     }
   else
     {
       storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
-                                  allocation->flags, FALSE, g_bytes_ref (host_bytes),
+                                  allocation->flags, GPU_STORAGE_FOREIGN,
+                                  g_bytes_ref (host_bytes),
                                   (GDestroyNotify) g_bytes_unref);
       memory->host_bytes = g_bytes_ref (host_bytes);
     }
@@ -605,14 +618,15 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
 
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE, FALSE, user_data,
-                                             notify));
+                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE,
+                                             GPU_STORAGE_FOREIGN, user_data, notify));
 
   return buffer;
 }
 
 static gboolean
-check_origin (GpuNativeContext  *context,
+check_origin (const char        *function,
+              GpuNativeContext  *context,
               gsize              offset,
               GError           **error)
 {
@@ -623,15 +637,36 @@ check_origin (GpuNativeContext  *context,
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_buffer_slice: offset %" G_GSIZE_FORMAT " is no multiple of the %"
-               G_GSIZE_FORMAT " bytes that slices on %s are aligned to", offset,
+               "%s: offset %" G_GSIZE_FORMAT " is no multiple of the %" G_GSIZE_FORMAT
+               " bytes that slices on %s are aligned to", function, offset,
                device->base_alignment, device->id);
 
   return FALSE;
 }
 
+GpuNativeBuffer *
+_gpu_buffer_cut (GpuNativeContext  *context,
+                 GpuNativeBuffer   *whole,
+                 GpuMemoryFlags     flags,
+                 gsize              offset,
+                 gsize              size,
+                 GError           **error)
+{
+  GpuNativeBuffer *part = context->backend->buffer->slice (context, whole, flags, offset, size,
+                                                           error);
+
+  if (part != NULL)
+    {
+      part->is_host_only = whole->is_host_only;
+      part->is_locked = whole->is_locked;
+    }
+
+  return part;
+}
+
 static GpuStorage *
 slice_storage (GpuMemory       *memory,
+               const char      *function,
                GpuMemoryFlags   flags,
                gsize            offset,
                gsize            size,
@@ -642,20 +677,60 @@ slice_storage (GpuMemory       *memory,
   GpuNativeBuffer *native;
   gsize begin = offset - whole->offset;
 
-  if (!_gpu_buffer_check_flags ("gpu_buffer_slice", context, flags, error)
-      || !_gpu_memory_inherit_flags (memory, "gpu_buffer_slice", &flags, error)
-      || !check_origin (context, begin, error))
+  if (!_gpu_buffer_check_flags (function, context, flags, error)
+      || !_gpu_memory_inherit_flags (memory, function, &flags, error)
+      || (!whole->buffer->is_host_only && !check_origin (function, context, begin, error)))
     return NULL;
 
-  native = context->backend->buffer->slice (context, whole->buffer, flags, begin, size, error);
+  native = _gpu_buffer_cut (context, whole->buffer, flags, begin, size, error);
 
   if (native == NULL)
     {
-      g_prefix_error (error, "gpu_buffer_slice: ");
+      g_prefix_error (error, "%s: ", function);
       return NULL;
     }
 
   return _gpu_storage_new_slice (whole, native, flags, offset);
+}
+
+static GpuBuffer *
+slice_memory (GpuMemory       *memory,
+              const char      *function,
+              const char      *what,
+              GpuMemoryFlags   flags,
+              gsize            offset,
+              gsize            size,
+              GError         **error)
+{
+  GpuStorage *acquired;
+  GpuStorage *storage = NULL;
+  GpuBuffer *slice;
+
+  if (!_gpu_memory_check_range (memory, function, what, offset, size, error))
+    return NULL;
+
+  acquired = _gpu_memory_acquire (memory, function, error);
+
+  if (acquired == NULL)
+    return NULL;
+
+  if (size != 0)
+    storage = slice_storage (memory, function, flags, acquired->offset + offset, size, error);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a slice of 0 bytes at offset %" G_GSIZE_FORMAT, function, offset);
+
+  _gpu_storage_unuse (acquired);
+
+  if (storage == NULL)
+    return NULL;
+
+  slice = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
+  slice->parent = g_object_ref (memory);
+  slice->offset = offset;
+  _gpu_memory_set_storage (GPU_MEMORY (slice), storage);
+
+  return slice;
 }
 
 /**
@@ -709,39 +784,40 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
                        gsize            size,
                        GError         **error)
 {
-  const char *function = "gpu_buffer_slice";
-  GpuMemory *memory = GPU_MEMORY (buffer);
-  GpuStorage *acquired;
-  GpuStorage *storage = NULL;
-  GpuBuffer *slice;
-
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  if (!_gpu_memory_check_range (memory, function, "buffer", offset, size, error))
-    return NULL;
+  return slice_memory (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer", flags, offset, size,
+                       error);
+}
 
-  acquired = _gpu_memory_acquire (memory, function, error);
+/**
+ * gpu_buffer_new_for_memory:
+ * @memory: linear memory: anything but an image
+ * @offset: where the buffer begins, in bytes
+ * @size: size of the buffer in bytes, not 0
+ * @error: return location for an error
+ *
+ * Makes a buffer of a range of @memory, so that all that takes a buffer takes it too (OpenCL:
+ * clCreateSubBuffer where the memory is an object of the driver). It is a slice of @memory: it has
+ * its flags, keeps it, and uses of either are ordered with those of the other. Where it may begin
+ * is as for gpu_buffer_slice(), and for a #GpuBuffer it is the same. Does not block.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
+ *   past the end, is empty or begins in the wrong place, or if @memory is an image,
+ *   %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_for_memory (GpuMemory  *memory,
+                           gsize       offset,
+                           gsize       size,
+                           GError    **error)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
-  if (acquired == NULL)
-    return NULL;
-
-  if (size != 0)
-    storage = slice_storage (memory, flags, acquired->offset + offset, size, error);
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: a slice of 0 bytes at offset %" G_GSIZE_FORMAT, function, offset);
-
-  _gpu_storage_unuse (acquired);
-
-  if (storage == NULL)
-    return NULL;
-
-  slice = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
-  slice->parent = g_object_ref (buffer);
-  slice->offset = offset;
-  _gpu_memory_set_storage (GPU_MEMORY (slice), storage);
-
-  return slice;
+  return slice_memory (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_NONE, offset,
+                       size, error);
 }
 
 /**
@@ -750,12 +826,31 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
  *
  * Gets the buffer that @buffer is a slice of.
  *
- * Returns: (transfer none) (nullable): the buffer, or %NULL if @buffer is no slice
+ * Returns: (transfer none) (nullable): the buffer, or %NULL if @buffer is no slice of one
  *
  * Since: 0.1
  */
 GpuBuffer *
 gpu_buffer_get_parent (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  return GPU_IS_BUFFER (buffer->parent) ? GPU_BUFFER (buffer->parent) : NULL;
+}
+
+/**
+ * gpu_buffer_get_memory:
+ * @buffer: a #GpuBuffer
+ *
+ * Gets the memory that @buffer is a range of: the same as gpu_buffer_get_parent() for a slice, and
+ * memory of another kind for a buffer of gpu_buffer_new_for_memory().
+ *
+ * Returns: (transfer none) (nullable): the memory, or %NULL if @buffer has memory of its own
+ *
+ * Since: 0.1
+ */
+GpuMemory *
+gpu_buffer_get_memory (GpuBuffer *buffer)
 {
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
@@ -766,7 +861,7 @@ gpu_buffer_get_parent (GpuBuffer *buffer)
  * gpu_buffer_get_offset:
  * @buffer: a #GpuBuffer
  *
- * Gets where a slice begins within its parent.
+ * Gets where a slice begins within what it is a slice of.
  *
  * Returns: the offset in bytes, 0 if @buffer is no slice
  *

@@ -83,7 +83,14 @@ GpuBuffer  *gpu_buffer_slice_full         (GpuBuffer            *buffer,
                                            gsize                 size,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_for_memory     (GpuMemory            *memory,
+                                           gsize                 offset,
+                                           gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuBuffer  *gpu_buffer_get_parent         (GpuBuffer            *buffer);
+GPU_AVAILABLE_IN_0_1
+GpuMemory  *gpu_buffer_get_memory         (GpuBuffer            *buffer);
 GPU_AVAILABLE_IN_0_1
 gsize       gpu_buffer_get_offset         (GpuBuffer            *buffer);
 GPU_AVAILABLE_IN_0_1

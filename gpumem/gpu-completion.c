@@ -289,7 +289,7 @@ wait_for_queue (GpuTimeline *timeline,
   g_autoptr (GError) failure = NULL;
   guint64 submitted;
 
-  if (!ops->finish_tells || g_atomic_int_get (&_gpu_backend_forked)
+  if (!ops->finish_tells || g_atomic_int_get (&_gpu_hot.forked)
       || !begin_wait (timeline, seq, &submitted))
     return FALSE;
 

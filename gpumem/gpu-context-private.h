@@ -12,14 +12,15 @@ gboolean          _gpu_context_check                (GpuContext        *context,
                                                      const char        *function,
                                                      GError           **error);
 /* Sets the error of a context that is lost, or was another process's. */
-gboolean          _gpu_native_context_fail          (GpuNativeContext  *context,
+GPU_COLD gboolean _gpu_native_context_fail          (GpuNativeContext  *context,
                                                      GError           **error);
 
 static inline gboolean
 _gpu_native_context_check (GpuNativeContext  *context,
                            GError           **error)
 {
-  return G_LIKELY (!g_atomic_int_get (&context->lost) && !g_atomic_int_get (&_gpu_backend_forked))
+  return (G_LIKELY (!g_atomic_int_get (&context->lost))
+          && G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
          || _gpu_native_context_fail (context, error);
 }
 

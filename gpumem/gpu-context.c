@@ -1039,11 +1039,36 @@ gpu_context_get_memory_info (GpuContext           *context,
 }
 
 /**
+ * gpu_context_get_host_allocated_size:
+ * @context: a #GpuContext
+ *
+ * Gets how much memory of the host was allocated in @context as #GpuHostMemory: what is alive,
+ * what was released and submitted work still uses, and what every #GpuHostAllocator holds. Memory
+ * that was registered does not count, nor does that of buffers with %GPU_MEMORY_ALLOC_HOST, which
+ * is in gpu_context_get_allocated_size().
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_context_get_host_allocated_size (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
+
+  if (context->native == NULL)
+    return 0;
+
+  return (gsize) g_atomic_pointer_get (&context->native->allocated_host);
+}
+
+/**
  * gpu_context_get_allocated_size:
  * @context: a #GpuContext
  *
  * Gets how much memory @context holds: buffers that are alive, and released ones that submitted
- * work still uses. Slices and wrapped handles do not count.
+ * work still uses. Slices and wrapped handles do not count, nor does #GpuHostMemory: see
+ * gpu_context_get_host_allocated_size().
  *
  * Returns: the size in bytes
  *

@@ -55,6 +55,8 @@ gboolean    gpu_context_get_memory_info    (GpuContext           *context,
 GPU_AVAILABLE_IN_0_1
 guint64     gpu_context_get_allocated_size (GpuContext           *context);
 GPU_AVAILABLE_IN_0_1
+guint64     gpu_context_get_host_allocated_size (GpuContext      *context);
+GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_get_limit          (GpuContext           *context,
                                             GpuLimit              limit,
                                             guint64              *value,

@@ -15,7 +15,8 @@ typedef enum
   GPU_DEBUG_TRANSFER   = 1 << 4,    /* copies that had to block or to be staged */
   GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end dawdles before each operation */
   GPU_DEBUG_BUILD      = 1 << 6,    /* logs of programs */
-  GPU_DEBUG_DEVICES    = 1 << 7     /* devices found and back ends passed over */
+  GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends passed over */
+  GPU_DEBUG_STAGE      = 1 << 8     /* stage all copies that can be, also small ones */
 } GpuDebugFlags;
 
 /* Kinds of objects, and of the private cores behind them, that are counted while they live. */
@@ -29,6 +30,9 @@ typedef enum
   GPU_LIVE_IMAGE,
   GPU_LIVE_SAMPLER,
   GPU_LIVE_MAPPING,
+  GPU_LIVE_HOST_MEMORY,
+  GPU_LIVE_HOST_ALLOCATOR,
+  GPU_LIVE_HOST_BLOCK,
   GPU_LIVE_PROGRAM,
   GPU_LIVE_KERNEL,
   GPU_LIVE_STORAGE,
@@ -39,6 +43,7 @@ typedef enum
   GPU_LIVE_KERNEL_CODE,
   GPU_LIVE_ARGUMENTS,
   GPU_LIVE_LAUNCH,
+  GPU_LIVE_TRANSFER,
   GPU_LIVE_N
 } GpuLiveKind;
 

@@ -10,10 +10,12 @@
  *
  * The environment variable `GPUMEM_DEBUG` makes the library tell on the standard error what it
  * does. It takes keys, separated by commas: `errors`, `hazards`, `completion`, `cache`,
- * `build`, `devices`, `transfer`, of which there is nothing to tell in this version, and
- * `host-delay`, which makes every operation of the host back end start late, so that programs that
- * forget to wait show it. `all` stands for all of them, and `help` lists them. The variable is read
- * once, when it is first needed.
+ * `build`, `devices`, `transfer`, which tells of copies of ordinary memory of the host that are
+ * staged, or that may make their caller wait; `stage`, which has all copies staged that can be,
+ * however small, and on devices that gain nothing by it; and `host-delay`, which makes every
+ * operation of the host back end start late, so that programs that forget to wait show it. `all`
+ * stands for all of them, and `help` lists them. The variable is read once, when it is first
+ * needed.
  *
  * gpu_debug_list_live_objects() tells what a program has not let go of.
  */
@@ -27,7 +29,8 @@ static const GDebugKey debug_keys[] =
   { "transfer", GPU_DEBUG_TRANSFER },
   { "host-delay", GPU_DEBUG_HOST_DELAY },
   { "build", GPU_DEBUG_BUILD },
-  { "devices", GPU_DEBUG_DEVICES }
+  { "devices", GPU_DEBUG_DEVICES },
+  { "stage", GPU_DEBUG_STAGE }
 };
 
 static const char *const live_names[GPU_LIVE_N] =
@@ -40,6 +43,9 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_IMAGE]          = "image",
   [GPU_LIVE_SAMPLER]        = "sampler",
   [GPU_LIVE_MAPPING]        = "mapping",
+  [GPU_LIVE_HOST_MEMORY]    = "host-memory",
+  [GPU_LIVE_HOST_ALLOCATOR] = "host-allocator",
+  [GPU_LIVE_HOST_BLOCK]     = "host-block",
   [GPU_LIVE_PROGRAM]        = "program",
   [GPU_LIVE_KERNEL]         = "kernel",
   [GPU_LIVE_STORAGE]        = "storage",
@@ -49,7 +55,8 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_PROGRAM_CODE]   = "program-code",
   [GPU_LIVE_KERNEL_CODE]    = "kernel-code",
   [GPU_LIVE_ARGUMENTS]      = "arguments",
-  [GPU_LIVE_LAUNCH]         = "launch"
+  [GPU_LIVE_LAUNCH]         = "launch",
+  [GPU_LIVE_TRANSFER]       = "transfer"
 };
 
 static int live_counts[GPU_LIVE_N];

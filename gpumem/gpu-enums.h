@@ -353,6 +353,28 @@ typedef enum
 } GpuProfilingPoint;
 
 /**
+ * GpuHostMemoryFlags:
+ * @GPU_HOST_MEMORY_NONE: copies between device and host are fast
+ * @GPU_HOST_MEMORY_PORTABLE: it is page-locked for all contexts of the driver
+ * @GPU_HOST_MEMORY_MAPPED: kernels reach it
+ * @GPU_HOST_MEMORY_WRITE_COMBINED: the host only writes it, in order: slow to read
+ * @GPU_HOST_MEMORY_READ_ONLY: of memory that is registered: nothing writes it
+ *
+ * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_PORTABLE and
+ * @GPU_HOST_MEMORY_WRITE_COMBINED ask for does without: they are hints.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_HOST_MEMORY_NONE           = 0,
+  GPU_HOST_MEMORY_PORTABLE       = 1 << 0,
+  GPU_HOST_MEMORY_MAPPED         = 1 << 1,
+  GPU_HOST_MEMORY_WRITE_COMBINED = 1 << 2,
+  GPU_HOST_MEMORY_READ_ONLY      = 1 << 3
+} GpuHostMemoryFlags;
+
+/**
  * GpuMapFlags:
  * @GPU_MAP_FLAGS_NONE: the same as @GPU_MAP_FLAGS_READ and @GPU_MAP_FLAGS_WRITE together
  * @GPU_MAP_FLAGS_READ: the host reads the mapping

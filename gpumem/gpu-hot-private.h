@@ -13,59 +13,65 @@ G_BEGIN_DECLS
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
 
-/* The classes of what operations are given, set when the first object is made: asking
- * gpu_stream_get_type() is a call, and a line of code and one of data more. */
+/* Bytes of a line of the caches: what operations look at is aligned to them. */
+#define GPU_LINE 64
+
+/* What every operation looks at, in one line. The classes are set when the first object is made:
+ * asking gpu_stream_get_type() is a call, and a line of code and one of data more. */
 typedef struct
 {
-  GType buffer;
-  GType kernel;
-  GType stream;
-  GType svm;
-} GpuTypes;
+  gpointer buffer_class;
+  gpointer kernel_class;
+  gpointer stream_class;
+  gpointer svm_class;
+  gint     forked;                  /* atomic; see _gpu_backend_check_process() */
+} GpuHot;
 
-extern GpuTypes _gpu_types;
+extern GpuHot _gpu_hot;
+
+/* G_TYPE_CHECK_INSTANCE_TYPE(), for what is of no class above. */
+GPU_COLD gboolean _gpu_is_a (gpointer   object,
+                             GType    (*get_type) (void));
 
 static inline gboolean
-_gpu_has_type (gpointer object,
-               GType    type)
+_gpu_has_class (gpointer object,
+                gpointer klass)
 {
-  const GTypeInstance *instance = object;
-
-  return G_LIKELY (instance != NULL && instance->g_class != NULL
-                   && instance->g_class->g_type == type);
+  return G_LIKELY (object != NULL) && G_LIKELY (((GTypeInstance *) object)->g_class == klass);
 }
 
 /* GPU_IS_STREAM() and so on. */
 static inline gboolean
 _gpu_is_stream (gpointer object)
 {
-  return _gpu_has_type (object, _gpu_types.stream) || GPU_IS_STREAM (object);
+  return _gpu_has_class (object, _gpu_hot.stream_class) || _gpu_is_a (object, gpu_stream_get_type);
 }
 
 static inline gboolean
 _gpu_is_kernel (gpointer object)
 {
-  return _gpu_has_type (object, _gpu_types.kernel) || GPU_IS_KERNEL (object);
+  return _gpu_has_class (object, _gpu_hot.kernel_class) || _gpu_is_a (object, gpu_kernel_get_type);
 }
 
 static inline gboolean
 _gpu_is_buffer (gpointer object)
 {
-  return _gpu_has_type (object, _gpu_types.buffer) || GPU_IS_BUFFER (object);
+  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, gpu_buffer_get_type);
 }
 
 /* Memory by its bytes, for kernels that take a pointer. */
 static inline gboolean
 _gpu_is_linear (gpointer object)
 {
-  return _gpu_has_type (object, _gpu_types.buffer) || _gpu_has_type (object, _gpu_types.svm)
-         || GPU_IS_BUFFER (object) || GPU_IS_SVM (object);
+  return _gpu_has_class (object, _gpu_hot.buffer_class)
+         || _gpu_has_class (object, _gpu_hot.svm_class) || _gpu_is_a (object, gpu_buffer_get_type)
+         || _gpu_is_a (object, gpu_svm_get_type);
 }
 
 static inline gboolean
 _gpu_is_memory (gpointer object)
 {
-  return _gpu_has_type (object, _gpu_types.buffer) || GPU_IS_MEMORY (object);
+  return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, gpu_memory_get_type);
 }
 
 G_END_DECLS

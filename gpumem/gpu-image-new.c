@@ -105,7 +105,9 @@ initialize (GpuImage  *image,
   if (host_bytes != NULL)
     memory->host_bytes = g_bytes_ref (host_bytes);
 
-  set_storage (image, _gpu_storage_new (context, native, creation->flags, host_bytes == NULL,
+  set_storage (image, _gpu_storage_new (context, native, creation->flags,
+                                        host_bytes == NULL ? GPU_STORAGE_DEVICE
+                                                           : GPU_STORAGE_FOREIGN,
                                         host_bytes != NULL ? g_bytes_ref (host_bytes) : NULL,
                                         host_bytes != NULL ? (GDestroyNotify) g_bytes_unref
                                                            : NULL));
@@ -540,6 +542,14 @@ create_view (GpuBuffer            *buffer,
       || !check_view_type (context, description->type, function, error))
     return NULL;
 
+  if (storage->buffer->is_host_only)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: kernels on %s do not reach the %" G_GSIZE_FORMAT
+                   " bytes of memory of the host", function, context->devices[0]->id, memory->size);
+      return NULL;
+    }
+
   if (row_pitch == 0 && description->type == GPU_IMAGE_TYPE_IMAGE_2D)
     row_pitch = gpu_buffer_get_row_pitch (buffer);
   if (row_pitch == 0)
@@ -769,7 +779,8 @@ gpu_image_new_wrapped_full (GpuContext            *context,
     return NULL;
 
   image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
-  set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_NONE, FALSE, user_data,
+  set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_NONE,
+                                        GPU_STORAGE_FOREIGN, user_data,
                                         notify));
 
   return image;

@@ -264,7 +264,7 @@ buffer_new (GpuContext       *context,
 
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
                            _gpu_storage_new (_gpu_context_get_native (context), native, flags,
-                                             FALSE, NULL, NULL));
+                                             GPU_STORAGE_FOREIGN, NULL, NULL));
 
   return buffer;
 }

@@ -120,7 +120,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
     G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
   const GParamFlags readable = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_types.kernel = G_TYPE_FROM_CLASS (klass);
+  _gpu_hot.kernel_class = klass;
   object_class->set_property = gpu_kernel_set_property;
   object_class->get_property = gpu_kernel_get_property;
   object_class->finalize = gpu_kernel_finalize;

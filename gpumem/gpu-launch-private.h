@@ -13,28 +13,24 @@ struct _GpuLaunch
   GpuKernel        *kernel;         /* owned */
   GpuKernelCode    *code;
   GpuArguments     *arguments;      /* owned; what the values point into */
-  GpuExtent         grid;
-  GpuExtent         block;
-  gboolean          has_block;
+  const GpuExtent  *grid;
+  const GpuExtent  *block;          /* NULL to let the driver choose */
   gsize             shared_size;
   GpuLaunchFlags    flags;
   gboolean          is_prepared;    /* the buffers stand in the values already */
+  gboolean          has_options;    /* what is in GpuLaunchOptions: any of it */
   gboolean          has_samplers;
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
-  guint             n_indirect;     /* memories that kernels reach through pointers elsewhere */
+  guint             n_indirect;     /* with options: memories that kernels reach through pointers
+                                     * elsewhere */
   GpuMemory       **memories;       /* n_arguments and, behind them, n_indirect; owned; the
                                      * arguments hold what they hold */
   guint             n_accesses;
   GpuAccess        *accesses;       /* at most one for each of the memories, owned */
+  GpuExtent         own_grid;       /* of a prepared one: what grid and block point to */
+  GpuExtent         own_block;
 };
-
-static inline gboolean
-_gpu_launch_is_plain (const GpuLaunch *launch)
-{
-  return launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE
-         && launch->n_indirect == 0;
-}
 
 /* FALSE if a device of the context cannot launch so. */
 gboolean _gpu_launch_check_options (GpuKernel        *kernel,
@@ -58,9 +54,8 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
                           const GpuArgumentInfo *infos)
 {
   GpuAccess *access = launch->accesses;
-  guint n_arguments = launch->n_arguments;
 
-  for (guint i = 0; i < n_arguments + launch->n_indirect; i++)
+  for (guint i = 0; i < launch->n_arguments; i++)
     {
       GpuMemory *memory = launch->memories[i];
 
@@ -68,10 +63,9 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
         continue;
 
       access->memory = memory;
-      access->write = (memory->flags & GPU_MEMORY_READ_ONLY) == 0
-                      && (i >= n_arguments
-                          || ((infos == NULL || !infos[i].read_only)
-                              && !_gpu_argument_is_texture (&launch->values[i])));
+      access->write = (infos == NULL || !infos[i].read_only)
+                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && !_gpu_argument_is_texture (&launch->values[i]);
       access->offset = 0;
       access->size = memory->span;
       access++;
@@ -84,5 +78,10 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
 gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,
                                     GError          **error);
+
+/* FALSE, and GPU_ERROR_NOT_SUPPORTED: kernels do not reach the memory that is argument @index. */
+gboolean _gpu_launch_fail_host_only (guint              index,
+                                     GpuNativeContext  *context,
+                                     GError           **error);
 
 G_END_DECLS

@@ -40,8 +40,9 @@ fail_extent (const char       *what,
              const GpuLaunch  *launch,
              GError          **error)
 {
-  const GpuExtent *grid = &launch->grid;
-  const GpuExtent *block = &launch->block;
+  static const GpuExtent none;
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block != NULL ? launch->block : &none;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
@@ -68,8 +69,8 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
                            const GpuNativeDevice  *device,
                            GError                **error)
 {
-  const GpuExtent *grid = &launch->grid;
-  const GpuExtent *block = &launch->block;
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block;
   gsize n_items;
 
   if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
@@ -79,15 +80,16 @@ _gpu_launch_check_extents (const GpuLaunch        *launch,
       || !g_size_checked_mul (&n_items, n_items, grid->depth))
     return fail_extent ("the grid has more work-items than can be counted", launch, error);
 
-  if (!launch->has_block)
+  if (block == NULL)
     return TRUE;
 
   if (block->width == 0 || block->height == 0 || block->depth == 0)
     return fail_extent ("the block has no work-item", launch, error);
 
-  if ((device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0
-      && (!is_multiple (grid->width, block->width) || !is_multiple (grid->height, block->height)
-          || !is_multiple (grid->depth, block->depth)))
+  if (G_UNLIKELY (!is_multiple (grid->width, block->width)
+                  || !is_multiple (grid->height, block->height)
+                  || !is_multiple (grid->depth, block->depth))
+      && (device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0)
     return fail_extent ("the grid is no multiple of the block, as the device wants it", launch,
                         error);
 
@@ -123,6 +125,19 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
+/* Whatever the kernel does there. */
+static void
+add_indirect_accesses (GpuLaunch *launch)
+{
+  for (guint i = 0; i < launch->n_indirect; i++)
+    {
+      GpuMemory *memory = launch->memories[launch->n_arguments + i];
+
+      launch->accesses[launch->n_accesses++] =
+        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_READ_ONLY) == 0, 0, memory->span };
+    }
+}
+
 gboolean
 _gpu_launch_resolve (GpuLaunch     *launch,
                      GpuArguments  *arguments,
@@ -136,7 +151,10 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   for (guint i = 0; i < launch->n_arguments; i++)
     launch->has_samplers |= launch->values[i].sampler != NULL;
 
+  launch->has_options = launch->shared_size != 0 || launch->flags != GPU_LAUNCH_FLAGS_NONE
+                        || launch->n_indirect != 0;
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
+  add_indirect_accesses (launch);
 
   return TRUE;
 }
@@ -146,6 +164,8 @@ static gboolean
 set_buffers (GpuLaunch  *launch,
              GError    **error)
 {
+  GError *failure = NULL;
+
   for (guint i = 0; i < launch->n_arguments; i++)
     {
       GpuStorage *storage;
@@ -159,7 +179,17 @@ set_buffers (GpuLaunch  *launch,
         return FALSE;
 
       launch->values[i].buffer = storage->buffer;
+
+      if (storage->buffer->is_host_only)
+        _gpu_launch_fail_host_only (i, storage->context, &failure);
+
       _gpu_storage_unuse (storage);
+
+      if (failure != NULL)
+        {
+          g_propagate_prefixed_error (error, failure, "gpu_launch_new: ");
+          return FALSE;
+        }
     }
 
   launch->is_prepared = TRUE;
@@ -240,9 +270,15 @@ gpu_launch_new_full (GpuKernel        *kernel,
   launch->kernel = g_object_ref (kernel);
   launch->code = code;
   launch->arguments = _gpu_arguments_copy (arguments);
-  launch->grid = *grid;
-  launch->block = block != NULL ? *block : (GpuExtent) { 0 };
-  launch->has_block = block != NULL;
+  launch->own_grid = *grid;
+  launch->grid = &launch->own_grid;
+
+  if (block != NULL)
+    {
+      launch->own_block = *block;
+      launch->block = &launch->own_block;
+    }
+
   launch->shared_size = shared_size;
   launch->flags = flags;
   launch->n_arguments = n;
@@ -340,7 +376,7 @@ gpu_launch_get_grid (GpuLaunch *launch,
   g_return_if_fail (launch != NULL);
   g_return_if_fail (grid != NULL);
 
-  *grid = launch->grid;
+  *grid = *launch->grid;
 }
 
 /**
@@ -361,9 +397,9 @@ gpu_launch_get_block (GpuLaunch *launch,
   g_return_val_if_fail (launch != NULL, FALSE);
   g_return_val_if_fail (block != NULL, FALSE);
 
-  *block = launch->block;
+  *block = launch->own_block;
 
-  return launch->has_block;
+  return launch->block != NULL;
 }
 
 /**

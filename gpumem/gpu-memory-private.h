@@ -9,12 +9,13 @@ struct _GpuMemory
 {
   GObject         parent_instance;
 
-  GpuContext     *context;
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
-  GpuMemoryFlags  flags;
+  gsize           size;             /* bytes */
   gint            released;         /* atomic */
   gboolean        is_image;         /* reached by regions of texels, not by bytes */
-  gsize           size;             /* bytes */
+  GpuMemoryFlags  flags;
+  GpuContext     *context;
+  gboolean        has_host_data;    /* the host reaches it without a command */
   gsize           span;             /* bytes from the first to the last: size, and the gaps between
                                      * the rows of an image */
   guint64         handle;           /* of the driver, kept for comparisons after a release */
@@ -26,7 +27,8 @@ struct _GpuMemory
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
 /* Sets the error of memory that was never initialised or was released. */
-gboolean _gpu_memory_fail        (GpuMemory       *memory,
+GPU_COLD gboolean
+         _gpu_memory_fail        (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
 
@@ -36,7 +38,8 @@ _gpu_memory_check (GpuMemory   *memory,
                    const char  *function,
                    GError     **error)
 {
-  return G_LIKELY (memory->storage != NULL && g_atomic_int_get (&memory->released) == 0)
+  return (G_LIKELY (memory->storage != NULL)
+          && G_LIKELY (g_atomic_int_get (&memory->released) == 0))
          || _gpu_memory_fail (memory, function, error);
 }
 
@@ -46,7 +49,8 @@ GpuStorage *
                                   const char      *function,
                                   GError         **error);
 /* Sets the error of a range that reaches past the end, or is one of an image. */
-gboolean _gpu_memory_fail_range  (GpuMemory       *memory,
+GPU_COLD gboolean
+         _gpu_memory_fail_range  (GpuMemory       *memory,
                                   const char      *function,
                                   const char      *what,
                                   gsize            offset,
@@ -65,7 +69,8 @@ _gpu_memory_check_range (GpuMemory   *memory,
   if (!_gpu_memory_check (memory, function, error))
     return FALSE;
 
-  return G_LIKELY (offset <= memory->size && size <= memory->size - offset && !memory->is_image)
+  return (G_LIKELY (offset <= memory->size) && G_LIKELY (size <= memory->size - offset)
+          && G_LIKELY (!memory->is_image))
          || _gpu_memory_fail_range (memory, function, what, offset, size, error);
 }
 
@@ -93,6 +98,14 @@ GpuBuffer *
          _gpu_buffer_new         (GpuContext        *context,
                                   const char        *function,
                                   GpuMemoryFlags     flags,
+                                  gsize              size,
+                                  GError           **error);
+/* A range of the buffer @whole, for storage of its own. */
+GpuNativeBuffer *
+         _gpu_buffer_cut         (GpuNativeContext  *context,
+                                  GpuNativeBuffer   *whole,
+                                  GpuMemoryFlags     flags,
+                                  gsize              offset,
                                   gsize              size,
                                   GError           **error);
 /* FALSE if flags do not go together, or the device lacks what they ask for. */

@@ -5,6 +5,7 @@
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
+#include "gpumem/transfer/gpu-transfer.h"
 
 /**
  * SECTION:gpu-memory
@@ -261,6 +262,7 @@ _gpu_memory_set_storage (GpuMemory  *memory,
   memory->span = storage->size;
   memory->flags = storage->flags;
   memory->is_image = storage->buffer->is_image;
+  memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
 }
@@ -399,6 +401,14 @@ _gpu_memory_allocate (GpuContext       *context,
   g_autoptr (GError) failure = NULL;
   GpuNativeMemory *memory = func (native, data, &failure);
 
+  if (memory == NULL && (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+                         || g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY))
+      && _gpu_transfer_trim (native, 0))
+    {
+      g_clear_error (&failure);
+      memory = func (native, data, &failure);
+    }
+
   if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
       && _gpu_context_signal_pressure (context, size))
     {
@@ -474,8 +484,9 @@ gpu_memory_get_flags (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end. It
- * stays with @memory: do not free it, and do not use it once @memory is gone or released. Any
- * thread.
+ * stays with @memory: do not free it, and do not use it once @memory is gone or released. That of
+ * #GpuHostMemory that kernels of OpenCL do not reach is a cl_mem that is mapped, so that no command
+ * may use it, or the address if OpenCL has no object for it. Any thread.
  *
  * Returns: the handle, 0 once @memory is released
  *
@@ -494,9 +505,12 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
- * OpenCL tells it of a #GpuSvm only, of which it is the address on the host as well. Any thread.
+ * OpenCL tells it only of #GpuSvm, of which it is the address on the host as well, and of
+ * #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of the
+ * host.) Any thread.
  *
- * Returns: the address, 0 if the driver does not tell it or @memory is released
+ * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
+ *   that is released
  *
  * Since: 0.1
  */
@@ -512,8 +526,8 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes() or
- * gpu_svm_new_for_bytes(). Any thread.
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(),
+ * gpu_svm_new_for_bytes() or gpu_host_memory_new_registered(). Any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL
  *

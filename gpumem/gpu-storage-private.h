@@ -22,6 +22,14 @@ typedef struct
   gboolean write;
 } GpuMappedRange;
 
+/* What a buffer counts as in its context. */
+typedef enum
+{
+  GPU_STORAGE_FOREIGN,              /* nothing: others have made it */
+  GPU_STORAGE_DEVICE,
+  GPU_STORAGE_HOST                  /* memory of the host alone */
+} GpuStorageKind;
+
 /* What every submission needs comes first, and close together. */
 struct _GpuStorage
 {
@@ -49,7 +57,8 @@ struct _GpuStorage
   gsize             offset;         /* in the memory of the root, as are those of uses */
   gsize             size;
   guint64           origin;         /* of a root that others find by it, or 0 */
-  gsize             allocated;      /* bytes that it counts for in the context */
+  GpuStorageKind    kind;
+  gboolean          constant;       /* of a root: nothing may write it */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *home;           /* that the buffer was allocated in the order of, or NULL */
@@ -59,7 +68,7 @@ struct _GpuStorage
 GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
-                                         gboolean           counted,
+                                         GpuStorageKind     kind,
                                          gpointer           owner,
                                          GDestroyNotify     owner_notify);
 /* @whole is no slice, and @offset counts as its own does. */
@@ -114,9 +123,9 @@ _gpu_storage_set_use_locked (GpuStorage  *root,
 {
   GpuPoint *point = write ? &root->writer : &root->reader;
 
-  if (G_LIKELY (point->timeline == timeline
-                && (!write || (root->reader.timeline == NULL && root->readers == NULL
-                               && (root->flags & GPU_MEMORY_UNTRACKED) == 0))))
+  if (G_LIKELY (point->timeline == timeline)
+      && (!write || (G_LIKELY (root->reader.timeline == NULL) && G_LIKELY (root->readers == NULL)
+                     && G_LIKELY ((root->flags & GPU_MEMORY_UNTRACKED) == 0))))
     point->seq = seq;
   else
     _gpu_storage_add_use_locked (root, timeline, seq, write);
@@ -130,6 +139,12 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
+/* Refuses all that writes from now on. Nobody else knows @storage yet. */
+void        _gpu_storage_set_constant   (GpuStorage        *storage);
+/* (transfer full): the last use of @root so far that wrote and, with @readers, all that read: of
+ * GpuPoint. */
+GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
+                                         gboolean           readers);
 /* The mapping that a use of the range would clash with, or NULL. */
 const GpuMappedRange *
             _gpu_storage_find_clash_locked (GpuStorage     *root,

@@ -20,7 +20,7 @@ storage_new (GpuNativeContext *context,
              GpuNativeBuffer  *buffer,
              GpuMemoryFlags    flags)
 {
-  GpuStorage *storage = g_new0 (GpuStorage, 1);
+  GpuStorage *storage = g_aligned_alloc0 (1, sizeof (GpuStorage), GPU_LINE);
 
   g_atomic_ref_count_init (&storage->refs);
   storage->users = 1;
@@ -37,11 +37,21 @@ storage_new (GpuNativeContext *context,
   return storage;
 }
 
+static void
+count (GpuStorage *storage,
+       gssize      size)
+{
+  if (storage->kind == GPU_STORAGE_DEVICE)
+    g_atomic_pointer_add (&storage->context->allocated, size);
+  else if (storage->kind == GPU_STORAGE_HOST)
+    g_atomic_pointer_add (&storage->context->allocated_host, size);
+}
+
 GpuStorage *
 _gpu_storage_new (GpuNativeContext *context,
                   GpuNativeBuffer  *buffer,
                   GpuMemoryFlags    flags,
-                  gboolean          counted,
+                  GpuStorageKind    kind,
                   gpointer          owner,
                   GDestroyNotify    owner_notify)
 {
@@ -50,13 +60,9 @@ _gpu_storage_new (GpuNativeContext *context,
   storage->owner = owner;
   storage->owner_notify = owner_notify;
 
-  if (counted)
-    {
-      storage->allocated = buffer->size;
-      g_atomic_pointer_add (&context->allocated, (gssize) buffer->size);
-    }
-
-  _gpu_storage_join (storage, counted);
+  storage->kind = kind;
+  count (storage, (gssize) storage->size);
+  _gpu_storage_join (storage, kind != GPU_STORAGE_FOREIGN);
 
   return storage;
 }
@@ -118,7 +124,7 @@ _gpu_storage_unref (GpuStorage *storage)
 
   _gpu_native_context_unref (storage->context);
   g_mutex_clear (&storage->lock);
-  g_free (storage);
+  g_aligned_free (storage);
   _gpu_live_add (GPU_LIVE_STORAGE, -1);
 }
 
@@ -200,16 +206,48 @@ _gpu_storage_use (GpuStorage *storage)
 }
 
 static void
-add_pending (GArray         *points,
-             const GpuPoint *point)
+add_point (GArray         *points,
+           const GpuPoint *point)
 {
   GpuPoint copy = { NULL, 0 };
 
-  if (!_gpu_point_is_pending (point))
+  if (point->timeline == NULL)
     return;
 
   _gpu_point_set (&copy, point->timeline, point->seq);
   g_array_append_val (points, copy);
+}
+
+static void
+add_pending (GArray         *points,
+             const GpuPoint *point)
+{
+  if (_gpu_point_is_pending (point))
+    add_point (points, point);
+}
+
+GArray *
+_gpu_storage_list_uses (GpuStorage *root,
+                        gboolean    readers)
+{
+  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+
+  g_array_set_clear_func (points, readers_clear);
+  _gpu_storage_lock (root);
+  add_point (points, &root->writer);
+
+  /* Untracked, those that write stand among them. */
+  if (readers || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      add_point (points, &root->reader);
+
+      for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+        add_point (points, &g_array_index (root->readers, GpuPoint, i));
+    }
+
+  _gpu_storage_unlock (root);
+
+  return points;
 }
 
 /* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
@@ -270,7 +308,7 @@ free_buffer (GpuStorage *storage)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
 
   g_clear_pointer (&storage->home, _gpu_timeline_unref);
-  g_atomic_pointer_add (&context->allocated, -(gssize) storage->allocated);
+  count (storage, -(gssize) storage->size);
 
   if (storage->owner_notify != NULL)
     storage->owner_notify (storage->owner);
@@ -421,6 +459,17 @@ _gpu_storage_map_locked (GpuStorage *root,
     root->mapped = g_array_new (FALSE, FALSE, sizeof (GpuMappedRange));
 
   g_array_append_val (root->mapped, range);
+}
+
+/* As if it were mapped for reading, for good: submissions look at that anyway. */
+void
+_gpu_storage_set_constant (GpuStorage *storage)
+{
+  if (storage->root != storage)
+    return;
+
+  storage->constant = TRUE;
+  _gpu_storage_map_locked (storage, storage->offset, storage->size, FALSE);
 }
 
 void

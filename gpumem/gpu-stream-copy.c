@@ -4,32 +4,32 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-nick-private.h"
+#include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
 
-/* Of so many bytes the driver makes little more than of none. */
-#define NOW_SIZE_MAX (16 * 1024)
-
+/* With the host. */
 typedef struct
 {
-  GpuMemory *destination;
-  GpuMemory *source;
-  gsize      destination_offset;
-  gsize      source_offset;
-  gsize      size;
-  gpointer   data;
-} Copy;
+  GpuMemory   *memory;
+  gsize        offset;
+  gsize        size;
+  gpointer     data;
+  GpuTransfer *staged;              /* NULL if it goes straight */
+} Transfer;
 
+/* The accesses say it all: the source, and the destination. */
 GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
           GpuNativeEvent  **event,
           GError          **error)
 {
-  const Copy *copy = operation;
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
 
-  return stream->backend->buffer->copy (stream, copy->destination->storage->buffer,
-                                        copy->destination_offset, copy->source->storage->buffer,
-                                        copy->source_offset, copy->size, event, error);
+  return stream->backend->buffer->copy (stream, to->storage->buffer, to->offset,
+                                        from->storage->buffer, from->offset, from->size, event,
+                                        error);
 }
 
 static gboolean
@@ -38,13 +38,13 @@ run_copy_peer (gconstpointer     operation,
                GpuNativeEvent  **event,
                GError          **error)
 {
-  const Copy *copy = operation;
-  GpuStorage *to = copy->destination->storage;
-  GpuStorage *from = copy->source->storage;
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
 
-  return stream->backend->buffer->copy_peer (stream, to->context, to->buffer,
-                                             copy->destination_offset, from->context, from->buffer,
-                                             copy->source_offset, copy->size, event, error);
+  return stream->backend->buffer->copy_peer (stream, to->storage->context, to->storage->buffer,
+                                             to->offset, from->storage->context,
+                                             from->storage->buffer, from->offset, from->size,
+                                             event, error);
 }
 
 static gboolean
@@ -53,10 +53,10 @@ run_write (gconstpointer     operation,
            GpuNativeEvent  **event,
            GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->write (stream, copy->destination->storage->buffer,
-                                         copy->destination_offset, copy->data, copy->size, event,
+  return stream->backend->buffer->write (stream, transfer->memory->storage->buffer,
+                                         transfer->offset, transfer->data, transfer->size, event,
                                          error);
 }
 
@@ -66,10 +66,10 @@ run_read (gconstpointer     operation,
           GpuNativeEvent  **event,
           GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->read (stream, copy->source->storage->buffer, copy->source_offset,
-                                        copy->data, copy->size, event, error);
+  return stream->backend->buffer->read (stream, transfer->memory->storage->buffer, transfer->offset,
+                                        transfer->data, transfer->size, event, error);
 }
 
 static gboolean
@@ -78,10 +78,10 @@ run_write_now (gconstpointer     operation,
                GpuNativeEvent  **event G_GNUC_UNUSED,
                GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->write_now (stream, copy->destination->storage->buffer,
-                                             copy->destination_offset, copy->data, copy->size,
+  return stream->backend->buffer->write_now (stream, transfer->memory->storage->buffer,
+                                             transfer->offset, transfer->data, transfer->size,
                                              error);
 }
 
@@ -91,10 +91,55 @@ run_read_now (gconstpointer     operation,
               GpuNativeEvent  **event G_GNUC_UNUSED,
               GError          **error)
 {
-  const Copy *copy = operation;
+  const Transfer *transfer = operation;
 
-  return stream->backend->buffer->read_now (stream, copy->source->storage->buffer,
-                                            copy->source_offset, copy->data, copy->size, error);
+  return stream->backend->buffer->read_now (stream, transfer->memory->storage->buffer,
+                                            transfer->offset, transfer->data, transfer->size,
+                                            error);
+}
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const Transfer *transfer = operation;
+
+  return _gpu_transfer_submit (transfer->staged, stream, transfer->memory->storage->buffer, event,
+                               error);
+}
+
+/* Submits a write or a read, staged if that is faster. */
+static gboolean
+submit_transfer (GpuTimeline    *timeline,
+                 GpuSubmission  *submission,
+                 Transfer       *transfer,
+                 GBytes         *bytes,
+                 GpuPending     *pending,
+                 GError        **error)
+{
+  gsize size = transfer->size;
+
+  if (size > GPU_STAGING_SIZE_MIN)
+    {
+      const GpuTransferCopy copy = {
+        .write = submission->accesses->write,
+        .device = { .offset = transfer->offset, .row_pitch = size, .slice_pitch = size },
+        .host = { .data = transfer->data, .row_pitch = size, .slice_pitch = size },
+        .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes
+      };
+
+      transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy, pending != NULL);
+    }
+
+  if (transfer->staged == NULL)
+    return _gpu_submit (timeline, submission, pending, error);
+
+  submission->run = run_staged;
+  submission->run_now = NULL;
+
+  return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
 
 /* If somebody waits for it right away, and nothing has to be kept until then. */
@@ -102,10 +147,10 @@ static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,
              gsize             size,
-             gboolean          has_op,
+             gsize             max_size,
              GpuOperationFunc  run_now)
 {
-  return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
+  return pending != NULL && bytes == NULL && size <= max_size ? run_now : NULL;
 }
 
 GPU_COLD static gboolean
@@ -146,7 +191,7 @@ check_overlap (GpuMemory   *destination,
 }
 
 /* Memory of another context: sets how to copy it. */
-G_GNUC_NO_INLINE static gboolean
+GPU_COLD static gboolean
 set_peers (GpuTimeline    *timeline,
            GpuMemory      *destination,
            GpuMemory      *source,
@@ -184,12 +229,45 @@ check_peers (GpuTimeline    *timeline,
              GpuSubmission  *submission,
              GError        **error)
 {
-  return G_LIKELY (destination->storage->context == timeline->context
-                   && source->storage->context == timeline->context)
+  return (G_LIKELY (destination->storage->context == timeline->context)
+          && G_LIKELY (source->storage->context == timeline->context))
          || set_peers (timeline, destination, source, submission, error);
 }
 
-GPU_HOT gboolean
+G_ALWAYS_INLINE static inline gboolean
+copy_memory (GpuTimeline  *timeline,
+             const char   *function,
+             GpuMemory    *destination,
+             gsize         destination_offset,
+             GpuMemory    *source,
+             gsize         source_offset,
+             gsize         size,
+             GpuPending   *pending,
+             GError      **error)
+{
+  GpuAccess accesses[] = { { source, FALSE, source_offset, size },
+                           { destination, TRUE, destination_offset, size } };
+  GpuSubmission submission = { .function = function, .accesses = accesses,
+                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
+                               .operation = accesses };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (G_UNLIKELY (size == 0))
+    return TRUE;
+
+  if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
+                      error)
+      || !check_peers (timeline, destination, source, &submission, error))
+    return FALSE;
+
+  return _gpu_submit (timeline, &submission, pending, error);
+}
+
+gboolean
 _gpu_timeline_copy (GpuTimeline  *timeline,
                     const char   *function,
                     GpuMemory    *destination,
@@ -200,27 +278,8 @@ _gpu_timeline_copy (GpuTimeline  *timeline,
                     GpuPending   *pending,
                     GError      **error)
 {
-  GpuAccess accesses[] = { { source, FALSE, source_offset, size },
-                           { destination, TRUE, destination_offset, size } };
-  const Copy copy = { destination, source, destination_offset, source_offset, size, NULL };
-  GpuSubmission submission = { .function = function, .accesses = accesses,
-                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
-                               .operation = &copy };
-
-  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
-                                error)
-      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
-    return FALSE;
-
-  if (size == 0)
-    return TRUE;
-
-  if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
-                      error)
-      || !check_peers (timeline, destination, source, &submission, error))
-    return FALSE;
-
-  return _gpu_submit (timeline, &submission, pending, error);
+  return copy_memory (timeline, function, destination, destination_offset, source, source_offset,
+                      size, pending, error);
 }
 
 gboolean
@@ -236,21 +295,20 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
-  const Copy copy = { destination, NULL, offset, 0, size, (gpointer) data };
-  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
-                         size };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_write,
-                                     .run_now = get_run_now (pending, bytes, size,
-                                                             ops->write_now != NULL,
-                                                             run_write_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+  Transfer transfer = { destination, offset, size, (gpointer) data, NULL };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_write,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_write_now),
+                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
       || !_gpu_memory_check_host (destination, function, TRUE, error))
     return FALSE;
 
-  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
+  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
 }
 
 gboolean
@@ -266,21 +324,20 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
-  const Copy copy = { NULL, source, 0, offset, size, data };
-  const GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref,
-                         size };
-  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_read,
-                                     .run_now = get_run_now (pending, bytes, size,
-                                                             ops->read_now != NULL,
-                                                             run_read_now),
-                                     .operation = &copy, .keep = bytes != NULL ? &keep : NULL };
+  Transfer transfer = { source, offset, size, data, NULL };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_read,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_read_now),
+                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
   if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
       || !_gpu_memory_check_host (source, function, FALSE, error))
     return FALSE;
 
-  return size == 0 || _gpu_submit (timeline, &submission, pending, error);
+  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
 }
 
 typedef struct
@@ -419,11 +476,9 @@ gpu_stream_copy (GpuStream  *stream,
 
   timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
 
-  if (timeline == NULL)
-    return FALSE;
-
-  return _gpu_timeline_copy (timeline, "gpu_stream_copy", destination, destination_offset, source,
-                             source_offset, size, NULL, error);
+  return timeline != NULL
+         && copy_memory (timeline, "gpu_stream_copy", destination, destination_offset, source,
+                         source_offset, size, NULL, error);
 }
 
 /**

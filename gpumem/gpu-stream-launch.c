@@ -12,6 +12,31 @@
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
+GPU_COLD gboolean
+_gpu_launch_fail_host_only (guint              index,
+                            GpuNativeContext  *context,
+                            GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "argument %u is memory of the host that kernels on %s do not reach: they reach "
+               "that which is made with GPU_HOST_MEMORY_MAPPED", index, context->devices[0]->id);
+
+  return FALSE;
+}
+
+GPU_COLD static gboolean
+fail_indirect (guint              index,
+               GpuNativeContext  *context,
+               GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "indirect memory %u is memory of the host that kernels on %s do not reach: they "
+               "reach that which is made with GPU_HOST_MEMORY_MAPPED", index,
+               context->devices[0]->id);
+
+  return FALSE;
+}
+
 /* With the locks held: nobody releases the memory meanwhile. */
 G_GNUC_NO_INLINE static gboolean
 run_launch_full (const GpuLaunch  *launch,
@@ -19,16 +44,20 @@ run_launch_full (const GpuLaunch  *launch,
                  GpuNativeEvent  **event,
                  GError          **error)
 {
-  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
   g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
   const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
                                      launch->n_indirect };
 
   for (guint i = 0; i < launch->n_indirect; i++)
-    indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+    {
+      indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+
+      if (indirect[i]->is_host_only)
+        return fail_indirect (i, stream->context, error);
+    }
 
   return stream->backend->kernel->launch_full (stream, launch->code->kernel, launch->values,
-                                               launch->n_arguments, &launch->grid, block,
+                                               launch->n_arguments, launch->grid, launch->block,
                                                &options, event, error);
 }
 
@@ -40,23 +69,32 @@ run_launch (gconstpointer     operation,
 {
   const GpuLaunch *launch = operation;
   const GpuKernelOps *ops = stream->backend->kernel;
-  const GpuExtent *block = launch->has_block ? &launch->block : NULL;
 
   for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
-      if (launch->memories[i] != NULL)
-        launch->values[i].buffer = launch->memories[i]->storage->buffer;
+      if (launch->memories[i] == NULL)
+        continue;
+
+      launch->values[i].buffer = launch->memories[i]->storage->buffer;
+
+      if (G_UNLIKELY (launch->values[i].buffer->is_host_only))
+        return _gpu_launch_fail_host_only (i, stream->context, error);
     }
 
-  if (G_LIKELY (_gpu_launch_is_plain (launch)) || ops->launch_full == NULL)
+  if (G_LIKELY (!launch->has_options) || ops->launch_full == NULL)
     return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                        &launch->grid, block, event, error);
+                        launch->grid, launch->block, event, error);
 
   return run_launch_full (launch, stream, event, error);
 }
 
+static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                                          (GDestroyNotify) _gpu_native_sampler_unref };
+static const GpuKeepType keep_code = { (GBoxedCopyFunc) _gpu_kernel_code_ref,
+                                       (GDestroyNotify) _gpu_kernel_code_unref };
+
 /* The code of the kernel, which is launched again and again, comes last. */
-static const GpuKeep *
+G_GNUC_NO_INLINE static const GpuKeep *
 keep_samplers (const GpuLaunch *launch,
                GpuKeep         *keeps,
                const GpuKeep   *code)
@@ -70,8 +108,7 @@ keep_samplers (const GpuLaunch *launch,
       if (sampler == NULL)
         continue;
 
-      keeps[i] = (GpuKeep) { sampler, (GBoxedCopyFunc) _gpu_native_sampler_ref,
-                             (GDestroyNotify) _gpu_native_sampler_unref, 0, first };
+      keeps[i] = (GpuKeep) { sampler, &keep_sampler, 0, first };
       first = &keeps[i];
     }
 
@@ -79,15 +116,14 @@ keep_samplers (const GpuLaunch *launch,
 }
 
 /* @accesses are those of @launch, for this submission alone. */
-static gboolean
+G_ALWAYS_INLINE static inline gboolean
 submit_launch (GpuTimeline      *timeline,
                const GpuLaunch  *launch,
                GpuAccess        *accesses,
                GpuPending       *pending,
                GError          **error)
 {
-  const GpuKeep keep = { launch->code, (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                         (GDestroyNotify) _gpu_kernel_code_unref, 0, NULL };
+  const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
   GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
                                .n_accesses = launch->n_accesses, .run = run_launch,
                                .operation = launch, .keep = &keep };
@@ -99,7 +135,7 @@ submit_launch (GpuTimeline      *timeline,
 }
 
 /* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
-static inline gboolean
+GPU_HOT static gboolean
 launch_few (GpuTimeline  *timeline,
             GpuLaunch    *launch,
             va_list       ap,
@@ -110,7 +146,7 @@ launch_few (GpuTimeline  *timeline,
   GpuArgumentValue values[FEW_ARGUMENTS];
   GpuMemory *memories[FEW_ARGUMENTS];
   GpuAccess accesses[FEW_ARGUMENTS];
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, &launch->n_arguments);
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
 
   if (launch->n_arguments > FEW_ARGUMENTS
       || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
@@ -195,12 +231,20 @@ fail_kernel (const GpuLaunch  *launch,
   return FALSE;
 }
 
-/* What was prepared for the same device has had its extents looked at. */
-static inline gboolean
-is_checked (const GpuLaunch   *launch,
-            const GpuTimeline *timeline)
+static inline GpuTimeline *
+check_context (GpuStream        *stream,
+               const GpuLaunch  *launch,
+               GError          **error)
 {
-  return launch->is_prepared && timeline->device == timeline->context->devices[0];
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
+
+  if (timeline == NULL
+      || ((G_UNLIKELY (launch->code == NULL)
+           || G_UNLIKELY (launch->code->context != timeline->context))
+          && !fail_kernel (launch, error)))
+    return NULL;
+
+  return timeline;
 }
 
 static inline GpuTimeline *
@@ -208,21 +252,28 @@ check_launch (GpuStream        *stream,
               const GpuLaunch  *launch,
               GError          **error)
 {
-  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
+  GpuTimeline *timeline = check_context (stream, launch, error);
 
-  if (timeline == NULL
-      || (G_UNLIKELY (launch->code == NULL || launch->code->context != timeline->context)
-          && !fail_kernel (launch, error))
-      || !(is_checked (launch, timeline)
-           || _gpu_launch_check_extents (launch, timeline->device, error)))
-    return NULL;
+  return timeline != NULL && _gpu_launch_check_extents (launch, timeline->device, error)
+         ? timeline : NULL;
+}
 
-  return timeline;
+/* What was prepared for the same device has had its extents looked at. */
+static inline GpuTimeline *
+check_prepared (GpuStream        *stream,
+                const GpuLaunch  *launch,
+                GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL
+         && (G_LIKELY (timeline->device == timeline->context->devices[0])
+             || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
 }
 
 /* Field by field: to clear all of it takes as long as the checks. The rest is set with the
  * arguments. */
-static void
+static inline void
 launch_init (GpuLaunch        *launch,
              GpuKernel        *kernel,
              const GpuExtent  *grid,
@@ -230,13 +281,12 @@ launch_init (GpuLaunch        *launch,
 {
   launch->kernel = kernel;
   launch->code = _gpu_kernel_get_code (kernel);
-  launch->grid = *grid;
-  launch->block = block != NULL ? *block : (GpuExtent) { 0 };
-  launch->has_block = block != NULL;
+  launch->grid = grid;
+  launch->block = block;
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
-  launch->n_indirect = 0;
+  launch->has_options = FALSE;
   launch->has_samplers = FALSE;
 }
 
@@ -289,6 +339,15 @@ gpu_stream_launch (GpuStream        *stream,
 
   if (timeline == NULL)
     return FALSE;
+
+  _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
+
+  if (launch.n_arguments == 0)
+    {
+      launch.values = NULL;
+      launch.n_accesses = 0;
+      return submit_launch (timeline, &launch, NULL, NULL, error);
+    }
 
   va_start (ap, error);
   usual = launch_few (timeline, &launch, ap, &submitted, error);
@@ -423,7 +482,7 @@ gpu_stream_launch_prepared (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (launch != NULL, FALSE);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
 }
@@ -481,7 +540,7 @@ gpu_stream_launch_timed (GpuStream  *stream,
   g_return_val_if_fail (_gpu_is_stream (stream), NULL);
   g_return_val_if_fail (launch != NULL, NULL);
 
-  timeline = check_launch (stream, launch, error);
+  timeline = check_prepared (stream, launch, error);
 
   if (timeline == NULL)
     return NULL;

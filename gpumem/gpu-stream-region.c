@@ -7,6 +7,7 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-region-private.h"
+#include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* One of the two sides. What it covers, in bytes as if it were linear, is what hazards, mappings
@@ -30,6 +31,7 @@ typedef struct
   Side        source;
   GpuExtent   extent;               /* as the back ends take it */
   GpuExtent   bytes;                /* the same with the width in bytes */
+  GpuTransfer *transfer;            /* if it is staged */
 } RegionCopy;
 
 #define BYTES_FORMAT "%" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %" G_GSIZE_FORMAT \
@@ -47,6 +49,18 @@ run_region (gconstpointer     operation,
 
   return stream->backend->memory->copy_region (stream, &copy->destination.native,
                                                &copy->source.native, &copy->extent, event, error);
+}
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const RegionCopy *copy = operation;
+  const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
+
+  return _gpu_transfer_submit (copy->transfer, stream, device->native.memory, event, error);
 }
 
 static gboolean
@@ -278,6 +292,29 @@ add_access (GpuSubmission *submission,
       (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
 }
 
+/* NULL for a copy between memories of devices, or one that had better go straight. */
+static GpuTransfer *
+stage_region (GpuTimeline      *timeline,
+              const RegionCopy *copy,
+              GBytes           *bytes,
+              gboolean          blocking)
+{
+  gboolean write = copy->source.memory == NULL;
+  const Side *device = write ? &copy->destination : &copy->source;
+  const Side *host = write ? &copy->source : &copy->destination;
+  const GpuTransferCopy staged = {
+    .write = write, .is_image = is_image (device), .device = device->native,
+    .host = host->native, .extent = copy->extent, .bytes = bytes,
+    .unit = copy->bytes.width / copy->extent.width
+  };
+
+  if (host->memory != NULL
+      || copy->bytes.width * copy->bytes.height * copy->bytes.depth <= GPU_STAGING_SIZE_MIN)
+    return NULL;
+
+  return _gpu_timeline_stage (timeline, device->memory, &staged, blocking);
+}
+
 static gboolean
 submit_region (GpuTimeline  *timeline,
                RegionCopy   *copy,
@@ -287,7 +324,7 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
-  GpuKeep keep = { bytes, (GBoxedCopyFunc) g_bytes_ref, (GDestroyNotify) g_bytes_unref, 0, NULL };
+  GpuKeep keep = { bytes, &_gpu_keep_bytes, 0, NULL };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
                                .run = run_region, .operation = copy };
 
@@ -301,6 +338,14 @@ submit_region (GpuTimeline  *timeline,
     {
       keep.size = g_bytes_get_size (bytes);
       submission.keep = &keep;
+    }
+
+  copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
+
+  if (copy->transfer != NULL)
+    {
+      submission.run = run_staged;
+      return _gpu_submit_staged (timeline, &submission, copy->transfer, pending, error);
     }
 
   if (_gpu_submit (timeline, &submission, pending, error))

@@ -194,7 +194,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_types.stream = G_TYPE_FROM_CLASS (klass);
+  _gpu_hot.stream_class = klass;
   object_class->get_property = gpu_stream_get_property;
   object_class->set_property = gpu_stream_set_property;
   object_class->dispose = gpu_stream_dispose;

@@ -30,12 +30,13 @@ typedef struct _GpuKeep GpuKeep;
 /* What is kept until the operation is over, with a reference of its own. */
 struct _GpuKeep
 {
-  gpointer          object;
-  GBoxedCopyFunc    retain;
-  GDestroyNotify    release;
-  gsize             size;           /* bytes of host memory; 0 for what is used again and again */
-  const GpuKeep    *next;           /* nullable */
+  gpointer           object;
+  const GpuKeepType *type;
+  gsize              size;          /* bytes of host memory; 0 for what is used again and again */
+  const GpuKeep     *next;          /* nullable */
 };
+
+extern const GpuKeepType _gpu_keep_bytes;
 
 /* Small: it is cleared for every operation, and larger ones much slower. */
 typedef struct

@@ -5,7 +5,8 @@
 #include "gpumem/gpu-submission-order-private.h"
 #include "gpumem/gpu-user-event-private.h"
 
-GpuTypes _gpu_types;
+const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,
+                                      (GDestroyNotify) g_bytes_unref };
 
 #define MAX_ROOTS 16
 
@@ -48,8 +49,8 @@ check_memories (const GpuSubmission  *submission,
         {
           access->storage = memory->storage;
 
-          if (G_UNLIKELY (access->storage == NULL
-                          || (access->storage->context != context && !submission->peers)))
+          if (G_UNLIKELY (access->storage == NULL)
+              || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
             return fail_memory (submission, memory, error);
         }
 
@@ -137,6 +138,16 @@ check_access_locked (const GpuSubmission  *submission,
   if (clash == NULL)
     return TRUE;
 
+  if (storage->root->constant && access->write)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be written, of "
+                   "memory of the host that was registered to be read only", function,
+                   storage->offset + access->offset,
+                   storage->offset + access->offset + access->size);
+      return FALSE;
+    }
+
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
                G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s; unmap them first",
@@ -153,8 +164,9 @@ check_access_locked (const GpuSubmission  *submission,
 static inline gboolean
 is_usable_locked (const GpuAccess *access)
 {
-  return G_LIKELY (access->memory != NULL && g_atomic_int_get (&access->memory->released) == 0
-                   && access->storage->root->mapped == NULL);
+  return G_LIKELY (access->memory != NULL)
+         && G_LIKELY (g_atomic_int_get (&access->memory->released) == 0)
+         && G_LIKELY (access->storage->root->mapped == NULL);
 }
 
 G_GNUC_NO_INLINE static gboolean
@@ -208,7 +220,7 @@ set_uses_locked (GpuTimeline         *timeline,
 }
 
 /* What the driver took: its number. */
-static inline guint64
+G_ALWAYS_INLINE static inline guint64
 enter_locked (GpuTimeline         *timeline,
               const GpuSubmission *submission)
 {
@@ -219,10 +231,10 @@ enter_locked (GpuTimeline         *timeline,
   for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
     {
       if (keep->size == 0)
-        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->retain, keep->release);
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->type);
       else
-        _gpu_timeline_keep_locked (timeline, keep->retain (keep->object), keep->release,
-                                   keep->size);
+        _gpu_timeline_keep_locked (timeline, keep->type->retain (keep->object),
+                                   keep->type->release, keep->size);
     }
 
   return seq;
@@ -253,7 +265,7 @@ fail_locked (GpuTimeline         *timeline,
 }
 
 /* Calls the driver, and enters what it took. */
-GPU_HOT static gboolean
+G_ALWAYS_INLINE static inline gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
             gboolean              may_fail,
@@ -261,7 +273,7 @@ run_locked (GpuTimeline          *timeline,
             GError              **error)
 {
   gboolean with_event = pending != NULL || may_fail
-                        || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
+                        || G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0);
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
@@ -325,16 +337,12 @@ is_held_locked (GpuTimeline         *timeline,
   return G_LIKELY (timeline->n_user_waits == 0);
 }
 
-/* With the timeline, which is in order and holds all the memory: there is nothing to wait for. */
-static inline gboolean
-run_held_locked (GpuTimeline          *timeline,
-                 const GpuSubmission  *submission,
-                 GpuPending           *pending,
-                 GError              **error)
+G_GNUC_NO_INLINE static gboolean
+run_pending_locked (GpuTimeline          *timeline,
+                    const GpuSubmission  *submission,
+                    GpuPending           *pending,
+                    GError              **error)
 {
-  if (G_LIKELY (pending == NULL))
-    return run_locked (timeline, submission, FALSE, NULL, error);
-
   if (can_run_now_locked (timeline, submission))
     return run_now_locked (timeline, submission, error);
 
@@ -360,9 +368,16 @@ submit_held (GpuTimeline          *timeline,
   _gpu_timeline_lock (timeline);
   held = is_held_locked (timeline, submission, &usable);
 
-  if (G_LIKELY (held) && (G_LIKELY (usable) || check_accesses_locked (submission, error))
-      && G_UNLIKELY (!run_held_locked (timeline, submission, pending, error)))
-    g_prefix_error (error, "%s: ", submission->function);
+  /* It is in order, and holds all the memory: there is nothing to wait for. */
+  if (G_LIKELY (held) && (G_LIKELY (usable) || check_accesses_locked (submission, error)))
+    {
+      gboolean success = G_LIKELY (pending == NULL)
+                         ? run_locked (timeline, submission, FALSE, NULL, error)
+                         : run_pending_locked (timeline, submission, pending, error);
+
+      if (G_UNLIKELY (!success))
+        g_prefix_error (error, "%s: ", submission->function);
+    }
 
   _gpu_timeline_unlock (timeline);
 
@@ -590,7 +605,7 @@ may_block (const GpuSubmission *submission,
 }
 
 /* Nobody but the device must be needed for going on: not the user's event, for one. */
-G_GNUC_NO_INLINE static gboolean
+static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
   g_autoptr (GMutexLocker) locker = NULL;
@@ -605,6 +620,16 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
+/* Of a stream out of order. How the work ended is told to who waits for it. */
+GPU_COLD static void
+catch_up (GpuTimeline         *timeline,
+          const GpuSubmission *submission,
+          const GpuPending    *pending)
+{
+  if (may_block (submission, pending) && must_catch_up (timeline))
+    _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+}
+
 GPU_HOT gboolean
 _gpu_submit (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -614,10 +639,8 @@ _gpu_submit (GpuTimeline          *timeline,
   GError *failure = NULL;
   gboolean held;
 
-  /* How the work ended is told to who waits for it. */
-  if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0)
-      && may_block (submission, pending) && must_catch_up (timeline))
-    _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+  if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0))
+    catch_up (timeline, submission, pending);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);

@@ -140,7 +140,7 @@ gpu_svm_class_init (GpuSvmClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
 
-  _gpu_types.svm = G_TYPE_FROM_CLASS (klass);
+  _gpu_hot.svm_class = klass;
   object_class->get_property = gpu_svm_get_property;
   object_class->set_property = gpu_svm_set_property;
   object_class->finalize = gpu_svm_finalize;
@@ -359,7 +359,8 @@ allocate_for (GpuSvm      *svm,
   svm->svm_flags = allocation->svm_flags | (native->host != NULL ? GPU_SVM_FLAGS_FINE_GRAIN : 0);
   memory->host_bytes = bytes != NULL ? g_bytes_ref (bytes) : NULL;
   _gpu_memory_set_storage (memory, _gpu_storage_new (context, native, allocation->flags,
-                                                     bytes == NULL,
+                                                     bytes == NULL ? GPU_STORAGE_DEVICE
+                                                                   : GPU_STORAGE_FOREIGN,
                                                      bytes != NULL ? g_bytes_ref (bytes) : NULL,
                                                      bytes != NULL ? (GDestroyNotify) g_bytes_unref
                                                                    : NULL));

@@ -42,6 +42,13 @@ typedef struct
   guint64 seq;
 } GpuWatch;
 
+/* How something is kept that has references. */
+typedef struct
+{
+  GBoxedCopyFunc retain;
+  GDestroyNotify release;
+} GpuKeepType;
+
 /* What is let go of once @seq is reached. */
 typedef struct
 {
@@ -51,11 +58,9 @@ typedef struct
   gsize           size;             /* bytes of host memory that it holds */
 } GpuKept;
 
-/* What every submission needs comes first, and close together. */
+/* What every submission needs comes first, in one line. */
 struct _GpuTimeline
 {
-  gint              refs;
-  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   GpuNativeContext *context;
   GpuNativeStream  *stream;         /* NULL once nobody uses it */
   guint64           submitted;      /* atomic; written under lock */
@@ -63,10 +68,11 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* length of user_waits; under lock */
   GMutex            lock;
-  GpuNativeDevice  *device;
-
   GpuKept           shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
+  GpuNativeDevice  *device;
+  gint              refs;
+  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
@@ -205,21 +211,19 @@ void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
                                                gsize              size);
 /* The same, with a reference of its own, for what is used again and again: one reference does for
  * a row of uses. */
-void            _gpu_timeline_share_locked    (GpuTimeline       *timeline,
+GPU_COLD void   _gpu_timeline_share_locked    (GpuTimeline       *timeline,
                                                gpointer           object,
-                                               GBoxedCopyFunc     retain,
-                                               GDestroyNotify     release);
+                                               const GpuKeepType *type);
 
 static inline void
-_gpu_timeline_keep_shared_locked (GpuTimeline    *timeline,
-                                  gpointer        object,
-                                  GBoxedCopyFunc  retain,
-                                  GDestroyNotify  release)
+_gpu_timeline_keep_shared_locked (GpuTimeline       *timeline,
+                                  gpointer           object,
+                                  const GpuKeepType *type)
 {
   if (G_LIKELY (timeline->shared.object == object))
     timeline->shared.seq = timeline->submitted;
   else
-    _gpu_timeline_share_locked (timeline, object, retain, release);
+    _gpu_timeline_share_locked (timeline, object, type);
 }
 
 /* @fence, if not NULL, is what the stream waits for and @event may fail. If that has failed by now,

@@ -69,7 +69,7 @@ timeline_new (GpuNativeContext *context,
               GpuStreamFlags    flags,
               int               priority)
 {
-  GpuTimeline *timeline = g_new0 (GpuTimeline, 1);
+  GpuTimeline *timeline = g_aligned_alloc0 (1, sizeof (GpuTimeline), GPU_LINE);
 
   timeline->refs = 1;
   timeline->users = 1;
@@ -248,7 +248,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_ptr_array_unref (timeline->user_waits);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
-  g_free (timeline);
+  g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);
 }
@@ -296,17 +296,17 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
 }
 
 void
-_gpu_timeline_share_locked (GpuTimeline    *timeline,
-                            gpointer        object,
-                            GBoxedCopyFunc  retain,
-                            GDestroyNotify  release)
+_gpu_timeline_share_locked (GpuTimeline       *timeline,
+                            gpointer           object,
+                            const GpuKeepType *type)
 {
   const GpuKept *last = &timeline->shared;
 
   if (last->object != NULL)
     _gpu_timeline_keep_locked (timeline, last->object, last->release, 0);
 
-  timeline->shared = (GpuKept) { timeline->submitted, retain (object), release, 0 };
+  timeline->shared = (GpuKept) { timeline->submitted, type->retain (object), type->release,
+                                 0 };
 }
 
 GpuFence *

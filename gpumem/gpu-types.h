@@ -22,6 +22,8 @@ typedef struct _GpuSvm         GpuSvm;
 typedef struct _GpuImage       GpuImage;
 typedef struct _GpuImageFormat GpuImageFormat;
 typedef struct _GpuSampler     GpuSampler;
+typedef struct _GpuHostMemory  GpuHostMemory;
+typedef struct _GpuHostAllocator GpuHostAllocator;
 typedef struct _GpuMapping     GpuMapping;
 typedef struct _GpuProgram     GpuProgram;
 typedef struct _GpuKernel      GpuKernel;

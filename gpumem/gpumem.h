@@ -18,7 +18,10 @@
 #include <gpumem/gpu-buffer.h>
 #include <gpumem/gpu-svm.h>
 #include <gpumem/gpu-image.h>
+#include <gpumem/gpu-host-memory.h>
+#include <gpumem/gpu-host-allocator.h>
 #include <gpumem/gpu-sampler.h>
+#include <gpumem/gpu-staging.h>
 #include <gpumem/gpu-mapping.h>
 #include <gpumem/gpu-event.h>
 #include <gpumem/gpu-arguments.h>

@@ -259,6 +259,32 @@ buffer_slice_flags (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_flags (GPU_MEMORY (narrow)), ==, GPU_MEMORY_WRITE_ONLY);
 }
 
+static void
+buffer_for_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  gsize unit = MAX (gpu_device_get_base_alignment (fixture->device), 64);
+  g_autoptr (GBytes) bytes = test_random_bytes (unit * 4);
+  g_autoptr (GBytes) part = g_bytes_new_from_bytes (bytes, unit, unit);
+  g_autoptr (GpuBuffer) whole = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) buffer = gpu_buffer_new_for_memory (GPU_MEMORY (whole), unit, unit,
+                                                            &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_buffer_get_memory (buffer) == GPU_MEMORY (whole));
+  g_assert_true (gpu_buffer_get_parent (buffer) == whole);
+  g_assert_null (gpu_buffer_get_memory (whole));
+  test_assert_content (buffer, part);
+
+  g_assert_null (gpu_buffer_new_for_memory (GPU_MEMORY (whole), unit, unit * 4, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_for_memory", "memory");
+  g_assert_null (gpu_buffer_new_for_memory (GPU_MEMORY (whole), unit, 0, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_for_memory", "0 bytes");
+  gpu_memory_release (GPU_MEMORY (whole));
+  g_assert_null (gpu_buffer_new_for_memory (GPU_MEMORY (whole), 0, unit, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_new_for_memory");
+}
+
 /* --- identity, information, release ---------------------------------------------- */
 
 static void
@@ -717,6 +743,7 @@ main (int argc, char **argv)
   test_add ("slice", buffer_slice);
   test_add ("slice-outlives", buffer_slice_outlives);
   test_add ("slice-flags", buffer_slice_flags);
+  test_add ("for-memory", buffer_for_memory);
   test_add ("equality", buffer_equality);
   test_add ("attributes", buffer_attributes);
   test_add ("flags", buffer_flags);

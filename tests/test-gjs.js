@@ -313,6 +313,28 @@ const tests = {
         await raises(Gpu.Error.INVALID_ARGUMENT, () => Gpu.Svm.new(fixture.context, 0, 0, 8, 3));
     },
 
+    async hostMemory(fixture) {
+        const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 256);
+        await memory.write(Uint8Array.from(range(256)));
+        const buffer = fixture.bufferFrom(new Uint8Array(256));
+        const stream = fixture.context.get_default_stream();
+        stream.copy(buffer, memory);
+        equalData(await buffer.read(), Uint8Array.from(range(256)));
+        stream.fill(memory, 5, 16, 16);
+        equalData(await memory.read(15, 3), Uint8Array.of(15, 5, 5));
+        await memory.synchronize_async(Gpu.MapFlags.READ, null);
+        equal(memory.toUint8Array()[31], 5);
+
+        const part = Gpu.Buffer.new_for_memory(memory, 0, 128);
+        assert(part.get_memory() === memory);
+        const allocator = Gpu.HostAllocator.new(fixture.context, Gpu.HostMemoryFlags.NONE);
+        const block = allocator.alloc(100);
+        equal(allocator.active_bytes, 4096);
+        block.release();
+        equal(allocator.held_bytes, 4096);
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => allocator.alloc(0), '0 bytes');
+    },
+
     async map(fixture) {
         const buffer = fixture.bufferFrom(Uint8Array.from(range(256)));
         let mapping = await buffer.map();

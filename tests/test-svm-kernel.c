@@ -435,6 +435,34 @@ kernel_refused (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
 }
 
+/* Memory of the host alone is reached neither way. */
+static void
+kernel_host_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  gboolean can;
+
+  if (!runs (fixture))
+    return;
+  memory = gpu_host_memory_new_aligned (fixture->context, 0, N_ITEMS * sizeof (gint32), &error);
+  g_assert_no_error (error);
+  kernel = test_kernel (fixture, source, "add");
+  svm = ints_new (fixture, 0);
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (svm));
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (svm));
+  gpu_arguments_add_int (arguments, 1);
+  gpu_arguments_add_indirect (arguments, GPU_MEMORY (memory));
+  can = gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, arguments, &error);
+  g_assert_true (can == g_str_equal (gpu_device_get_backend (fixture->device), "host"));
+  if (!can)
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "memory of the host");
+  check_ints (svm, can ? 1 : 0);
+}
+
 static void
 kernel_image_refused (TestFixture *fixture)
 {
@@ -516,6 +544,7 @@ main (int argc, char **argv)
   test_add ("dropped", kernel_dropped);
   test_add ("ordered", kernel_ordered);
   test_add ("refused", kernel_refused);
+  test_add ("host-refused", kernel_host_refused);
   test_add ("image-refused", kernel_image_refused);
   test_add ("system", kernel_system);
 

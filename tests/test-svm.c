@@ -301,6 +301,45 @@ svm_advice (TestFixture *fixture)
     }
 }
 
+/* With memory of the host alone on the other side, and as a buffer. */
+static void
+svm_host_memory (TestFixture *fixture)
+{
+  const guint8 value = 6;
+  const guint8 other = 9;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (!test_has_svm (fixture))
+    return;
+  svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
+  memory = gpu_host_memory_new_aligned (fixture->context, 0, SIZE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (memory), 0, SIZE, &value, 1,
+                                   &error), error);
+  test_svm_set (svm, 0, SIZE, 2);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (svm), 0, GPU_MEMORY (memory), 0,
+                                   SIZE / 2, &error), error);
+  test_svm_check (svm, 0, SIZE / 2, value);
+  test_svm_check (svm, SIZE / 2, SIZE / 2, 2);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (memory), 0, GPU_MEMORY (svm),
+                                   SIZE / 2, SIZE / 2, &error), error);
+  bytes = gpu_host_memory_read_bytes (memory, SIZE / 2 - 1, 2, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (((const guint8 *) g_bytes_get_data (bytes, NULL))[0], ==, 2);
+  g_assert_cmpuint (((const guint8 *) g_bytes_get_data (bytes, NULL))[1], ==, value);
+
+  buffer = gpu_buffer_new_for_memory (GPU_MEMORY (svm), 0, SIZE / 2, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE / 2, &other, 1,
+                                   &error), error);
+  test_svm_check (svm, 0, SIZE / 2, 9);
+  test_svm_check (svm, SIZE / 2, SIZE / 2, 2);
+}
+
 /* What a driver was told shows in the attributes. */
 static void
 svm_places (TestFixture *fixture)
@@ -373,6 +412,7 @@ main (int argc, char **argv)
   test_add ("regions", svm_regions);
   test_add ("migrate", svm_migrate);
   test_add ("advice", svm_advice);
+  test_add ("host-memory", svm_host_memory);
   test_add ("places", svm_places);
   test_add ("attach", svm_attach);
 

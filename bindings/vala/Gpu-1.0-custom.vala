@@ -53,6 +53,12 @@ namespace Gpu {
         }
     }
 
+    public sealed class HostMemory : Gpu.Memory {
+        // Where the memory is; null once it is released
+        [CCode (cname = "gpu_host_memory_get_data")]
+        public void* get_data ();
+    }
+
     public sealed class Image : Gpu.Memory {
         // All of the image
         [CCode (cname = "_vala_gpu_image_read")]

@@ -6,6 +6,7 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-hot-private.h"
 
 static const GpuBackend *const backends[] =
 {
@@ -74,12 +75,10 @@ _gpu_backend_list_devices (const GpuBackend  *backend,
   return registry_devices[i];
 }
 
-gint _gpu_backend_forked;
-
 static void
 on_fork (void)
 {
-  g_atomic_int_set (&_gpu_backend_forked, TRUE);
+  g_atomic_int_set (&_gpu_hot.forked, TRUE);
 }
 
 void
@@ -97,7 +96,7 @@ _gpu_backend_watch_process (void)
 gboolean
 _gpu_backend_check_process (GError **error)
 {
-  if (G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)))
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
     return TRUE;
 
   /* Not even the quark without need: locks of GLib may be held by threads that are not there. */
@@ -149,6 +148,9 @@ _gpu_native_context_unref (GpuNativeContext *context)
 {
   if (!g_atomic_ref_count_dec (&context->refs))
     return;
+
+  if (context->ring != NULL)
+    context->ring_free (context);
 
   context->backend->context->free (context);
   _gpu_live_add (GPU_LIVE_NATIVE_CONTEXT, -1);

@@ -71,8 +71,8 @@ struct _GpuNativeContext
   GpuNativeDevice  **devices;       /* array of n_devices, owned */
   guint              n_devices;
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
-  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
+  gsize              allocated_host; /* atomic; bytes of GpuHostMemory, which is none of these */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
                                      * wait for events that may fail: PoCL hangs on a wait for
@@ -82,6 +82,11 @@ struct _GpuNativeContext
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+  struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first needed */
+  void             (*ring_free)  (GpuNativeContext *context);
+
+  /* Last, beside what back ends put first: all that an operation looks at. */
+  gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
 struct _GpuNativeStream
@@ -107,6 +112,8 @@ struct _GpuNativeMemory
   gboolean          is_exclusive;   /* one stream or the host at a time, not even two that read:
                                      * the front class calls GpuSvmOps.attach() before each use */
   gpointer          host;           /* nullable; where the host reaches it without a command */
+  gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
+  gboolean          is_locked;      /* pages of the host that the driver keeps in place */
 };
 
 /* What an image is. The dimensions of @extent that its type does not have are 1. */
@@ -491,6 +498,9 @@ typedef struct
 {
   /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
   gsize              max_fill_pattern;
+  /* How many bytes write_now() and read_now() are called for at most: of so many the driver makes
+   * little more than of none, or holds up the caller even if it is not asked to. 0 without them. */
+  gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
@@ -513,6 +523,27 @@ typedef struct
                                        gpointer                 data,
                                        gsize                    size,
                                        GError                 **error);
+  /* any thread; each may be NULL. Memory of the host that stays where it is, at
+   * GpuNativeMemory.host: the host looks at it whenever no work does, without a command. What
+   * kernels must reach has GPU_HOST_MEMORY_MAPPED in @flags, or it is GPU_ERROR_NOT_SUPPORTED; the
+   * others ask for what may be done without. @flags become those that it has. Where memory runs
+   * short it is GPU_ERROR_OUT_OF_HOST_MEMORY. */
+  GpuNativeBuffer * (*alloc_host)     (GpuNativeContext        *context,
+                                       GpuHostMemoryFlags      *flags,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* @data are of the program, and outlive the buffer. With GPU_HOST_MEMORY_READ_ONLY in @flags
+   * nobody writes them: the pages may not let anybody. */
+  GpuNativeBuffer * (*register_host)  (GpuNativeContext        *context,
+                                       GpuHostMemoryFlags      *flags,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* The same for memory that nothing is done to: kernels need not reach it. */
+  GpuNativeBuffer * (*use_host)       (GpuNativeContext        *context,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
   /* any thread; may be NULL. @size 0 asks the driver for the size. */
   GpuNativeBuffer * (*wrap)           (GpuNativeContext        *context,
                                        guint64                  handle,
@@ -520,7 +551,7 @@ typedef struct
                                        GpuWrapMode              mode,
                                        GError                 **error);
   /* any thread. @parent is no slice itself and outlives the slice; @offset is a multiple of the
-   * device's base_alignment where the device has sub-buffers. */
+   * device's base_alignment where the device has sub-buffers, unless @parent is_host_only. */
   GpuNativeBuffer * (*slice)          (GpuNativeContext        *context,
                                        GpuNativeBuffer         *parent,
                                        GpuMemoryFlags           flags,
@@ -929,6 +960,25 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
+typedef struct
+{
+  /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
+   * page-locked memory, to the device if @write; G_MAXSIZE if it never is, 0 if there is no way to
+   * do so. */
+  gsize             (*get_min_size)   (GpuNativeContext        *context,
+                                       gboolean                 write);
+  /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
+   * as it is. */
+  gboolean          (*is_page_locked) (GpuNativeContext        *context,
+                                       gconstpointer            data);
+  /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
+   * before the last reference goes. */
+  GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,
+                                       GError                 **error);
+  void              (*open_gate)      (GpuNativeEvent          *gate);
+} GpuTransferOps;
+
 struct _GpuBackend
 {
   const char          *name;        /* "host", "opencl", "cuda": the first part of device ids */
@@ -943,6 +993,7 @@ struct _GpuBackend
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;
   const GpuKernelOps  *kernel;
+  const GpuTransferOps *transfer;   /* nullable: all memory of the host is as good as any */
 };
 
 /* The registry: every back end that was built in, in the order of preference. */
@@ -955,7 +1006,6 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
 /* A process that was forked from one that had used a back end finds drivers without their threads,
  * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
  * parent was watched. */
-extern gint              _gpu_backend_forked;     /* atomic; so it is */
 void                     _gpu_backend_watch_process (void);
 gboolean                 _gpu_backend_check_process (GError           **error);
 

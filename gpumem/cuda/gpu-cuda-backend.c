@@ -16,5 +16,6 @@ const GpuBackend _gpu_cuda_backend =
   .image   = &_gpu_cuda_image_ops,
   .sampler = &_gpu_cuda_sampler_ops,
   .program = &_gpu_cuda_program_ops,
-  .kernel  = &_gpu_cuda_kernel_ops
+  .kernel  = &_gpu_cuda_kernel_ops,
+  .transfer = &_gpu_cuda_transfer_ops
 };

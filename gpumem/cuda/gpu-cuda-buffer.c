@@ -49,40 +49,6 @@ _gpu_cuda_ask_address (CUdeviceptr         address,
                                                                                       : fallback;
 }
 
-static GpuCudaBuffer *
-alloc_host (GpuCudaContext  *context,
-            gsize            size,
-            GError         **error)
-{
-  const unsigned int flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-  const char *function = "cuMemHostAlloc";
-  CUdeviceptr address = 0;
-  GpuCudaBuffer *buffer;
-  void *data = NULL;
-  CUresult code = _gpu_cuda.cuMemHostAlloc (&data, size, flags);
-
-  if (code == CUDA_SUCCESS)
-    {
-      function = "cuMemHostGetDevicePointer";
-      code = _gpu_cuda.cuMemHostGetDevicePointer (&address, data, 0);
-    }
-
-  if (code != CUDA_SUCCESS)
-    {
-      if (data != NULL)
-        _gpu_cuda.cuMemFreeHost (data);
-      _gpu_cuda_fail_alloc (context, function, code, size, error);
-      if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
-        (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
-      return NULL;
-    }
-
-  buffer = _gpu_cuda_buffer_new (address, size, GPU_CUDA_MEMORY_HOST);
-  buffer->base.host = data;
-
-  return buffer;
-}
-
 /* On a stream of our own: that of cuMemcpyHtoD() waits for streams of the user, and other streams
  * do not wait for it. */
 static gboolean
@@ -120,7 +86,8 @@ alloc_entered (GpuCudaContext  *context,
     return _gpu_cuda_virtual_alloc (context, size, error);
 
   if ((flags & GPU_MEMORY_ALLOC_HOST) != 0)
-    return alloc_host (context, size, error);
+    return _gpu_cuda_alloc_locked (context, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
+                                   size, error);
 
   code = _gpu_cuda.cuMemAlloc (&address, size);
   if (_gpu_cuda_make_room (context, code))
@@ -178,6 +145,7 @@ free_entered (GpuCudaContext *context,
     case GPU_CUDA_MEMORY_REGISTERED:
     case GPU_CUDA_MEMORY_IMPORTED:
     case GPU_CUDA_MEMORY_BORROWED:
+    case GPU_CUDA_MEMORY_ORDINARY:
     default:
       break;
     }
@@ -200,6 +168,7 @@ _gpu_cuda_buffer_free (GpuNativeContext *native,
       _gpu_cuda_import_unref (context, buffer->shared);
     }
   else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED && buffer->kind != GPU_CUDA_MEMORY_SYSTEM
+           && buffer->kind != GPU_CUDA_MEMORY_ORDINARY
            && _gpu_cuda_enter_again (context, &entered, NULL))
     {
       free_entered (context, buffer);
@@ -437,9 +406,13 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 const GpuBufferOps _gpu_cuda_buffer_ops =
 {
   .max_fill_pattern = GPU_CUDA_PATTERN_MAX,
+  .max_now_size     = 1024 * 1024,
   .alloc            = buffer_alloc,
   .alloc_pitched    = buffer_alloc_pitched,
   .alloc_for_host   = _gpu_cuda_alloc_for_host,
+  .alloc_host       = _gpu_cuda_alloc_host,
+  .register_host    = _gpu_cuda_register_host,
+  .use_host         = _gpu_cuda_use_host,
   .wrap             = buffer_wrap,
   .slice            = buffer_slice,
   .export_handle    = _gpu_cuda_export_handle,

@@ -138,6 +138,7 @@ _gpu_cuda_context_clear (GpuCudaContext *context)
 
   g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
   _gpu_cuda_staging_clear (context, can_free);
+  _gpu_cuda_gates_clear (context, can_free);
 
   _gpu_cuda_pool_clear (context, can_free);
 

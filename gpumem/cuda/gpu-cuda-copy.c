@@ -30,6 +30,34 @@ _gpu_cuda_settle (GpuNativeStream *stream,
   return CUDA_SUCCESS;
 }
 
+static inline gboolean
+is_on_device (GpuNativeBuffer *destination,
+              GpuNativeBuffer *source)
+{
+  return G_LIKELY (destination->host == NULL) && G_LIKELY (source->host == NULL);
+}
+
+/* With an error, or an event. */
+GPU_COLD static gboolean
+end_copy (GpuNativeStream  *stream,
+          GpuNativeBuffer  *destination,
+          gsize             destination_offset,
+          GpuNativeBuffer  *source,
+          gsize             source_offset,
+          gsize             size,
+          GpuNativeEvent  **event,
+          GpuCudaCall      *call,
+          CUresult          code,
+          GError          **error)
+{
+  return _gpu_cuda_end (stream, event, call, code, error,
+                        is_on_device (destination, source) ? "cuMemcpyDtoDAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
+                        " bytes", size, source_offset, source->size, destination_offset,
+                        destination->size);
+}
+
 GPU_HOT gboolean
 _gpu_cuda_copy (GpuNativeStream  *stream,
                 GpuNativeBuffer  *destination,
@@ -40,40 +68,27 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                 GpuNativeEvent  **event,
                 GError          **error)
 {
-  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
-  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
-  const char *function = "cuMemcpyDtoDAsync";
+  CUdeviceptr to = ((GpuCudaBuffer *) destination)->address + destination_offset;
+  CUdeviceptr from = ((GpuCudaBuffer *) source)->address + source_offset;
   GpuCudaCall call;
   CUresult code;
 
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  if (to->base.host == NULL && from->base.host == NULL)
-    {
-      code = _gpu_cuda.cuMemcpyDtoDAsync (to->address + destination_offset,
-                                          from->address + source_offset, size,
-                                          get_stream (stream));
-    }
+  if (is_on_device (destination, source))
+    code = _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream));
   else
     {
-      function = "cuMemcpyAsync";
       code = _gpu_cuda_settle (stream, destination, source);
 
       if (code == CUDA_SUCCESS)
-        code = _gpu_cuda.cuMemcpyAsync (to->address + destination_offset,
-                                        from->address + source_offset, size,
-                                        get_stream (stream));
+        code = _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
     }
 
-  if (_gpu_cuda_end_plain (stream, &call, code))
-    return TRUE;
-
-  return _gpu_cuda_end (stream, event, &call, code, error, function,
-                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
-                        G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
-                        " bytes", size, source_offset, source->size, destination_offset,
-                        destination->size);
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_copy (stream, destination, destination_offset, source, source_offset, size, event,
+                      &call, code, error);
 }
 
 gboolean
@@ -90,6 +105,11 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
 {
   GpuCudaCall call;
   CUresult code;
+
+  /* At the same addresses in all contexts. */
+  if (destination->host != NULL || source->host != NULL)
+    return _gpu_cuda_copy (stream, destination, destination_offset, source, source_offset, size,
+                           event, error);
 
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;

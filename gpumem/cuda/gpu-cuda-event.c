@@ -226,7 +226,11 @@ event_free (GpuNativeEvent *native)
   GpuCudaContext *context = event->context;
   gboolean entered;
 
-  if (!event->interprocess)
+  if (event->word != NULL)
+    {
+      _gpu_cuda_gate_free (event);
+    }
+  else if (!event->interprocess)
     {
       _gpu_cuda_give_event (context, event->timing, event->event);
     }

@@ -268,6 +268,10 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
   GpuCudaCall call;
   CUresult code;
 
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_cuda_fill_ordinary (stream, destination, offset, size, pattern, pattern_size,
+                                    event, error);
+
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
@@ -341,7 +345,8 @@ _gpu_cuda_fill_region (GpuNativeStream      *stream,
   CUresult code = CUDA_SUCCESS;
   GpuCudaCall call;
 
-  if (period == 0 || side->row_pitch < extent->width || side->row_pitch > G_MAXINT32)
+  if (period == 0 || side->row_pitch < extent->width || side->row_pitch > G_MAXINT32
+      || destination->is_host_only)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                            "the driver fills rows with patterns of 1, 2 and 4 bytes only");

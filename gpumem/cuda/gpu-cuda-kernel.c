@@ -54,7 +54,7 @@ kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
   clear_arguments (native);
   g_free (kernel->name);
   _gpu_cuda_module_unref (kernel->module);
-  g_free (kernel);
+  g_aligned_free (kernel);
 }
 
 /* --- what the compiler of the source said ----------------------------------------------------- */
@@ -346,7 +346,7 @@ _gpu_cuda_kernel_new (GpuCudaModule  *module,
                       const char     *native_name,
                       GError        **error)
 {
-  GpuCudaKernel *kernel = g_new0 (GpuCudaKernel, 1);
+  GpuCudaKernel *kernel = g_aligned_alloc0 (1, sizeof (GpuCudaKernel), GPU_LINE);
   gboolean found = FALSE;
   gboolean entered;
 

@@ -175,7 +175,7 @@ check_required_block (const GpuCudaKernel  *kernel,
   return FALSE;
 }
 
-static inline gboolean
+G_ALWAYS_INLINE static inline gboolean
 set_geometry (const GpuCudaKernel  *kernel,
               const GpuCudaDevice  *device,
               const GpuExtent      *grid,
@@ -201,12 +201,12 @@ set_geometry (const GpuCudaKernel  *kernel,
   launch->n_blocks.height = divide (grid->height, block->height);
   launch->n_blocks.depth = divide (grid->depth, block->depth);
 
-  if (G_UNLIKELY (is_too_large (block, device->max_block) || !is_multiple (launch) ||
-                  is_too_large (&launch->n_blocks, device->max_grid) ||
-                  block->width * block->height * block->depth > (gsize) kernel->max_threads))
+  if (is_too_large (block, device->max_block) || !is_multiple (launch) ||
+      is_too_large (&launch->n_blocks, device->max_grid) ||
+      block->width * block->height * block->depth > (gsize) kernel->max_threads)
     return fail_geometry (kernel, device, launch, error);
 
-  return kernel->required_block[0] == 0 || check_required_block (kernel, block, error);
+  return G_LIKELY (kernel->required_block[0] == 0) || check_required_block (kernel, block, error);
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -239,7 +239,7 @@ check_argument (const GpuCudaKernel     *kernel,
 /* With the context entered. Local memory is one block for all arguments, each of which is given its
  * offset: those lie in slots behind the pointers, one for each argument. Behind these are the
  * structures of images. */
-static inline gboolean
+GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
                guint                    n_values,
@@ -348,7 +348,8 @@ add_shared (GpuCudaKernel  *kernel,
 {
   launch->shared += MIN (size, G_MAXINT32);
 
-  return G_LIKELY (launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared))
+  return G_LIKELY (launch->shared == 0)
+         || launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared)
          || raise_dynamic_shared (kernel, device, launch->shared, error);
 }
 
@@ -370,16 +371,32 @@ run (const GpuCudaKernel *kernel,
                                    launch->shared, stream->stream, launch->arguments, NULL);
 }
 
-GPU_HOT gboolean
-_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
-                              GpuNativeKernel         *native,
-                              const GpuArgumentValue  *arguments,
-                              guint                    n_arguments,
-                              const GpuExtent         *grid,
-                              const GpuExtent         *block,
-                              const GpuLaunchOptions  *options,
-                              GpuNativeEvent         **event,
-                              GError                 **error)
+/* With an error, or an event. */
+GPU_COLD static gboolean
+end_launch (GpuNativeStream      *stream,
+            const GpuCudaKernel  *kernel,
+            const Launch         *launch,
+            GpuNativeEvent      **event,
+            GpuCudaCall          *call,
+            CUresult              code,
+            GError              **error)
+{
+  return _gpu_cuda_end (stream, event, call, code, error, "cuLaunchKernel",
+                        "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
+                        " bytes of local memory", kernel->name, EXTENT_ARGS (launch->grid),
+                        EXTENT_ARGS (launch->block), launch->shared);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+launch_kernel (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               const GpuLaunchOptions  *options,
+               GpuNativeEvent         **event,
+               GError                 **error)
 {
   GpuCudaKernel *kernel = (GpuCudaKernel *) native;
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
@@ -395,7 +412,7 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
       !_gpu_cuda_enter (context, &call.entered, error))
     return FALSE;
 
-  if (!set_arguments (kernel, arguments, n_arguments, &launch, error) ||
+  if ((n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
       !add_shared (kernel, context->device, options->shared_size, &launch, error))
     {
       _gpu_cuda_leave (call.entered);
@@ -407,13 +424,8 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
 
   code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
 
-  if (_gpu_cuda_end_plain (stream, &call, code))
-    return TRUE;
-
-  return _gpu_cuda_end (stream, event, &call, code, error, "cuLaunchKernel",
-                        "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
-                        " bytes of local memory", kernel->name, EXTENT_ARGS (launch.grid),
-                        EXTENT_ARGS (launch.block), launch.shared);
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_launch (stream, kernel, &launch, event, &call, code, error);
 }
 
 GPU_HOT gboolean
@@ -428,6 +440,20 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
 {
   static const GpuLaunchOptions none;
 
-  return _gpu_cuda_kernel_launch_full (stream, native, arguments, n_arguments, grid, block, &none,
-                                       event, error);
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, &none, event, error);
+}
+
+gboolean
+_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
+                              GpuNativeKernel         *native,
+                              const GpuArgumentValue  *arguments,
+                              guint                    n_arguments,
+                              const GpuExtent         *grid,
+                              const GpuExtent         *block,
+                              const GpuLaunchOptions  *options,
+                              GpuNativeEvent         **event,
+                              GError                 **error)
+{
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, options, event,
+                        error);
 }

@@ -47,6 +47,7 @@ groups[GPU_CUDA_N_GROUPS] =
 {
   [GPU_CUDA_GROUP_CORE]           = { "the core of CUDA", "11.4" },
   [GPU_CUDA_GROUP_HOST_FUNCTION]  = { "functions of the host in streams", "10.0" },
+  [GPU_CUDA_GROUP_STREAM_WAIT]    = { "streams that wait for values", "11.7" },
   [GPU_CUDA_GROUP_KERNEL_INFO]    = { "what kernels tell of themselves", "12.4" },
   [GPU_CUDA_GROUP_PROFILER]       = { "the profiler's start and stop", "4.0" },
   [GPU_CUDA_GROUP_IPC]            = { "memory and events of other processes", "11.0" },

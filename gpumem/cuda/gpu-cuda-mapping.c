@@ -7,10 +7,15 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/cuda/gpu-cuda-image.h"
 
 /* Blocks are whole multiples of this many bytes. */
 #define GRANULE (64 * 1024)
+
+/* Fills of ordinary memory go in pieces of at most this many bytes. */
+#define FILL_SIZE (1024 * 1024)
 
 /* Idle blocks of more bytes than this altogether are given back when a new one is needed. */
 #define IDLE_SIZE_MAX (64 * 1024 * 1024)
@@ -439,4 +444,79 @@ _gpu_cuda_unmap (GpuNativeStream  *stream,
   return begun && _gpu_cuda_end (stream, event, &call, code, error, function,
                                  "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,
                                  memory->size);
+}
+
+/* --- fills ------------------------------------------------------------------------------------ */
+
+static CUresult
+copy_pieces (CUstream         stream,
+             CUdeviceptr      address,
+             gsize            size,
+             GpuCudaStaging  *staging,
+             gsize            piece,
+             const char     **function)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  *function = "cuMemcpyAsync";
+
+  for (gsize done = 0; done < size && code == CUDA_SUCCESS; done += MIN (piece, size - done))
+    code = _gpu_cuda.cuMemcpyAsync (address + done, (guintptr) staging->data,
+                                    MIN (piece, size - done), stream);
+
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuEventRecord";
+      code = _gpu_cuda.cuEventRecord (staging->done, stream);
+    }
+
+  /* The caller takes the pieces that are at work for ones that are not. */
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream);
+
+  return code;
+}
+
+gboolean
+_gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
+                         GpuNativeBuffer  *destination,
+                         gsize             offset,
+                         gsize             size,
+                         gconstpointer     pattern,
+                         gsize             pattern_size,
+                         GpuNativeEvent  **event,
+                         GError          **error)
+{
+  const gsize piece = MIN (size, FILL_SIZE / pattern_size * pattern_size);
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const char *function = "cuMemcpyAsync";
+  GError *failure = NULL;
+  GpuCudaStaging *staging;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  staging = take (context, piece, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (&call);
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  for (gsize done = 0; done < piece; done += pattern_size)
+    memcpy (staging->data + done, pattern, pattern_size);
+
+  code = copy_pieces (((GpuCudaStream *) stream)->stream,
+                      ((GpuCudaBuffer *) destination)->address + offset, size, staging, piece,
+                      &function);
+  give (context, staging);
+
+  return _gpu_cuda_end (stream, event, &call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes of ordinary memory, with a pattern of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, destination->size, pattern_size);
 }

@@ -18,6 +18,9 @@ memory_free (GpuNativeContext *context,
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
+  if (memory->is_host_only)
+    return 0;
+
   return memory->is_image ? ((GpuCudaImage *) memory)->address
                           : ((GpuCudaBuffer *) memory)->address;
 }
@@ -36,6 +39,9 @@ memory_get_attributes (GpuNativeContext  *context,
                        GError           **error)
 {
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
+
+  if (memory->is_host_only)
+    return TRUE;
 
   if (memory->is_image)
     return _gpu_cuda_image_get_attributes (context, (GpuCudaImage *) memory, attributes, error);

@@ -21,15 +21,15 @@ struct _GpuCudaModule
 typedef struct
 {
   GpuNativeKernel  base;
-  GpuCudaModule   *module;
-  CUfunction       function;
-  char            *name;
+  CUfunction       function;            /* what every launch needs comes first */
   int              max_threads;         /* of a block of this kernel */
-  int              static_shared;       /* bytes */
-  gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
+  guint            n_image_words;       /* of 64 bits: the structures of its images */
   guint            required_block[3];   /* zeros if the kernel runs in any */
   gboolean         is_described;        /* by the compiler: what it is given was checked */
-  guint            n_image_words;       /* of 64 bits: the structures of its images */
+  gint            *dynamic_shared;      /* atomic; bytes that a launch may ask for; the module's */
+  int              static_shared;       /* bytes */
+  GpuCudaModule   *module;
+  char            *name;
   guint            constant_samplers;   /* bits: which of them its program may use */
 } GpuCudaKernel;
 

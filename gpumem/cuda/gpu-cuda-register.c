@@ -13,6 +13,7 @@ typedef struct
   guint           refs;
   guintptr        start;
   guintptr        end;
+  gboolean        read_only;
   GpuCudaContext *context;          /* that it was made in, referenced */
 } Registration;
 
@@ -37,6 +38,7 @@ find_locked (guintptr start,
 
 static Registration *
 add_locked (GpuCudaContext *context,
+            gboolean        read_only,
             guintptr        start,
             guintptr        end)
 {
@@ -45,6 +47,7 @@ add_locked (GpuCudaContext *context,
   registration->refs = 1;
   registration->start = start;
   registration->end = end;
+  registration->read_only = read_only;
   registration->context = context;
   _gpu_native_context_ref (&context->base);
 
@@ -57,10 +60,21 @@ add_locked (GpuCudaContext *context,
 
 static Registration *
 share_locked (Registration  *registration,
+              gboolean       read_only,
               guintptr       start,
               guintptr       end,
               GError       **error)
 {
+  if (registration->read_only && !read_only)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT
+                   " at %p that are registered to be read only", (gsize) (end - start),
+                   (gpointer) start, (gsize) (registration->end - registration->start),
+                   (gpointer) registration->start);
+      return NULL;
+    }
+
   if (registration->start <= start && end <= registration->end)
     {
       registration->refs++;
@@ -79,22 +93,28 @@ share_locked (Registration  *registration,
 /* With the context entered. NULL with no error for what somebody else registered. */
 static Registration *
 register_locked (GpuCudaContext  *context,
+                 gboolean         read_only,
                  guintptr         start,
                  guintptr         end,
                  GError         **error)
 {
-  const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   Registration *other = find_locked (start, end);
   unsigned int known;
   CUresult code;
 
   if (other != NULL)
-    return share_locked (other, start, end, error);
+    return share_locked (other, read_only, start, end, error);
+
+  /* Without, the driver takes pages that can be written. */
+  if (read_only && _gpu_cuda_get_optional (context->device,
+                                           CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+    flags |= CU_MEMHOSTREGISTER_READ_ONLY;
 
   code = _gpu_cuda.cuMemHostRegister ((void *) start, end - start, flags);
 
   if (code == CUDA_SUCCESS)
-    return add_locked (context, start, end);
+    return add_locked (context, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0, start, end);
 
   /* Of memory from cuMemHostAlloc() drivers say either. */
   if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
@@ -193,6 +213,7 @@ get_address (const Registration  *registration,
 /* With the context entered. */
 static GpuCudaBuffer *
 register_entered (GpuCudaContext  *context,
+                  gboolean         read_only,
                   gpointer         data,
                   gsize            size,
                   GError         **error)
@@ -204,7 +225,7 @@ register_entered (GpuCudaContext  *context,
   GpuCudaBuffer *buffer;
 
   g_mutex_lock (&registrations_lock);
-  registration = register_locked (context, start, start + size, &failure);
+  registration = register_locked (context, read_only, start, start + size, &failure);
   g_mutex_unlock (&registrations_lock);
 
   if (failure != NULL || !get_address (registration, data, size, &address, &failure))
@@ -217,17 +238,18 @@ register_entered (GpuCudaContext  *context,
   buffer = _gpu_cuda_buffer_new (address, size, registration != NULL ? GPU_CUDA_MEMORY_REGISTERED
                                                                      : GPU_CUDA_MEMORY_BORROWED);
   buffer->base.host = data;
+  buffer->base.is_locked = TRUE;
   buffer->shared = registration;
 
   return buffer;
 }
 
 GpuNativeBuffer *
-_gpu_cuda_alloc_for_host (GpuNativeContext  *native,
-                          GpuMemoryFlags     flags G_GNUC_UNUSED,
-                          gpointer           data,
-                          gsize              size,
-                          GError           **error)
+_gpu_cuda_register (GpuNativeContext  *native,
+                    gboolean           read_only,
+                    gpointer           data,
+                    gsize              size,
+                    GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   GpuCudaBuffer *buffer;
@@ -236,8 +258,18 @@ _gpu_cuda_alloc_for_host (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  buffer = register_entered (context, data, size, error);
+  buffer = register_entered (context, read_only, data, size, error);
   _gpu_cuda_leave (entered);
 
   return buffer != NULL ? &buffer->base : NULL;
+}
+
+GpuNativeBuffer *
+_gpu_cuda_alloc_for_host (GpuNativeContext  *context,
+                          GpuMemoryFlags     flags G_GNUC_UNUSED,
+                          gpointer           data,
+                          gsize              size,
+                          GError           **error)
+{
+  return _gpu_cuda_register (context, FALSE, data, size, error);
 }

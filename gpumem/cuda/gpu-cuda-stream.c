@@ -11,7 +11,7 @@ new_stream (GpuNativeContext *context,
             GpuStreamFlags    flags)
 {
   static gint last_serial;
-  GpuCudaStream *stream = g_new0 (GpuCudaStream, 1);
+  GpuCudaStream *stream = g_aligned_alloc0 (1, sizeof (GpuCudaStream), GPU_LINE);
 
   stream->serial = (guint) g_atomic_int_add (&last_serial, 1) + 1;
   stream->base.backend = &_gpu_cuda_backend;
@@ -129,7 +129,7 @@ wrap_entered (GpuNativeContext  *context,
   native = new_stream (context, handle, mode, *flags);
 
   if (handle == CU_STREAM_PER_THREAD && !start_per_thread ((GpuCudaStream *) native, error))
-    g_clear_pointer (&native, g_free);
+    g_clear_pointer (&native, g_aligned_free);
 
   return native;
 }
@@ -174,7 +174,7 @@ stream_free (GpuNativeStream *native)
       _gpu_cuda_leave (entered);
     }
 
-  g_free (stream);
+  g_aligned_free (stream);
 }
 
 static guint64
@@ -213,6 +213,7 @@ stream_wait (GpuNativeStream        *native,
              GError                **error)
 {
   CUstream stream = ((GpuCudaStream *) native)->stream;
+  const char *function = "cuStreamWaitEvent";
   CUresult code = CUDA_SUCCESS;
   GpuCudaCall call;
 
@@ -220,9 +221,21 @@ stream_wait (GpuNativeStream        *native,
     return FALSE;
 
   for (guint i = 0; i < n_events && code == CUDA_SUCCESS; i++)
-    code = _gpu_cuda.cuStreamWaitEvent (stream, ((GpuCudaEvent *) events[i])->event, 0);
+    {
+      GpuCudaEvent *one = (GpuCudaEvent *) events[i];
 
-  return _gpu_cuda_end (native, event, &call, code, error, "cuStreamWaitEvent",
+      if (one->word != NULL)
+        {
+          function = "cuStreamWaitValue32";
+          code = _gpu_cuda_wait_for_gate (stream, one);
+        }
+      else
+        {
+          code = _gpu_cuda.cuStreamWaitEvent (stream, one->event, 0);
+        }
+    }
+
+  return _gpu_cuda_end (native, event, &call, code, error, function,
                         "waiting for %u events", n_events);
 }
 

@@ -10,6 +10,17 @@
  * asked for it. Functions of the group CORE must be there; of the others a driver has all of a
  * group or the group is off.
  */
+/* What is called most often, in one line of the table */
+GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
+GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
+                 (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
+GPU_CUDA_SYMBOL (CORE, cuLaunchKernel, 4000,
+                 (CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                  unsigned int block_z, unsigned int shared_size, CUstream stream,
+                  void **arguments, void **extra))
+
+/* The driver */
 GPU_CUDA_SYMBOL (CORE, cuInit, 2000, (unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuDriverGetVersion, 2020, (int *version))
 GPU_CUDA_SYMBOL (CORE, cuGetErrorName, 6000, (CUresult error, const char **name))
@@ -41,7 +52,6 @@ GPU_CUDA_SYMBOL (CORE, cuCtxDestroy, 4000, (CUcontext context))
 GPU_CUDA_SYMBOL (CORE, cuCtxPushCurrent, 4000, (CUcontext context))
 GPU_CUDA_SYMBOL (CORE, cuCtxPopCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuCtxSetCurrent, 4000, (CUcontext context))
-GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetDevice, 2000, (CUdevice *device))
 GPU_CUDA_SYMBOL (CORE, cuCtxGetFlags, 7000, (unsigned int *flags))
 GPU_CUDA_SYMBOL (CORE, cuCtxSynchronize, 2000, (void))
@@ -62,6 +72,8 @@ GPU_CUDA_SYMBOL (CORE, cuStreamSynchronize, 2000, (CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuStreamQuery, 2000, (CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuStreamWaitEvent, 3020,
                  (CUstream stream, CUevent event, unsigned int flags))
+GPU_CUDA_SYMBOL (STREAM_WAIT, cuStreamWaitValue32, 11070,
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetPriority, 5050, (CUstream stream, int *priority))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetFlags, 5050, (CUstream stream, unsigned int *flags))
 GPU_CUDA_SYMBOL (CORE, cuStreamGetCtx, 9020, (CUstream stream, CUcontext *context))
@@ -104,8 +116,6 @@ GPU_CUDA_SYMBOL (CORE, cuMemcpyHtoDAsync, 3020,
                  (CUdeviceptr destination, const void *source, size_t size, CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoHAsync, 3020,
                  (void *destination, CUdeviceptr source, size_t size, CUstream stream))
-GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
-                 (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyAsync, 4000,
                  (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyPeerAsync, 4000,
@@ -168,11 +178,6 @@ GPU_CUDA_SYMBOL (CORE, cuFuncGetAttribute, 2020,
 GPU_CUDA_SYMBOL (CORE, cuFuncSetAttribute, 9000,
                  (CUfunction function, CUfunction_attribute attribute, int value))
 GPU_CUDA_SYMBOL (CORE, cuFuncSetCacheConfig, 3000, (CUfunction function, CUfunc_cache config))
-GPU_CUDA_SYMBOL (CORE, cuLaunchKernel, 4000,
-                 (CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                  unsigned int block_z, unsigned int shared_size, CUstream stream,
-                  void **arguments, void **extra))
 GPU_CUDA_SYMBOL (CORE, cuLaunchCooperativeKernel, 9000,
                  (CUfunction function, unsigned int grid_x, unsigned int grid_y,
                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,

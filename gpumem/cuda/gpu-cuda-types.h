@@ -83,6 +83,7 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                       \
   CONSTANT (CU_STREAM_DEFAULT, 0)                                      \
   CONSTANT (CU_STREAM_NON_BLOCKING, 1)                                 \
+  CONSTANT (CU_STREAM_WAIT_VALUE_GEQ, 0)                               \
   CONSTANT (CU_EVENT_DEFAULT, 0)                                       \
   CONSTANT (CU_EVENT_BLOCKING_SYNC, 1)                                 \
   CONSTANT (CU_EVENT_DISABLE_TIMING, 2)                                \

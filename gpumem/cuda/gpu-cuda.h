@@ -42,6 +42,8 @@ typedef struct
   GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
   GPtrArray        *spare_timers;       /* of CUevent with timing */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
+  GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
+  GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
   CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
@@ -60,10 +62,10 @@ typedef struct
 {
   GpuNativeStream  base;
   CUstream         stream;
+  CUevent          last;                /* of the per-thread stream: after the newest operation */
   GpuWrapMode      mode;
   gboolean         profiling;           /* ops that are asked for an event time it */
   gint             frees;               /* atomic; one of the context's freeing ones */
-  CUevent          last;                /* of the per-thread stream: after the newest operation */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
   guint            serial;              /* no other stream of the process has had it */
 } GpuCudaStream;
@@ -84,6 +86,8 @@ typedef struct _GpuCudaEvent
   struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
   gboolean              timing;
   gboolean              interprocess;   /* not one of the context's spare ones */
+  guint32              *word;           /* of a gate, which is nothing else; or NULL */
+  guint32               value;          /* that it is open with */
 } GpuCudaEvent;
 
 typedef struct
@@ -99,9 +103,10 @@ typedef struct
     GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
     GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
-    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc(): GPU_MEMORY_ALLOC_HOST */
+    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
+    GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
     GPU_CUDA_MEMORY_MANAGED,            /* cuMemAllocManaged() */
-    GPU_CUDA_MEMORY_SYSTEM,             /* ordinary memory of the host, which the device reaches */
+    GPU_CUDA_MEMORY_SYSTEM,             /* ordinary, too, but the device reaches it */
     GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
@@ -163,7 +168,8 @@ int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
 
 /* gpu-cuda-context.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
-gboolean    _gpu_cuda_push         (GpuCudaContext  *context,
+GPU_COLD gboolean
+            _gpu_cuda_push         (GpuCudaContext  *context,
                                     gboolean        *entered,
                                     GError         **error);
 
@@ -177,9 +183,9 @@ _gpu_cuda_enter (GpuCudaContext  *context,
 
   *entered = FALSE;
 
-  return G_LIKELY (!g_atomic_int_get (&_gpu_backend_forked)
-                   && _gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS
-                   && current == context->context)
+  return (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked))
+          && G_LIKELY (_gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS)
+          && G_LIKELY (current == context->context))
          || _gpu_cuda_push (context, entered, error);
 }
 
@@ -188,7 +194,7 @@ _gpu_cuda_leave (gboolean entered)
 {
   CUcontext popped;
 
-  if (entered)
+  if (G_UNLIKELY (entered))
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
@@ -222,7 +228,8 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
-gboolean    _gpu_cuda_begin_event  (GpuNativeStream *stream,
+GPU_COLD gboolean
+            _gpu_cuda_begin_event  (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
@@ -245,7 +252,7 @@ _gpu_cuda_begin_entered (GpuNativeStream  *stream,
 {
   call->event = NULL;
 
-  return G_LIKELY (event == NULL && ((GpuCudaStream *) stream)->last == NULL)
+  return (G_LIKELY (event == NULL) && G_LIKELY (((GpuCudaStream *) stream)->last == NULL))
          || _gpu_cuda_begin_event (stream, event, call, error);
 }
 
@@ -265,8 +272,8 @@ _gpu_cuda_end_plain (GpuNativeStream *stream,
                      GpuCudaCall     *call,
                      CUresult         code)
 {
-  if (G_UNLIKELY (code != CUDA_SUCCESS || call->event != NULL
-                  || ((GpuCudaStream *) stream)->last != NULL))
+  if (G_UNLIKELY (code != CUDA_SUCCESS) || G_UNLIKELY (call->event != NULL)
+      || G_UNLIKELY (((GpuCudaStream *) stream)->last != NULL))
     return FALSE;
 
   _gpu_cuda_leave (call->entered);
@@ -317,6 +324,15 @@ gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
 /* By the op that frees a context: frees all that the ops of streams, events and buffers left in
  * it, whatever the driver says. The context need not be entered. */
 void        _gpu_cuda_context_clear (GpuCudaContext *context);
+
+/* gpu-cuda-transfer.c */
+/* With the context entered: for streams, in the place of an event. */
+CUresult    _gpu_cuda_wait_for_gate (CUstream        stream,
+                                    GpuCudaEvent    *gate);
+/* What goes with the event that a gate is. */
+void        _gpu_cuda_gate_free    (GpuCudaEvent    *gate);
+void        _gpu_cuda_gates_clear  (GpuCudaContext  *context,
+                                    gboolean         can_free);
 
 /* gpu-cuda-clock.c */
 typedef struct _GpuCudaClock GpuCudaClock;
@@ -409,7 +425,38 @@ GpuNativeBuffer *
                                     gpointer           data,
                                     gsize              size,
                                     GError           **error);
+/* The same; the bytes of @read_only are in pages that nobody may be able to write. */
+GpuNativeBuffer *
+            _gpu_cuda_register     (GpuNativeContext  *context,
+                                    gboolean           read_only,
+                                    gpointer           data,
+                                    gsize              size,
+                                    GError           **error);
 void        _gpu_cuda_unregister   (gpointer           registration);
+
+/* gpu-cuda-host-memory.c */
+/* With the context entered. @flags are those of cuMemHostAlloc(). */
+GpuCudaBuffer *
+            _gpu_cuda_alloc_locked (GpuCudaContext    *context,
+                                    unsigned int       flags,
+                                    gsize              size,
+                                    GError           **error);
+GpuNativeBuffer *
+            _gpu_cuda_alloc_host   (GpuNativeContext    *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_register_host (GpuNativeContext   *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_use_host     (GpuNativeContext    *context,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
 
 /* gpu-cuda-copy.c */
 /* With the context entered. Before a copy of either memory; both may be NULL. */
@@ -510,6 +557,15 @@ gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
                                     GpuNativeEvent      **event,
                                     GError              **error);
 /* With the context entered, if @can_free: else what the driver has is not freed. */
+/* GpuBufferOps.fill() for ordinary memory of the host. */
+gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
+                                    GpuNativeBuffer      *destination,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
@@ -570,5 +626,6 @@ extern const GpuBufferOps  _gpu_cuda_buffer_ops;
 extern const GpuSvmOps     _gpu_cuda_svm_ops;
 extern const GpuProgramOps _gpu_cuda_program_ops;
 extern const GpuKernelOps  _gpu_cuda_kernel_ops;
+extern const GpuTransferOps _gpu_cuda_transfer_ops;
 
 G_END_DECLS

@@ -16,5 +16,6 @@ const GpuBackend _gpu_host_backend =
   .image = &_gpu_host_image_ops,
   .sampler = &_gpu_host_sampler_ops,
   .program = &_gpu_host_program_ops,
-  .kernel = &_gpu_host_kernel_ops
+  .kernel = &_gpu_host_kernel_ops,
+  .transfer = &_gpu_host_transfer_ops
 };

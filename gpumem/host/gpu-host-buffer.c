@@ -147,6 +147,47 @@ _gpu_host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
   return _gpu_host_buffer_new (data, size, "host");
 }
 
+/* All memory is memory of the host: there is nothing to lock, and kernels reach all of it. */
+static GpuNativeBuffer *
+host_buffer_alloc_host (GpuNativeContext    *context,
+                        GpuHostMemoryFlags  *flags,
+                        gsize                size,
+                        GError             **error)
+{
+  GError *failure = NULL;
+  GpuNativeBuffer *buffer = _gpu_host_buffer_alloc (context, GPU_MEMORY_NONE, size, NULL,
+                                                    &failure);
+
+  *flags &= ~GPU_HOST_MEMORY_WRITE_COMBINED;
+
+  if (buffer == NULL)
+    {
+      failure->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
+      g_propagate_error (error, failure);
+    }
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+host_buffer_register_host (GpuNativeContext    *context,
+                           GpuHostMemoryFlags  *flags G_GNUC_UNUSED,
+                           gpointer             data,
+                           gsize                size,
+                           GError             **error)
+{
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+}
+
+static GpuNativeBuffer *
+host_buffer_use_host (GpuNativeContext  *context,
+                      gpointer           data,
+                      gsize              size,
+                      GError           **error)
+{
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+}
+
 /* Memory that is adopted is memory of malloc(). */
 static GpuNativeBuffer *
 host_buffer_wrap (GpuNativeContext  *context G_GNUC_UNUSED,
@@ -401,6 +442,9 @@ const GpuBufferOps _gpu_host_buffer_ops =
 {
   .alloc = _gpu_host_buffer_alloc,
   .alloc_for_host = _gpu_host_buffer_alloc_for_host,
+  .alloc_host = host_buffer_alloc_host,
+  .register_host = host_buffer_register_host,
+  .use_host = host_buffer_use_host,
   .wrap = host_buffer_wrap,
   .slice = host_buffer_slice,
   .export_fd = _gpu_host_buffer_export_fd,

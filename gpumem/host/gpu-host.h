@@ -197,6 +197,7 @@ extern const GpuImageOps   _gpu_host_image_ops;
 extern const GpuSamplerOps _gpu_host_sampler_ops;
 extern const GpuProgramOps _gpu_host_program_ops;
 extern const GpuKernelOps  _gpu_host_kernel_ops;
+extern const GpuTransferOps _gpu_host_transfer_ops;
 
 /* What kernels read and write images with. */
 extern const GpuHostImageFunctions _gpu_host_image_functions;

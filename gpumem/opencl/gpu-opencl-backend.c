@@ -16,5 +16,6 @@ const GpuBackend _gpu_opencl_backend =
   .image   = &_gpu_opencl_image_ops,
   .sampler = &_gpu_opencl_sampler_ops,
   .program = &_gpu_opencl_program_ops,
-  .kernel  = &_gpu_opencl_kernel_ops
+  .kernel  = &_gpu_opencl_kernel_ops,
+  .transfer = &_gpu_opencl_transfer_ops
 };

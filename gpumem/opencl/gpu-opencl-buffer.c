@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/opencl/gpu-opencl.h"
 
 GpuNativeBuffer *
@@ -16,12 +18,12 @@ _gpu_opencl_buffer_new (cl_mem mem,
   return &buffer->base;
 }
 
-static GpuNativeBuffer *
-create_buffer (GpuNativeContext  *context,
-               cl_mem_flags       flags,
-               gsize              size,
-               gpointer           data,
-               GError           **error)
+GpuNativeBuffer *
+_gpu_opencl_buffer_create (GpuNativeContext  *context,
+                           cl_mem_flags       flags,
+                           gsize              size,
+                           gpointer           data,
+                           GError           **error)
 {
   cl_int code;
   cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
@@ -58,7 +60,7 @@ buffer_alloc (GpuNativeContext  *context,
   if (data != NULL)
     cl_flags |= CL_MEM_COPY_HOST_PTR;
 
-  return create_buffer (context, cl_flags, size, (gpointer) data, error);
+  return _gpu_opencl_buffer_create (context, cl_flags, size, (gpointer) data, error);
 }
 
 /* ALLOC_HOST says nothing here: the memory is on the host. */
@@ -69,8 +71,8 @@ buffer_alloc_for_host (GpuNativeContext  *context,
                        gsize              size,
                        GError           **error)
 {
-  return create_buffer (context, _gpu_opencl_get_root_flags (flags) | CL_MEM_USE_HOST_PTR, size,
-                        data, error);
+  return _gpu_opencl_buffer_create (context, _gpu_opencl_get_root_flags (flags)
+                                             | CL_MEM_USE_HOST_PTR, size, data, error);
 }
 
 static gboolean
@@ -162,6 +164,9 @@ buffer_slice (GpuNativeContext  *context,
   cl_mem mem = NULL;
   cl_int code;
 
+  if (parent->is_host_only)
+    return _gpu_opencl_slice_host (parent, offset, size);
+
   if (_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
     slice = _gpu_opencl_slice_get ((GpuOpenclContext *) context, root, access, &region, &mem,
                                    &code);
@@ -174,6 +179,8 @@ buffer_slice (GpuNativeContext  *context,
       buffer->slice = slice;
       buffer->parent = root->mem;
       buffer->parent_offset = offset;
+      if (parent->host != NULL)
+        buffer->base.host = (guint8 *) parent->host + offset;
 
       if (root->svm != NULL)
         buffer->svm = (guint8 *) root->svm + offset;
@@ -199,11 +206,16 @@ buffer_copy (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (source),
-                                     _gpu_opencl_buffer_handle (destination), source_offset,
-                                     destination_offset, size, 0, NULL,
-                                     event != NULL ? &native : NULL);
+  cl_int code;
+
+  if (G_UNLIKELY (destination->is_host_only || source->is_host_only))
+    return _gpu_opencl_copy_host (stream, destination, destination_offset, source, source_offset,
+                                  size, event, error);
+
+  code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
+                              _gpu_opencl_buffer_handle (source),
+                              _gpu_opencl_buffer_handle (destination), source_offset,
+                              destination_offset, size, 0, NULL, event != NULL ? &native : NULL);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -248,6 +260,9 @@ buffer_write (GpuNativeStream  *stream,
 {
   cl_event native = NULL;
 
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_opencl_write_host (stream, destination, offset, data, size, event, error);
+
   if (!enqueue_write (stream, destination, offset, data, size, event != NULL ? &native : NULL,
                       error))
     return FALSE;
@@ -290,6 +305,9 @@ buffer_read (GpuNativeStream  *stream,
 {
   cl_event native = NULL;
 
+  if (G_UNLIKELY (source->is_host_only))
+    return _gpu_opencl_read_host (stream, source, offset, data, size, event, error);
+
   if (!enqueue_read (stream, source, offset, data, size, event != NULL ? &native : NULL, error))
     return FALSE;
 
@@ -308,8 +326,16 @@ buffer_write_now (GpuNativeStream  *stream,
 {
   cl_event event = NULL;
 
-  return _gpu_backend_check_process (error) &&
-         enqueue_write (stream, destination, offset, data, size, &event, error) &&
+  if (!_gpu_backend_check_process (error))
+    return FALSE;
+
+  if (destination->is_host_only)
+    {
+      memcpy ((guint8 *) destination->host + offset, data, size);
+      return TRUE;
+    }
+
+  return enqueue_write (stream, destination, offset, data, size, &event, error) &&
          _gpu_opencl_wait_and_release (event, error);
 }
 
@@ -323,8 +349,16 @@ buffer_read_now (GpuNativeStream  *stream,
 {
   cl_event event = NULL;
 
-  return _gpu_backend_check_process (error) &&
-         enqueue_read (stream, source, offset, data, size, &event, error) &&
+  if (!_gpu_backend_check_process (error))
+    return FALSE;
+
+  if (source->is_host_only)
+    {
+      memcpy (data, (const guint8 *) source->host + offset, size);
+      return TRUE;
+    }
+
+  return enqueue_read (stream, source, offset, data, size, &event, error) &&
          _gpu_opencl_wait_and_release (event, error);
 }
 
@@ -339,10 +373,15 @@ buffer_fill (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
-                                     _gpu_opencl_buffer_handle (destination), pattern,
-                                     pattern_size, offset, size, 0, NULL,
-                                     event != NULL ? &native : NULL);
+  cl_int code;
+
+  if (G_UNLIKELY (destination->is_host_only))
+    return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
+                                  error);
+
+  code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
+                              _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
+                              offset, size, 0, NULL, event != NULL ? &native : NULL);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -363,11 +402,16 @@ buffer_map (GpuNativeStream  *stream,
             GError          **error)
 {
   cl_event native = NULL;
+  gpointer data;
   cl_int code;
-  gpointer data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
-                                      _gpu_opencl_buffer_handle (buffer), CL_FALSE,
-                                      _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
-                                      event != NULL ? &native : NULL, &code);
+
+  if (buffer->is_host_only)
+    return _gpu_opencl_pass (stream, event, error) ? (guint8 *) buffer->host + offset : NULL;
+
+  data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
+                             _gpu_opencl_buffer_handle (buffer), CL_FALSE,
+                             _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
+                             event != NULL ? &native : NULL, &code);
 
   if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,
                              "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
@@ -380,8 +424,12 @@ buffer_map (GpuNativeStream  *stream,
 
 const GpuBufferOps _gpu_opencl_buffer_ops =
 {
+  .max_now_size   = 16 * 1024,
   .alloc          = buffer_alloc,
   .alloc_for_host = buffer_alloc_for_host,
+  .alloc_host     = _gpu_opencl_alloc_host,
+  .register_host  = _gpu_opencl_register_host,
+  .use_host       = _gpu_opencl_use_host,
   .wrap           = buffer_wrap,
   .slice          = buffer_slice,
   .copy           = buffer_copy,

@@ -104,9 +104,12 @@ static void
 free_buffer (GpuOpenclContext *context,
              GpuOpenclBuffer  *buffer)
 {
+  if (buffer->is_mapped)
+    _gpu_opencl_unmap_host (context, buffer);
+
   if (buffer->slice != NULL)
     _gpu_opencl_slice_release (context, buffer->slice);
-  else
+  else if (buffer->mem != NULL)
     clReleaseMemObject (buffer->mem);
 
   /* Only now: mem is over it. */
@@ -131,14 +134,19 @@ memory_free (GpuNativeContext *context,
 static guint64
 memory_get_handle (GpuNativeMemory *memory)
 {
-  return (guint64) (guintptr) _gpu_opencl_memory_handle (memory);
+  cl_mem mem = _gpu_opencl_memory_handle (memory);
+
+  return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
 
 /* Other memory has none that the driver tells. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
-  return memory->is_image ? 0 : (guint64) (guintptr) ((GpuOpenclBuffer *) memory)->svm;
+  if (memory->is_image || memory->is_host_only)
+    return 0;
+
+  return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 }
 
 /* What it is over, if anything, and what that is a part of. */
@@ -174,6 +182,12 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
   if (memory->is_image)
     {
       image_identify (memory, origin);
+      return;
+    }
+
+  if (memory->is_host_only)
+    {
+      origin->id = (guintptr) memory->host;
       return;
     }
 
@@ -250,7 +264,7 @@ memory_get_attributes (GpuNativeContext  *context,
     {
       GVariant *variant = NULL;
 
-      if (api < entries[i].api)
+      if (_gpu_opencl_memory_handle (memory) == NULL || api < entries[i].api)
         continue;
       if (!get_attribute (_gpu_opencl_memory_handle (memory), entries[i].info, entries[i].type,
                           &variant, error))
@@ -276,19 +290,26 @@ memory_migrate (GpuNativeStream         *stream,
   cl_mem *list = on_stack;
   cl_mem_migration_flags cl_flags = 0;
   cl_event native = NULL;
+  guint n = 0;
   cl_int code;
 
   if (n_memories > N_ON_STACK)
     list = allocated = g_new (cl_mem, n_memories);
   for (guint i = 0; i < n_memories; i++)
-    list[i] = _gpu_opencl_memory_target (memories[i]);
+    {
+      if (!memories[i]->is_host_only)
+        list[n++] = _gpu_opencl_memory_target (memories[i]);
+    }
+
+  if (n == 0)
+    return _gpu_opencl_pass (stream, event, error);
 
   if (flags & GPU_MIGRATE_FLAGS_HOST)
     cl_flags |= CL_MIGRATE_MEM_OBJECT_HOST;
   if (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)
     cl_flags |= CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
 
-  code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n_memories, list,
+  code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n, list,
                                      cl_flags, 0, NULL, event != NULL ? &native : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueMigrateMemObjects", native, event, error,
@@ -303,9 +324,14 @@ memory_unmap (GpuNativeStream  *stream,
               GError          **error)
 {
   cl_event native = NULL;
-  cl_int code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
-                                         _gpu_opencl_memory_target (memory), data, 0, NULL,
-                                         event != NULL ? &native : NULL);
+  cl_int code;
+
+  if (memory->is_host_only)
+    return _gpu_opencl_pass (stream, event, error);
+
+  code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
+                                  _gpu_opencl_memory_target (memory), data, 0, NULL,
+                                  event != NULL ? &native : NULL);
 
   return _gpu_opencl_enqueued (code, "clEnqueueUnmapMemObject", native, event, error,
                                "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,

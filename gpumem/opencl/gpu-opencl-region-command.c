@@ -53,13 +53,13 @@ enqueue_row (GpuOpenclRegion *region,
     {
       region->function = "clEnqueueReadBuffer";
       region->code = clEnqueueReadBuffer (queue, source, CL_FALSE, from, size,
-                                          (guint8 *) region->data + to, 0, NULL, event);
+                                          (guint8 *) region->destination.data + to, 0, NULL, event);
     }
   else if (source == NULL)
     {
       region->function = "clEnqueueWriteBuffer";
       region->code = clEnqueueWriteBuffer (queue, destination, CL_FALSE, to, size,
-                                           (guint8 *) region->data + from, 0, NULL, event);
+                                           (guint8 *) region->source.data + from, 0, NULL, event);
     }
   else
     {
@@ -85,8 +85,8 @@ enqueue_rectangle (GpuOpenclRegion *region,
       region->function = "clEnqueueReadBufferRect";
       region->code = clEnqueueReadBufferRect (queue, source, CL_FALSE, from->origin, to->origin,
                                               size, from->row_pitch, from->slice_pitch,
-                                              to->row_pitch, to->slice_pitch, region->data, 0,
-                                              NULL, event);
+                                              to->row_pitch, to->slice_pitch,
+                                              region->destination.data, 0, NULL, event);
     }
   else if (source == NULL)
     {
@@ -94,7 +94,8 @@ enqueue_rectangle (GpuOpenclRegion *region,
       region->code = clEnqueueWriteBufferRect (queue, destination, CL_FALSE, to->origin,
                                                from->origin, size, to->row_pitch,
                                                to->slice_pitch, from->row_pitch,
-                                               from->slice_pitch, region->data, 0, NULL, event);
+                                               from->slice_pitch, region->source.data, 0, NULL,
+                                               event);
     }
   else
     {
@@ -179,7 +180,8 @@ enqueue_host (GpuOpenclRegion     *region,
   const GpuOpenclImage *image = writes ? region->destination.image : region->source.image;
   const GpuRegionSide *host = writes ? from : to;
   const gsize size[] = { extent->width, extent->height, extent->depth };
-  guint8 *data = (guint8 *) region->data + host->offset;
+  guint8 *data = (guint8 *) (writes ? region->source.data : region->destination.data)
+                 + host->offset;
   gsize origin[4];
   gsize row_pitch;
   gsize slice_pitch;
@@ -279,7 +281,7 @@ image_fits (const GpuOpenclRegion *region,
 
   if (destination != NULL && source != NULL)
     return images_fit (destination, source, extent);
-  if (region->data != NULL)
+  if (_gpu_opencl_region_has_host (region))
     return host_fits (destination != NULL ? from : to, extent, region->unit);
 
   return _gpu_opencl_region_is_tight (destination != NULL ? from : to, extent, region->unit);
@@ -306,7 +308,7 @@ _gpu_opencl_region_enqueue (GpuOpenclRegion     *region,
 {
   if (region->destination.image == NULL && region->source.image == NULL)
     enqueue_linear (region, to, from, extent, event);
-  else if (region->data != NULL)
+  else if (_gpu_opencl_region_has_host (region))
     enqueue_host (region, to, from, extent, event);
   else
     enqueue_image (region, to, from, extent, event);

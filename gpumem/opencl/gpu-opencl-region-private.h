@@ -10,6 +10,7 @@ typedef struct
 {
   cl_mem                mem;        /* NULL for memory of the host */
   const GpuOpenclImage *image;      /* NULL for linear memory, as images over buffers are here */
+  gpointer              data;       /* of the host, NULL for other memory */
 } GpuOpenclRegionMemory;
 
 typedef struct
@@ -17,7 +18,6 @@ typedef struct
   GpuOpenclStream       *stream;
   GpuOpenclRegionMemory  destination;
   GpuOpenclRegionMemory  source;
-  gpointer               data;      /* of the host, NULL if none of the two is */
   gsize                  unit;      /* bytes that extents count by: those of a texel, or 1 */
   const char            *function;  /* the last one called */
   cl_int                 code;      /* what it answered */
@@ -35,6 +35,13 @@ gboolean _gpu_opencl_region_enqueue (GpuOpenclRegion       *region,
                                      const GpuRegionSide   *from,
                                      const GpuExtent       *extent,
                                      cl_event              *event);
+
+/* One of the two is memory of the host. */
+static inline gboolean
+_gpu_opencl_region_has_host (const GpuOpenclRegion *region)
+{
+  return region->destination.data != NULL || region->source.data != NULL;
+}
 
 /* The rows of one follow each other without gaps. */
 static inline gboolean

@@ -166,7 +166,7 @@ enqueue_layers (GpuOpenclRegion     *region,
   const GpuOpenclImage *image = region->destination.image != NULL ? region->destination.image
                                                                   : region->source.image;
   GpuOpenclImage rows = { .base.description = image->base.description };
-  GpuOpenclRegionMemory between = { NULL, &rows };
+  GpuOpenclRegionMemory between = { NULL, &rows, NULL };
   cl_image_desc descriptor;
 
   rows.base.description.type = GPU_IMAGE_TYPE_IMAGE_2D;
@@ -205,7 +205,7 @@ enqueue_or_layers (GpuOpenclRegion     *region,
   if (enqueue_any (region, to, from, extent, event))
     return TRUE;
 
-  return region->code == CL_INVALID_VALUE && region->data == NULL && !both
+  return region->code == CL_INVALID_VALUE && !_gpu_opencl_region_has_host (region) && !both
          && (is_row_array (region->destination.image) || is_row_array (region->source.image))
          && enqueue_layers (region, to, from, extent, event);
 }
@@ -291,7 +291,7 @@ enqueue_through_buffer (GpuOpenclRegion     *region,
                         gboolean            *has_buffer)
 {
   const gsize size = extent->width * extent->height * extent->depth * region->unit;
-  GpuOpenclRegionMemory between = { NULL, NULL };
+  GpuOpenclRegionMemory between = { NULL, NULL, NULL };
 
   region->function = "clCreateBuffer";
   between.mem = clCreateBuffer (_gpu_opencl_context_handle (region->stream->base.context),
@@ -333,7 +333,8 @@ enqueue_whole (GpuOpenclRegion     *region,
   const gboolean one = region->destination.image != NULL || region->source.image != NULL;
   gboolean has_buffer;
 
-  if (region->data != NULL || !one || _gpu_opencl_region_fits (region, to, from, extent)
+  if (_gpu_opencl_region_has_host (region) || !one
+      || _gpu_opencl_region_fits (region, to, from, extent)
       || (!both && count_pieces (region, to, from, extent) <= N_PIECES))
     return enqueue_or_layers (region, to, from, extent, event);
 
@@ -341,6 +342,112 @@ enqueue_whole (GpuOpenclRegion     *region,
     return TRUE;
 
   return !has_buffer && !both && enqueue_or_layers (region, to, from, extent, event);
+}
+
+/* --- within memory of the host ---------------------------------------------------------------- */
+
+/* As much of a region of bytes as goes through @size bytes in between: slices, rows of one, or a
+ * part of a row. */
+static GpuExtent
+get_portion (const GpuExtent *extent,
+             gsize            size)
+{
+  if (extent->width > size)
+    return (GpuExtent) { size, 1, 1 };
+  if (extent->height > size / extent->width)
+    return (GpuExtent) { extent->width, size / extent->width, 1 };
+
+  return (GpuExtent) { extent->width, extent->height,
+                       MIN (extent->depth, size / (extent->width * extent->height)) };
+}
+
+static GpuRegionSide
+get_side_at (const GpuRegionSide *side,
+             const GpuExtent     *at)
+{
+  GpuRegionSide moved = *side;
+
+  moved.offset += at->width + at->height * side->row_pitch + at->depth * side->slice_pitch;
+
+  return moved;
+}
+
+/* To what follows @portion at @at: FALSE if that was the last. */
+static gboolean
+move_on (GpuExtent       *at,
+         const GpuExtent *portion,
+         const GpuExtent *extent)
+{
+  at->width += portion->width;
+  if (at->width < extent->width)
+    return TRUE;
+
+  at->width = 0;
+  at->height += portion->height;
+  if (at->height < extent->height)
+    return TRUE;
+
+  at->height = 0;
+  at->depth += portion->depth;
+
+  return at->depth < extent->depth;
+}
+
+/* OpenCL has no command for it: a small buffer stands between, portion by portion. */
+static gboolean
+enqueue_portions (GpuOpenclRegion             *region,
+                  const GpuOpenclRegionMemory *between,
+                  const GpuExtent             *largest,
+                  const GpuRegionSide         *to,
+                  const GpuRegionSide         *from,
+                  const GpuExtent             *extent,
+                  cl_event                    *event)
+{
+  GpuExtent at = { 0, 0, 0 };
+  gboolean is_last;
+
+  do
+    {
+      const GpuExtent portion = { MIN (largest->width, extent->width - at.width),
+                                  MIN (largest->height, extent->height - at.height),
+                                  MIN (largest->depth, extent->depth - at.depth) };
+      const GpuRegionSide to_portion = get_side_at (to, &at);
+      const GpuRegionSide from_portion = get_side_at (from, &at);
+      cl_event piece = NULL;
+
+      is_last = !move_on (&at, &portion, extent);
+      if (!enqueue_halves (region, between, &to_portion, &from_portion, &portion,
+                           is_last ? event : &piece))
+        return FALSE;
+      if (!is_last)
+        keep_piece (region, piece);
+    }
+  while (!is_last && enqueue_barrier (region));
+
+  return region->code == CL_SUCCESS;
+}
+
+static gboolean
+enqueue_host_to_host (GpuOpenclRegion     *region,
+                      const GpuRegionSide *to,
+                      const GpuRegionSide *from,
+                      const GpuExtent     *extent,
+                      cl_event            *event)
+{
+  const GpuExtent largest = get_portion (extent, GPU_OPENCL_SCRATCH_SIZE);
+  const gsize size = largest.width * largest.height * largest.depth;
+  GpuOpenclRegionMemory between = { NULL, NULL, NULL };
+
+  region->function = "clCreateBuffer";
+  between.mem = clCreateBuffer (_gpu_opencl_context_handle (region->stream->base.context),
+                                CL_MEM_READ_WRITE, size, NULL, &region->code);
+  if (region->code != CL_SUCCESS)
+    return FALSE;
+
+  enqueue_portions (region, &between, &largest, to, from, extent, event);
+  clReleaseMemObject (between.mem);
+
+  return region->code == CL_SUCCESS;
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
@@ -382,8 +489,11 @@ set_memory (GpuOpenclRegionMemory *memory,
 {
   const GpuOpenclImage *image;
 
-  if (side->memory == NULL)
-    return;
+  if (side->memory == NULL || side->memory->is_host_only)
+    {
+      memory->data = side->memory == NULL ? side->data : side->memory->host;
+      return;
+    }
 
   memory->mem = _gpu_opencl_memory_target (side->memory);
   if (!side->memory->is_image)
@@ -470,7 +580,6 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
   GpuOpenclRegion region =
   {
     .stream = (GpuOpenclStream *) stream,
-    .data   = destination->memory == NULL ? destination->data : source->data,
     .unit   = 1
   };
   GpuRegionSide to = *destination;
@@ -481,7 +590,7 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
 
   set_memory (&region.destination, destination, &region.unit);
   set_memory (&region.source, source, &region.unit);
-  if (region.data == NULL)
+  if (!_gpu_opencl_region_has_host (&region))
     {
       use_parent (&region.destination, &to);
       use_parent (&region.source, &from);
@@ -492,7 +601,10 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
       region.unit = 1;
     }
 
-  enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
+  if (region.destination.data != NULL && region.source.data != NULL)
+    enqueued = enqueue_host_to_host (&region, &to, &from, &size, event != NULL ? &native : NULL);
+  else
+    enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
 
   return end_region (&region, enqueued, destination, source, &size, native, event, error);
 }
@@ -537,7 +649,7 @@ _gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
   GpuOpenclRegion region =
   {
     .stream      = (GpuOpenclStream *) stream,
-    .destination = { ((GpuOpenclImage *) image)->mem, (GpuOpenclImage *) image },
+    .destination = { ((GpuOpenclImage *) image)->mem, (GpuOpenclImage *) image, NULL },
     .function    = "clCreateBuffer",
     .unit        = unit
   };
@@ -555,4 +667,70 @@ _gpu_opencl_fill_through_buffer (GpuNativeStream      *stream,
     }
 
   return end_region (&region, enqueued, side, &from, extent, native, event, error);
+}
+
+/* From a small buffer that holds the pattern. */
+static gboolean
+enqueue_repeated (GpuOpenclRegion *region,
+                  gconstpointer    pattern,
+                  gsize            offset,
+                  gsize            size,
+                  gsize            piece_size,
+                  cl_event        *event)
+{
+  const GpuRegionSide from = { .row_pitch = piece_size, .slice_pitch = piece_size };
+  cl_event piece = NULL;
+
+  region->function = "clEnqueueFillBuffer";
+  region->code = clEnqueueFillBuffer (region->stream->queue, region->source.mem, pattern,
+                                      region->unit, 0, piece_size, 0, NULL, &piece);
+
+  for (gsize done = 0; done < size && region->code == CL_SUCCESS; done += piece_size)
+    {
+      const GpuExtent extent = { MIN (piece_size, size - done), 1, 1 };
+      const GpuRegionSide to = { .offset = offset + done, .row_pitch = extent.width,
+                                 .slice_pitch = extent.width };
+      gboolean is_last = extent.width == size - done;
+
+      keep_piece (region, piece);
+      if (enqueue_barrier (region))
+        _gpu_opencl_region_enqueue (region, &to, &from, &extent, is_last ? event : &piece);
+    }
+
+  return region->code == CL_SUCCESS;
+}
+
+gboolean
+_gpu_opencl_fill_host (GpuNativeStream  *stream,
+                       GpuNativeBuffer  *destination,
+                       gsize             offset,
+                       gsize             size,
+                       gconstpointer     pattern,
+                       gsize             pattern_size,
+                       GpuNativeEvent  **event,
+                       GError          **error)
+{
+  const gsize piece_size = MIN (size, GPU_OPENCL_SCRATCH_SIZE);
+  const GpuExtent extent = { size, 1, 1 };
+  const GpuRegionSide to = { .offset = offset, .row_pitch = size, .slice_pitch = size };
+  GpuOpenclRegion region =
+  {
+    .stream      = (GpuOpenclStream *) stream,
+    .destination = { NULL, NULL, destination->host },
+    .function    = "clCreateBuffer",
+    .unit        = pattern_size
+  };
+  cl_event native = NULL;
+  gboolean enqueued = FALSE;
+
+  region.source.mem = clCreateBuffer (_gpu_opencl_context_handle (stream->context),
+                                      CL_MEM_READ_WRITE, piece_size, NULL, &region.code);
+  if (region.code == CL_SUCCESS)
+    {
+      enqueued = enqueue_repeated (&region, pattern, offset, size, piece_size,
+                                   event != NULL ? &native : NULL);
+      clReleaseMemObject (region.source.mem);
+    }
+
+  return end_region (&region, enqueued, &to, &to, &extent, native, event, error);
 }

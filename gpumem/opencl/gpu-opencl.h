@@ -45,6 +45,9 @@ typedef struct
   cl_context        context;
   cl_device_id     *ids;                        /* of the devices, in their order */
   GMutex            slices_lock;                /* of the slices of every buffer */
+  GMutex            internal_lock;              /* of what follows */
+  cl_command_queue  internal;                   /* maps memory of the host; NULL before any was */
+  GPtrArray        *mapped;                     /* of GpuOpenclBuffer: that memory; likewise */
 } GpuOpenclContext;
 
 typedef struct
@@ -67,6 +70,9 @@ typedef struct
 
 typedef struct _GpuOpenclSlice GpuOpenclSlice;
 
+/* Bytes of a buffer that stands between memory of the host and memory of the host. */
+#define GPU_OPENCL_SCRATCH_SIZE ((gsize) 16 * 1024 * 1024)
+
 typedef struct
 {
   GpuNativeBuffer   base;
@@ -78,6 +84,9 @@ typedef struct
   gpointer          svm;                        /* nullable; where it is for host and device, mem
                                                  * is over that */
   gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
+  gboolean          is_mapped;                  /* mem is at base.host as long as it lives, so that
+                                                 * commands take that in its place */
+  gboolean          is_registered;              /* mem is over memory of the program */
 } GpuOpenclBuffer;
 
 typedef struct
@@ -190,9 +199,73 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               ...) G_GNUC_PRINTF (6, 7);
 
 /* gpu-opencl-buffer.c */
-/* Takes @mem over. */
+/* Takes @mem, nullable, over. */
 GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
                                               gsize                size);
+GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
+                                              cl_mem_flags         flags,
+                                              gsize                size,
+                                              gpointer             data,
+                                              GError             **error);
+
+/* gpu-opencl-host-memory.c: ops for memory of the host, and those of buffers where it is all that
+ * a buffer is. */
+GpuNativeBuffer *_gpu_opencl_alloc_host      (GpuNativeContext    *context,
+                                              GpuHostMemoryFlags  *flags,
+                                              gsize                size,
+                                              GError             **error);
+GpuNativeBuffer *_gpu_opencl_register_host   (GpuNativeContext    *context,
+                                              GpuHostMemoryFlags  *flags,
+                                              gpointer             data,
+                                              gsize                size,
+                                              GError             **error);
+GpuNativeBuffer *_gpu_opencl_use_host        (GpuNativeContext    *context,
+                                              gpointer             data,
+                                              gsize                size,
+                                              GError             **error);
+GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
+                                              gsize                offset,
+                                              gsize                size);
+/* Before its cl_mem is released. */
+void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
+                                              GpuOpenclBuffer     *buffer);
+/* Whether @data is within memory of the host that the driver has mapped for the library. */
+gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
+                                             gconstpointer       data);
+gboolean        _gpu_opencl_copy_host        (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *destination,
+                                              gsize                destination_offset,
+                                              GpuNativeBuffer     *source,
+                                              gsize                source_offset,
+                                              gsize                size,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_write_host       (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *destination,
+                                              gsize                offset,
+                                              gconstpointer        data,
+                                              gsize                size,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_read_host        (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *source,
+                                              gsize                offset,
+                                              gpointer             data,
+                                              gsize                size,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_fill_host        (GpuNativeStream     *stream,
+                                              GpuNativeBuffer     *destination,
+                                              gsize                offset,
+                                              gsize                size,
+                                              gconstpointer        pattern,
+                                              gsize                pattern_size,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+/* An operation that does nothing. */
+gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
 
 /* gpu-opencl-svm.c */
 /* GpuSvmOps.alloc(); fine grain memory is also what the host can have mapped all the time. */
@@ -202,6 +275,7 @@ GpuNativeBuffer *_gpu_opencl_svm_alloc       (GpuNativeContext    *context,
                                               gsize                size,
                                               gsize                alignment,
                                               GError             **error);
+
 /* gpu-opencl-memory.c */
 /* The flags that memory made from other memory takes as well; none means the same as that has. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
@@ -385,6 +459,7 @@ extern const GpuImageOps   _gpu_opencl_image_ops;
 extern const GpuSamplerOps _gpu_opencl_sampler_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;
 extern const GpuKernelOps  _gpu_opencl_kernel_ops;
+extern const GpuTransferOps _gpu_opencl_transfer_ops;
 extern const GpuDeviceOps  _gpu_opencl_device_ops;
 
 static inline cl_context

@@ -89,6 +89,47 @@ ENTRY (cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end),
   return CUDA_SUCCESS;
 }
 
+typedef struct
+{
+  const guint32 *word;
+  guint32        value;
+} ValueWait;
+
+static gboolean
+value_is_reached (gpointer data)
+{
+  const ValueWait *wait = data;
+
+  return (gint32) (__atomic_load_n (wait->word, __ATOMIC_ACQUIRE) - wait->value) >= 0;
+}
+
+ENTRY (cuStreamWaitValue32, (CUstream handle, CUdeviceptr address, cuuint32_t value,
+                             unsigned int flags),
+       (handle, address, value, flags))
+{
+  ValueWait *wait;
+  Stream *stream;
+  CUresult code;
+  Op *op;
+
+  TRY (stream_resolve (handle, &stream));
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ || address % sizeof value != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  wait = g_new (ValueWait, 1);
+  wait->word = GSIZE_TO_POINTER (address);
+  wait->value = value;
+  op = op_new (NULL, wait, g_free);
+  op->ready = value_is_reached;
+  code = memory_check (op, stream, address, sizeof value, FALSE, "the value");
+  if (code != CUDA_SUCCESS)
+    {
+      op_free (op);
+      return code;
+    }
+  point_unref (stream_submit (stream, op));
+  return CUDA_SUCCESS;
+}
+
 ENTRY (cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags),
        (handle, event, flags))
 {

@@ -139,6 +139,7 @@ function _promises() {
     const pairs = [
         [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'fill', 'copy', 'map'],
         [Gpu.Event.prototype, 'wait'],
+        [Gpu.HostMemory.prototype, 'synchronize'],
         [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'fill', 'map'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
@@ -422,6 +423,28 @@ function _mapping(prototype) {
     };
 }
 
+function _hostMemory(prototype) {
+    // Promises of a copy of the memory, or of a part of it, as an Uint8Array, and of one into it,
+    // once the work that writes or uses it is over.
+    prototype.read = async function (offset = 0, size = null, {cancellable = null} = {}) {
+        await this.synchronize_async(Gpu.MapFlags.READ, cancellable);
+        return this.read_bytes(offset, _rest(this, offset, size), null).toArray();
+    };
+
+    prototype.write = async function (data, offset = 0, {cancellable = null} = {}) {
+        const bytes = _toBytes(data);
+        await this.synchronize_async(Gpu.MapFlags.WRITE, cancellable);
+        return this.write_bytes(offset, bytes, null);
+    };
+
+    // The memory, to be read after synchronize_async(), and only with a gjs up to 1.74 without a
+    // copy: see toUint8Array() of Gpu.Mapping.
+    prototype.toUint8Array = function () {
+        return this.get_bytes().toArray();
+    };
+    prototype.to_array = prototype.toUint8Array;
+}
+
 function _event(prototype) {
     // Connecting to 'completed' starts to watch for it.
     for (const name of ['connect', 'connect_after']) {
@@ -470,6 +493,7 @@ function _init() {
     _stream(Gpu.Stream.prototype);
     _svm(Gpu.Svm.prototype);
     _kernel(Gpu.Kernel.prototype);
+    _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
     for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])

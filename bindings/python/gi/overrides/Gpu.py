@@ -21,6 +21,7 @@ from ..overrides import override
 from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
                       new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
                       wait_for, wait_timeout)
+from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
@@ -29,7 +30,7 @@ from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout,
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["In", "InOut", "Local", "Out", "devices"]
+__all__ = ["In", "InOut", "Local", "Out", "devices", "pinned"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -239,6 +240,7 @@ class Buffer(Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). buffer[a:b] is a slice of it, which
     shares its memory."""
     offset = _get("offset")
+    memory = _get("memory")
     parent = _get("parent")
     row_pitch = _get("row_pitch")
 
@@ -520,6 +522,34 @@ class Sampler(SamplerMethods, Gpu.Sampler):
 
 
 Sampler = override(Sampler)
+
+
+class HostMemory(HostMemoryMethods, Gpu.HostMemory):
+    __doc__ = HostMemoryMethods.__doc__
+
+
+HostMemory = override(HostMemory)
+
+
+class HostAllocator(Gpu.HostAllocator):
+    """Gpu.HostAllocator(context): page-locked memory that is used again."""
+    context = _get("context")
+    host_flags = _get("host_flags")
+    held_bytes = _get("held_bytes")
+    active_bytes = _get("active_bytes")
+
+    def __new__(cls, context, flags=Gpu.HostMemoryFlags.NONE):
+        return Gpu.HostAllocator.new(context, flags)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def trim(self, held_bytes=0):
+        """Gives what is held beyond that back to the driver."""
+        Gpu.HostAllocator.trim(self, held_bytes)
+
+
+HostAllocator = override(HostAllocator)
 
 
 class Mapping(Gpu.Mapping):

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Memory of the host: page-locked memory as Python objects, and Python objects page-locked."""
+
+import contextlib
+import ctypes
+
+from gi.repository import GLib
+
+from ..module import get_introspection_module
+from ._gpumem import Exported, hold, run_interruptible, takes_signals, to_glib_bytes
+
+Gpu = get_introspection_module("Gpu")
+
+
+class HostMemoryMethods:
+    """Gpu.HostMemory(context, size): page-locked memory of the host.
+
+    view(), to_numpy() and numpy.asarray (memory) show it in place, without a copy, once the work
+    that uses it is over. They keep it where it is, also when it is released. Whoever looks again
+    after more work waits with synchronize() before."""
+
+    def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE):
+        return Gpu.HostMemory.new(context, flags, size)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @classmethod
+    def registered(cls, context, data, flags=Gpu.HostMemoryFlags.NONE):
+        """The memory of a contiguous bytes-like object, page-locked until the end of the with
+        statement, or the last reference, and the work that uses it. It has to be writable, but
+        with Gpu.HostMemoryFlags.READ_ONLY."""
+        if isinstance(data, GLib.Bytes):
+            return Gpu.HostMemory.new_registered(context, flags, data)
+        writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
+        return Gpu.HostMemory.new_registered(context, flags, hold(Exported(data, writable)))
+
+    host_flags = property(lambda self: self.get_host_flags())
+    page_locked = property(lambda self: self.is_page_locked())
+    address = property(lambda self: self.get_address())
+
+    def synchronize(self, flags=Gpu.MapFlags.NONE, cancellable=None):
+        """Waits until Python may read or write the memory in place."""
+        if not takes_signals():
+            return Gpu.HostMemory.synchronize(self, flags, cancellable)
+        return run_interruptible(lambda: Gpu.HostMemory.synchronize(self, flags, cancellable))
+
+    def view(self):
+        """A memoryview of the memory."""
+        self.synchronize()
+        owner = self.get_bytes()
+        exported = (ctypes.c_uint8 * self.get_size()).from_address(self.get_address())
+        exported._owner = owner
+        view = memoryview(exported).cast("B")
+        return view.toreadonly() if self.host_flags & Gpu.HostMemoryFlags.READ_ONLY else view
+
+    def to_numpy(self, dtype="uint8", shape=-1, order="C"):
+        """A NumPy array over the memory."""
+        import numpy
+        array = numpy.frombuffer(self.view(), dtype)
+        return array.reshape(shape, order=order)
+
+    @property
+    def __array_interface__(self):
+        return {"version": 3, "shape": (self.get_size(),), "typestr": "|u1", "data": self.view()}
+
+    def read(self, offset=0, size=None):
+        """A copy of the memory, or of a part of it, as bytes."""
+        view = self.view()
+        return bytes(view[offset:] if size is None else view[offset:offset + size])
+
+    def write(self, data, offset=0):
+        """Copies bytes-like data into the memory."""
+        self.synchronize()
+        return self.write_bytes(offset, to_glib_bytes(data, copy=False), None)
+
+
+@contextlib.contextmanager
+def pinned(context, *objects, flags=Gpu.HostMemoryFlags.NONE):
+    """Page-locks the memory of bytes-like objects for a with statement, which gets a
+    Gpu.HostMemory, or a list of them if there are several objects."""
+    with contextlib.ExitStack() as stack:
+        memories = [stack.enter_context(HostMemoryMethods.registered(context, data, flags))
+                    for data in objects]
+        yield memories[0] if len(memories) == 1 else memories

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""pinned: arrays that are there already go to the device and back page-locked."""
+
+import sys
+
+import gi
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import GLib, Gpu  # noqa: E402
+
+try:
+    import numpy as np
+except ImportError:
+    print("NumPy is not installed")
+    sys.exit(77)
+
+N = 1 << 20
+
+
+def run():
+    context = Gpu.Context.new_default()
+    stream = context.get_default_stream()
+    numbers = np.arange(N, dtype=np.int32)
+    result = np.zeros(N, np.int32)
+    buffer = Gpu.Buffer(context, numbers.nbytes)
+
+    # The pages of both arrays are locked for the block. The copies return at once.
+    with Gpu.pinned(context, numbers, result) as (source, target):
+        stream.copy(buffer, source)
+        stream.copy(target, buffer)
+        target.synchronize(Gpu.MapFlags.READ)
+        if not np.array_equal(result, numbers):
+            sys.exit("pinned: the numbers are wrong")
+
+    # Page-locked memory of the library's own, as an array; it lives as long as that does.
+    memory = Gpu.HostMemory(context, numbers.nbytes)
+    stream.copy(memory, buffer)
+    array = memory.to_numpy(np.int32)
+    if array.sum() != numbers.sum():
+        sys.exit("pinned: the sum is wrong")
+    print(f"{N} numbers went to the device and back")
+
+
+try:
+    run()
+except GLib.Error as error:
+    sys.exit(f"pinned: {error.message}")

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// pinned: numbers go to the device and back through page-locked memory.
+//
+//     valac --pkg gpumem-1.0 pinned.vala
+
+const int N = 1 << 20;
+
+unowned int32[] numbers_of (Gpu.HostMemory memory) {
+    unowned var numbers = (int32[]) memory.get_data ();
+    numbers.length = N;
+    return numbers;
+}
+
+void run () throws Error {
+    var context = new Gpu.Context.default ();
+    var stream = context.get_default_stream ();
+    var allocator = new Gpu.HostAllocator (context, Gpu.HostMemoryFlags.NONE);
+    var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 4 * N);
+
+    // Given back to the allocator once the copy is over: nobody waits for that.
+    var source = allocator.alloc (4 * N);
+    unowned var numbers = numbers_of (source);
+    for (int i = 0; i < N; i++)
+        numbers[i] = i;
+    stream.copy (buffer, 0, source, 0, 4 * N);
+    source.release ();
+
+    // The copy is under way: nothing looks into its memory before it is over.
+    var result = allocator.alloc (4 * N);
+    stream.copy (result, 0, buffer, 0, 4 * N);
+    result.synchronize (Gpu.MapFlags.READ);
+    numbers = numbers_of (result);
+    for (int i = 0; i < N; i++) {
+        if (numbers[i] != i)
+            throw new Gpu.Error.FAILED (@"number $i is $(numbers[i])");
+    }
+    print ("%d numbers went to the device and back\n", N);
+}
+
+int main () {
+    try {
+        run ();
+        return 0;
+    } catch (Error e) {
+        printerr ("pinned: %s\n", e.message);
+        return 1;
+    }
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the staging engine needs. A gate is a word of page-locked memory that a stream looks at
+ * until it has reached a value: each use of a word goes on from the last one, so that one that the
+ * device has still to pass stays open.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/gpu-cuda.h"
+
+/* The driver copies less through buffers of its own about as fast. */
+#define MIN_SIZE (1024 * 1024)
+
+#define WORDS_PER_BLOCK 1024
+
+static gsize
+transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
+                       gboolean          write G_GNUC_UNUSED)
+{
+  return _gpu_cuda_has_group (GPU_CUDA_GROUP_STREAM_WAIT, NULL) ? MIN_SIZE : 0;
+}
+
+/* The driver has heard of it, whoever allocated or registered it. */
+static gboolean
+transfer_is_page_locked (GpuNativeContext *context,
+                         gconstpointer     data)
+{
+  guint64 type = 0;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, NULL))
+    return FALSE;
+
+  type = _gpu_cuda_ask_address ((guintptr) data, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0);
+  _gpu_cuda_leave (entered);
+
+  return type != 0;
+}
+
+/* With the context entered and its lock held. */
+static gboolean
+add_words_locked (GpuCudaContext  *context,
+                  GError         **error)
+{
+  const unsigned int flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  void *data = NULL;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuMemHostAlloc (&data, WORDS_PER_BLOCK * sizeof (guint32),
+                                                  flags),
+                        "cuMemHostAlloc", error))
+    return FALSE;
+
+  memset (data, 0, WORDS_PER_BLOCK * sizeof (guint32));
+
+  if (context->gate_blocks == NULL)
+    {
+      context->gate_blocks = g_ptr_array_new ();
+      context->gate_words = g_ptr_array_new ();
+    }
+
+  g_ptr_array_add (context->gate_blocks, data);
+  for (guint i = 0; i < WORDS_PER_BLOCK; i++)
+    g_ptr_array_add (context->gate_words, (guint32 *) data + i);
+
+  return TRUE;
+}
+
+void
+_gpu_cuda_gates_clear (GpuCudaContext *context,
+                       gboolean        can_free)
+{
+  for (guint i = 0; can_free && context->gate_blocks != NULL && i < context->gate_blocks->len; i++)
+    _gpu_cuda.cuMemFreeHost (g_ptr_array_index (context->gate_blocks, i));
+
+  g_clear_pointer (&context->gate_blocks, g_ptr_array_unref);
+  g_clear_pointer (&context->gate_words, g_ptr_array_unref);
+}
+
+/* With the context entered. */
+static guint32 *
+take_word (GpuCudaContext  *context,
+           GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  if ((context->gate_words == NULL || context->gate_words->len == 0)
+      && !add_words_locked (context, error))
+    return NULL;
+
+  return g_ptr_array_steal_index_fast (context->gate_words, context->gate_words->len - 1);
+}
+
+static GpuNativeEvent *
+transfer_create_gate (GpuNativeContext  *native,
+                      GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaEvent *gate;
+  guint32 *word;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  word = take_word (context, error);
+  _gpu_cuda_leave (entered);
+
+  if (word == NULL)
+    return NULL;
+
+  gate = _gpu_cuda_event_new_for (context, NULL);
+  gate->word = word;
+  gate->value = *word + 1;
+
+  return &gate->base;
+}
+
+static void
+transfer_open_gate (GpuNativeEvent *native)
+{
+  GpuCudaEvent *gate = (GpuCudaEvent *) native;
+
+  __atomic_store_n (gate->word, gate->value, __ATOMIC_RELEASE);
+}
+
+void
+_gpu_cuda_gate_free (GpuCudaEvent *gate)
+{
+  g_mutex_lock (&gate->context->lock);
+  g_ptr_array_add (gate->context->gate_words, gate->word);
+  g_mutex_unlock (&gate->context->lock);
+}
+
+/* With the context entered. */
+CUresult
+_gpu_cuda_wait_for_gate (CUstream      stream,
+                         GpuCudaEvent *gate)
+{
+  CUdeviceptr address;
+  CUresult code = _gpu_cuda.cuMemHostGetDevicePointer (&address, gate->word, 0);
+
+  if (code != CUDA_SUCCESS)
+    return code;
+
+  return _gpu_cuda.cuStreamWaitValue32 (stream, address, gate->value, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+const GpuTransferOps _gpu_cuda_transfer_ops =
+{
+  .get_min_size   = transfer_get_min_size,
+  .is_page_locked = transfer_is_page_locked,
+  .create_gate    = transfer_create_gate,
+  .open_gate      = transfer_open_gate
+};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the staging engine needs. Nothing is gained by it here: it is for tests of the engine. */
+#include "config.h"
+
+#include "gpumem/host/gpu-host.h"
+
+static gsize
+host_transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
+                            gboolean          write G_GNUC_UNUSED)
+{
+  return G_MAXSIZE;
+}
+
+static gboolean
+host_transfer_is_page_locked (GpuNativeContext *context G_GNUC_UNUSED,
+                              gconstpointer     data G_GNUC_UNUSED)
+{
+  return FALSE;
+}
+
+static GpuNativeEvent *
+host_transfer_create_gate (GpuNativeContext  *context,
+                           GError           **error)
+{
+  return context->backend->event->create_user (context, error);
+}
+
+static void
+host_transfer_open_gate (GpuNativeEvent *gate)
+{
+  gate->backend->event->set_user (gate, TRUE, NULL);
+}
+
+const GpuTransferOps _gpu_host_transfer_ops =
+{
+  .get_min_size = host_transfer_get_min_size,
+  .is_page_locked = host_transfer_is_page_locked,
+  .create_gate = host_transfer_create_gate,
+  .open_gate = host_transfer_open_gate
+};

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the staging engine needs. NVIDIA's driver copies ordinary memory slowly, and before the call
+ * returns; devices that are processors gain nothing by a copy more. */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+#define MIN_SIZE (1024 * 1024)
+
+static gsize
+transfer_get_min_size (GpuNativeContext *context,
+                       gboolean          write G_GNUC_UNUSED)
+{
+  GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
+
+  if (_gpu_opencl_device_hangs (device))
+    return 0;
+
+  return _gpu_opencl_device_is_nvidia (device) ? MIN_SIZE : G_MAXSIZE;
+}
+
+static gboolean
+transfer_is_page_locked (GpuNativeContext *context,
+                         gconstpointer     data)
+{
+  return _gpu_opencl_is_mapped_host ((GpuOpenclContext *) context, data);
+}
+
+static GpuNativeEvent *
+transfer_create_gate (GpuNativeContext  *context,
+                      GError           **error)
+{
+  return context->backend->event->create_user (context, error);
+}
+
+static void
+transfer_open_gate (GpuNativeEvent *gate)
+{
+  gate->backend->event->set_user (gate, TRUE, NULL);
+}
+
+const GpuTransferOps _gpu_opencl_transfer_ops =
+{
+  .get_min_size   = transfer_get_min_size,
+  .is_page_locked = transfer_is_page_locked,
+  .create_gate    = transfer_create_gate,
+  .open_gate      = transfer_open_gate
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The staging engine: copies between ordinary memory of the host and the device in chunks, which
+ * several threads copy from or to page-locked memory while the device moves those before.
+ *
+ * All commands are in the user's own stream when _gpu_transfer_submit() returns. A chunk to the
+ * device waits there for its gate, which is opened once the bytes are in place; a chunk from the
+ * device waits for the gate of the one that had its place before. Nothing ever waits for work that
+ * is submitted later, and no lock of the library is needed to go on.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+
+G_BEGIN_DECLS
+
+typedef struct _GpuTransfer GpuTransfer;
+
+typedef struct
+{
+  gboolean       write;             /* to the device */
+  gboolean       is_image;
+  GpuRegionSide  device;            /* its memory is given with the submission */
+  GpuRegionSide  host;
+  GpuExtent      extent;            /* as the back ends take it, not empty */
+  gsize          unit;              /* bytes of one of its width */
+  GBytes        *bytes;             /* nullable; keeps the memory of the host */
+} GpuTransferCopy;
+
+/* NULL for a copy that had better go straight. @order is of what goes to one stream, in order.
+ * With @blocking the caller waits in _gpu_transfer_end() until the memory of the host is done
+ * with. Called without any lock. */
+GpuTransfer *_gpu_transfer_begin         (GpuNativeContext       *context,
+                                          gconstpointer           order,
+                                          const GpuTransferCopy  *copy,
+                                          gboolean                blocking);
+/* A stream op. */
+gboolean     _gpu_transfer_submit        (GpuTransfer            *transfer,
+                                          GpuNativeStream        *stream,
+                                          GpuNativeMemory        *memory,
+                                          GpuNativeEvent        **event,
+                                          GError                **error);
+/* Once, with no lock held, whether or not it came to a submission that succeeded. Nothing looks at
+ * the caller's memory afterwards if that failed, or if the caller blocks. */
+void         _gpu_transfer_end           (GpuTransfer            *transfer,
+                                          gboolean                success);
+
+/* gpu-transfer-ring.c: the page-locked memory of a context. */
+gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
+void         _gpu_transfer_set_limit     (GpuNativeContext       *context,
+                                          gsize                   limit);
+gsize        _gpu_transfer_get_size      (GpuNativeContext       *context);
+/* Frees what no copy uses, down to @size bytes. TRUE if there was any. */
+gboolean     _gpu_transfer_trim          (GpuNativeContext       *context,
+                                          gsize                   size);
+
+/* gpu-transfer-threads.c: threads that copy, of the whole process. */
+guint        _gpu_transfer_get_n_threads (void);
+void         _gpu_transfer_set_n_threads (guint                   n_threads);
+
+G_END_DECLS

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: memory of the host of every kind, and its allocator. */
+#include "config.h"
+
+#include "fault-util.h"
+
+#define SIZE 8192
+
+static gboolean
+use (GpuHostMemory *memory, GpuStream *stream, GError **error)
+{
+  static const guint8 pattern[3] = { 1, 2, 3 };
+  const GpuExtent extent = { 20, 3, 1 };
+  const GpuLayout layout = { 0, 0, 0, 100, 0 };
+  g_autoptr (GpuHostMemory) copy = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  guint8 *data;
+
+  copy = gpu_host_memory_new_aligned (gpu_stream_get_context (stream), 0, SIZE, error);
+  if (copy == NULL
+      || !gpu_stream_fill (stream, GPU_MEMORY (memory), 0, SIZE / 3 * 3, pattern, 3, error)
+      || !gpu_stream_fill (stream, GPU_MEMORY (copy), 0, SIZE, pattern, 1, error)
+      || !gpu_stream_copy (stream, GPU_MEMORY (copy), 0, GPU_MEMORY (memory), 0, 300, error)
+      || !gpu_stream_copy_region (stream, GPU_MEMORY (copy), &layout, GPU_MEMORY (memory), &layout,
+                                  &extent, error)
+      || !gpu_host_memory_synchronize (copy, GPU_MAP_FLAGS_READ, NULL, error))
+    return FALSE;
+  data = gpu_host_memory_get_data (copy);
+  for (guint i = 0; i < 300; i++)
+    fault_check (data + i, pattern[i % 3], 1, "copy");
+  fault_check (data + 300, 1, SIZE - 300, "fill");
+  mapping = gpu_stream_map (stream, GPU_MEMORY (memory), GPU_MAP_FLAGS_READ, 0, SIZE, error);
+  return mapping != NULL;
+}
+
+static gboolean
+kinds (GpuContext *context, GpuStream *stream, GError **error)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new_take (g_malloc0 (SIZE), SIZE);
+  g_autoptr (GpuHostMemory) locked = gpu_host_memory_new (context, GPU_HOST_MEMORY_PORTABLE, SIZE,
+                                                          error);
+  g_autoptr (GpuHostMemory) registered = NULL;
+  g_autoptr (GpuHostMemory) mapped = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (locked == NULL || !use (locked, stream, error))
+    return FALSE;
+  registered = gpu_host_memory_new_registered (context, GPU_HOST_MEMORY_NONE, bytes, error);
+  if (registered == NULL || !use (registered, stream, error))
+    return FALSE;
+  mapped = gpu_host_memory_new (context, GPU_HOST_MEMORY_MAPPED, SIZE, error);
+  if (mapped == NULL || !use (mapped, stream, error))
+    return FALSE;
+  buffer = gpu_buffer_new_for_memory (GPU_MEMORY (mapped), 0, SIZE / 2, error);
+  return buffer != NULL;
+}
+
+static gboolean
+pooled (GpuContext *context, GpuStream *stream, GError **error)
+{
+  g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (context, GPU_HOST_MEMORY_NONE,
+                                                                   error);
+
+  for (guint i = 0; allocator != NULL && i < 3; i++)
+    {
+      g_autoptr (GpuHostMemory) memory = gpu_host_allocator_alloc (allocator, SIZE, error);
+
+      if (memory == NULL || !use (memory, stream, error))
+        return FALSE;
+    }
+  return allocator != NULL;
+}
+
+static gboolean
+host_memory (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+
+  return stream != NULL && kinds (context, stream, error) && pooled (context, stream, error);
+}
+
+int
+main (void)
+{
+  return fault_run (host_memory);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Page-locked memory of CUDA: what the driver is asked for, what overlaps, and when it runs out.
+ * The functions of the driver that the tests stand in front of are those that the library found. */
+#include "config.h"
+
+#include "gpumem/cuda/gpu-cuda.h"
+#include "test-cuda-util.h"
+
+#define SIZE 65536
+
+static __typeof__ (_gpu_cuda.cuMemHostAlloc) real_alloc;
+static gsize most;                  /* bytes that the driver gives at a time */
+static guint n_allocated;
+
+static CUresult
+limited_alloc (void **data, size_t size, unsigned int flags)
+{
+  if (size > most)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  n_allocated++;
+  return real_alloc (data, size, flags);
+}
+
+static void
+limit (gsize size)
+{
+  real_alloc = _gpu_cuda.cuMemHostAlloc;
+  _gpu_cuda.cuMemHostAlloc = limited_alloc;
+  most = size;
+  n_allocated = 0;
+}
+
+static void
+no_limit (void)
+{
+  _gpu_cuda.cuMemHostAlloc = real_alloc;
+}
+
+static void
+memory_flags (TestFixture *fixture)
+{
+  const GpuHostMemoryFlags asked = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_WRITE_COMBINED;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+  unsigned int flags = 0;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  memory = gpu_host_memory_new (fixture->context, asked, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_host_memory_get_host_flags (memory) & asked, ==, asked);
+  g_assert_cmpuint (gpu_memory_get_device_address (GPU_MEMORY (memory)), !=, 0);
+  test_cuda_push (fixture);
+  g_assert_cmpint (_gpu_cuda.cuMemHostGetFlags (&flags, gpu_host_memory_get_data (memory)), ==,
+                   CUDA_SUCCESS);
+  test_cuda_pop (fixture);
+  g_assert_true ((flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0);
+}
+
+static void
+memory_runs_out (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  limit (SIZE - 1);
+  g_assert_null (gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE, SIZE, &error));
+  no_limit ();
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_memory_new",
+                         "cuMemHostAlloc", "65536");
+  g_assert_cmpuint (gpu_context_get_host_allocated_size (fixture->context), ==, 0);
+}
+
+/* What is held for nobody is given up for what the driver has no room for. */
+static void
+memory_allocator_gives_up (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostAllocator) allocator = NULL;
+  g_autoptr (GpuHostMemory) memory = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  allocator = gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_NONE, &error);
+  g_assert_no_error (error);
+  memory = gpu_host_allocator_alloc (allocator, SIZE, &error);
+  g_assert_no_error (error);
+  g_clear_object (&memory);
+  g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, SIZE);
+  limit (SIZE);
+  memory = gpu_host_allocator_alloc (allocator, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (n_allocated, ==, 0);
+  g_clear_object (&memory);
+  g_assert_null (gpu_host_allocator_alloc (allocator, 2 * SIZE, &error));
+  no_limit ();
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "gpu_host_allocator_alloc",
+                         "131072");
+  g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, 0);
+}
+
+static GpuHostMemory *
+try_register (TestFixture *fixture, GpuHostMemoryFlags flags, gpointer data, gsize size,
+              GError **error)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
+
+  return gpu_host_memory_new_registered (fixture->context, flags, bytes, error);
+}
+
+/* The driver locks bytes once: parts share what is locked, what sticks out is refused. */
+static void
+memory_overlaps (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuHostMemory) whole = NULL;
+  g_autoptr (GpuHostMemory) part = NULL;
+  guint8 value = 4;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  whole = try_register (fixture, GPU_HOST_MEMORY_NONE, data, SIZE / 2, &error);
+  g_assert_no_error (error);
+  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, SIZE / 2, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_host_memory_new_registered");
+  part = try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, 200, &error);
+  g_assert_no_error (error);
+  gpu_memory_release (GPU_MEMORY (whole));
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (part), 0, 200, &value, 1, &error),
+                  error);
+  test_synchronize (fixture->stream);
+  test_assert_value (data, 0, 100);
+  test_assert_value (data + 100, 4, 200);
+  gpu_memory_release (GPU_MEMORY (part));
+  g_clear_object (&whole);
+  whole = try_register (fixture, GPU_HOST_MEMORY_NONE, data + 100, SIZE - 100, &error);
+  g_assert_no_error (error);
+}
+
+/* The driver is told that it cannot write the pages, and nobody shares them who would. */
+static void
+memory_read_only (TestFixture *fixture)
+{
+  const CUdevice_attribute supported = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) zeros = test_value_bytes (SIZE, 0);
+  int value = 0;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  if (_gpu_cuda.cuDeviceGetAttribute (&value, supported, 0) != CUDA_SUCCESS || value == 0)
+    {
+      g_test_skip ("the driver knows no pages that cannot be written");
+      return;
+    }
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  memory = try_register (fixture, GPU_HOST_MEMORY_READ_ONLY, data, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_host_memory_is_page_locked (memory));
+  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data, 100, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "read only");
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,
+                                   SIZE, &error), error);
+  test_assert_content (buffer, zeros);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("flags", memory_flags);
+  test_add ("runs-out", memory_runs_out);
+  test_add ("allocator-gives-up", memory_allocator_gives_up);
+  test_add ("overlaps", memory_overlaps);
+  test_add ("read-only", memory_read_only);
+  return test_run ();
+}

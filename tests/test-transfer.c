@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies of ordinary memory by way of page-locked memory, which GPUMEM_DEBUG=stage asks for on
+ * every device and for all but small ones: the bytes are right, whatever the shape and whoever
+ * copies at the same time; the caller's memory is let go when the API says, and not before. */
+#include "config.h"
+
+#include "cuda-driver/cuda-driver.h"
+#include "test-util.h"
+
+#define MIB (1024 * 1024)
+#define N_THREADS 8
+
+static guint
+rounds (guint quick,
+        guint slow)
+{
+  return g_test_slow () ? slow : quick;
+}
+
+static void
+scramble (guint8 *data,
+          gsize   size,
+          guint32 seed)
+{
+  guint32 state = seed * 2654435761u | 1;
+
+  for (gsize i = 0; i < size; i++)
+    {
+      state ^= state << 13;
+      state ^= state >> 17;
+      state ^= state << 5;
+      data[i] = (guint8) state;
+    }
+}
+
+/* --- whole copies ----------------------------------------------------------------------------- */
+
+static void
+write_and_read (TestFixture *fixture,
+                GpuBuffer   *buffer,
+                gsize        offset,
+                gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *in = g_malloc (size);
+  g_autofree guint8 *expected = g_malloc (size);
+  g_autofree guint8 *out = g_malloc0 (size + 1);
+
+  scramble (in, size, (guint32) size);
+  memcpy (expected, in, size);
+  test_assert_ok (gpu_buffer_write (buffer, fixture->stream, offset, in, size, NULL, &error),
+                  error);
+  /* The call is over: the memory is the caller's again. */
+  memset (in, 0xee, size);
+  out[size] = 0x77;
+  test_assert_ok (gpu_buffer_read (buffer, fixture->stream, offset, out, size, NULL, &error),
+                  error);
+  g_assert_cmpmem (out, size, expected, size);
+  g_assert_cmpuint (out[size], ==, 0x77);
+}
+
+static void
+transfer_sizes (TestFixture *fixture)
+{
+  static const gsize sizes[] = { 16385, 65535, 65536, 65537, 100000, 524288, 524289, MIB - 1,
+                                 3 * MIB + 17, 9 * MIB };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 9 * MIB + 64);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    for (gsize offset = 0; offset < 64; offset += 21)
+      write_and_read (fixture, buffer, offset, sizes[i]);
+
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), >, 0);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), <=,
+                    gpu_context_get_staging_limit (fixture->context));
+}
+
+/* Reads and writes that follow each other at once on two streams: each sees the one before. */
+static void
+transfer_async (TestFixture *fixture)
+{
+  const gsize size = 700001;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GBytes *read[24];
+  GBytes *written[24];
+
+  for (guint i = 0; i < G_N_ELEMENTS (read); i++)
+    {
+      written[i] = test_random_bytes (size);
+      test_assert_ok (gpu_stream_write (i % 3 == 0 ? other : fixture->stream,
+                                        GPU_MEMORY (buffer), 0, written[i], &error), error);
+      read[i] = gpu_stream_read_bytes (i % 2 == 0 ? other : fixture->stream, GPU_MEMORY (buffer),
+                                       0, size, &error);
+      g_assert_no_error (error);
+    }
+
+  test_synchronize (other);
+  test_synchronize (fixture->stream);
+
+  for (guint i = 0; i < G_N_ELEMENTS (read); i++)
+    {
+      g_assert_true (g_bytes_equal (read[i], written[i]));
+      g_bytes_unref (read[i]);
+      g_bytes_unref (written[i]);
+    }
+}
+
+/* Also where the memory changes hands between host and streams. */
+static void
+transfer_svm (TestFixture *fixture)
+{
+  const gsize size = 3 * MIB + 17;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) written = test_random_bytes (size);
+  g_autoptr (GBytes) read = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new_for_memory (GPU_MEMORY (svm), 0, size, &error);
+  g_assert_no_error (error);
+  write_and_read (fixture, buffer, 13, size - 13);
+  test_assert_ok (gpu_stream_write (other, GPU_MEMORY (svm), 0, written, &error), error);
+  read = gpu_stream_read_bytes (fixture->stream, GPU_MEMORY (svm), 0, size, &error);
+  g_assert_no_error (error);
+  test_synchronize (fixture->stream);
+  g_assert_true (g_bytes_equal (read, written));
+}
+
+/* --- when memory is let go -------------------------------------------------------------------- */
+
+typedef struct
+{
+  guint8 *data;
+  gsize   size;
+  gint   *n_freed;
+} Source;
+
+/* As malloc() would have it used by others at once */
+static void
+source_free (gpointer data)
+{
+  Source *source = data;
+
+  memset (source->data, 0xdd, source->size);
+  g_free (source->data);
+  g_atomic_int_inc (source->n_freed);
+  g_free (source);
+}
+
+static GBytes *
+source_new (gsize    size,
+            guint32  seed,
+            gint    *n_freed)
+{
+  Source *source = g_new (Source, 1);
+
+  *source = (Source) { g_malloc (size), size, n_freed };
+  scramble (source->data, size, seed);
+
+  return g_bytes_new_with_free_func (source->data, size, source_free, source);
+}
+
+/* What a source of that seed was */
+static void
+check_content (const guint8 *data,
+               gsize         size,
+               guint32       seed)
+{
+  g_autofree guint8 *expected = g_malloc (size);
+
+  scramble (expected, size, seed);
+  g_assert_cmpmem (data, size, expected, size);
+}
+
+static void
+transfer_reuse (TestFixture *fixture)
+{
+  const gsize size = 150000;
+  guint n_rounds = rounds (300, 10000);
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc (size);
+  g_autofree guint8 *content = g_malloc (size);
+  g_autoptr (GpuBuffer) first = test_buffer (fixture, size);
+  g_autoptr (GpuBuffer) second = test_buffer (fixture, size);
+  gint n_freed = 0;
+
+  for (guint i = 0; i < n_rounds; i++)
+    {
+      GBytes *bytes = source_new (size, i, &n_freed);
+
+      test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (first), 0, bytes, &error),
+                      error);
+      g_bytes_unref (bytes);
+
+      scramble (data, size, ~i);
+      test_assert_ok (gpu_buffer_write (second, fixture->stream, 0, data, size, NULL, &error),
+                      error);
+      memset (data, 0x11, size);
+
+      test_assert_ok (gpu_buffer_read (first, fixture->stream, 0, content, size, NULL, &error),
+                      error);
+      check_content (content, size, i);
+      test_assert_ok (gpu_buffer_read (second, fixture->stream, 0, content, size, NULL, &error),
+                      error);
+      check_content (content, size, ~i);
+    }
+
+  test_synchronize (fixture->stream);
+  g_clear_object (&first);
+  for (guint i = 0; i < 1000 && g_atomic_int_get (&n_freed) < (gint) n_rounds; i++)
+    g_usleep (10000);
+  g_assert_cmpint (g_atomic_int_get (&n_freed), ==, (gint) n_rounds);
+}
+
+/* Everything is dropped while the copies are at work. */
+static void
+transfer_dropped (TestFixture *fixture)
+{
+  for (guint i = 0; i < rounds (20, 200); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 2 * MIB);
+      g_autoptr (GBytes) bytes = test_random_bytes (2 * MIB);
+      g_autoptr (GBytes) read = NULL;
+
+      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
+      read = gpu_stream_read_bytes (stream, GPU_MEMORY (buffer), 0, 2 * MIB, &error);
+      g_assert_no_error (error);
+    }
+}
+
+/* --- against a model, from many threads ------------------------------------------------------- */
+
+typedef struct
+{
+  TestFixture *fixture;
+  guint        number;
+  guint        n_rounds;
+} Worker;
+
+typedef struct
+{
+  GRand     *rand;
+  GpuStream *stream;
+  GpuBuffer *buffer;
+  guint8    *model;
+  gsize      size;
+} Random;
+
+static gsize
+random_size (Random *r,
+             gsize   max)
+{
+  double order = g_rand_double_range (r->rand, 0, 1);
+
+  return MAX (1, (gsize) (max * order * order * order));
+}
+
+static void
+random_linear (Random   *r,
+               gboolean  write,
+               gboolean  blocking)
+{
+  g_autoptr (GError) error = NULL;
+  gsize size = random_size (r, r->size);
+  gsize offset = (gsize) g_rand_double_range (r->rand, 0, (double) (r->size - size + 1));
+  g_autofree guint8 *data = g_malloc (size);
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (write)
+    {
+      scramble (data, size, g_rand_int (r->rand));
+      memcpy (r->model + offset, data, size);
+    }
+
+  if (blocking)
+    {
+      test_assert_ok (write ? gpu_buffer_write (r->buffer, r->stream, offset, data, size, NULL,
+                                                &error)
+                            : gpu_buffer_read (r->buffer, r->stream, offset, data, size, NULL,
+                                               &error), error);
+    }
+  else if (write)
+    {
+      bytes = g_bytes_new_take (g_steal_pointer (&data), size);
+      test_assert_ok (gpu_stream_write (r->stream, GPU_MEMORY (r->buffer), offset, bytes, &error),
+                      error);
+      return;
+    }
+  else
+    {
+      test_assert_ok (gpu_stream_read (r->stream, GPU_MEMORY (r->buffer), offset, data, size,
+                                       &error), error);
+      test_synchronize (r->stream);
+    }
+
+  g_assert_cmpmem (data, size, r->model + offset, size);
+}
+
+static void
+copy_rows (const GpuLayout *to_layout,
+           guint8          *to,
+           const GpuLayout *from_layout,
+           const guint8    *from,
+           const GpuExtent *extent)
+{
+  for (gsize z = 0; z < extent->depth; z++)
+    for (gsize y = 0; y < extent->height; y++)
+      memcpy (to + to_layout->x + y * to_layout->row_pitch + z * to_layout->slice_pitch,
+              from + from_layout->x + y * from_layout->row_pitch
+              + z * from_layout->slice_pitch, extent->width);
+}
+
+static void
+random_region (Random   *r,
+               gboolean  write)
+{
+  g_autoptr (GError) error = NULL;
+  GpuExtent extent = { random_size (r, 4000), (gsize) g_rand_int_range (r->rand, 1, 40),
+                       (gsize) g_rand_int_range (r->rand, 1, 6) };
+  GpuLayout device = { 0, };
+  GpuLayout host = { 0, };
+  g_autoptr (GBytes) bytes = NULL;
+  guint8 *data;
+  gsize size;
+
+  device.x = (gsize) g_rand_int_range (r->rand, 0, 1000);
+  device.row_pitch = extent.width + (gsize) g_rand_int_range (r->rand, 0, 3) * 32;
+  device.slice_pitch = device.row_pitch
+                       * (extent.height + (gsize) g_rand_int_range (r->rand, 0, 2));
+  host.x = (gsize) g_rand_int_range (r->rand, 0, 100);
+  host.row_pitch = extent.width + (gsize) g_rand_int_range (r->rand, 0, 3) * 7;
+  host.slice_pitch = host.row_pitch * extent.height;
+  size = host.x + host.slice_pitch * extent.depth;
+
+  if (device.x + device.slice_pitch * extent.depth > r->size)
+    return;
+
+  data = g_malloc (size);
+  scramble (data, size, g_rand_int (r->rand));
+  bytes = g_bytes_new_take (data, size);
+
+  if (write)
+    {
+      copy_rows (&device, r->model, &host, data, &extent);
+      test_assert_ok (gpu_stream_write_region (r->stream, GPU_MEMORY (r->buffer), &device, bytes,
+                                               &host, &extent, &error), error);
+      return;
+    }
+  else
+    {
+      g_autofree guint8 *expected = g_memdup2 (data, size);
+
+      copy_rows (&host, expected, &device, r->model, &extent);
+      test_assert_ok (gpu_stream_read_region_into (r->stream, GPU_MEMORY (r->buffer), &device,
+                                                   bytes, &host, &extent, &error), error);
+      test_synchronize (r->stream);
+      g_assert_cmpmem (data, size, expected, size);
+    }
+}
+
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  Random r = { .rand = g_rand_new_with_seed (worker->number + 17), .size = 600000 };
+
+  r.stream = test_stream (worker->fixture, GPU_STREAM_FLAGS_NONE);
+  r.buffer = test_buffer_filled (worker->fixture, r.size, 0);
+  r.model = g_malloc0 (r.size);
+
+  for (guint i = 0; i < worker->n_rounds; i++)
+    {
+      if (g_rand_int_range (r.rand, 0, 3) == 0)
+        random_region (&r, g_rand_boolean (r.rand));
+      else
+        random_linear (&r, g_rand_boolean (r.rand), g_rand_boolean (r.rand));
+    }
+
+  g_rand_free (r.rand);
+  g_free (r.model);
+  g_object_unref (r.buffer);
+  g_object_unref (r.stream);
+
+  return NULL;
+}
+
+static void
+transfer_random (TestFixture *fixture)
+{
+  Worker workers[N_THREADS];
+  GThread *threads[N_THREADS];
+  gsize size;
+
+  for (guint i = 0; i < N_THREADS; i++)
+    {
+      workers[i] = (Worker) { fixture, i, rounds (200, 100000 / N_THREADS) };
+      threads[i] = g_thread_new ("worker", work, &workers[i]);
+    }
+
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+
+  size = gpu_context_get_staging_size (fixture->context);
+  g_test_message ("%" G_GSIZE_FORMAT " bytes of page-locked memory for %u transfers", size,
+                  N_THREADS * workers[0].n_rounds);
+  g_assert_cmpuint (size, >, 0);
+  g_assert_cmpuint (size, <=, gpu_context_get_staging_limit (fixture->context));
+}
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+static void
+transfer_image (TestFixture *fixture)
+{
+  const GpuExtent extent = { 301, 211, 3 };
+  const gsize size = 301 * 211 * 3 * 4;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImageFormat) format = NULL;
+  g_autoptr (GpuImage) image = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IMAGES))
+    return;
+
+  format = gpu_image_format_new (GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8);
+  image = gpu_image_new (fixture->context, GPU_MEMORY_NONE, format, GPU_IMAGE_TYPE_IMAGE_3D,
+                         &extent, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_write_region (fixture->stream, GPU_MEMORY (image), NULL, bytes, NULL,
+                                           &extent, &error), error);
+  content = gpu_stream_read_region (fixture->stream, GPU_MEMORY (image), NULL, &extent, &error);
+  g_assert_no_error (error);
+  test_synchronize (fixture->stream);
+  g_assert_true (g_bytes_equal (bytes, content));
+}
+
+/* --- bounds ----------------------------------------------------------------------------------- */
+
+static void
+transfer_limit (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4 * MIB);
+
+  g_assert_cmpuint (gpu_context_get_staging_limit (fixture->context), ==, 64 * MIB);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+
+  gpu_context_set_staging_limit (fixture->context, 128 * 1024);
+  for (guint i = 0; i < 10; i++)
+    write_and_read (fixture, buffer, i, 3 * MIB);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), >, 0);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), <=, 128 * 1024);
+
+  gpu_context_trim_staging (fixture->context);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  write_and_read (fixture, buffer, 5, 3 * MIB);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+}
+
+static void
+transfer_threads (TestFixture *fixture)
+{
+  guint before = gpu_staging_get_n_threads ();
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 5 * MIB);
+
+  g_assert_cmpuint (before, >=, 1);
+
+  for (guint n = 1; n <= 16; n *= 2)
+    {
+      gpu_staging_set_n_threads (n);
+      g_assert_cmpuint (gpu_staging_get_n_threads (), ==, n);
+      write_and_read (fixture, buffer, n, 4 * MIB);
+    }
+
+  gpu_staging_set_n_threads (0);
+  g_assert_cmpuint (gpu_staging_get_n_threads (), ==, before);
+}
+
+/* --- faults ----------------------------------------------------------------------------------- */
+
+static gboolean
+set_fail (TestFixture *fixture,
+          const char  *spec)
+{
+  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
+      || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in for the CUDA driver fails on demand");
+      return FALSE;
+    }
+
+  return GPUMEM_CUDA_DRIVER (set_fail) (spec);
+}
+
+static void
+transfer_no_page_locked (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 3 * MIB);
+
+  if (!set_fail (fixture, "cuMemHostAlloc:1:2:0"))
+    return;
+
+  g_test_expect_message (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE, "*no page-locked memory*");
+  write_and_read (fixture, buffer, 0, 2 * MIB);
+  g_test_assert_expected_messages ();
+  write_and_read (fixture, buffer, 0, 2 * MIB);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+
+  set_fail (fixture, "");
+  write_and_read (fixture, buffer, 0, 2 * MIB);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), >, 0);
+}
+
+/* A call in the middle of a copy fails: an error, nothing hangs, and the next copy is right. */
+static void
+transfer_failing_call (TestFixture *fixture)
+{
+  static const char *const calls[] = { "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+                                       "cuStreamWaitValue32", "cuEventRecord" };
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 2 * MIB);
+  g_autofree guint8 *data = g_malloc0 (2 * MIB);
+
+  for (guint call = 0; call < G_N_ELEMENTS (calls); call++)
+    for (guint n = 1; n < 40; n += 3)
+      for (guint write = 0; write < 2; write++)
+        {
+          g_autofree char *spec = g_strdup_printf ("%s:%u:1", calls[call], n);
+          g_autoptr (GError) error = NULL;
+          gboolean success;
+
+          if (!set_fail (fixture, spec))
+            return;
+
+          success = write ? gpu_buffer_write (buffer, fixture->stream, 0, data, 2 * MIB, NULL,
+                                              &error)
+                          : gpu_buffer_read (buffer, fixture->stream, 0, data, 2 * MIB, NULL,
+                                             &error);
+          g_assert_true (success == (error == NULL));
+          set_fail (fixture, "");
+          write_and_read (fixture, buffer, 0, 100000);
+        }
+}
+
+/* --- memory that is page-locked --------------------------------------------------------------- */
+
+static void
+transfer_page_locked (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  guint8 *data = g_aligned_alloc (1, MIB, 4096);
+  g_autoptr (GBytes) bytes = g_bytes_new_with_free_func (data, MIB, g_aligned_free, data);
+  g_autoptr (GpuBuffer) locked = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, MIB);
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  scramble (data, MIB, 3);
+  locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, bytes, &error),
+                  error);
+  test_synchronize (fixture->stream);
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+  test_assert_content (buffer, bytes);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_setenv ("GPUMEM_DEBUG", "stage", TRUE);
+  test_init (&argc, &argv);
+
+  test_add ("sizes", transfer_sizes);
+  test_add ("async", transfer_async);
+  test_add ("svm", transfer_svm);
+  test_add ("reuse", transfer_reuse);
+  test_add ("dropped", transfer_dropped);
+  test_add ("random", transfer_random);
+  test_add ("image", transfer_image);
+  test_add ("limit", transfer_limit);
+  test_add ("threads", transfer_threads);
+  test_add ("no-page-locked", transfer_no_page_locked);
+  test_add ("failing-call", transfer_failing_call);
+  test_add ("page-locked", transfer_page_locked);
+
+  return test_run ();
+}
