@@ -205,6 +205,40 @@ pass_over_unknown (const GpuCudaBuffer *buffer,
   return code;
 }
 
+/* @device may be CU_DEVICE_CPU. */
+static CUmemLocation
+to_location (CUdevice device)
+{
+  if (device == CU_DEVICE_CPU)
+    return (CUmemLocation) { CU_MEM_LOCATION_TYPE_HOST, 0 };
+
+  return (CUmemLocation) { CU_MEM_LOCATION_TYPE_DEVICE, device };
+}
+
+static CUresult
+prefetch_entered (CUdeviceptr address,
+                  gsize       size,
+                  CUdevice    device,
+                  CUstream    stream)
+{
+  if (_gpu_cuda.has[GPU_CUDA_GROUP_MEMORY_LOCATION])
+    return _gpu_cuda.cuMemPrefetchAsync_v2 (address, size, to_location (device), 0, stream);
+
+  return _gpu_cuda.cuMemPrefetchAsync (address, size, device, stream);
+}
+
+static CUresult
+advise_entered (CUdeviceptr  address,
+                gsize        size,
+                CUmem_advise advice,
+                CUdevice     device)
+{
+  if (_gpu_cuda.has[GPU_CUDA_GROUP_MEMORY_LOCATION])
+    return _gpu_cuda.cuMemAdvise_v2 (address, size, advice, to_location (device));
+
+  return _gpu_cuda.cuMemAdvise (address, size, advice, device);
+}
+
 /* Where host and device take turns the memory moves when it is handed over. */
 gboolean
 _gpu_cuda_prefetch (GpuNativeStream  *stream,
@@ -231,8 +265,8 @@ _gpu_cuda_prefetch (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  code = _gpu_cuda.cuMemPrefetchAsync (buffer->address + offset, size, device,
-                                       ((GpuCudaStream *) stream)->stream);
+  code = prefetch_entered (buffer->address + offset, size, device,
+                           ((GpuCudaStream *) stream)->stream);
 
   return _gpu_cuda_end (stream, event, &call, pass_over_unknown (buffer, code), error,
                         "cuMemPrefetchAsync", "%" G_GSIZE_FORMAT " bytes from offset %"
@@ -270,7 +304,7 @@ svm_advise (GpuNativeContext  *context,
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
     return FALSE;
 
-  code = _gpu_cuda.cuMemAdvise (buffer->address + offset, size, advices[advice], place);
+  code = advise_entered (buffer->address + offset, size, advices[advice], place);
   code = pass_over_unknown (buffer, code);
   _gpu_cuda_leave (entered);
 

@@ -180,6 +180,7 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_MEM_HANDLE_TYPE_NONE, 0)                                \
   CONSTANT (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)               \
   CONSTANT (CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
+  CONSTANT (CU_MEM_LOCATION_TYPE_HOST, 2)                              \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_NONE, 0)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                     \

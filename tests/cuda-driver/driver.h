@@ -48,8 +48,12 @@ typedef struct
 /* Goes before the body of an entry point, which then runs under the lock, as part of a call.
  * Programs that link the driver know many functions by another name. */
 #define ENTRY(name, parameters, arguments)                  \
-  static CUresult do_##name parameters;                     \
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
+  ENTRY_REVISED (name, parameters, arguments)
+
+/* The same for those that are another function by that name. */
+#define ENTRY_REVISED(name, parameters, arguments)          \
+  static CUresult do_##name parameters;                     \
                                                             \
   CUresult CUDAAPI                                          \
   name parameters                                           \

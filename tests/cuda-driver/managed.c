@@ -202,8 +202,22 @@ is_reached (guint64  address,
   return address != 0 && memory_find (address) == NULL && device_is_concurrent (context->device);
 }
 
-ENTRY (cuMemPrefetchAsync, (CUdeviceptr address, size_t size, CUdevice device, CUstream handle),
-       (address, size, device, handle))
+/* What it is to functions that know no places but devices. */
+static CUresult
+find_place (CUmemLocation  location,
+            CUdevice      *device)
+{
+  *device = location.type == CU_MEM_LOCATION_TYPE_HOST ? CU_DEVICE_CPU : location.id;
+  return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+         (location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0)
+         ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+prefetch (CUdeviceptr address,
+          size_t      size,
+          CUdevice    device,
+          CUstream    handle)
 {
   Memory *memory = find_managed (address, size);
   Stream *stream;
@@ -221,10 +235,28 @@ ENTRY (cuMemPrefetchAsync, (CUdeviceptr address, size_t size, CUdevice device, C
   return CUDA_SUCCESS;
 }
 
+ENTRY_REVISED (cuMemPrefetchAsync,
+               (CUdeviceptr address, size_t size, CUdevice device, CUstream handle),
+               (address, size, device, handle))
+{
+  return prefetch (address, size, device, handle);
+}
+
+ENTRY_REVISED (cuMemPrefetchAsync_v2,
+               (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
+                CUstream handle),
+               (address, size, location, flags, handle))
+{
+  CUdevice device;
+
+  TRY (find_place (location, &device));
+  return flags == 0 ? prefetch (address, size, device, handle) : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult
-advise (Managed      *managed,
-        CUmem_advise  advice,
-        CUdevice      device)
+apply (Managed      *managed,
+       CUmem_advise  advice,
+       CUdevice      device)
 {
   guint64 bit = G_GUINT64_CONSTANT (1) << (device == CU_DEVICE_CPU ? 63 : device);
 
@@ -252,8 +284,11 @@ advise (Managed      *managed,
   return CUDA_SUCCESS;
 }
 
-ENTRY (cuMemAdvise, (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device),
-       (address, size, advice, device))
+static CUresult
+advise (CUdeviceptr  address,
+        size_t       size,
+        CUmem_advise advice,
+        CUdevice     device)
 {
   Memory *memory = find_managed (address, size);
   Context *context;
@@ -263,7 +298,24 @@ ENTRY (cuMemAdvise, (CUdeviceptr address, size_t size, CUmem_advise advice, CUde
     return CUDA_ERROR_INVALID_DEVICE;
   if (memory == NULL || size == 0)
     return is_reached (address, context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  return advise (memory->managed, advice, device);
+  return apply (memory->managed, advice, device);
+}
+
+ENTRY_REVISED (cuMemAdvise,
+               (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device),
+               (address, size, advice, device))
+{
+  return advise (address, size, advice, device);
+}
+
+ENTRY_REVISED (cuMemAdvise_v2,
+               (CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location),
+               (address, size, advice, location))
+{
+  CUdevice device;
+
+  TRY (find_place (location, &device));
+  return advise (address, size, advice, device);
 }
 
 static void

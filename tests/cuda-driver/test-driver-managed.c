@@ -19,6 +19,43 @@ begin_turns (CUdeviceptr *memory, CUstream *stream)
   return context;
 }
 
+static CUdevice
+get_place (CUmem_range_attribute attribute,
+           CUdeviceptr           memory)
+{
+  int place = 0;
+
+  OK (cuMemRangeGetAttribute, &place, sizeof place, attribute, memory, SIZE);
+  return place;
+}
+
+static void
+test_locations (void)
+{
+  const CUmemLocation host = { CU_MEM_LOCATION_TYPE_HOST, 9 };
+  const CUmemLocation device = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
+  const CUmemLocation nowhere = { 0, 0 };
+  CUdeviceptr memory;
+
+  begin ();
+  OK (cuMemAllocManaged, &memory, SIZE, CU_MEM_ATTACH_GLOBAL);
+  OK (cuMemPrefetchAsync_v2, memory, SIZE, host, 0, NULL);
+  g_assert_cmpint (get_place (CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, memory), ==,
+                   CU_DEVICE_CPU);
+  OK (cuMemPrefetchAsync_v2, memory, SIZE, device, 0, NULL);
+  g_assert_cmpint (get_place (CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, memory), ==, 0);
+  OK (cuMemAdvise_v2, memory, SIZE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host);
+  g_assert_cmpint (get_place (CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, memory), ==,
+                   CU_DEVICE_CPU);
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemPrefetchAsync_v2, memory, SIZE, nowhere, 0, NULL);
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemPrefetchAsync_v2, memory, SIZE, host, 1, NULL);
+  FAILS (CUDA_ERROR_INVALID_VALUE, cuMemAdvise_v2, memory, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY,
+         nowhere);
+  OK (cuCtxSynchronize);
+  OK (cuMemFree, memory);
+  end ();
+}
+
 static void
 test_concurrent (void)
 {
@@ -152,6 +189,7 @@ void
 add_managed_tests (void)
 {
   g_test_add_func ("/cuda-driver/managed/concurrent", test_concurrent);
+  g_test_add_func ("/cuda-driver/managed/locations", test_locations);
   g_test_add_func ("/cuda-driver/managed/turns", test_turns);
   add_misuses (misuses, G_N_ELEMENTS (misuses));
 }

@@ -42,6 +42,10 @@ open_driver (void)
 #define GPU_CUDA_SYMBOL(group, name, version, parameters) \
   g_assert_cmpuint (get_proc_address (#name, (void **) &driver.name, version, 0, NULL), ==, 0); \
   g_assert_nonnull (driver.name);
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  g_assert_cmpuint (get_proc_address (#name, (void **) &driver.name##revision, version, 0, NULL), \
+                    ==, 0); \
+  g_assert_nonnull (driver.name##revision);
 #include DRIVER_SYMBOLS
 #undef GPU_CUDA_SYMBOL
   OK (cuInit, 0);
