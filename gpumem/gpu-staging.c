@@ -13,9 +13,12 @@
  * A device copies ordinary memory of the host, such as that of malloc() or of a NumPy array, slowly
  * and makes the caller wait for it; only page-locked memory moves at the speed of the link. So the
  * library copies large pieces of ordinary memory by way of page-locked memory of its own, with
- * several threads, while the device moves what they have copied before. All verbs that read or
- * write memory of the host do so where that is faster: on CUDA, and on NVIDIA's OpenCL, from 1 MiB
- * on. Elsewhere, and for memory that is page-locked already, whoever locked it, nothing is copied
+ * several threads, while the device moves what they have copied before.
+ *
+ * All verbs that read or write memory of the host do so where the driver is one for CUDA or
+ * NVIDIA's for OpenCL: those that block for 2 MiB and more from the device and 8 MiB and more to
+ * it, where that is faster; the others for 64 KiB and more, where the driver would make them block,
+ * too. Elsewhere, and for memory that is page-locked already, whoever locked it, nothing is copied
  * twice. Copies on streams that profile or that are out of order, and such as wait for events of
  * the user, go straight.
  *
@@ -85,8 +88,8 @@ gpu_staging_get_n_threads (void)
  * gpu_staging_set_n_threads:
  * @n_threads: how many, at most 256; 0 for as many as at the beginning
  *
- * Sets how many threads copy ordinary memory of the host at a time. With one thread nothing is
- * staged: a driver copies as fast. Copies that have begun keep theirs.
+ * Sets how many threads copy ordinary memory of the host at a time. With one thread only what would
+ * block else is staged: a driver copies as fast. Copies that have begun keep theirs.
  *
  * Since: 0.1
  */
