@@ -43,16 +43,22 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
   gboolean plain;
 
-  if (timeline->context->backend->transfer == NULL || (timeline->flags & flags) != 0
+  if (timeline->context->backend->transfer == NULL
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
   /* Work that waits for events of the user may never run. */
   _gpu_timeline_lock (timeline);
-  plain = timeline->n_user_waits == 0;
+  plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;
   _gpu_timeline_unlock (timeline);
 
-  return plain ? _gpu_transfer_begin (timeline->context, timeline, copy, blocking) : NULL;
+  if (plain)
+    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking);
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "ordinary memory goes straight, and may make the caller "
+                    "wait: the stream profiles, is out of order or waits for an event of the user");
+
+  return NULL;
 }
 
 gboolean
