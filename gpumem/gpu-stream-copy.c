@@ -490,8 +490,9 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block, but on CUDA, for several megabytes of ordinary memory, whose copy the driver waits for;
- * @bytes and @destination are kept until the copy is done.
+ * block as long as page-locked memory is there to stage ordinary memory with, which takes some 200
+ * MiB at a time (see gpu_context_set_staging_limit()). @bytes and @destination are kept until the
+ * copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -536,8 +537,9 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
  * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied, unless
- * @data is page-locked. gpu_stream_read_bytes() needs no such care.
+ * cuMemcpyDtoHAsync). Does not block as long as gpu_stream_write() would not, or @data is
+ * page-locked; but on CUDA less than 64 KiB of ordinary memory are copied before the call returns.
+ * gpu_stream_read_bytes() needs no care of @data.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -577,10 +579,9 @@ gpu_stream_read (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied: what
- * the bytes hold is right once the point of this operation is reached, so wait with
- * gpu_stream_synchronize() or an event before looking at them. gpu_stream_map() reads without
- * blocking on CUDA, too.
+ * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(): what the bytes hold is right once the
+ * point of this operation is reached, so wait with gpu_stream_synchronize() or an event before
+ * looking at them. gpu_stream_map() never blocks.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -627,9 +628,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
  *
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
- * g_bytes_new_with_free_func(), that nobody else looks at. Does not block, but on CUDA, unless that
- * memory is page-locked; @bytes and @source are kept until the copy is done, and what they hold is
- * right then.
+ * g_bytes_new_with_free_func(), that nobody else looks at. Blocks no more than gpu_stream_read();
+ * @bytes and @source are kept until the copy is done, and what they hold is right then.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
  *

@@ -960,14 +960,22 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* From how many bytes on it is worth it for a GPU at the end of a link: less is copied about as
+ * fast by the driver, which makes the caller wait for more than the last. */
+#define GPU_TRANSFER_MIN_WRITE ((gsize) 8 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_READ  ((gsize) 2 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_ASYNC ((gsize) 64 * 1024)
+
 /* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
-   * page-locked memory, to the device if @write; G_MAXSIZE if it never is, 0 if there is no way to
+  /* any thread. From how many bytes on ordinary memory of the host had better go by way of
+   * page-locked memory, to the device if @write: because it is faster, or, unless @blocking,
+   * because the driver would hold up the caller. G_MAXSIZE if it never had, 0 if there is no way to
    * do so. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
-                                       gboolean                 write);
+                                       gboolean                 write,
+                                       gboolean                 blocking);
   /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
    * as it is. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,

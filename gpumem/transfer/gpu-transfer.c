@@ -560,17 +560,18 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 static gboolean
 is_worth_it (GpuNativeContext      *context,
              const GpuTransferCopy *copy,
-             gsize                  size)
+             gsize                  size,
+             gboolean               blocking)
 {
   const GpuTransferOps *ops = context->backend->transfer;
-  gsize least = ops != NULL ? ops->get_min_size (context, copy->write) : 0;
+  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
 
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
 
   if (_gpu_debug_has (GPU_DEBUG_STAGE))
     least = 1;
-  else if (_gpu_transfer_get_n_threads () == 1)
+  else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
   return size >= least && !ops->is_page_locked (context, (guint8 *) copy->host.data
@@ -672,7 +673,7 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   GpuTransferShape shape;
   GpuTransfer *transfer;
 
-  if (!is_worth_it (context, copy, size) || !_gpu_transfer_shape_init (&shape, &own))
+  if (!is_worth_it (context, copy, size, blocking) || !_gpu_transfer_shape_init (&shape, &own))
     return NULL;
 
   transfer = transfer_new (context, order, &own, &shape, blocking);

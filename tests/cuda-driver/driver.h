@@ -265,6 +265,7 @@ struct CUstream_st
   gboolean       ends;
   guint64        sequence;
   guint          n_work;          /* operations at work on memory, not yet done */
+  guint          n_value_waits;   /* waits for values, not yet over */
   guint64        unseen;          /* bytes freed in it that nobody waited for since */
   GQueue         ops;
   Point         *last;            /* nullable */
