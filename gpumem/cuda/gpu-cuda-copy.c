@@ -51,16 +51,18 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
 {
   CUdeviceptr to = ((GpuCudaBuffer *) destination)->address + destination_offset;
   CUdeviceptr from = ((GpuCudaBuffer *) source)->address + source_offset;
+  gboolean on_device = is_on_device (destination, source);
   GpuCudaCall call;
   CUresult code;
 
-  if (!_gpu_cuda_begin (stream, event, &call, error))
+  if (!(on_device && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin_fully (stream, event, &call, error))
     return FALSE;
 
-  if (is_on_device (destination, source))
-    code = _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream));
-  else
-    code = _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
+  do
+    code = on_device ? _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream))
+                     : _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   return _gpu_cuda_end_plain (stream, &call, code)
          || end_copy (stream, destination, destination_offset, source, source_offset, size, event,
