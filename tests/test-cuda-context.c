@@ -2,9 +2,10 @@
 /* Contexts of CUDA of every kind, and what the driver is left with when they are gone. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
-#include "test-util.h"
+#include "test-cuda-util.h"
 #include "tests/cuda-driver/cuda-driver.h"
+
+#define N_ITEMS 64
 
 static CUdevice
 get_device (TestFixture *fixture)
@@ -436,8 +437,8 @@ contexts_peers_refused (TestFixture *fixture)
   test_assert_ok (gpu_context_disable_peer_access (fixture->context, peer, &error), error);
 }
 
-/* With the context current, an operation is a question for it and a call, and to wait for the
- * operations takes no event. */
+/* With the context current, an operation is one call, and to wait for the operations takes no
+ * event. */
 static void
 contexts_calls (TestFixture *fixture)
 {
@@ -465,13 +466,179 @@ contexts_calls (TestFixture *fixture)
     test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0, 64,
                                      &error), error);
 
-  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("*"), ==, before + 20);
+  g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("*"), ==, before + 10);
   before = GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*");
   test_synchronize (fixture->stream);
   g_assert_cmpuint (GPUMEM_CUDA_DRIVER (get_count) ("cuEvent*"), ==, before);
   test_assert_ok (gpu_context_pop_current (fixture->context, &error), error);
   content = test_content (to);
   test_assert_value (g_bytes_get_data (content, NULL), 7, 64);
+}
+
+/* --- operations, whatever is current ------------------------------------------------ */
+
+typedef struct
+{
+  GpuStream  *stream;
+  CUcontext   current;                  /* nullable; on the thread */
+  GpuKernel  *kernel;
+  GpuLaunch  *launch;
+  GpuBuffer  *from;
+  GpuBuffer  *to;
+} Outside;
+
+static GpuArguments *
+add_arguments (GpuBuffer *buffer, gint64 n)
+{
+  GpuArguments *arguments = gpu_arguments_new ();
+
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  gpu_arguments_add_int (arguments, n);
+  return arguments;
+}
+
+static gpointer
+work_outside (gpointer data)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  Outside *self = data;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = add_arguments (self->to, 1);
+  CUcontext popped = NULL;
+
+  if (self->current != NULL)
+    g_assert_cmpuint (_gpu_cuda.cuCtxPushCurrent (self->current), ==, CUDA_SUCCESS);
+
+  test_assert_ok (gpu_stream_copy (self->stream, GPU_MEMORY (self->to), 0, GPU_MEMORY (self->from),
+                                   0, N_ITEMS * 4, &error), error);
+  g_assert_true (get_current () == self->current);
+  test_assert_ok (gpu_stream_launch_arguments (self->stream, self->kernel, &grid, NULL, arguments,
+                                               &error), error);
+  g_assert_true (get_current () == self->current);
+  test_assert_ok (gpu_stream_launch_prepared (self->stream, self->launch, &error), error);
+  g_assert_true (get_current () == self->current);
+
+  if (self->current != NULL)
+    g_assert_cmpuint (_gpu_cuda.cuCtxPopCurrent (&popped), ==, CUDA_SUCCESS);
+  g_assert_true (popped == self->current);
+  return NULL;
+}
+
+static void
+check_outside (TestFixture *fixture, Outside *self)
+{
+  const GpuExtent grid = { N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, N_ITEMS * 4, 0);
+  g_autoptr (GpuArguments) arguments = add_arguments (to, 2);
+  g_autoptr (GpuLaunch) launch = gpu_launch_new (self->kernel, &grid, NULL, arguments, &error);
+  g_autoptr (GBytes) content = NULL;
+
+  g_assert_no_error (error);
+  self->launch = launch;
+  self->to = to;
+  g_thread_join (g_thread_new ("outside", work_outside, self));
+  content = test_content (to);
+  for (guint i = 0; i < N_ITEMS; i++)
+    g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, 0x01010104);
+}
+
+/* On threads with no current context, with that of the stream, and with others; streams that have a
+ * handle of their own, and those that are others where another context is current. */
+static void
+contexts_outside (TestFixture *fixture)
+{
+  const guint64 handles[] = { gpu_stream_get_native_handle (fixture->stream),
+                              GPU_STREAM_HANDLE_LEGACY, GPU_STREAM_HANDLE_PER_THREAD };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:1", NULL);
+  g_autoptr (GpuContext) other = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) from = NULL;
+  CUcontext currents[4] = { NULL };
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  g_assert_cmpuint (handles[0], >, GPU_STREAM_HANDLE_PER_THREAD);
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  other = gpu_context_new (device != NULL ? device : fixture->device, &error);
+  g_assert_no_error (error);
+  currents[1] = test_cuda_context (fixture);
+  currents[2] = (CUcontext) (guintptr) gpu_context_get_native_handle (own);
+  currents[3] = (CUcontext) (guintptr) gpu_context_get_native_handle (other);
+  kernel = test_kernel (fixture, "__kernel void add (__global int *p, const int n)\n"
+                        "{ p[get_global_id (0)] += n; }\n", "add");
+  from = test_buffer_filled (fixture, N_ITEMS * 4, 1);
+
+  for (guint i = 0; i < G_N_ELEMENTS (handles); i++)
+    {
+      g_autoptr (GpuStream) stream = gpu_stream_new_wrapped (fixture->context, handles[i],
+                                                             GPU_WRAP_MODE_BORROW, &error);
+
+      g_assert_no_error (error);
+      for (guint j = 0; j < G_N_ELEMENTS (currents); j++)
+        check_outside (fixture, &(Outside) { .stream = stream, .current = currents[j],
+                                             .kernel = kernel, .from = from });
+    }
+}
+
+static struct
+{
+  __typeof__ (_gpu_cuda.cuMemcpyDtoDAsync)  copy;
+  CUcontext                                 wanted;
+  CUresult                                  code;   /* where another context is current */
+  guint                                     n_calls;
+}
+strict;
+
+static CUresult CUDAAPI
+copy_strictly (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+  strict.n_calls++;
+  return get_current () == strict.wanted ? strict.copy (to, from, size, stream) : strict.code;
+}
+
+/* A driver that wants the context to be current gets its way, and is asked no third time. */
+static void
+contexts_strict (TestFixture *fixture)
+{
+  const struct { CUresult code; gboolean reachable; guint n_calls; } cases[] = {
+    { CUDA_ERROR_INVALID_CONTEXT, TRUE, 2 }, { CUDA_ERROR_INVALID_CONTEXT, FALSE, 2 },
+    { CUDA_ERROR_INVALID_HANDLE, TRUE, 2 }, { CUDA_ERROR_INVALID_HANDLE, FALSE, 2 },
+    { CUDA_ERROR_INVALID_VALUE, TRUE, 1 },
+  };
+  g_autoptr (GpuBuffer) from = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  from = test_buffer_filled (fixture, 64, 7);
+  test_synchronize (fixture->stream);
+  strict.copy = _gpu_cuda.cuMemcpyDtoDAsync;
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 64, 0);
+      g_autoptr (GBytes) content = NULL;
+      gboolean works = cases[i].reachable && cases[i].n_calls == 2;
+
+      test_synchronize (fixture->stream);
+      strict.wanted = cases[i].reachable ? test_cuda_context (fixture) : (CUcontext) 1;
+      strict.code = cases[i].code;
+      strict.n_calls = 0;
+      _gpu_cuda.cuMemcpyDtoDAsync = copy_strictly;
+      g_assert_cmpint (gpu_stream_copy (fixture->stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0,
+                                        64, &error), ==, works);
+      _gpu_cuda.cuMemcpyDtoDAsync = strict.copy;
+      g_assert_cmpuint (strict.n_calls, ==, cases[i].n_calls);
+      g_assert_null (get_current ());
+      if (!works)
+        g_assert_true (strstr (error->message, "cuMemcpyDtoDAsync") != NULL);
+      content = test_content (to);
+      test_assert_value (g_bytes_get_data (content, NULL), works ? 7 : 0, 64);
+    }
 }
 
 int
@@ -490,5 +657,7 @@ main (int argc, char **argv)
   test_add ("peers-of-one", contexts_peers_of_one);
   test_add ("peers-refused", contexts_peers_refused);
   test_add ("calls", contexts_calls);
+  test_add ("outside", contexts_outside);
+  test_add ("strict", contexts_strict);
   return test_run ();
 }

@@ -58,6 +58,21 @@ end_copy (GpuNativeStream  *stream,
                         destination->size);
 }
 
+/* Memory that the host reaches, on either side. */
+GPU_COLD static CUresult
+copy_settled (GpuNativeStream *stream,
+              GpuNativeBuffer *destination,
+              CUdeviceptr      to,
+              GpuNativeBuffer *source,
+              CUdeviceptr      from,
+              gsize            size)
+{
+  CUresult code = _gpu_cuda_settle (stream, destination, source);
+
+  return code == CUDA_SUCCESS ? _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream))
+                              : code;
+}
+
 GPU_HOT gboolean
 _gpu_cuda_copy (GpuNativeStream  *stream,
                 GpuNativeBuffer  *destination,
@@ -70,21 +85,18 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
 {
   CUdeviceptr to = ((GpuCudaBuffer *) destination)->address + destination_offset;
   CUdeviceptr from = ((GpuCudaBuffer *) source)->address + source_offset;
+  gboolean on_device = is_on_device (destination, source);
   GpuCudaCall call;
   CUresult code;
 
-  if (!_gpu_cuda_begin (stream, event, &call, error))
+  if (!(on_device && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin_fully (stream, event, &call, error))
     return FALSE;
 
-  if (is_on_device (destination, source))
-    code = _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream));
-  else
-    {
-      code = _gpu_cuda_settle (stream, destination, source);
-
-      if (code == CUDA_SUCCESS)
-        code = _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
-    }
+  do
+    code = on_device ? _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream))
+                     : copy_settled (stream, destination, to, source, from, size);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   return _gpu_cuda_end_plain (stream, &call, code)
          || end_copy (stream, destination, destination_offset, source, source_offset, size, event,

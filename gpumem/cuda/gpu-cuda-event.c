@@ -148,6 +148,26 @@ _gpu_cuda_begin_event (GpuNativeStream  *stream,
   return FALSE;
 }
 
+gboolean
+_gpu_cuda_begin_fully (GpuNativeStream  *stream,
+                       GpuNativeEvent  **event,
+                       GpuCudaCall      *call,
+                       GError          **error)
+{
+  return _gpu_cuda_begin (stream, event, call, error);
+}
+
+gboolean
+_gpu_cuda_enter_late (GpuNativeStream *stream,
+                      GpuCudaCall     *call,
+                      CUresult         code)
+{
+  return (code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_INVALID_HANDLE)
+         && !call->entered
+         && _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, NULL)
+         && call->entered;
+}
+
 static CUresult
 record (GpuCudaStream *stream,
         GpuCudaCall   *call)

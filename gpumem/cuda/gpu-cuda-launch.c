@@ -236,9 +236,36 @@ check_argument (const GpuCudaKernel     *kernel,
   return FALSE;
 }
 
-/* With the context entered. Local memory is one block for all arguments, each of which is given its
- * offset: those lie in slots behind the pointers, one for each argument. Behind these are the
- * structures of images. */
+/* Images and samplers, whose objects the driver makes when they are first needed. */
+G_GNUC_NO_INLINE static gboolean
+set_objects (const GpuCudaKernel     *kernel,
+             const GpuArgumentValue  *values,
+             guint                    n_values,
+             Launch                  *launch,
+             GError                 **error)
+{
+  guint64 *slots = (guint64 *) launch->arguments + n_values;
+  guint64 *words = slots + n_values;
+  gboolean success = TRUE;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter (kernel->module->context, &entered, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_values && success; i++)
+    {
+      if (values[i].kind == GPU_ARGUMENT_KIND_IMAGE || values[i].kind == GPU_ARGUMENT_KIND_SAMPLER)
+        success = _gpu_cuda_launch_set_object (kernel, values, n_values, i, &slots[i], &words,
+                                               &launch->arguments[i], error);
+    }
+
+  _gpu_cuda_leave (entered);
+
+  return success;
+}
+
+/* Local memory is one block for all arguments, each of which is given its offset: those lie in
+ * slots behind the pointers, one for each argument. Behind these are the structures of images. */
 GPU_HOT static gboolean
 set_arguments (const GpuCudaKernel     *kernel,
                const GpuArgumentValue  *values,
@@ -248,7 +275,7 @@ set_arguments (const GpuCudaKernel     *kernel,
 {
   static CUdeviceptr null;
   guint64 *slots = (guint64 *) launch->arguments + n_values;
-  guint64 *words = slots + n_values;
+  gboolean has_objects = FALSE;
 
   for (guint i = 0; i < n_values; i++)
     {
@@ -271,9 +298,7 @@ set_arguments (const GpuCudaKernel     *kernel,
           break;
         case GPU_ARGUMENT_KIND_IMAGE:
         case GPU_ARGUMENT_KIND_SAMPLER:
-          if (!_gpu_cuda_launch_set_object (kernel, values, n_values, i, &slots[i], &words,
-                                            &launch->arguments[i], error))
-            return FALSE;
+          has_objects = TRUE;
           break;
         case GPU_ARGUMENT_KIND_VALUE:
         case GPU_ARGUMENT_KIND_UNKNOWN:
@@ -283,7 +308,7 @@ set_arguments (const GpuCudaKernel     *kernel,
         }
     }
 
-  return TRUE;
+  return G_LIKELY (!has_objects) || set_objects (kernel, values, n_values, launch, error);
 }
 
 /* --- local memory ----------------------------------------------------------------------------- */
@@ -306,16 +331,18 @@ _gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
   return code;
 }
 
-/* With the context entered. The kernel gets what it asks for if the device has it: all that there
- * is, so that nobody who asks for less takes it away from others. */
+/* The kernel gets what it asks for if the device has it: all that there is, so that nobody who asks
+ * for less takes it away from others. */
 G_GNUC_NO_INLINE static gboolean
-raise_dynamic_shared (GpuCudaKernel  *kernel,
-                      GpuCudaDevice  *device,
-                      gsize           size,
-                      GError        **error)
+raise_dynamic_shared (GpuCudaKernel   *kernel,
+                      GpuCudaContext  *context,
+                      gsize            size,
+                      GError         **error)
 {
+  GpuCudaDevice *device = context->device;
   int most = _gpu_cuda_get_optional (device,
                                      CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  gboolean entered;
   CUresult code;
 
   if (size > (gsize) MAX (most - kernel->static_shared, 0))
@@ -327,7 +354,11 @@ raise_dynamic_shared (GpuCudaKernel  *kernel,
       return FALSE;
     }
 
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return FALSE;
+
   code = _gpu_cuda_kernel_set_limit (kernel, most - kernel->static_shared);
+  _gpu_cuda_leave (entered);
 
   if (code == CUDA_SUCCESS)
     return TRUE;
@@ -340,17 +371,17 @@ raise_dynamic_shared (GpuCudaKernel  *kernel,
 }
 
 static inline gboolean
-add_shared (GpuCudaKernel  *kernel,
-            GpuCudaDevice  *device,
-            gsize           size,
-            Launch         *launch,
-            GError        **error)
+add_shared (GpuCudaKernel   *kernel,
+            GpuCudaContext  *context,
+            gsize            size,
+            Launch          *launch,
+            GError         **error)
 {
   launch->shared += MIN (size, G_MAXINT32);
 
   return G_LIKELY (launch->shared == 0)
          || launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared)
-         || raise_dynamic_shared (kernel, device, launch->shared, error);
+         || raise_dynamic_shared (kernel, context, launch->shared, error);
 }
 
 static inline CUresult
@@ -409,20 +440,17 @@ launch_kernel (GpuNativeStream         *stream,
                                        2 * (gsize) n_arguments + kernel->n_image_words);
 
   if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
-      !_gpu_cuda_enter (context, &call.entered, error))
+      (n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
+      !add_shared (kernel, context, options->shared_size, &launch, error))
     return FALSE;
 
-  if ((n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
-      !add_shared (kernel, context->device, options->shared_size, &launch, error))
-    {
-      _gpu_cuda_leave (call.entered);
-      return FALSE;
-    }
-
-  if (!_gpu_cuda_begin_entered (stream, event, &call, error))
+  if (!(options->flags == GPU_LAUNCH_FLAGS_NONE && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin_fully (stream, event, &call, error))
     return FALSE;
 
-  code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
+  do
+    code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   return _gpu_cuda_end_plain (stream, &call, code)
          || end_launch (stream, kernel, &launch, event, &call, code, error);

@@ -4,7 +4,8 @@
  *
  * Current contexts: every op brackets its driver calls with _gpu_cuda_enter() and
  * _gpu_cuda_leave(), which leave the application's own current context as they found it. Functions
- * that need no current context say so.
+ * that need no current context say so. Copies on the device and launches enter only where the
+ * driver asks for it: _gpu_cuda_begin_plain().
  */
 #pragma once
 
@@ -233,6 +234,12 @@ GPU_COLD gboolean
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
                                     GError         **error);
+/* Between the two, after a call that was not a success: TRUE if it answered @code for want of a
+ * current context, which it has now, and is to be made again. */
+GPU_COLD gboolean
+            _gpu_cuda_enter_late   (GpuNativeStream *stream,
+                                    GpuCudaCall     *call,
+                                    CUresult         code);
 gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
                                     GpuNativeEvent **event,
                                     GpuCudaCall     *call,
@@ -264,6 +271,31 @@ _gpu_cuda_begin (GpuNativeStream  *stream,
 {
   return _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, error)
          && _gpu_cuda_begin_entered (stream, event, call, error);
+}
+
+/* The same out of line, behind a _begin_plain() that was not enough. */
+GPU_COLD gboolean
+            _gpu_cuda_begin_fully  (GpuNativeStream *stream,
+                                    GpuNativeEvent **event,
+                                    GpuCudaCall     *call,
+                                    GError         **error);
+
+/* TRUE in place of a _begin(), for a copy on the device or a launch that needs no current context:
+ * where the stream has a handle of its own the driver takes them to belong to the context of the
+ * stream, whatever is current. One that does not says so and has done nothing, and then there is
+ * _gpu_cuda_enter_late(). So nobody has to ask first what is current. */
+static inline gboolean
+_gpu_cuda_begin_plain (GpuNativeStream  *stream,
+                       GpuNativeEvent  **event,
+                       GpuCudaCall      *call)
+{
+  guintptr handle = (guintptr) ((GpuCudaStream *) stream)->stream;
+
+  call->entered = FALSE;
+  call->event = NULL;
+
+  return G_LIKELY (event == NULL) && G_LIKELY (handle > (guintptr) CU_STREAM_PER_THREAD)
+         && G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked));
 }
 
 /* TRUE in place of an _end() that has nothing to do but to leave. */

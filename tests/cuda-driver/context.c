@@ -86,10 +86,16 @@ context_free (Context *context)
 
 /* --- what others ask -------------------------------------------------------------------------- */
 
+Context *
+context_peek (void)
+{
+  return depth > 0 ? stack[depth - 1] : NULL;
+}
+
 CUresult
 context_current_lost (Context **context)
 {
-  *context = depth > 0 ? stack[depth - 1] : NULL;
+  *context = context_peek ();
   if (*context == NULL)
     return misuse (CUDA_ERROR_INVALID_CONTEXT, "no context is current on this thread");
   return object_check (*context, OBJECT_CONTEXT);
@@ -234,7 +240,7 @@ ENTRY (cuCtxSetCurrent, (CUcontext context), (context))
 
 ENTRY (cuCtxGetCurrent, (CUcontext *context), (context))
 {
-  *context = depth > 0 ? stack[depth - 1] : NULL;
+  *context = context_peek ();
   return CUDA_SUCCESS;
 }
 

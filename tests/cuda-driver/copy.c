@@ -211,17 +211,15 @@ wait_for (Stream *stream,
 }
 
 static CUresult
-copy_submit (const Copy *template,
-             CUstream    handle,
-             gboolean    waits)
+copy_submit_to (Stream     *stream,
+                const Copy *template,
+                gboolean    waits)
 {
-  Stream *stream;
   Copy *copy;
   Point *point;
   CUresult code;
   Op *op;
 
-  TRY (stream_resolve (handle, &stream));
   if (template->width == 0 || template->height == 0 || template->depth == 0)
     return CUDA_SUCCESS;
   copy = g_memdup2 (template, sizeof *template);
@@ -251,6 +249,33 @@ copy_submit (const Copy *template,
 }
 
 static CUresult
+copy_submit (const Copy *template,
+             CUstream    handle,
+             gboolean    waits)
+{
+  Stream *stream;
+
+  TRY (stream_resolve (handle, &stream));
+  return copy_submit_to (stream, template, waits);
+}
+
+static Copy
+linear (CUmemorytype destination_type,
+        guint64      destination,
+        CUmemorytype source_type,
+        guint64      source,
+        guint64      size)
+{
+  return (Copy) {
+    .destination = { destination_type, destination, size, size },
+    .source = { source_type, source, size, size },
+    .width = size,
+    .height = 1,
+    .depth = 1,
+  };
+}
+
+static CUresult
 copy_linear (CUmemorytype destination_type,
              guint64      destination,
              CUmemorytype source_type,
@@ -259,13 +284,7 @@ copy_linear (CUmemorytype destination_type,
              CUstream     stream,
              gboolean     waits)
 {
-  Copy copy = {
-    .destination = { destination_type, destination, size, size },
-    .source = { source_type, source, size, size },
-    .width = size,
-    .height = 1,
-    .depth = 1,
-  };
+  const Copy copy = linear (destination_type, destination, source_type, source, size);
 
   return copy_submit (&copy, stream, waits);
 }
@@ -288,11 +307,14 @@ ENTRY (cuMemcpyDtoHAsync, (void *destination, CUdeviceptr source, size_t size, C
 }
 
 ENTRY (cuMemcpyDtoDAsync,
-       (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream),
-       (destination, source, size, stream))
+       (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream handle),
+       (destination, source, size, handle))
 {
-  return copy_linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_DEVICE, source, size,
-                      stream, FALSE);
+  const Copy copy = linear (CU_MEMORYTYPE_DEVICE, destination, CU_MEMORYTYPE_DEVICE, source, size);
+  Stream *stream;
+
+  TRY (stream_resolve_own (handle, &stream));
+  return copy_submit_to (stream, &copy, FALSE);
 }
 
 ENTRY (cuMemcpyAsync, (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream),

@@ -232,6 +232,8 @@ gboolean    device_is_concurrent (const Device *device);
 void        devices_init    (void);
 
 /* context.c */
+/* NULL if there is none. */
+Context    *context_peek    (void);
 CUresult    context_current (Context      **context);
 /* As above; a context that has failed counts as well. */
 CUresult    context_current_lost (Context **context);
@@ -326,6 +328,10 @@ CUresult    stream_resolve  (CUstream       handle,
                              Stream       **stream);
 /* The same for calls that need no current context. */
 CUresult    stream_resolve_any (CUstream    handle,
+                             Stream       **stream);
+/* The same for calls that belong to the context of an explicit stream, whatever is current. Before
+ * CUDA 12 the stand-in refuses them where that is another one. */
+CUresult    stream_resolve_own (CUstream    handle,
                              Stream       **stream);
 /* Takes @op; the point is transfer full. */
 Point      *stream_submit   (Stream        *stream,

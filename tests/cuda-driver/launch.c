@@ -290,16 +290,14 @@ prepare (Launch  *launch,
 
 static CUresult
 launch (Launch    template,
-        CUstream  handle,
+        Stream   *stream,
         void    **arguments,
         void    **extra)
 {
-  Stream *stream;
   Launch *self;
   CUresult code;
   Op *op;
 
-  TRY (stream_resolve (handle, &stream));
   TRY (object_check (template.function, OBJECT_FUNCTION));
   if (template.function->object.context != stream->object.context)
     return misuse (CUDA_ERROR_INVALID_HANDLE, "the kernel is of another context than the stream");
@@ -322,27 +320,31 @@ launch (Launch    template,
 ENTRY (cuLaunchKernel,
        (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
         unsigned int block_x, unsigned int block_y, unsigned int block_z,
-        unsigned int shared_size, CUstream stream, void **arguments, void **extra),
-       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_size, stream,
+        unsigned int shared_size, CUstream handle, void **arguments, void **extra),
+       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_size, handle,
         arguments, extra))
 {
   Launch template = { .function = function, .grid = { grid_x, grid_y, grid_z },
                       .block = { block_x, block_y, block_z }, .shared_size = shared_size };
+  Stream *stream;
 
+  TRY (stream_resolve_own (handle, &stream));
   return launch (template, stream, arguments, extra);
 }
 
 ENTRY (cuLaunchCooperativeKernel,
        (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
         unsigned int block_x, unsigned int block_y, unsigned int block_z,
-        unsigned int shared_size, CUstream stream, void **arguments),
-       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_size, stream,
+        unsigned int shared_size, CUstream handle, void **arguments),
+       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_size, handle,
         arguments))
 {
   Launch template = { .function = function, .grid = { grid_x, grid_y, grid_z },
                       .block = { block_x, block_y, block_z }, .shared_size = shared_size };
+  Stream *stream;
 
   if ((guint64) grid_x * grid_y * grid_z > MAX_BLOCKS_AT_ONCE)
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  TRY (stream_resolve (handle, &stream));
   return launch (template, stream, arguments, NULL);
 }

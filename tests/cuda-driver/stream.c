@@ -370,6 +370,15 @@ stream_resolve_any (CUstream   handle,
   return (*stream)->object.context->error;
 }
 
+CUresult
+stream_resolve_own (CUstream   handle,
+                    Stream   **stream)
+{
+  TRY (stream_resolve_any (handle, stream));
+  return config.version < 12000 && (*stream)->object.context != context_peek ()
+         ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
 /* --- entry points ----------------------------------------------------------------------------- */
 
 ENTRY (cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),

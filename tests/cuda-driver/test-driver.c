@@ -170,6 +170,35 @@ test_contexts (void)
   g_assert_false (active);
 }
 
+/* Copies in a stream with a handle of its own belong to the context of the stream. */
+static void
+test_other_context (void)
+{
+  CUcontext primary = begin ();
+  CUcontext own;
+  CUcontext current;
+  CUstream stream;
+  CUdeviceptr memory;
+  guint8 data[64] = "data";
+
+  OK (cuStreamCreateWithPriority, &stream, 0, 0);
+  OK (cuMemAlloc, &memory, sizeof data);
+  OK (cuMemcpyHtoDAsync, memory, data, 16, stream);
+  OK (cuCtxPopCurrent, NULL);
+  OK (cuMemcpyDtoDAsync, memory + 16, memory, 16, stream);
+  OK (cuCtxCreate, &own, 0, 0);
+  OK (cuMemcpyDtoDAsync, memory + 32, memory, 32, stream);
+  OK (cuCtxGetCurrent, &current);
+  g_assert_true (current == own);
+  OK (cuCtxDestroy, own);
+  OK (cuCtxPushCurrent, primary);
+  OK (cuMemcpyDtoHAsync, data, memory, sizeof data, stream);
+  g_assert_cmpstr ((const char *) data + 48, ==, "data");
+  OK (cuMemFree, memory);
+  OK (cuStreamDestroy, stream);
+  end ();
+}
+
 /* --- order ------------------------------------------------------------------------------------ */
 
 static void
@@ -528,6 +557,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-driver/old-driver", test_old_driver);
   g_test_add_func ("/cuda-driver/devices", test_devices);
   g_test_add_func ("/cuda-driver/contexts", test_contexts);
+  g_test_add_func ("/cuda-driver/other-context", test_other_context);
   g_test_add_func ("/cuda-driver/data", test_data);
   g_test_add_func ("/cuda-driver/no-order", test_no_order);
   g_test_add_func ("/cuda-driver/legacy-stream", test_legacy_stream);
