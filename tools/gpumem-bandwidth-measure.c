@@ -7,7 +7,9 @@
 #include "tools/gpumem-bandwidth.h"
 
 #define MAX_COPIES 1024
-#define MAX_ROUNDS 1000
+
+/* Seconds. Ctrl-C waits for a round. */
+#define MAX_ROUND 0.5
 
 /* What one thread does in a round. */
 typedef struct
@@ -153,7 +155,7 @@ choose_n_copies (GpumemBench   *bench,
                  GpumemFigure  *figure,
                  GError       **error)
 {
-  double target = bench->min_time / bench->n_rounds;
+  double target = MIN (bench->min_time / bench->n_rounds, MAX_ROUND);
 
   figure->n_copies = 1;
   for (guint i = 0; i < 2; i++)
@@ -217,7 +219,7 @@ run_rounds (GpumemBench   *bench,
                    (figure->direction == GPUMEM_DIRECTION_BOTH ? 2 : 1);
   double spent = 0;
 
-  for (guint i = 0; i < MAX_ROUNDS && (i < bench->n_rounds || spent < bench->min_time); i++)
+  for (guint i = 0; i < bench->n_rounds || spent < bench->min_time; i++)
     {
       double seconds[2], speeds[3];
 

@@ -43,8 +43,10 @@ print_figures (const GpumemBench *bench)
 
   for (guint i = 0; i < bench->figures->len; i++)
     add_figure (table, g_ptr_array_index (bench->figures, i));
-  if (bench->figures->len > 0)
-    gpumem_table_print (table, gpumem_terminal_width ());
+  if (bench->figures->len == 0)
+    return;
+  g_print ("\n");
+  gpumem_table_print (table, gpumem_terminal_width ());
 }
 
 static void
@@ -81,7 +83,7 @@ gpumem_bandwidth_print (const GpumemBench *bench)
   if (bench->peer != NULL)
     g_print ("Peer: %s, %s\n", gpu_device_get_id (bench->peer),
              gpu_device_get_name (bench->peer));
-  g_print ("GB/s, 10^9 bytes a second, beside the driver's own calls; staging by %u thread%s\n\n",
+  g_print ("GB/s, 10^9 bytes a second, beside the driver's own calls; staging by %u thread%s\n",
            gpu_staging_get_n_threads (), gpu_staging_get_n_threads () == 1 ? "" : "s");
   print_figures (bench);
   print_omissions (bench);
