@@ -222,37 +222,68 @@ test_device_errors (void)
   }
 }
 
+static gboolean
+is_stand_in (TestFixture *fixture)
+{
+  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
+      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
+    return TRUE;
+  g_test_skip ("not the tests' driver");
+  return FALSE;
+}
+
+/* Runs with the driver as it is asked to be; leaks make the exit status 99. */
+static TestRun
+run_on_driver (const char *id,
+               const char *driver,
+               const char *names)
+{
+  g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+  TestRun run;
+
+  g_setenv ("GPUMEM_CUDA_DRIVER", driver, TRUE);
+  run = test_tool_run ("bandwidth", id, "-s", "4K", "-p", names, QUICK, NULL);
+  g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+  return run;
+}
+
+static void
+test_leaks (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+
+  if (!is_stand_in (fixture))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    {
+      g_auto (TestRun) run = run_on_driver (id, "devices=2,leaks=yes", paths[i]);
+
+      g_assert_cmpstr (run.err, ==, "");
+      g_assert_cmpint (run.status, ==, 0);
+    }
+}
+
 /* The first write makes what comes back, the second one is the library's, the third is not. */
 static void
 test_failing_driver (TestFixture *fixture)
 {
   const char *id = gpu_device_get_id (fixture->device);
 
-  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") == NULL ||
-      strstr (gpu_device_get_name (fixture->device), "Stand-in") == NULL)
-    {
-      g_test_skip ("not the tests' driver");
-      return;
-    }
+  if (!is_stand_in (fixture))
+    return;
   for (guint i = 1; i <= 3; i++)
     {
-      g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
-      g_autofree char *driver = g_strdup_printf ("fail=cuMemcpyHtoDAsync:%u", i);
+      g_autofree char *driver = g_strdup_printf ("leaks=yes,fail=cuMemcpyHtoDAsync:%u", i);
+      g_auto (TestRun) run = run_on_driver (id, driver, "ordinary");
 
-      g_setenv ("GPUMEM_CUDA_DRIVER", driver, TRUE);
-      {
-        g_auto (TestRun) run = test_tool_run ("bandwidth", id, "-s", "4K", "-p", "ordinary",
-                                              QUICK, NULL);
-
-        g_assert_cmpint (run.status, ==, 1);
-        g_assert_nonnull (strstr (run.out, "ordinary  "));
-        g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN (999)"));
-        g_assert_true ((strstr (run.out, "to, 4.0 KiB, and what was to") != NULL) == (i > 1));
-        g_assert_true ((strstr (run.out, "called directly") != NULL) == (i == 3));
-      }
-      g_unsetenv ("GPUMEM_CUDA_DRIVER");
-      if (old != NULL)
-        g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+      g_assert_cmpstr (run.err, ==, "");
+      g_assert_cmpint (run.status, ==, 1);
+      g_assert_nonnull (strstr (run.out, "ordinary  "));
+      g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN (999)"));
+      g_assert_true ((strstr (run.out, "to, 4.0 KiB, and what was to") != NULL) == (i > 1));
+      g_assert_true ((strstr (run.out, "called directly") != NULL) == (i == 3));
     }
 }
 
@@ -405,6 +436,7 @@ main (int    argc,
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add_plain ("device-errors", test_device_errors);
+      test_add ("leaks", test_leaks);
       test_add ("failing-driver", test_failing_driver);
       test_add_plain ("plot", test_plot);
       test_add_plain ("plot/missing", test_plot_missing);

@@ -29,6 +29,38 @@ get_tile (guint lane)
   return tiles[lane];
 }
 
+/* Returns: (transfer full): a stream of the context that the memory is of */
+static GpuStream *
+get_stream (const GpumemPlace  *place,
+            GError            **error)
+{
+  GpuContext *context = gpu_memory_get_context (place->memory);
+  GpuStream *stream = gpu_context_get_default_stream (context);
+
+  return stream != NULL ? stream : gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+}
+
+static gboolean
+write_place (const GpumemPlace  *place,
+             gsize               offset,
+             const guint8       *data,
+             gsize               size,
+             GError            **error)
+{
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (place->data != NULL)
+    {
+      memcpy ((guint8 *) place->data + offset, data, size);
+      return TRUE;
+    }
+  bytes = g_bytes_new_static (data, size);
+  stream = get_stream (place, error);
+  return stream != NULL && gpu_stream_write (stream, place->memory, offset, bytes, error) &&
+         gpu_stream_synchronize (stream, NULL, error);
+}
+
 gboolean
 gpumem_pattern_fill (GpumemBench  *bench,
                      guint         lane,
@@ -42,10 +74,8 @@ gpumem_pattern_fill (GpumemBench  *bench,
     {
       gsize length = MIN (TILE_SIZE, size - offset);
 
-      if (place->data != NULL)
-        memcpy ((guint8 *) place->data + offset, tile, length);
-      else if (!gpu_buffer_write (GPU_BUFFER (place->memory), NULL, offset, tile, length,
-                                  bench->cancellable, error))
+      if (g_cancellable_set_error_if_cancelled (bench->cancellable, error) ||
+          !write_place (place, offset, tile, length, error))
         return FALSE;
     }
   return TRUE;
@@ -59,13 +89,17 @@ gpumem_pattern_scrub (GpumemBench  *bench,
                       GError      **error)
 {
   const GpumemPlace *place = gpumem_lane_get_destination (bench, lane);
+  g_autoptr (GpuStream) stream = NULL;
   const guint8 zero = 0;
 
-  if (place->data == NULL)
-    return gpu_buffer_fill (GPU_BUFFER (place->memory), NULL, 0, size, &zero, 1,
-                            bench->cancellable, error);
-  memset (place->data, 0, size);
-  return TRUE;
+  if (place->data != NULL)
+    {
+      memset (place->data, 0, size);
+      return TRUE;
+    }
+  stream = get_stream (place, error);
+  return stream != NULL && gpu_stream_fill (stream, place->memory, 0, size, &zero, 1, error) &&
+         gpu_stream_synchronize (stream, NULL, error);
 }
 
 static char *
@@ -79,6 +113,19 @@ describe (const guint8 *got,
     i++;
   return g_strdup_printf ("byte %" G_GSIZE_FORMAT " is 0x%02x and not 0x%02x", offset + i, got[i],
                           expected[i]);
+}
+
+static gboolean
+read_place (const GpumemPlace  *place,
+            gsize               offset,
+            guint8             *data,
+            gsize               size,
+            GError            **error)
+{
+  g_autoptr (GpuStream) stream = get_stream (place, error);
+
+  return stream != NULL && gpu_stream_read (stream, place->memory, offset, data, size, error) &&
+         gpu_stream_synchronize (stream, NULL, error);
 }
 
 gboolean
@@ -97,10 +144,11 @@ gpumem_pattern_check (GpumemBench  *bench,
       gsize length = MIN (TILE_SIZE, size - offset);
       const guint8 *got = scratch;
 
+      if (g_cancellable_set_error_if_cancelled (bench->cancellable, error))
+        return FALSE;
       if (place->data != NULL)
         got = (const guint8 *) place->data + offset;
-      else if (!gpu_buffer_read (GPU_BUFFER (place->memory), NULL, offset, scratch, length,
-                                 bench->cancellable, error))
+      else if (!read_place (place, offset, scratch, length, error))
         return FALSE;
       if (memcmp (got, tile, length) != 0)
         *wrong = describe (got, tile, offset);

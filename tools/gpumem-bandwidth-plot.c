@@ -20,11 +20,16 @@ gpumem_plot_check (const char  *path,
                    GError     **error)
 {
   g_autofree char *program = g_find_program_in_path ("gnuplot");
+  g_autofree char *folder = g_path_get_dirname (path);
 
-  if (program != NULL)
+  if (program == NULL)
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 "Cannot draw '%s': there is no gnuplot in PATH", path);
+  else if (!g_file_test (folder, G_FILE_TEST_IS_DIR))
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 "Cannot draw '%s': there is no folder '%s'", path, folder);
+  else
     return TRUE;
-  g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-               "Cannot draw '%s': there is no gnuplot in PATH", path);
   return FALSE;
 }
 
