@@ -56,6 +56,7 @@ struct _GpuArguments
   guint            n_allocated;
   GpuArgumentItem *items;
   GpuArgumentItem  inline_items[GPU_ARGUMENTS_N_INLINE];
+  GPtrArray       *indirect;        /* nullable; of GpuMemory that no argument stands for */
 };
 
 /* Bytes of a value of type code @type, 0 if there is no such code; its name in OpenCL C. */
@@ -89,6 +90,12 @@ gboolean      _gpu_arguments_read_va      (const GpuArgumentInfo *infos,
                                            GpuArgumentNumber *numbers,
                                            GpuArgumentValue  *values,
                                            GpuMemory        **memories);
+
+guint         _gpu_arguments_get_n_indirect (GpuArguments     *arguments);
+/* Fills in what was added with gpu_arguments_add_indirect(). */
+gboolean      _gpu_arguments_resolve_indirect (GpuArguments   *arguments,
+                                           GpuMemory        **memories,
+                                           GError           **error);
 
 /* Another list of the same. */
 GpuArguments *_gpu_arguments_copy         (GpuArguments      *arguments);

@@ -540,6 +540,29 @@ _gpu_arguments_resolve (GpuArguments      *arguments,
   return TRUE;
 }
 
+gboolean
+_gpu_arguments_resolve_indirect (GpuArguments  *arguments,
+                                 GpuMemory    **memories,
+                                 GError       **error)
+{
+  guint n = _gpu_arguments_get_n_indirect (arguments);
+
+  for (guint i = 0; i < n; i++)
+    {
+      memories[i] = g_ptr_array_index (arguments->indirect, i);
+
+      if (GPU_IS_IMAGE (memories[i]))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_stream_launch: the image %p cannot be reached through a pointer",
+                       (void *) memories[i]);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
 static gboolean
 collect_bytes (GpuArguments           *arguments,
                GpuKernel              *kernel,
@@ -767,7 +790,7 @@ read_argument (const GpuArgumentInfo  *info,
     case GPU_ARGUMENT_KIND_MEMORY:
       *memory = va_arg (*ap, GpuMemory *);
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
-      return *memory == NULL || _gpu_is_buffer (*memory);
+      return *memory == NULL || _gpu_is_linear (*memory);
 
     case GPU_ARGUMENT_KIND_LOCAL:
       *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,

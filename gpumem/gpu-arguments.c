@@ -121,6 +121,7 @@ gpu_arguments_new (void)
   arguments->n_items = 0;
   arguments->n_allocated = GPU_ARGUMENTS_N_INLINE;
   arguments->items = arguments->inline_items;
+  arguments->indirect = NULL;
   _gpu_live_add (GPU_LIVE_ARGUMENTS, 1);
 
   return arguments;
@@ -142,6 +143,9 @@ _gpu_arguments_copy (GpuArguments *arguments)
       if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
         other->value.allocated = g_memdup2 (item->value.allocated, item->size);
     }
+
+  for (guint i = 0; i < _gpu_arguments_get_n_indirect (arguments); i++)
+    gpu_arguments_add_indirect (copy, g_ptr_array_index (arguments->indirect, i));
 
   return copy;
 }
@@ -229,6 +233,43 @@ gpu_arguments_clear (GpuArguments *arguments)
       if (item->type == GPU_ARGUMENT_ITEM_BYTES && item->size > GPU_ARGUMENT_INLINE_SIZE)
         g_free (item->value.allocated);
     }
+
+  g_clear_pointer (&arguments->indirect, g_ptr_array_unref);
+}
+
+guint
+_gpu_arguments_get_n_indirect (GpuArguments *arguments)
+{
+  return arguments->indirect != NULL ? arguments->indirect->len : 0;
+}
+
+/**
+ * gpu_arguments_add_indirect:
+ * @arguments: a #GpuArguments
+ * @memory: (transfer none): memory of the context of the kernel, no image
+ *
+ * Tells of memory that the kernel reaches though it is no argument: through pointers that stand in
+ * other memory, as the nodes of a list do (OpenCL: clSetKernelExecInfo with
+ * CL_KERNEL_EXEC_INFO_SVM_PTRS, or CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM; on CUDA and on the
+ * host kernels reach all memory of their device). It is kept until the kernel has run, the kernel
+ * counts as a writer of it, unless it has %GPU_MEMORY_READ_ONLY, and waits for its uses on other
+ * streams. On OpenCL it has to be a #GpuSvm: other memory has no address there, and launches are
+ * %GPU_ERROR_NOT_SUPPORTED. It does not count as an argument: gpu_arguments_get_length() is as
+ * before. The list holds the memory until it is cleared or freed.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_indirect (GpuArguments *arguments,
+                            GpuMemory    *memory)
+{
+  g_return_if_fail (arguments != NULL);
+  g_return_if_fail (GPU_IS_MEMORY (memory));
+
+  if (arguments->indirect == NULL)
+    arguments->indirect = g_ptr_array_new_with_free_func (g_object_unref);
+
+  g_ptr_array_add (arguments->indirect, g_object_ref (memory));
 }
 
 /**

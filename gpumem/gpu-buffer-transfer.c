@@ -154,9 +154,8 @@ gpu_buffer_read_bytes (GpuBuffer     *buffer,
  * @callback: (scope async) (nullable): called when the bytes are there
  * @user_data: for @callback
  *
- * Reads like gpu_buffer_read_bytes() without blocking, but on CUDA, whose driver returns when all
- * is copied; gpu_buffer_map_async() does not block there either. @callback is called in the
- * thread-default main context of the calling thread.
+ * Reads like gpu_buffer_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
  */
@@ -270,7 +269,7 @@ gpu_buffer_write_bytes (GpuBuffer     *buffer,
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: for @callback
  *
- * Writes like gpu_buffer_write_bytes() without blocking, but as gpu_stream_write() does on CUDA.
+ * Writes like gpu_buffer_write_bytes() without blocking, as far as gpu_stream_write() does not.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1

@@ -39,6 +39,7 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_STREAM]         = "stream",
   [GPU_LIVE_EVENT]          = "event",
   [GPU_LIVE_BUFFER]         = "buffer",
+  [GPU_LIVE_SVM]            = "svm",
   [GPU_LIVE_IMAGE]          = "image",
   [GPU_LIVE_SAMPLER]        = "sampler",
   [GPU_LIVE_MAPPING]        = "mapping",

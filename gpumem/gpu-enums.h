@@ -202,6 +202,66 @@ typedef enum
 } GpuMemoryFlags;
 
 /**
+ * GpuSvmFlags:
+ * @GPU_SVM_FLAGS_NONE: coarse grain: the host reaches the memory while it is mapped
+ * @GPU_SVM_FLAGS_FINE_GRAIN: the host reaches the memory at any time
+ * @GPU_SVM_FLAGS_ATOMICS: atomic operations reach across host and device; together with
+ *   @GPU_SVM_FLAGS_FINE_GRAIN
+ *
+ * How closely host and device share memory.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_SVM_FLAGS_NONE       = 0,
+  GPU_SVM_FLAGS_FINE_GRAIN = 1 << 0,
+  GPU_SVM_FLAGS_ATOMICS    = 1 << 1
+} GpuSvmFlags;
+
+/**
+ * GpuSvmAttachment:
+ * @GPU_SVM_ATTACHMENT_STREAM: one stream
+ * @GPU_SVM_ATTACHMENT_GLOBAL: all streams
+ * @GPU_SVM_ATTACHMENT_HOST: the host alone
+ *
+ * Who uses shared memory, for gpu_svm_attach().
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_SVM_ATTACHMENT_STREAM,
+  GPU_SVM_ATTACHMENT_GLOBAL,
+  GPU_SVM_ATTACHMENT_HOST
+} GpuSvmAttachment;
+
+/**
+ * GpuMemoryAdvice:
+ * @GPU_MEMORY_ADVICE_READ_MOSTLY: it is read far more often than written: whoever reads may have a
+ *   copy of its own
+ * @GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY: no more
+ * @GPU_MEMORY_ADVICE_PREFERRED_LOCATION: it should stay where the advice says
+ * @GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION: no more
+ * @GPU_MEMORY_ADVICE_ACCESSED_BY: it will be used from where the advice says, and should be within
+ *   reach from there
+ * @GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY: no more
+ *
+ * How memory that moves between host and devices will be used, for gpu_svm_advise().
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MEMORY_ADVICE_READ_MOSTLY,
+  GPU_MEMORY_ADVICE_UNSET_READ_MOSTLY,
+  GPU_MEMORY_ADVICE_PREFERRED_LOCATION,
+  GPU_MEMORY_ADVICE_UNSET_PREFERRED_LOCATION,
+  GPU_MEMORY_ADVICE_ACCESSED_BY,
+  GPU_MEMORY_ADVICE_UNSET_ACCESSED_BY
+} GpuMemoryAdvice;
+
+/**
  * GpuWrapMode:
  * @GPU_WRAP_MODE_BORROW: the handle stays with its owner; where the driver counts references we
  *   take one of our own

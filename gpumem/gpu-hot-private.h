@@ -23,6 +23,7 @@ typedef struct
   gpointer buffer_class;
   gpointer kernel_class;
   gpointer stream_class;
+  gpointer svm_class;
   gint     forked;                  /* atomic; see _gpu_backend_check_process() */
 } GpuHot;
 
@@ -56,6 +57,15 @@ static inline gboolean
 _gpu_is_buffer (gpointer object)
 {
   return _gpu_has_class (object, _gpu_hot.buffer_class) || _gpu_is_a (object, gpu_buffer_get_type);
+}
+
+/* Memory by its bytes, for kernels that take a pointer. */
+static inline gboolean
+_gpu_is_linear (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_hot.buffer_class)
+         || _gpu_has_class (object, _gpu_hot.svm_class) || _gpu_is_a (object, gpu_buffer_get_type)
+         || _gpu_is_a (object, gpu_svm_get_type);
 }
 
 static inline gboolean

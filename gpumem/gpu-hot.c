@@ -3,7 +3,9 @@
 
 #include "gpumem/gpu-hot-private.h"
 
-GpuHot _gpu_hot __attribute__ ((aligned (32)));
+GpuHot _gpu_hot __attribute__ ((aligned (GPU_LINE)));
+
+G_STATIC_ASSERT (sizeof (GpuHot) <= GPU_LINE);
 
 gboolean
 _gpu_is_a (gpointer   object,

@@ -197,9 +197,8 @@ gpu_image_read_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are there
  * @user_data: for @callback
  *
- * Reads like gpu_image_read_bytes() without blocking, but on CUDA, whose driver returns when all
- * is copied; gpu_image_map_async() does not block there either. @callback is called in the
- * thread-default main context of the calling thread.
+ * Reads like gpu_image_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1
  */
@@ -361,7 +360,7 @@ gpu_image_write_bytes (GpuImage         *image,
  * @callback: (scope async) (nullable): called when the bytes are written
  * @user_data: for @callback
  *
- * Writes like gpu_image_write_bytes() without blocking, but as gpu_stream_write() does on CUDA.
+ * Writes like gpu_image_write_bytes() without blocking, as far as gpu_stream_write() does not.
  * @callback is called in the thread-default main context of the calling thread.
  *
  * Since: 0.1

@@ -18,12 +18,16 @@ struct _GpuLaunch
   gsize             shared_size;
   GpuLaunchFlags    flags;
   gboolean          is_prepared;    /* the buffers stand in the values already */
+  gboolean          has_options;    /* what is in GpuLaunchOptions: any of it */
   gboolean          has_samplers;
   guint             n_arguments;
   GpuArgumentValue *values;         /* n_arguments, owned */
-  GpuMemory       **memories;       /* n_arguments, owned; the arguments hold what they hold */
+  guint             n_indirect;     /* with options: memories that kernels reach through pointers
+                                     * elsewhere */
+  GpuMemory       **memories;       /* n_arguments and, behind them, n_indirect; owned; the
+                                     * arguments hold what they hold */
   guint             n_accesses;
-  GpuAccess        *accesses;       /* at most n_arguments, owned */
+  GpuAccess        *accesses;       /* at most one for each of the memories, owned */
   GpuExtent         own_grid;       /* of a prepared one: what grid and block point to */
   GpuExtent         own_block;
 };

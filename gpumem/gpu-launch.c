@@ -112,7 +112,7 @@ _gpu_launch_check_options (GpuKernel       *kernel,
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "gpu_stream_launch: there are no launch flags 0x%x",
                  flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE);
-  else if (context->backend->kernel->launch_full == NULL)
+  else if (!context->backend->kernel->has_options)
     _gpu_backend_fail (context->backend, "gpu_stream_launch",
                        "launches with flags, nor with shared memory that is no argument", error);
   else if ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0
@@ -125,18 +125,36 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
+/* Whatever the kernel does there. */
+static void
+add_indirect_accesses (GpuLaunch *launch)
+{
+  for (guint i = 0; i < launch->n_indirect; i++)
+    {
+      GpuMemory *memory = launch->memories[launch->n_arguments + i];
+
+      launch->accesses[launch->n_accesses++] =
+        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_READ_ONLY) == 0, 0, memory->span };
+    }
+}
+
 gboolean
 _gpu_launch_resolve (GpuLaunch     *launch,
                      GpuArguments  *arguments,
                      GError       **error)
 {
-  if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error))
+  if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error)
+      || !_gpu_arguments_resolve_indirect (arguments, &launch->memories[launch->n_arguments],
+                                           error))
     return FALSE;
 
   for (guint i = 0; i < launch->n_arguments; i++)
     launch->has_samplers |= launch->values[i].sampler != NULL;
 
+  launch->has_options = launch->shared_size != 0 || launch->flags != GPU_LAUNCH_FLAGS_NONE
+                        || launch->n_indirect != 0;
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
+  add_indirect_accesses (launch);
 
   return TRUE;
 }
@@ -264,9 +282,10 @@ gpu_launch_new_full (GpuKernel        *kernel,
   launch->shared_size = shared_size;
   launch->flags = flags;
   launch->n_arguments = n;
+  launch->n_indirect = _gpu_arguments_get_n_indirect (arguments);
   launch->values = g_new0 (GpuArgumentValue, n);
-  launch->memories = g_new0 (GpuMemory *, n);
-  launch->accesses = g_new0 (GpuAccess, n);
+  launch->memories = g_new0 (GpuMemory *, n + launch->n_indirect);
+  launch->accesses = g_new0 (GpuAccess, n + launch->n_indirect);
 
   if (!_gpu_launch_check_options (kernel, shared_size, flags, error)
       || !_gpu_launch_check_extents (launch, code->context->devices[0], error)

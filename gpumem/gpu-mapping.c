@@ -330,6 +330,24 @@ map_image (const MapOperation  *map,
   return data;
 }
 
+/* Exclusive memory was given to the host by its root, also for others that were made around it. */
+static gpointer
+map_buffer (const MapOperation  *map,
+            GpuNativeStream     *stream,
+            GpuNativeEvent     **event,
+            GError             **error)
+{
+  MappedRange *range = map->range;
+  GpuStorage *root = range->storage->root;
+
+  if (root->is_exclusive)
+    return stream->backend->buffer->map (stream, root->buffer, map->flags, range->offset,
+                                         map->size, event, error);
+
+  return stream->backend->buffer->map (stream, range->storage->buffer, map->flags, map->offset,
+                                       map->size, event, error);
+}
+
 static gboolean
 run_map (gconstpointer     operation,
          GpuNativeStream  *stream,
@@ -342,8 +360,7 @@ run_map (gconstpointer     operation,
   if (map->side != NULL)
     range->data = map_image (map, stream, event, error);
   else
-    range->data = stream->backend->buffer->map (stream, range->storage->buffer, map->flags,
-                                                map->offset, map->size, event, error);
+    range->data = map_buffer (map, stream, event, error);
 
   if (range->data == NULL)
     return FALSE;
@@ -403,7 +420,7 @@ submit_map (GpuTimeline   *timeline,
 {
   GpuAccess access = { map->memory, FALSE, map->offset, map->size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .run = run_map, .operation = map };
+                                     .maps = TRUE, .run = run_map, .operation = map };
   GpuMapping *mapping;
 
   if (map->flags == GPU_MAP_FLAGS_NONE)

@@ -505,8 +505,9 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * @memory: a #GpuMemory
  *
  * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
- * OpenCL tells it only of #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA:
- * cuMemHostGetDevicePointer for memory of the host.) Any thread.
+ * OpenCL tells it only of #GpuSvm, of which it is the address on the host as well, and of
+ * #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of the
+ * host.) Any thread.
  *
  * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
  *   that is released
@@ -525,8 +526,8 @@ gpu_memory_get_device_address (GpuMemory *memory)
  * gpu_memory_get_host_bytes:
  * @memory: a #GpuMemory
  *
- * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes() or
- * gpu_host_memory_new_registered(). Any thread.
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(),
+ * gpu_svm_new_for_bytes() or gpu_host_memory_new_registered(). Any thread.
  *
  * Returns: (transfer none) (nullable): the bytes, or %NULL
  *

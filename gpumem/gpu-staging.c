@@ -13,9 +13,12 @@
  * A device copies ordinary memory of the host, such as that of malloc() or of a NumPy array, slowly
  * and makes the caller wait for it; only page-locked memory moves at the speed of the link. So the
  * library copies large pieces of ordinary memory by way of page-locked memory of its own, with
- * several threads, while the device moves what they have copied before. All verbs that read or
- * write memory of the host do so where that is faster: on CUDA, and on NVIDIA's OpenCL, from 1 MiB
- * on. Elsewhere, and for memory that is page-locked already, whoever locked it, nothing is copied
+ * several threads, while the device moves what they have copied before.
+ *
+ * All verbs that read or write memory of the host do so where the driver is one for CUDA or
+ * NVIDIA's for OpenCL: those that block for 2 MiB and more from the device and 8 MiB and more to
+ * it, where that is faster; the others for 64 KiB and more, where the driver would make them block,
+ * too. Elsewhere, and for memory that is page-locked already, whoever locked it, nothing is copied
  * twice. Copies on streams that profile or that are out of order, and such as wait for events of
  * the user, go straight.
  *
@@ -40,16 +43,22 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
   gboolean plain;
 
-  if (timeline->context->backend->transfer == NULL || (timeline->flags & flags) != 0
+  if (timeline->context->backend->transfer == NULL
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
   /* Work that waits for events of the user may never run. */
   _gpu_timeline_lock (timeline);
-  plain = timeline->n_user_waits == 0;
+  plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;
   _gpu_timeline_unlock (timeline);
 
-  return plain ? _gpu_transfer_begin (timeline->context, timeline, copy, blocking) : NULL;
+  if (plain)
+    return _gpu_transfer_begin (timeline->context, timeline, copy, blocking);
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "ordinary memory goes straight, and may make the caller "
+                    "wait: the stream profiles, is out of order or waits for an event of the user");
+
+  return NULL;
 }
 
 gboolean
@@ -85,8 +94,8 @@ gpu_staging_get_n_threads (void)
  * gpu_staging_set_n_threads:
  * @n_threads: how many, at most 256; 0 for as many as at the beginning
  *
- * Sets how many threads copy ordinary memory of the host at a time. With one thread nothing is
- * staged: a driver copies as fast. Copies that have begun keep theirs.
+ * Sets how many threads copy ordinary memory of the host at a time. With one thread only what would
+ * block else is staged: a driver copies as fast. Copies that have begun keep theirs.
  *
  * Since: 0.1
  */

@@ -47,6 +47,8 @@ struct _GpuStorage
   guint             n_holders;      /* so many there were, one after the other */
 
   GpuMemoryFlags    flags;
+  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root has no holder */
+  GpuSvmAttachment  attachment;     /* of an exclusive root: what uses attach it to */
   GMutex            lock;
   gpointer          last_holder;    /* of a root; compared only, it may be gone */
   gatomicrefcount   refs;

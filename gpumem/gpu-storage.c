@@ -30,6 +30,7 @@ storage_new (GpuNativeContext *context,
   storage->whole = storage;
   storage->size = buffer->size;
   storage->flags = flags;
+  storage->is_exclusive = buffer->is_exclusive;
   g_mutex_init (&storage->lock);
   _gpu_live_add (GPU_LIVE_STORAGE, 1);
 
@@ -179,7 +180,7 @@ void
 _gpu_storage_hold_locked (GpuStorage  *root,
                           GpuTimeline *timeline)
 {
-  if (root->n_holders == MAX_HOLDERS
+  if (root->n_holders == MAX_HOLDERS || root->is_exclusive
       || is_pending_elsewhere (&root->writer, timeline)
       || is_pending_elsewhere (&root->reader, timeline))
     return;

@@ -7,9 +7,6 @@
 #include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
 
-/* Of so many bytes the driver makes little more than of none. */
-#define NOW_SIZE_MAX (16 * 1024)
-
 /* With the host. */
 typedef struct
 {
@@ -140,6 +137,7 @@ submit_transfer (GpuTimeline    *timeline,
     return _gpu_submit (timeline, submission, pending, error);
 
   submission->run = run_staged;
+  submission->run_now = NULL;
 
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
@@ -149,10 +147,10 @@ static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,
              gsize             size,
-             gboolean          has_op,
+             gsize             max_size,
              GpuOperationFunc  run_now)
 {
-  return pending != NULL && bytes == NULL && size <= NOW_SIZE_MAX && has_op ? run_now : NULL;
+  return pending != NULL && bytes == NULL && size <= max_size ? run_now : NULL;
 }
 
 GPU_COLD static gboolean
@@ -302,7 +300,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_write,
                                .run_now = get_run_now (pending, bytes, size,
-                                                       ops->write_now != NULL,
+                                                       ops->max_now_size,
                                                        run_write_now),
                                .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
@@ -331,7 +329,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_read,
                                .run_now = get_run_now (pending, bytes, size,
-                                                       ops->read_now != NULL,
+                                                       ops->max_now_size,
                                                        run_read_now),
                                .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
 
@@ -375,9 +373,9 @@ run_migrate (gconstpointer     operation,
  *
  * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
  * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects;
- * nothing on CUDA, where memory stays where it is). With %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the
- * content is lost. It counts as a write of the memory. Does not block; the memory is kept until it
- * is done. On the host back end there is nothing to do.
+ * CUDA: cuMemPrefetchAsync for a #GpuSvm, nothing for other memory, which stays where it is). With
+ * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the memory.
+ * Does not block; the memory is kept until it is done. On the host back end there is nothing to do.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, or %NULL among
  *   it, a flag that does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
@@ -492,8 +490,9 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block, but on CUDA, for several megabytes of ordinary memory, whose copy the driver waits for;
- * @bytes and @destination are kept until the copy is done.
+ * block as long as page-locked memory is there to stage ordinary memory with, which takes some 200
+ * MiB at a time (see gpu_context_set_staging_limit()). @bytes and @destination are kept until the
+ * copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -538,8 +537,9 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
  * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied, unless
- * @data is page-locked. gpu_stream_read_bytes() needs no such care.
+ * cuMemcpyDtoHAsync). Does not block as long as gpu_stream_write() would not, or @data is
+ * page-locked; but on CUDA less than 64 KiB of ordinary memory are copied before the call returns.
+ * gpu_stream_read_bytes() needs no care of @data.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
@@ -579,10 +579,9 @@ gpu_stream_read (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
- * cuMemcpyDtoHAsync). Does not block, but on CUDA, whose driver returns when all is copied: what
- * the bytes hold is right once the point of this operation is reached, so wait with
- * gpu_stream_synchronize() or an event before looking at them. gpu_stream_map() reads without
- * blocking on CUDA, too.
+ * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(): what the bytes hold is right once the
+ * point of this operation is reached, so wait with gpu_stream_synchronize() or an event before
+ * looking at them. gpu_stream_map() never blocks.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
  *   %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -629,9 +628,8 @@ gpu_stream_read_bytes (GpuStream  *stream,
  *
  * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
  * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
- * g_bytes_new_with_free_func(), that nobody else looks at. Does not block, but on CUDA, unless that
- * memory is page-locked; @bytes and @source are kept until the copy is done, and what they hold is
- * right then.
+ * g_bytes_new_with_free_func(), that nobody else looks at. Blocks no more than gpu_stream_read();
+ * @bytes and @source are kept until the copy is done, and what they hold is right then.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
  *

@@ -24,6 +24,43 @@ _gpu_launch_fail_host_only (guint              index,
   return FALSE;
 }
 
+GPU_COLD static gboolean
+fail_indirect (guint              index,
+               GpuNativeContext  *context,
+               GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "indirect memory %u is memory of the host that kernels on %s do not reach: they "
+               "reach that which is made with GPU_HOST_MEMORY_MAPPED", index,
+               context->devices[0]->id);
+
+  return FALSE;
+}
+
+/* With the locks held: nobody releases the memory meanwhile. */
+G_GNUC_NO_INLINE static gboolean
+run_launch_full (const GpuLaunch  *launch,
+                 GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
+  const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
+                                     launch->n_indirect };
+
+  for (guint i = 0; i < launch->n_indirect; i++)
+    {
+      indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+
+      if (indirect[i]->is_host_only)
+        return fail_indirect (i, stream->context, error);
+    }
+
+  return stream->backend->kernel->launch_full (stream, launch->code->kernel, launch->values,
+                                               launch->n_arguments, launch->grid, launch->block,
+                                               &options, event, error);
+}
+
 GPU_HOT static gboolean
 run_launch (gconstpointer     operation,
             GpuNativeStream  *stream,
@@ -44,13 +81,11 @@ run_launch (gconstpointer     operation,
         return _gpu_launch_fail_host_only (i, stream->context, error);
     }
 
-  if (G_LIKELY (launch->shared_size == 0 && launch->flags == GPU_LAUNCH_FLAGS_NONE))
+  if (G_LIKELY (!launch->has_options) || ops->launch_full == NULL)
     return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
                         launch->grid, launch->block, event, error);
 
-  return ops->launch_full (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                           launch->grid, launch->block, launch->shared_size, launch->flags, event,
-                           error);
+  return run_launch_full (launch, stream, event, error);
 }
 
 static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
@@ -132,7 +167,7 @@ launch_once (GpuTimeline   *timeline,
              GpuArguments  *arguments,
              GError       **error)
 {
-  guint n = gpu_arguments_get_length (arguments);
+  guint n = gpu_arguments_get_length (arguments) + _gpu_arguments_get_n_indirect (arguments);
   GpuArgumentValue few_values[FEW_ARGUMENTS];
   GpuMemory *few_memories[FEW_ARGUMENTS];
   GpuAccess few_accesses[FEW_ARGUMENTS];
@@ -140,7 +175,8 @@ launch_once (GpuTimeline   *timeline,
   g_autofree GpuMemory **memories = n > FEW_ARGUMENTS ? g_new (GpuMemory *, n) : NULL;
   g_autofree GpuAccess *accesses = n > FEW_ARGUMENTS ? g_new (GpuAccess, n) : NULL;
 
-  launch->n_arguments = n;
+  launch->n_arguments = gpu_arguments_get_length (arguments);
+  launch->n_indirect = n - launch->n_arguments;
   launch->values = values != NULL ? values : few_values;
   launch->memories = memories != NULL ? memories : few_memories;
   launch->accesses = accesses != NULL ? accesses : few_accesses;
@@ -250,6 +286,7 @@ launch_init (GpuLaunch        *launch,
   launch->shared_size = 0;
   launch->flags = GPU_LAUNCH_FLAGS_NONE;
   launch->is_prepared = FALSE;
+  launch->has_options = FALSE;
   launch->has_samplers = FALSE;
 }
 

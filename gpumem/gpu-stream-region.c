@@ -525,7 +525,7 @@ gpu_stream_copy_region (GpuStream        *stream,
  * Copies a region of rows and slices from the host to the device (OpenCL:
  * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches;
  * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of
- * gpu_stream_copy_region(). Does not block, but as gpu_stream_write() does on CUDA; @bytes and
+ * gpu_stream_copy_region(). Blocks no more than gpu_stream_write(); @bytes and
  * @destination are kept until the copy is done. An empty region does nothing.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
@@ -569,9 +569,9 @@ gpu_stream_write_region (GpuStream        *stream,
  *
  * Copies a region of rows and slices from the device into new memory of the host, where the rows
  * follow each other tightly (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
- * cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of gpu_stream_copy_region(). Does not block,
- * but on CUDA, whose driver returns when all is copied: what the bytes hold is right once the point
- * of this operation is reached. An empty region gives no bytes.
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of gpu_stream_copy_region(). Blocks no more
+ * than gpu_stream_read(): what the bytes hold is right once the point of this operation is reached.
+ * An empty region gives no bytes.
  *
  * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
  *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY
@@ -623,7 +623,7 @@ gpu_stream_read_region (GpuStream        *stream,
  * Copies a region of rows and slices from the device into the memory of @bytes, like
  * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
  * cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Layouts are as of
- * gpu_stream_copy_region(). Does not block, but as gpu_stream_read_into() does on CUDA; @bytes and
+ * gpu_stream_copy_region(). Blocks no more than gpu_stream_read(); @bytes and
  * @source are kept until the copy is done, and what they hold is right then. An empty region does
  * nothing.
  *

@@ -22,6 +22,7 @@ typedef struct
   GpuStorage         **roots;       /* each once, by address, locked */
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
+  gboolean             is_exclusive; /* whether it uses such memory */
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */

@@ -44,7 +44,8 @@ typedef struct
   const char       *function;       /* of the public API, for errors */
   GpuAccess        *accesses;
   guint             n_accesses;
-  gboolean          peers;          /* memory may be of other contexts of the back end */
+  guint             peers : 1;      /* memory may be of other contexts of the back end */
+  guint             maps : 1;       /* it is the host that uses the memory from then on */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
   GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;

@@ -98,12 +98,29 @@ unlock_roots (GpuSubmitter *s)
     _gpu_storage_unlock_shared (s->roots[i - 1]);
 }
 
+/* What an access clashes with, or NULL. A device has no use of exclusive memory while any of it is
+ * mapped. */
+static const GpuMappedRange *
+find_clash_locked (const GpuSubmission *submission,
+                   const GpuAccess     *access)
+{
+  GpuStorage *storage = access->storage;
+  GpuStorage *root = storage->root;
+
+  if (root->is_exclusive && !submission->maps)
+    return root->mapped->len > 0 ? &g_array_index (root->mapped, GpuMappedRange, 0) : NULL;
+
+  return _gpu_storage_find_clash_locked (root, storage->offset + access->offset, access->size,
+                                         access->write);
+}
+
 /* With the locks held: what another thread may change. */
 GPU_COLD static gboolean
-check_access_locked (const char       *function,
-                     const GpuAccess  *access,
-                     GError          **error)
+check_access_locked (const GpuSubmission  *submission,
+                     const GpuAccess      *access,
+                     GError              **error)
 {
+  const char *function = submission->function;
   GpuStorage *storage = access->storage;
   const GpuMappedRange *clash;
 
@@ -116,8 +133,7 @@ check_access_locked (const char       *function,
   if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
     return TRUE;
 
-  clash = _gpu_storage_find_clash_locked (storage->root, storage->offset + access->offset,
-                                          access->size, access->write);
+  clash = find_clash_locked (submission, access);
 
   if (clash == NULL)
     return TRUE;
@@ -162,7 +178,7 @@ check_accesses_locked (const GpuSubmission  *submission,
       const GpuAccess *access = &submission->accesses[i];
 
       if (!is_usable_locked (access)
-          && !check_access_locked (submission->function, access, error))
+          && !check_access_locked (submission, access, error))
         return FALSE;
     }
 
@@ -375,6 +391,54 @@ is_idle_locked (const GpuSubmitter *s)
          && (s->waits == NULL || s->waits->len == 0);
 }
 
+/* Exclusive memory goes to whoever uses it next. */
+static gboolean
+attach_locked (GpuSubmitter  *s,
+               GError       **error)
+{
+  const GpuSubmission *submission = s->submission;
+  GpuNativeStream *stream = s->timeline->stream;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+      GpuStorage *root = access->storage->root;
+
+      if (!root->is_exclusive || access->memory == NULL)
+        continue;
+
+      if (!stream->backend->svm->attach (stream, root->buffer,
+                                         submission->maps ? GPU_SVM_ATTACHMENT_HOST
+                                                          : root->attachment, NULL, error))
+        return FALSE;
+
+      stream->partial = TRUE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+run_attached_locked (GpuSubmitter  *s,
+                     GpuPending    *pending,
+                     GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  gboolean may_fail = _gpu_timeline_may_fail_locked (timeline);
+  gboolean success;
+
+  if (!s->is_exclusive)
+    return run_locked (timeline, s->submission, may_fail, pending, error);
+
+  if (!attach_locked (s, error))
+    return fail_locked (timeline, s->submission, NULL, pending);
+
+  success = run_locked (timeline, s->submission, may_fail, pending, error);
+  timeline->stream->partial = FALSE;
+
+  return success;
+}
+
 static gboolean
 order_and_run_locked (GpuSubmitter  *s,
                       GpuPending    *pending,
@@ -382,7 +446,8 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (s->waits == NULL && s->user_wait == NULL && can_run_now_locked (timeline, s->submission))
+  if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive
+      && can_run_now_locked (timeline, s->submission))
     return run_now_locked (timeline, s->submission, error);
 
   if (pending != NULL && pending->if_idle && !is_idle_locked (s))
@@ -391,9 +456,7 @@ order_and_run_locked (GpuSubmitter  *s,
       return TRUE;
     }
 
-  return _gpu_submitter_order_locked (s, error)
-         && run_locked (timeline, s->submission, _gpu_timeline_may_fail_locked (timeline), pending,
-                        error);
+  return _gpu_submitter_order_locked (s, error) && run_attached_locked (s, pending, error);
 }
 
 static gboolean
@@ -427,12 +490,30 @@ run_shared (GpuSubmitter  *s,
   return success;
 }
 
+/* Whoever uses exclusive memory, be it to read, has it alone. */
+static void
+claim_exclusive (GpuSubmitter *s)
+{
+  for (guint i = 0; i < s->submission->n_accesses; i++)
+    {
+      GpuAccess *access = &s->submission->accesses[i];
+
+      if (!access->storage->root->is_exclusive)
+        continue;
+
+      access->write = TRUE;
+      s->is_exclusive = TRUE;
+    }
+}
+
 /* With the locks of the roots held. */
 static gboolean
 submit_shared_locked (GpuSubmitter  *s,
                       GpuPending    *pending,
                       GError       **error)
 {
+  claim_exclusive (s);
+
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
 

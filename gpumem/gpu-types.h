@@ -18,6 +18,7 @@ typedef struct _GpuStream      GpuStream;
 typedef struct _GpuEvent       GpuEvent;
 typedef struct _GpuMemory      GpuMemory;
 typedef struct _GpuBuffer      GpuBuffer;
+typedef struct _GpuSvm         GpuSvm;
 typedef struct _GpuImage       GpuImage;
 typedef struct _GpuImageFormat GpuImageFormat;
 typedef struct _GpuSampler     GpuSampler;

@@ -16,6 +16,7 @@
 #include <gpumem/gpu-context.h>
 #include <gpumem/gpu-memory.h>
 #include <gpumem/gpu-buffer.h>
+#include <gpumem/gpu-svm.h>
 #include <gpumem/gpu-image.h>
 #include <gpumem/gpu-host-memory.h>
 #include <gpumem/gpu-host-allocator.h>

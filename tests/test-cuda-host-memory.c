@@ -139,6 +139,36 @@ memory_overlaps (TestFixture *fixture)
   g_assert_no_error (error);
 }
 
+/* The driver is told that it cannot write the pages, and nobody shares them who would. */
+static void
+memory_read_only (TestFixture *fixture)
+{
+  const CUdevice_attribute supported = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED;
+  g_autoptr (GError) error = NULL;
+  g_autofree guint8 *data = g_malloc0 (SIZE);
+  g_autoptr (GpuHostMemory) memory = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) zeros = test_value_bytes (SIZE, 0);
+  int value = 0;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  if (_gpu_cuda.cuDeviceGetAttribute (&value, supported, 0) != CUDA_SUCCESS || value == 0)
+    {
+      g_test_skip ("the driver knows no pages that cannot be written");
+      return;
+    }
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  memory = try_register (fixture, GPU_HOST_MEMORY_READ_ONLY, data, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_host_memory_is_page_locked (memory));
+  g_assert_null (try_register (fixture, GPU_HOST_MEMORY_NONE, data, 100, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "read only");
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (memory), 0,
+                                   SIZE, &error), error);
+  test_assert_content (buffer, zeros);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -147,5 +177,6 @@ main (int argc, char **argv)
   test_add ("runs-out", memory_runs_out);
   test_add ("allocator-gives-up", memory_allocator_gives_up);
   test_add ("overlaps", memory_overlaps);
+  test_add ("read-only", memory_read_only);
   return test_run ();
 }

@@ -138,6 +138,35 @@ driver_child_old (void)
                          "12.4");
 }
 
+/* Old drivers know devices where managed memory can be, newer ones other places, too. */
+static void
+driver_child_places (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("cuda:0", &error);
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GVariant) attributes = NULL;
+  const char *text;
+
+  g_assert_no_error (error);
+  g_assert_cmpint (_gpu_cuda.has[GPU_CUDA_GROUP_MEMORY_LOCATION], ==,
+                   g_str_equal (g_getenv (CHILD_VARIABLE), "new"));
+  context = gpu_context_new (device, &error);
+  g_assert_no_error (error);
+  svm = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 4096, 0, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_svm_prefetch (svm, NULL, GPU_MIGRATE_FLAGS_HOST, 0, 4096, &error), error);
+  test_assert_ok (gpu_svm_advise (svm, GPU_MEMORY_ADVICE_PREFERRED_LOCATION, 0, 4096, device,
+                                  &error), error);
+  attributes = gpu_memory_get_attributes (GPU_MEMORY (svm), &error);
+  g_assert_no_error (error);
+  g_assert_true (g_variant_lookup (attributes, "last-prefetch-location", "&s", &text));
+  g_assert_cmpstr (text, ==, "host");
+  g_assert_true (g_variant_lookup (attributes, "preferred-location", "&s", &text));
+  g_assert_cmpstr (text, ==, "cuda:0");
+}
+
 /* Other processes get handles where the device says so, or the driver is too old to say it. */
 static void
 driver_child_ipc (void)
@@ -170,6 +199,10 @@ load_that_serve (void)
     return;
   run_child ("/cuda-load/subprocess/again", "fail=cuInit:1:999", "");
   run_child ("/cuda-load/subprocess/old", "version=11040", "");
+  run_child ("/cuda-load/subprocess/places", "version=11040", "old");
+  run_child ("/cuda-load/subprocess/places", "version=12010", "old");
+  run_child ("/cuda-load/subprocess/places", "version=12020", "new");
+  run_child ("/cuda-load/subprocess/places", "", "new");
   run_child ("/cuda-load/subprocess/ipc", "version=11040", "yes");
   run_child ("/cuda-load/subprocess/ipc", "", "yes");
   run_child ("/cuda-load/subprocess/ipc", "ipc=no", "no");
@@ -186,6 +219,7 @@ main (int argc, char **argv)
   test_add_plain ("subprocess/device", driver_child_device);
   test_add_plain ("subprocess/again", driver_child_again);
   test_add_plain ("subprocess/old", driver_child_old);
+  test_add_plain ("subprocess/places", driver_child_places);
   test_add_plain ("subprocess/ipc", driver_child_ipc);
   return test_run ();
 }

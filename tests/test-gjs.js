@@ -289,6 +289,30 @@ const tests = {
             Uint8Array.of(1, 2, 3, 4, 9, 9));
     },
 
+    async sharedMemory(fixture) {
+        if (!(fixture.device.get_capabilities() & Gpu.Capabilities.SVM_COARSE))
+            return;
+        const svm = Gpu.Svm.new(fixture.context, Gpu.MemoryFlags.NONE, Gpu.SvmFlags.NONE, 256, 64);
+        equal(svm.get_device_address() % 64, 0);
+        fixture.stream.fill(svm, 7);
+        let mapping = await svm.map(Gpu.MapFlags.WRITE, 10, 4);
+        equal(mapping.get_address(), svm.get_device_address() + 10);
+        equalData(mapping.read(), Uint8Array.of(7, 7, 7, 7));
+        mapping.write(Uint8Array.of(1, 2), 1);
+        await raises(Gpu.Error.BUSY, () => fixture.stream.fill(svm, 0));
+        mapping.unmap();
+        svm.prefetch();
+        svm.advise(Gpu.MemoryAdvice.READ_MOSTLY);
+        svm.attach(Gpu.SvmAttachment.STREAM, {stream: fixture.stream});
+        mapping = await svm.map(Gpu.MapFlags.READ, 10);
+        equalData(mapping.read(0, 4), Uint8Array.of(7, 1, 2, 7));
+        mapping.unmap();
+        const args = Gpu.Arguments.new();
+        args.add_indirect(svm);
+        equal(args.get_length(), 0);
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => Gpu.Svm.new(fixture.context, 0, 0, 8, 3));
+    },
+
     async hostMemory(fixture) {
         const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 256);
         await memory.write(Uint8Array.from(range(256)));

@@ -107,6 +107,32 @@ transfer_async (TestFixture *fixture)
     }
 }
 
+/* Also where the memory changes hands between host and streams. */
+static void
+transfer_svm (TestFixture *fixture)
+{
+  const gsize size = 3 * MIB + 17;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) written = test_random_bytes (size);
+  g_autoptr (GBytes) read = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+  svm = gpu_svm_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new_for_memory (GPU_MEMORY (svm), 0, size, &error);
+  g_assert_no_error (error);
+  write_and_read (fixture, buffer, 13, size - 13);
+  test_assert_ok (gpu_stream_write (other, GPU_MEMORY (svm), 0, written, &error), error);
+  read = gpu_stream_read_bytes (fixture->stream, GPU_MEMORY (svm), 0, size, &error);
+  g_assert_no_error (error);
+  test_synchronize (fixture->stream);
+  g_assert_true (g_bytes_equal (read, written));
+}
+
 /* --- when memory is let go -------------------------------------------------------------------- */
 
 typedef struct
@@ -560,6 +586,7 @@ main (int    argc,
 
   test_add ("sizes", transfer_sizes);
   test_add ("async", transfer_async);
+  test_add ("svm", transfer_svm);
   test_add ("reuse", transfer_reuse);
   test_add ("dropped", transfer_dropped);
   test_add ("random", transfer_random);

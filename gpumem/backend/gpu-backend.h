@@ -109,6 +109,8 @@ struct _GpuNativeMemory
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that made the memory */
   gboolean          is_image;
+  gboolean          is_exclusive;   /* one stream or the host at a time, not even two that read:
+                                     * the front class calls GpuSvmOps.attach() before each use */
   gpointer          host;           /* nullable; where the host reaches it without a command */
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */
@@ -198,6 +200,15 @@ typedef struct
   gconstpointer     data;           /* VALUE */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
+
+/* What a launch may have beside its arguments. */
+typedef struct
+{
+  gsize                   shared_size;    /* bytes of local memory that no argument stands for */
+  GpuLaunchFlags          flags;
+  GpuNativeBuffer *const *indirect;       /* n_indirect: reached through pointers in other memory */
+  guint                   n_indirect;
+} GpuLaunchOptions;
 
 /* One side of a region copy: linear memory of the device or of the host, or an image. */
 typedef struct
@@ -487,6 +498,9 @@ typedef struct
 {
   /* The largest pattern that fill() takes whatever its size, 0 if it does not. */
   gsize              max_fill_pattern;
+  /* How many bytes write_now() and read_now() are called for at most: of so many the driver makes
+   * little more than of none, or holds up the caller even if it is not asked to. 0 without them. */
+  gsize              max_now_size;
 
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
@@ -667,6 +681,55 @@ typedef struct
                                        GError                 **error);
 } GpuBufferOps;
 
+/* Shared virtual memory. It is a buffer, and the ops of buffers take it. GpuMemoryOps.get_address()
+ * tells where it is, for host and device alike, and GpuNativeMemory.host is set where the host may
+ * touch it at any time. The capabilities for what is asked for were checked. */
+typedef struct
+{
+  /* Whether alloc() gives more than the device's max_allocation. */
+  gboolean          is_unlimited;
+
+  /* any thread. @alignment is a power of two, or 0 for any. */
+  GpuNativeBuffer * (*alloc)          (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       GpuSvmFlags              svm_flags,
+                                       gsize                    size,
+                                       gsize                    alignment,
+                                       GError                 **error);
+  /* any thread; where GPU_CAPABILITIES_SVM_SYSTEM is. Uses @data in place; it outlives the
+   * memory. */
+  GpuNativeBuffer * (*alloc_for_host) (GpuNativeContext        *context,
+                                       GpuMemoryFlags           flags,
+                                       gpointer                 data,
+                                       gsize                    size,
+                                       GError                 **error);
+  /* any thread; may be NULL: advice is then lost. @device, of the same back end, is NULL for the
+   * host. */
+  gboolean          (*advise)         (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuMemoryAdvice          advice,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GpuNativeDevice         *device,
+                                       GError                 **error);
+
+  /* The rest are stream ops, and may be NULL where there is nothing to do. */
+
+  /* From this point of the stream on @attachment may use the memory, and nobody else. */
+  gboolean          (*attach)         (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuSvmAttachment         attachment,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*prefetch)       (GpuNativeStream         *stream,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuMigrateFlags          flags,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+} GpuSvmOps;
+
 /* Images: everything where the capability GPU_CAPABILITIES_IMAGES is, or the back end has none. */
 typedef struct
 {
@@ -842,6 +905,10 @@ typedef struct
 
 typedef struct
 {
+  /* Whether launch_full() takes shared_size and flags; the front class refuses them else. Without
+   * launch_full() there is nothing to do for what is reached indirectly. */
+  gboolean has_options;
+
   /* any thread. No submitted launch of the kernel is left, or the context is lost. */
   void     (*free)           (GpuNativeContext        *context,
                               GpuNativeKernel         *kernel);
@@ -862,16 +929,14 @@ typedef struct
                               const GpuExtent         *block,
                               GpuNativeEvent         **event,
                               GError                 **error);
-  /* stream; may be NULL. The same with @shared_size bytes of local memory that no argument stands
-   * for, and with @flags; one of the two is not 0. */
+  /* stream; may be NULL. The same with @options, one of which is set. */
   gboolean (*launch_full)    (GpuNativeStream         *stream,
                               GpuNativeKernel         *kernel,
                               const GpuArgumentValue  *arguments,
                               guint                    n_arguments,
                               const GpuExtent         *grid,
                               const GpuExtent         *block,
-                              gsize                    shared_size,
-                              GpuLaunchFlags           flags,
+                              const GpuLaunchOptions  *options,
                               GpuNativeEvent         **event,
                               GError                 **error);
   /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
@@ -885,8 +950,8 @@ typedef struct
                                     GpuNativeKernel         *kernel,
                                     GpuCachePreference       preference,
                                     GError                 **error);
-  /* How many blocks of @block_size work-items, with @shared_size bytes as in launch_full(), run at
-   * the same time on one multiprocessor of the first device. */
+  /* How many blocks of @block_size work-items, with @shared_size bytes as in GpuLaunchOptions, run
+   * at the same time on one multiprocessor of the first device. */
   gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
                                      GpuNativeKernel         *kernel,
                                      gsize                    block_size,
@@ -895,14 +960,22 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* From how many bytes on it is worth it for a GPU at the end of a link: less is copied about as
+ * fast by the driver, which makes the caller wait for more than the last. */
+#define GPU_TRANSFER_MIN_WRITE ((gsize) 8 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_READ  ((gsize) 2 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_ASYNC ((gsize) 64 * 1024)
+
 /* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* any thread. From how many bytes on ordinary memory of the host is copied faster by way of
-   * page-locked memory, to the device if @write; G_MAXSIZE if it never is, 0 if there is no way to
+  /* any thread. From how many bytes on ordinary memory of the host had better go by way of
+   * page-locked memory, to the device if @write: because it is faster, or, unless @blocking,
+   * because the driver would hold up the caller. G_MAXSIZE if it never had, 0 if there is no way to
    * do so. */
   gsize             (*get_min_size)   (GpuNativeContext        *context,
-                                       gboolean                 write);
+                                       gboolean                 write,
+                                       gboolean                 blocking);
   /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
    * as it is. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
@@ -923,6 +996,7 @@ struct _GpuBackend
   const GpuEventOps   *event;
   const GpuMemoryOps  *memory;
   const GpuBufferOps  *buffer;
+  const GpuSvmOps     *svm;         /* nullable */
   const GpuImageOps   *image;       /* nullable */
   const GpuSamplerOps *sampler;     /* nullable, with image */
   const GpuProgramOps *program;

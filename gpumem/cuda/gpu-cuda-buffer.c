@@ -138,6 +138,10 @@ free_entered (GpuCudaContext *context,
     case GPU_CUDA_MEMORY_HOST:
       _gpu_cuda.cuMemFreeHost (buffer->base.host);
       break;
+    case GPU_CUDA_MEMORY_MANAGED:
+      _gpu_cuda.cuMemFree (((GpuCudaManaged *) buffer->shared)->allocation);
+      break;
+    case GPU_CUDA_MEMORY_SYSTEM:
     case GPU_CUDA_MEMORY_REGISTERED:
     case GPU_CUDA_MEMORY_IMPORTED:
     case GPU_CUDA_MEMORY_BORROWED:
@@ -163,12 +167,16 @@ _gpu_cuda_buffer_free (GpuNativeContext *native,
     {
       _gpu_cuda_import_unref (context, buffer->shared);
     }
-  else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED && buffer->kind != GPU_CUDA_MEMORY_ORDINARY
+  else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED && buffer->kind != GPU_CUDA_MEMORY_SYSTEM
+           && buffer->kind != GPU_CUDA_MEMORY_ORDINARY
            && _gpu_cuda_enter_again (context, &entered, NULL))
     {
       free_entered (context, buffer);
       _gpu_cuda_leave (entered);
     }
+
+  if (buffer->kind == GPU_CUDA_MEMORY_MANAGED)
+    g_free (buffer->shared);
 
   g_free (buffer);
 }
@@ -382,10 +390,12 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 {
   GpuCudaBuffer *parent = (GpuCudaBuffer *) native;
   GpuCudaBuffer *buffer = _gpu_cuda_buffer_new (parent->address + offset, size,
-                                                GPU_CUDA_MEMORY_BORROWED);
+                                                parent->kind == GPU_CUDA_MEMORY_SYSTEM
+                                                ? parent->kind : GPU_CUDA_MEMORY_BORROWED);
 
   buffer->whole = parent->whole;
   buffer->whole_size = parent->whole_size;
+  buffer->is_managed = parent->is_managed;
 
   if (parent->base.host != NULL)
     buffer->base.host = (guint8 *) parent->base.host + offset;
@@ -396,6 +406,7 @@ buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 const GpuBufferOps _gpu_cuda_buffer_ops =
 {
   .max_fill_pattern = GPU_CUDA_PATTERN_MAX,
+  .max_now_size     = 1024 * 1024,
   .alloc            = buffer_alloc,
   .alloc_pitched    = buffer_alloc_pitched,
   .alloc_for_host   = _gpu_cuda_alloc_for_host,

@@ -11,4 +11,9 @@
   _Static_assert (__builtin_types_compatible_p (PFN_##name##_v##version, \
                                                 CUresult (CUDAAPI *) parameters), \
                   #name ": not as in cuda.h");
+/* Not by way of the other: there cuda.h would put what it takes the name for. */
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  _Static_assert (__builtin_types_compatible_p (PFN_##name##_v##version, \
+                                                CUresult (CUDAAPI *) parameters), \
+                  #name #revision ": not as in cuda.h");
 #include "gpumem/cuda/gpu-cuda-symbols.h"

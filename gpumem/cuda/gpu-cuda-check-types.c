@@ -24,6 +24,8 @@
 #define CUmemAllocationType              gpu_CUmemAllocationType
 #define CUmemLocationType                gpu_CUmemLocationType
 #define CUmemorytype                     gpu_CUmemorytype
+#define CUmem_advise                     gpu_CUmem_advise
+#define CUmem_range_attribute            gpu_CUmem_range_attribute
 #define CUmemPool_attribute              gpu_CUmemPool_attribute
 #define CUpointer_attribute              gpu_CUpointer_attribute
 #define CUresourcetype                   gpu_CUresourcetype
@@ -66,6 +68,8 @@
 #undef CUmemAllocationType
 #undef CUmemLocationType
 #undef CUmemorytype
+#undef CUmem_advise
+#undef CUmem_range_attribute
 #undef CUmemPool_attribute
 #undef CUpointer_attribute
 #undef CUresourcetype
@@ -115,6 +119,8 @@ ENUMERATION (CUmemAllocationHandleType)
 ENUMERATION (CUmemAllocationType)
 ENUMERATION (CUmemLocationType)
 ENUMERATION (CUmemorytype)
+ENUMERATION (CUmem_advise)
+ENUMERATION (CUmem_range_attribute)
 ENUMERATION (CUmemPool_attribute)
 ENUMERATION (CUpointer_attribute)
 ENUMERATION (CUresourcetype)

@@ -11,6 +11,25 @@ get_stream (GpuNativeStream *stream)
   return ((GpuCudaStream *) stream)->stream;
 }
 
+/* Ordinary memory of the host the driver copies at once, whatever else is in the stream. What the
+ * device left there, as it can where it reaches such memory, has to be there by then. */
+CUresult
+_gpu_cuda_settle (GpuNativeStream *stream,
+                  GpuNativeMemory *a,
+                  GpuNativeMemory *b)
+{
+  GpuNativeMemory *memories[] = { a, b };
+
+  for (guint i = 0; i < G_N_ELEMENTS (memories); i++)
+    {
+      if (memories[i] != NULL && !memories[i]->is_image
+          && ((GpuCudaBuffer *) memories[i])->kind == GPU_CUDA_MEMORY_SYSTEM)
+        return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+    }
+
+  return CUDA_SUCCESS;
+}
+
 static inline gboolean
 is_on_device (GpuNativeBuffer *destination,
               GpuNativeBuffer *source)
@@ -60,7 +79,12 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
   if (is_on_device (destination, source))
     code = _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream));
   else
-    code = _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
+    {
+      code = _gpu_cuda_settle (stream, destination, source);
+
+      if (code == CUDA_SUCCESS)
+        code = _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream));
+    }
 
   return _gpu_cuda_end_plain (stream, &call, code)
          || end_copy (stream, destination, destination_offset, source, source_offset, size, event,
@@ -147,7 +171,10 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  code = copy_in (to, offset, data, size, get_stream (stream));
+  code = _gpu_cuda_settle (stream, destination, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = copy_in (to, offset, data, size, get_stream (stream));
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
@@ -172,7 +199,10 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  code = copy_out (data, from, offset, size, get_stream (stream));
+  code = _gpu_cuda_settle (stream, source, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = copy_out (data, from, offset, size, get_stream (stream));
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",

@@ -162,18 +162,30 @@ read_capabilities (GpuCudaDevice *device)
     capabilities |= GPU_CAPABILITIES_HOST_POINTER;
   if (device->compute_capability >= 53)
     capabilities |= GPU_CAPABILITIES_FP16;
-  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
-    capabilities |= GPU_CAPABILITIES_SVM_COARSE;
-  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
-    capabilities |= GPU_CAPABILITIES_SVM_FINE;
-  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
-    capabilities |= GPU_CAPABILITIES_SVM_SYSTEM;
-  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED))
-    capabilities |= GPU_CAPABILITIES_SVM_ATOMICS;
   if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_INTEGRATED))
     capabilities |= GPU_CAPABILITIES_HOST_MEMORY;
 
   device->base.capabilities |= capabilities;
+}
+
+/* Atomic operations on managed memory reach across host and device wherever both may use it at the
+ * same time; the link need not have its own. */
+static GpuCapabilities
+read_svm (GpuCudaDevice *device)
+{
+  GpuCapabilities capabilities = 0;
+
+  if (!_gpu_cuda.has[GPU_CUDA_GROUP_MANAGED])
+    return 0;
+
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+    capabilities |= GPU_CAPABILITIES_SVM_COARSE;
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
+    capabilities |= GPU_CAPABILITIES_SVM_FINE | GPU_CAPABILITIES_SVM_ATOMICS;
+  if (_gpu_cuda_get_optional (device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
+    capabilities |= GPU_CAPABILITIES_SVM_SYSTEM;
+
+  return capabilities;
 }
 
 /* Memory and events alike; drivers before CUDA 12 tell nothing of it, and can. */
@@ -224,7 +236,7 @@ read_optional (GpuCudaDevice *device)
   else
     _gpu_debug_print (GPU_DEBUG_DEVICES, "%s: %s", device->base.id, error->message);
 
-  device->base.capabilities |= capabilities;
+  device->base.capabilities |= capabilities | read_svm (device);
 }
 
 /* NULL for a device that can be used. */

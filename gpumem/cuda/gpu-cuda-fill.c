@@ -152,6 +152,19 @@ get_period (const guint8 *pattern,
   return 0;
 }
 
+/* The driver's own fill is for memory that it has; kernels reach what the device does. */
+static gsize
+find_period (GpuNativeBuffer *destination,
+             gconstpointer    pattern,
+             gsize            pattern_size,
+             gsize            alignment)
+{
+  if (((GpuCudaBuffer *) destination)->kind == GPU_CUDA_MEMORY_SYSTEM)
+    return 0;
+
+  return get_period (pattern, pattern_size, alignment);
+}
+
 static CUresult
 set_linear (CUdeviceptr   address,
             gsize         size,
@@ -247,7 +260,7 @@ _gpu_cuda_fill (GpuNativeStream  *stream,
                 GError          **error)
 {
   CUdeviceptr address = ((GpuCudaBuffer *) destination)->address + offset;
-  gsize period = get_period (pattern, pattern_size, address | size);
+  gsize period = find_period (destination, pattern, pattern_size, address | size);
   CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = "cuLaunchKernel";
   GError *failure = NULL;
@@ -325,8 +338,8 @@ _gpu_cuda_fill_region (GpuNativeStream      *stream,
                        GError              **error)
 {
   CUdeviceptr address = ((GpuCudaBuffer *) destination)->address + side->offset;
-  gsize period = get_period (pattern, pattern_size, address | extent->width | side->row_pitch
-                                                    | side->slice_pitch);
+  gsize period = find_period (destination, pattern, pattern_size,
+                              address | extent->width | side->row_pitch | side->slice_pitch);
   CUstream handle = ((GpuCudaStream *) stream)->stream;
   const char *function = NULL;
   CUresult code = CUDA_SUCCESS;

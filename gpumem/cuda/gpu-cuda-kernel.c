@@ -602,6 +602,7 @@ const GpuKernelOps _gpu_cuda_kernel_ops =
 {
   .free                  = kernel_free,
   .get_handle            = kernel_get_handle,
+  .has_options           = TRUE,
   .get_attributes        = kernel_get_attributes,
   .launch                = _gpu_cuda_kernel_launch,
   .launch_full           = _gpu_cuda_kernel_launch_full,

@@ -394,8 +394,7 @@ launch_kernel (GpuNativeStream         *stream,
                guint                    n_arguments,
                const GpuExtent         *grid,
                const GpuExtent         *block,
-               gsize                    shared_size,
-               GpuLaunchFlags           flags,
+               const GpuLaunchOptions  *options,
                GpuNativeEvent         **event,
                GError                 **error)
 {
@@ -414,7 +413,7 @@ launch_kernel (GpuNativeStream         *stream,
     return FALSE;
 
   if ((n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
-      !add_shared (kernel, context->device, shared_size, &launch, error))
+      !add_shared (kernel, context->device, options->shared_size, &launch, error))
     {
       _gpu_cuda_leave (call.entered);
       return FALSE;
@@ -423,7 +422,7 @@ launch_kernel (GpuNativeStream         *stream,
   if (!_gpu_cuda_begin_entered (stream, event, &call, error))
     return FALSE;
 
-  code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
+  code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
 
   return _gpu_cuda_end_plain (stream, &call, code)
          || end_launch (stream, kernel, &launch, event, &call, code, error);
@@ -439,8 +438,9 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          GpuNativeEvent         **event,
                          GError                 **error)
 {
-  return launch_kernel (stream, native, arguments, n_arguments, grid, block, 0,
-                        GPU_LAUNCH_FLAGS_NONE, event, error);
+  static const GpuLaunchOptions none;
+
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, &none, event, error);
 }
 
 gboolean
@@ -450,11 +450,10 @@ _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                               guint                    n_arguments,
                               const GpuExtent         *grid,
                               const GpuExtent         *block,
-                              gsize                    shared_size,
-                              GpuLaunchFlags           flags,
+                              const GpuLaunchOptions  *options,
                               GpuNativeEvent         **event,
                               GError                 **error)
 {
-  return launch_kernel (stream, native, arguments, n_arguments, grid, block, shared_size, flags,
-                        event, error);
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, options, event,
+                        error);
 }

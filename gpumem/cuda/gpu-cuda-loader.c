@@ -28,12 +28,15 @@ typedef struct
   int           version;
   GpuCudaGroup  group;
   gsize         offset;             /* in GpuCudaApi */
+  gboolean      is_revision;
 } Symbol;
 
 static const Symbol symbols[] =
 {
 #define GPU_CUDA_SYMBOL(group, name, version, parameters) \
-  { #name, version, GPU_CUDA_GROUP_##group, G_STRUCT_OFFSET (GpuCudaApi, name) },
+  { #name, version, GPU_CUDA_GROUP_##group, G_STRUCT_OFFSET (GpuCudaApi, name), FALSE },
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  { #name, version, GPU_CUDA_GROUP_##group, G_STRUCT_OFFSET (GpuCudaApi, name##revision), TRUE },
 #include "gpumem/cuda/gpu-cuda-symbols.h"
 #undef GPU_CUDA_SYMBOL
 };
@@ -53,7 +56,9 @@ groups[GPU_CUDA_N_GROUPS] =
   [GPU_CUDA_GROUP_IPC]            = { "memory and events of other processes", "11.0" },
   [GPU_CUDA_GROUP_STREAM_ORDERED] = { "memory in the order of a stream", "11.2" },
   [GPU_CUDA_GROUP_VIRTUAL_MEMORY] = { "virtual memory", "11.0" },
-  [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" }
+  [GPU_CUDA_GROUP_IMAGE]          = { "arrays, textures and surfaces", "5.0" },
+  [GPU_CUDA_GROUP_MANAGED]        = { "managed memory", "8.0" },
+  [GPU_CUDA_GROUP_MEMORY_LOCATION] = { "places of managed memory", "12.2" }
 };
 
 GpuCudaApi _gpu_cuda;
@@ -103,10 +108,32 @@ open_driver (GError **error)
   return FALSE;
 }
 
+/* For a version that they do not know yet drivers give what they have by that name, with its
+ * parameters. */
+static gpointer
+find_function (const Symbol *symbol)
+{
+  if (symbol->is_revision && symbol->version > _gpu_cuda.version)
+    return NULL;
+
+  return find_symbol (symbol->name, symbol->version);
+}
+
+static int
+get_version (void)
+{
+  CUresult (CUDAAPI *get) (int *version) = find_symbol ("cuDriverGetVersion", 2020);
+  int version = 0;
+
+  return get != NULL && get (&version) == CUDA_SUCCESS ? version : 0;
+}
+
 /* The table, and which groups are whole. */
 static void
 find_symbols (void)
 {
+  _gpu_cuda.version = get_version ();
+
   for (gsize i = 0; i < GPU_CUDA_N_GROUPS; i++)
     {
       _gpu_cuda.has[i] = TRUE;
@@ -116,20 +143,17 @@ find_symbols (void)
   for (gsize i = 0; i < G_N_ELEMENTS (symbols); i++)
     {
       const Symbol *symbol = &symbols[i];
-      gpointer function = find_symbol (symbol->name, symbol->version);
+      gpointer function = find_function (symbol);
 
       G_STRUCT_MEMBER (gpointer, &_gpu_cuda, symbol->offset) = function;
       if (function != NULL || !_gpu_cuda.has[symbol->group])
         continue;
 
-      _gpu_debug_print (GPU_DEBUG_DEVICES, "cuda: the driver has no %s", symbol->name);
+      _gpu_debug_print (GPU_DEBUG_DEVICES, "cuda: the driver has no %s of CUDA %d.%d",
+                        symbol->name, symbol->version / 1000, symbol->version % 1000 / 10);
       _gpu_cuda.has[symbol->group] = FALSE;
       first_missing[symbol->group] = symbol->name;
     }
-
-  _gpu_cuda.version = 0;
-  if (_gpu_cuda.cuDriverGetVersion != NULL)
-    _gpu_cuda.cuDriverGetVersion (&_gpu_cuda.version);
 }
 
 gboolean

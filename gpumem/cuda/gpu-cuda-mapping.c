@@ -269,13 +269,14 @@ _gpu_cuda_map (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return NULL;
 
-  if (buffer->base.host == NULL)
+  if (buffer->base.host == NULL && !buffer->is_managed)
     return map_staged (stream, buffer, flags, offset, size, event, &call, error);
 
   if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
     return NULL;
 
-  return (guint8 *) buffer->base.host + offset;
+  return buffer->base.host != NULL ? (guint8 *) buffer->base.host + offset
+                                   : (guint8 *) (guintptr) buffer->address + offset;
 }
 
 /* --- images ----------------------------------------------------------------------------------- */

@@ -38,11 +38,20 @@ memory_get_attributes (GpuNativeContext  *context,
                        GVariantDict      *attributes,
                        GError           **error)
 {
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
+
   if (memory->is_host_only)
     return TRUE;
 
   if (memory->is_image)
     return _gpu_cuda_image_get_attributes (context, (GpuCudaImage *) memory, attributes, error);
+
+  /* The driver knows nothing of it. */
+  if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM)
+    return TRUE;
+
+  if (buffer->is_managed)
+    _gpu_cuda_managed_get_attributes (context, buffer, attributes);
 
   return _gpu_cuda_get_address_attributes (context, memory_get_address (memory), attributes,
                                            error);
@@ -72,16 +81,41 @@ memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
     }
 }
 
-/* Memory of a device stays where it is. */
+static gboolean
+prefetch_all (GpuNativeStream         *stream,
+              GpuNativeMemory *const  *memories,
+              guint                    n_memories,
+              GpuMigrateFlags          flags,
+              GError                 **error)
+{
+  for (guint i = 0; i < n_memories; i++)
+    {
+      if (memories[i]->is_image || !((GpuCudaBuffer *) memories[i])->is_managed)
+        continue;
+
+      if (!_gpu_cuda_prefetch (stream, memories[i], flags, 0, memories[i]->size, NULL, error))
+        {
+          stream->partial = i > 0;
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+/* Managed memory moves; memory of a device stays where it is. */
 static gboolean
 memory_migrate (GpuNativeStream         *stream,
-                GpuNativeMemory *const  *memories G_GNUC_UNUSED,
+                GpuNativeMemory *const  *memories,
                 guint                    n_memories,
-                GpuMigrateFlags          flags G_GNUC_UNUSED,
+                GpuMigrateFlags          flags,
                 GpuNativeEvent         **event,
                 GError                 **error)
 {
   GpuCudaCall call;
+
+  if (!prefetch_all (stream, memories, n_memories, flags, error))
+    return FALSE;
 
   return event == NULL
          || (_gpu_cuda_begin (stream, event, &call, error)

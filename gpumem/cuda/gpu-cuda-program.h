@@ -207,8 +207,7 @@ gboolean          _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
                                                 guint                    n_arguments,
                                                 const GpuExtent         *grid,
                                                 const GpuExtent         *block,
-                                                gsize                    shared_size,
-                                                GpuLaunchFlags           flags,
+                                                const GpuLaunchOptions  *options,
                                                 GpuNativeEvent         **event,
                                                 GError                 **error);
 

@@ -80,7 +80,7 @@ get_side (const GpuRegionSide *side)
   if (side->memory->is_image)
     return get_image_side (side);
 
-  if (side->memory->is_host_only)
+  if (side->memory->is_host_only || buffer->kind == GPU_CUDA_MEMORY_SYSTEM)
     return (Side) { CU_MEMORYTYPE_HOST, (guint8 *) side->memory->host + side->offset, 0,
                     side->row_pitch, side->slice_pitch };
 
@@ -468,15 +468,22 @@ leave_pieces (GpuCudaStream *stream)
     _gpu_cuda.cuStreamSynchronize (stream->stream);
 }
 
-/* Memory of the host is at the same addresses in all contexts. */
+/* Memory of the host is at the same addresses in all contexts; arrays are of one. */
+static gboolean
+is_same_everywhere (const GpuNativeMemory *one,
+                    const GpuNativeMemory *other)
+{
+  return (one->host != NULL || other->host != NULL) && !one->is_image && !other->is_image;
+}
+
 static void
 set_contexts (RegionOp            *op,
               const GpuRegionSide *destination,
               const GpuRegionSide *source)
 {
   if (destination->memory == NULL || source->memory == NULL
-      || destination->memory->host != NULL || source->memory->host != NULL
-      || destination->context == source->context)
+      || destination->context == source->context
+      || is_same_everywhere (destination->memory, source->memory))
     return;
 
   op->to_context = ((GpuCudaContext *) destination->context)->context;
@@ -536,7 +543,11 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
     return FALSE;
 
   set_contexts (&op, destination, source);
-  code = enqueue (&op, destination, source);
+  op.function = "cuStreamSynchronize";
+  code = _gpu_cuda_settle (stream, destination->memory, source->memory);
+
+  if (code == CUDA_SUCCESS)
+    code = enqueue (&op, destination, source);
 
   if (code != CUDA_SUCCESS && op.n_pieces > 0)
     leave_pieces ((GpuCudaStream *) stream);

@@ -10,8 +10,10 @@ new_stream (GpuNativeContext *context,
             GpuWrapMode       mode,
             GpuStreamFlags    flags)
 {
+  static gint last_serial;
   GpuCudaStream *stream = g_aligned_alloc0 (1, sizeof (GpuCudaStream), GPU_LINE);
 
+  stream->serial = (guint) g_atomic_int_add (&last_serial, 1) + 1;
   stream->base.backend = &_gpu_cuda_backend;
   stream->base.context = context;
   stream->stream = handle;

@@ -9,7 +9,17 @@
  * @version is the one of CUDA in which the function got these parameters: cuGetProcAddress() is
  * asked for it. Functions of the group CORE must be there; of the others a driver has all of a
  * group or the group is off.
+ *
+ *   GPU_CUDA_REVISION (group, name, revision, version, parameters)
+ *
+ * is the same for a function that is there with other parameters, too: it stands behind that one,
+ * and in the table with @revision behind its name. Who does not define it gets GPU_CUDA_SYMBOL().
  */
+#ifndef GPU_CUDA_REVISION
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  GPU_CUDA_SYMBOL (group, name##revision, version, parameters)
+#endif
+
 /* What is called most often, in one line of the table */
 GPU_CUDA_SYMBOL (CORE, cuCtxGetCurrent, 4000, (CUcontext *context))
 GPU_CUDA_SYMBOL (CORE, cuMemcpyDtoDAsync, 3020,
@@ -271,3 +281,25 @@ GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
                   CUmemAllocationHandleType type))
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
                  (CUmemGenericAllocationHandle *allocation, void *address))
+
+/* Managed memory */
+GPU_CUDA_SYMBOL (MANAGED, cuMemAllocManaged, 6000,
+                 (CUdeviceptr *address, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (MANAGED, cuStreamAttachMemAsync, 6000,
+                 (CUstream stream, CUdeviceptr address, size_t size, unsigned int flags))
+GPU_CUDA_SYMBOL (MANAGED, cuMemPrefetchAsync, 8000,
+                 (CUdeviceptr address, size_t size, CUdevice device, CUstream stream))
+GPU_CUDA_SYMBOL (MANAGED, cuMemAdvise, 8000,
+                 (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device))
+GPU_CUDA_SYMBOL (MANAGED, cuMemRangeGetAttribute, 8000,
+                 (void *data, size_t data_size, CUmem_range_attribute attribute,
+                  CUdeviceptr address, size_t size))
+/* With places that are no device: since CUDA 12.2 */
+GPU_CUDA_REVISION (MEMORY_LOCATION, cuMemPrefetchAsync, _v2, 12020,
+                   (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
+                    CUstream stream))
+GPU_CUDA_REVISION (MEMORY_LOCATION, cuMemAdvise, _v2, 12020,
+                   (CUdeviceptr address, size_t size, CUmem_advise advice,
+                    CUmemLocation location))
+
+#undef GPU_CUDA_REVISION

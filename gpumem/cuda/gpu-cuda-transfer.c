@@ -10,16 +10,20 @@
 
 #include "gpumem/cuda/gpu-cuda.h"
 
-/* The driver copies less through buffers of its own about as fast. */
-#define MIN_SIZE (1024 * 1024)
-
 #define WORDS_PER_BLOCK 1024
 
 static gsize
 transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
-                       gboolean          write G_GNUC_UNUSED)
+                       gboolean          write,
+                       gboolean          blocking)
 {
-  return _gpu_cuda_has_group (GPU_CUDA_GROUP_STREAM_WAIT, NULL) ? MIN_SIZE : 0;
+  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_STREAM_WAIT, NULL))
+    return 0;
+
+  if (!blocking)
+    return GPU_TRANSFER_MIN_ASYNC;
+
+  return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }
 
 /* The driver has heard of it, whoever allocated or registered it. */

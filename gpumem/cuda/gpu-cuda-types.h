@@ -54,6 +54,8 @@ typedef unsigned int CUmemAllocationHandleType;
 typedef unsigned int CUmemAllocationType;
 typedef unsigned int CUmemLocationType;
 typedef unsigned int CUmemorytype;
+typedef unsigned int CUmem_advise;
+typedef unsigned int CUmem_range_attribute;
 typedef unsigned int CUmemPool_attribute;
 typedef unsigned int CUpointer_attribute;
 typedef unsigned int CUresourcetype;
@@ -64,6 +66,8 @@ typedef unsigned int CUdriverProcAddressQueryResult;
 #define CU_STREAM_LEGACY     ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_IPC_HANDLE_SIZE   64
+#define CU_DEVICE_CPU        ((CUdevice)-1)
+#define CU_DEVICE_INVALID    ((CUdevice)-2)
 
 #define GPU_CUDA_CONSTANTS(CONSTANT)                                   \
   CONSTANT (CU_GET_PROC_ADDRESS_DEFAULT, 0)                            \
@@ -159,10 +163,24 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_POINTER_ATTRIBUTE_MAPPING_SIZE, 18)                     \
   CONSTANT (CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, 19)                \
   CONSTANT (CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, 20)                  \
+  CONSTANT (CU_MEM_ATTACH_GLOBAL, 1)                                   \
+  CONSTANT (CU_MEM_ATTACH_HOST, 2)                                     \
+  CONSTANT (CU_MEM_ATTACH_SINGLE, 4)                                   \
+  CONSTANT (CU_MEM_ADVISE_SET_READ_MOSTLY, 1)                          \
+  CONSTANT (CU_MEM_ADVISE_UNSET_READ_MOSTLY, 2)                        \
+  CONSTANT (CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 3)                   \
+  CONSTANT (CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 4)                 \
+  CONSTANT (CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                          \
+  CONSTANT (CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6)                        \
+  CONSTANT (CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, 1)                     \
+  CONSTANT (CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, 2)              \
+  CONSTANT (CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, 3)                     \
+  CONSTANT (CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, 4)          \
   CONSTANT (CU_MEM_ALLOCATION_TYPE_PINNED, 1)                          \
   CONSTANT (CU_MEM_HANDLE_TYPE_NONE, 0)                                \
   CONSTANT (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)               \
   CONSTANT (CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
+  CONSTANT (CU_MEM_LOCATION_TYPE_HOST, 2)                              \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_NONE, 0)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                          \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                     \

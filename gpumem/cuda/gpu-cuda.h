@@ -67,6 +67,7 @@ typedef struct
   gboolean         profiling;           /* ops that are asked for an event time it */
   gint             frees;               /* atomic; one of the context's freeing ones */
   guint            thread;              /* of the per-thread stream: whose queue that went to */
+  guint            serial;              /* no other stream of the process has had it */
 } GpuCudaStream;
 
 /* What an op that enqueues holds between _gpu_cuda_begin() and _gpu_cuda_end(). */
@@ -104,13 +105,27 @@ typedef struct
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
     GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
     GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
+    GPU_CUDA_MEMORY_MANAGED,            /* cuMemAllocManaged() */
+    GPU_CUDA_MEMORY_SYSTEM,             /* ordinary, too, but the device reaches it */
     GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
   gsize            mapped_size;         /* of virtual memory, whole granules */
   gpointer         shared;              /* nullable; what several buffers hold: an import, or a
-                                         * registration of host memory */
+                                         * registration of host memory; of managed memory, whom it
+                                         * is attached to */
+  gboolean         is_managed;          /* or a slice of what is: mapped at its address */
 } GpuCudaBuffer;
+
+/* Whom managed memory belongs to on a device that shares none of it with the host at the same
+ * time. Guarded as the uses of the memory are: by the locks of whoever submits one. */
+typedef struct
+{
+  CUdeviceptr       allocation;         /* where it begins; the memory may do so later */
+  CUcontext         context;
+  GpuSvmAttachment  attachment;
+  guint             stream;             /* its serial, with GPU_SVM_ATTACHMENT_STREAM */
+} GpuCudaManaged;
 
 typedef struct _GpuCudaModule GpuCudaModule;
 
@@ -444,6 +459,10 @@ GpuNativeBuffer *
                                     GError             **error);
 
 /* gpu-cuda-copy.c */
+/* With the context entered. Before a copy of either memory; both may be NULL. */
+CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
+                                    GpuNativeMemory    *a,
+                                    GpuNativeMemory    *b);
 gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
                                     GpuNativeBuffer    *destination,
                                     gsize               destination_offset,
@@ -580,6 +599,19 @@ GpuNativeEvent *
                                     GBytes               *handle,
                                     GError              **error);
 
+/* gpu-cuda-managed.c: GpuSvmOps.prefetch() */
+gboolean    _gpu_cuda_prefetch (GpuNativeStream  *stream,
+                                GpuNativeBuffer  *buffer,
+                                GpuMigrateFlags   flags,
+                                gsize             offset,
+                                gsize             size,
+                                GpuNativeEvent  **event,
+                                GError          **error);
+/* Where the pages of managed memory are and shall be, by nick, as far as the driver tells. */
+void        _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
+                                              GpuCudaBuffer    *buffer,
+                                              GVariantDict     *attributes);
+
 /* gpu-cuda-attributes.c */
 gboolean    _gpu_cuda_get_attributes (GpuNativeDevice  *device,
                                       GVariantDict     *attributes,
@@ -591,6 +623,7 @@ extern const GpuStreamOps  _gpu_cuda_stream_ops;
 extern const GpuEventOps   _gpu_cuda_event_ops;
 extern const GpuMemoryOps  _gpu_cuda_memory_ops;
 extern const GpuBufferOps  _gpu_cuda_buffer_ops;
+extern const GpuSvmOps     _gpu_cuda_svm_ops;
 extern const GpuProgramOps _gpu_cuda_program_ops;
 extern const GpuKernelOps  _gpu_cuda_kernel_ops;
 extern const GpuTransferOps _gpu_cuda_transfer_ops;

@@ -72,14 +72,15 @@ set_no_memory (GpuNativeContext  *context,
                total_size, held);
 }
 
-static GpuNativeBuffer *
-alloc_small (GpuNativeContext  *context,
-             gsize              size,
-             GError           **error)
+GpuNativeBuffer *
+_gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
+                                gsize              size,
+                                gsize              alignment,
+                                GError           **error)
 {
   GpuNativeBuffer *buffer;
   void *data;
-  int code = posix_memalign (&data, GPU_HOST_BASE_ALIGNMENT, size);
+  int code = posix_memalign (&data, alignment, size);
 
   if (code != 0)
     {
@@ -126,7 +127,7 @@ _gpu_host_buffer_alloc (GpuNativeContext  *context,
   if ((flags & GPU_MEMORY_SHAREABLE) != 0)
     buffer = _gpu_host_buffer_alloc_shared (size, error);
   else if (size < MAP_THRESHOLD)
-    buffer = alloc_small (context, size, error);
+    buffer = _gpu_host_buffer_alloc_aligned (context, size, GPU_HOST_BASE_ALIGNMENT, error);
   else
     buffer = alloc_large (context, size, error);
 
@@ -136,12 +137,12 @@ _gpu_host_buffer_alloc (GpuNativeContext  *context,
   return buffer;
 }
 
-static GpuNativeBuffer *
-host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
-                            GpuMemoryFlags     flags G_GNUC_UNUSED,
-                            gpointer           data,
-                            gsize              size,
-                            GError           **error G_GNUC_UNUSED)
+GpuNativeBuffer *
+_gpu_host_buffer_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
+                                 GpuMemoryFlags     flags G_GNUC_UNUSED,
+                                 gpointer           data,
+                                 gsize              size,
+                                 GError           **error G_GNUC_UNUSED)
 {
   return _gpu_host_buffer_new (data, size, "host");
 }
@@ -175,7 +176,7 @@ host_buffer_register_host (GpuNativeContext    *context,
                            gsize                size,
                            GError             **error)
 {
-  return host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
 }
 
 static GpuNativeBuffer *
@@ -184,7 +185,7 @@ host_buffer_use_host (GpuNativeContext  *context,
                       gsize              size,
                       GError           **error)
 {
-  return host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
+  return _gpu_host_buffer_alloc_for_host (context, GPU_MEMORY_NONE, data, size, error);
 }
 
 /* Memory that is adopted is memory of malloc(). */
@@ -440,7 +441,7 @@ host_buffer_map (GpuNativeStream  *stream,
 const GpuBufferOps _gpu_host_buffer_ops =
 {
   .alloc = _gpu_host_buffer_alloc,
-  .alloc_for_host = host_buffer_alloc_for_host,
+  .alloc_for_host = _gpu_host_buffer_alloc_for_host,
   .alloc_host = host_buffer_alloc_host,
   .register_host = host_buffer_register_host,
   .use_host = host_buffer_use_host,

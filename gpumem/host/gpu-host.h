@@ -192,6 +192,7 @@ extern const GpuStreamOps  _gpu_host_stream_ops;
 extern const GpuEventOps   _gpu_host_event_ops;
 extern const GpuMemoryOps  _gpu_host_memory_ops;
 extern const GpuBufferOps  _gpu_host_buffer_ops;
+extern const GpuSvmOps     _gpu_host_svm_ops;
 extern const GpuImageOps   _gpu_host_image_ops;
 extern const GpuSamplerOps _gpu_host_sampler_ops;
 extern const GpuProgramOps _gpu_host_program_ops;
@@ -259,6 +260,17 @@ GpuNativeBuffer *_gpu_host_buffer_alloc       (GpuNativeContext        *context,
                                                GpuMemoryFlags           flags,
                                                gsize                    size,
                                                gconstpointer            data,
+                                               GError                 **error);
+/* At a multiple of @alignment, at least GPU_HOST_BASE_ALIGNMENT. */
+GpuNativeBuffer *_gpu_host_buffer_alloc_aligned (GpuNativeContext      *context,
+                                               gsize                    size,
+                                               gsize                    alignment,
+                                               GError                 **error);
+/* GpuBufferOps.alloc_for_host() */
+GpuNativeBuffer *_gpu_host_buffer_alloc_for_host (GpuNativeContext     *context,
+                                               GpuMemoryFlags           flags,
+                                               gpointer                 data,
+                                               gsize                    size,
                                                GError                 **error);
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);

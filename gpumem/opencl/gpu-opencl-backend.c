@@ -12,6 +12,7 @@ const GpuBackend _gpu_opencl_backend =
   .event   = &_gpu_opencl_event_ops,
   .memory  = &_gpu_opencl_memory_ops,
   .buffer  = &_gpu_opencl_buffer_ops,
+  .svm     = &_gpu_opencl_svm_ops,
   .image   = &_gpu_opencl_image_ops,
   .sampler = &_gpu_opencl_sampler_ops,
   .program = &_gpu_opencl_program_ops,

@@ -182,6 +182,9 @@ buffer_slice (GpuNativeContext  *context,
       if (parent->host != NULL)
         buffer->base.host = (guint8 *) parent->host + offset;
 
+      if (root->svm != NULL)
+        buffer->svm = (guint8 *) root->svm + offset;
+
       return &buffer->base;
     }
 
@@ -421,6 +424,7 @@ buffer_map (GpuNativeStream  *stream,
 
 const GpuBufferOps _gpu_opencl_buffer_ops =
 {
+  .max_now_size   = 16 * 1024,
   .alloc          = buffer_alloc,
   .alloc_for_host = buffer_alloc_for_host,
   .alloc_host     = _gpu_opencl_alloc_host,

@@ -154,37 +154,18 @@ alloc_shared (GpuNativeContext  *context,
               gsize              size,
               GError           **error)
 {
-  cl_context handle = _gpu_opencl_context_handle (context);
   GpuNativeBuffer *buffer;
-  gpointer data;
 
   if (!check_shared (context, error))
     return NULL;
 
-  data = clSVMAlloc (handle, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, size, 0);
-
-  if (data == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "clSVMAlloc: %" G_GSIZE_FORMAT " bytes asked for; device %s gives %"
-                   G_GUINT64_FORMAT " at most in one piece", size, context->devices[0]->id,
-                   context->devices[0]->max_allocation);
-      return NULL;
-    }
-
-  buffer = _gpu_opencl_buffer_create (context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, data,
-                                      error);
+  buffer = _gpu_opencl_svm_alloc (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_FINE_GRAIN, size, 0,
+                                  error);
 
   if (buffer == NULL)
-    {
-      clSVMFree (handle, data);
-      blame_host (error);
-      return NULL;
-    }
-
-  ((GpuOpenclBuffer *) buffer)->svm = data;
-  buffer->host = data;
-  buffer->is_locked = TRUE;
+    blame_host (error);
+  else
+    buffer->is_locked = TRUE;
 
   return buffer;
 }

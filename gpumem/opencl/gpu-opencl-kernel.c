@@ -18,6 +18,8 @@ kernel_free (GpuNativeContext *context G_GNUC_UNUSED,
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
 
   clReleaseKernel (kernel->kernel);
+  if (kernel->pointer_kernel != NULL)
+    clReleaseKernel (kernel->pointer_kernel);
   for (guint i = 0; i < native->n_arguments; i++)
     {
       g_free ((char *) native->arguments[i].name);
@@ -212,6 +214,9 @@ set_argument (cl_kernel               kernel,
     case GPU_ARGUMENT_KIND_MEMORY:
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
+      if (((GpuOpenclBuffer *) argument->buffer)->svm != NULL)
+        return clSetKernelArgSVMPointer (kernel, index,
+                                         ((GpuOpenclBuffer *) argument->buffer)->svm);
       mem = _gpu_opencl_buffer_handle (argument->buffer);
       return clSetKernelArg (kernel, index, sizeof mem, &mem);
     case GPU_ARGUMENT_KIND_LOCAL:
@@ -252,7 +257,10 @@ set_argument_error (GError                 **error,
       given = g_strdup_printf (SIZE " bytes", argument->size);
     }
 
-  _gpu_opencl_set_error (error, "clSetKernelArg", code,
+  _gpu_opencl_set_error (error, argument->kind == GPU_ARGUMENT_KIND_MEMORY
+                                && argument->buffer != NULL
+                                && ((GpuOpenclBuffer *) argument->buffer)->svm != NULL
+                                ? "clSetKernelArgSVMPointer" : "clSetKernelArg", code,
                          "kernel \"%s\", argument %u (%s %s): given %s", kernel->name, index,
                          info->type_name != NULL ? info->type_name : "unknown type",
                          info->name != NULL ? info->name : "without name", given);
@@ -260,13 +268,14 @@ set_argument_error (GError                 **error,
 
 static gboolean
 set_arguments (GpuOpenclKernel         *kernel,
+               cl_kernel                handle,
                const GpuArgumentValue  *arguments,
                guint                    n_arguments,
                GError                 **error)
 {
   for (guint i = 0; i < n_arguments; i++)
     {
-      cl_int code = set_argument (kernel->kernel, i, &arguments[i]);
+      cl_int code = set_argument (handle, i, &arguments[i]);
 
       if (G_LIKELY (code == CL_SUCCESS))
         continue;
@@ -363,7 +372,8 @@ check_images (GpuOpenclKernel         *kernel,
       const GpuOpenclImage *image = (GpuOpenclImage *) arguments[i].image;
 
       if (arguments[i].kind == GPU_ARGUMENT_KIND_MEMORY)
-        n_memories += arguments[i].buffer != NULL;
+        n_memories += arguments[i].buffer != NULL
+                      && ((GpuOpenclBuffer *) arguments[i].buffer)->svm == NULL;
       if (arguments[i].kind != GPU_ARGUMENT_KIND_IMAGE)
         continue;
 
@@ -389,15 +399,126 @@ check_images (GpuOpenclKernel         *kernel,
   return FALSE;
 }
 
+/* --- memory that is reached indirectly -------------------------------------------------------- */
+
+/* What a kernel may reach can be replaced, but not taken back. So launches that reach anything have
+ * a kernel of their own, and no list is left for those that do not. With the lock held. */
+static cl_kernel
+get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
+                           GError          **error)
+{
+  cl_program program = NULL;
+  cl_int code;
+
+  if (kernel->pointer_kernel != NULL)
+    return kernel->pointer_kernel;
+
+  code = clGetKernelInfo (kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
+  if (code != CL_SUCCESS)
+    {
+      _gpu_opencl_set_error (error, "clGetKernelInfo", code, "program of \"%s\"", kernel->name);
+      return NULL;
+    }
+
+  kernel->pointer_kernel = clCreateKernel (program, kernel->name, &code);
+  if (code == CL_SUCCESS)
+    return kernel->pointer_kernel;
+
+  kernel->pointer_kernel = NULL;
+  _gpu_opencl_set_error (error, "clCreateKernel", code, "\"%s\" once more", kernel->name);
+  return NULL;
+}
+
 static gboolean
-kernel_launch (GpuNativeStream         *stream,
-               GpuNativeKernel         *native,
-               const GpuArgumentValue  *arguments,
-               guint                    n_arguments,
-               const GpuExtent         *grid,
-               const GpuExtent         *block,
-               GpuNativeEvent         **event,
-               GError                 **error)
+set_exec_info (GpuOpenclKernel      *kernel,
+               cl_kernel             handle,
+               cl_kernel_exec_info   info,
+               gsize                 size,
+               gconstpointer         value,
+               GError              **error)
+{
+  cl_int code = clSetKernelExecInfo (handle, info, size, value);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clSetKernelExecInfo", code, "kernel \"%s\", info 0x%04x, " SIZE
+                         " bytes", kernel->name, info, size);
+  return FALSE;
+}
+
+/* Memory of the host that nobody allocated here has a switch of its own. */
+static gboolean
+set_indirect (GpuOpenclKernel         *kernel,
+              cl_kernel                handle,
+              GpuOpenclDevice         *device,
+              const GpuLaunchOptions  *options,
+              GError                 **error)
+{
+  g_autofree gpointer *pointers = g_new (gpointer, options->n_indirect);
+  cl_bool has_system = CL_FALSE;
+  guint n = 0;
+
+  for (guint i = 0; i < options->n_indirect; i++)
+    {
+      GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) options->indirect[i];
+
+      if (buffer->svm == NULL)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "kernel \"%s\": a buffer of " SIZE " bytes is reached indirectly, but on "
+                       "OpenCL only shared virtual memory has an address", kernel->name,
+                       buffer->base.size);
+          return FALSE;
+        }
+
+      if (buffer->svm_allocation == NULL && buffer->parent == NULL)
+        has_system = CL_TRUE;
+      else
+        pointers[n++] = buffer->svm;
+    }
+
+  return ((device->base.capabilities & GPU_CAPABILITIES_SVM_SYSTEM) == 0
+          || set_exec_info (kernel, handle, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM,
+                            sizeof has_system, &has_system, error))
+         && (n == 0
+             || set_exec_info (kernel, handle, CL_KERNEL_EXEC_INFO_SVM_PTRS, n * sizeof *pointers,
+                               pointers, error));
+}
+
+/* The kernel with all set for a launch, or NULL. With the lock held. */
+static cl_kernel
+prepare_locked (GpuOpenclKernel         *kernel,
+                GpuOpenclDevice         *device,
+                const GpuArgumentValue  *arguments,
+                guint                    n_arguments,
+                const GpuLaunchOptions  *options,
+                GError                 **error)
+{
+  cl_kernel handle = kernel->kernel;
+
+  if (options != NULL)
+    {
+      handle = get_pointer_kernel_locked (kernel, error);
+      if (handle == NULL || !set_indirect (kernel, handle, device, options, error))
+        return NULL;
+    }
+
+  return set_arguments (kernel, handle, arguments, n_arguments, error) ? handle : NULL;
+}
+
+/* --- launches --------------------------------------------------------------------------------- */
+
+static gboolean
+kernel_launch_full (GpuNativeStream         *stream,
+                    GpuNativeKernel         *native,
+                    const GpuArgumentValue  *arguments,
+                    guint                    n_arguments,
+                    const GpuExtent         *grid,
+                    const GpuExtent         *block,
+                    const GpuLaunchOptions  *options,
+                    GpuNativeEvent         **event,
+                    GError                 **error)
 {
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
   GpuOpenclDevice *device = ((GpuOpenclStream *) stream)->device;
@@ -406,6 +527,7 @@ kernel_launch (GpuNativeStream         *stream,
   const gsize *given = NULL;
   cl_uint n_dimensions = 3;
   cl_event handle = NULL;
+  cl_kernel prepared;
   cl_int code;
 
   if (block != NULL)
@@ -429,12 +551,13 @@ kernel_launch (GpuNativeStream         *stream,
     return FALSE;
 
   g_mutex_lock (&kernel->lock);
-  if (!set_arguments (kernel, arguments, n_arguments, error))
+  prepared = prepare_locked (kernel, device, arguments, n_arguments, options, error);
+  if (prepared == NULL)
     {
       g_mutex_unlock (&kernel->lock);
       return FALSE;
     }
-  code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), kernel->kernel, n_dimensions,
+  code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), prepared, n_dimensions,
                                  NULL, global, given, 0, NULL, event != NULL ? &handle : NULL);
   g_mutex_unlock (&kernel->lock);
 
@@ -449,10 +572,25 @@ kernel_launch (GpuNativeStream         *stream,
   return TRUE;
 }
 
+static gboolean
+kernel_launch (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               GpuNativeEvent         **event,
+               GError                 **error)
+{
+  return kernel_launch_full (stream, native, arguments, n_arguments, grid, block, NULL, event,
+                             error);
+}
+
 const GpuKernelOps _gpu_opencl_kernel_ops =
 {
   .free           = kernel_free,
   .get_handle     = kernel_get_handle,
   .get_attributes = kernel_get_attributes,
-  .launch         = kernel_launch
+  .launch         = kernel_launch,
+  .launch_full    = kernel_launch_full
 };

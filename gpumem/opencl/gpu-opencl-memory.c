@@ -112,8 +112,9 @@ free_buffer (GpuOpenclContext *context,
   else if (buffer->mem != NULL)
     clReleaseMemObject (buffer->mem);
 
-  if (buffer->svm != NULL)
-    clSVMFree (context->context, buffer->svm);
+  /* Only now: mem is over it. */
+  if (buffer->svm_allocation != NULL)
+    clSVMFree (context->context, buffer->svm_allocation);
 
   g_clear_pointer (&buffer->slices, g_ptr_array_unref);
 }
@@ -138,10 +139,14 @@ memory_get_handle (GpuNativeMemory *memory)
   return (guint64) (mem != NULL ? (guintptr) mem : (guintptr) memory->host);
 }
 
+/* Other memory has none that the driver tells. */
 static guint64
 memory_get_address (GpuNativeMemory *memory)
 {
-  return memory->is_host_only ? 0 : (guintptr) memory->host;
+  if (memory->is_image || memory->is_host_only)
+    return 0;
+
+  return (guintptr) ((GpuOpenclBuffer *) memory)->svm;
 }
 
 /* What it is over, if anything, and what that is a part of. */

@@ -5,18 +5,23 @@
 
 #include "gpumem/opencl/gpu-opencl.h"
 
-#define MIN_SIZE (1024 * 1024)
-
 static gsize
 transfer_get_min_size (GpuNativeContext *context,
-                       gboolean          write G_GNUC_UNUSED)
+                       gboolean          write,
+                       gboolean          blocking)
 {
   GpuOpenclDevice *device = (GpuOpenclDevice *) context->devices[0];
 
   if (_gpu_opencl_device_hangs (device))
     return 0;
 
-  return _gpu_opencl_device_is_nvidia (device) ? MIN_SIZE : G_MAXSIZE;
+  if (!_gpu_opencl_device_is_nvidia (device))
+    return G_MAXSIZE;
+
+  if (!blocking)
+    return GPU_TRANSFER_MIN_ASYNC;
+
+  return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }
 
 static gboolean

@@ -81,7 +81,9 @@ typedef struct
   gsize             parent_offset;              /* in that */
   GpuOpenclSlice   *slice;                      /* what owns mem, nullable */
   GPtrArray        *slices;                     /* nullable; those that it has, unowned */
-  gpointer          svm;                        /* that mem is over; clSVMFree() frees it */
+  gpointer          svm;                        /* nullable; where it is for host and device, mem
+                                                 * is over that */
+  gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
   gboolean          is_mapped;                  /* mem is at base.host as long as it lives, so that
                                                  * commands take that in its place */
   gboolean          is_registered;              /* mem is over memory of the program */
@@ -116,6 +118,8 @@ typedef struct
   gsize             required_block[3];          /* zeros where the source requires none */
   gboolean          takes_images;               /* or may, for all the driver tells */
   GMutex            lock;                       /* from the first argument to the enqueueing */
+  cl_kernel         pointer_kernel;             /* the same one once more, for launches that reach
+                                                 * memory indirectly; NULL until there is one */
 } GpuOpenclKernel;
 
 /* gpu-opencl-error.c: the only file that knows what the codes of OpenCL mean. */
@@ -261,6 +265,15 @@ gboolean        _gpu_opencl_fill_host        (GpuNativeStream     *stream,
 /* An operation that does nothing. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
+                                              GError             **error);
+
+/* gpu-opencl-svm.c */
+/* GpuSvmOps.alloc(); fine grain memory is also what the host can have mapped all the time. */
+GpuNativeBuffer *_gpu_opencl_svm_alloc       (GpuNativeContext    *context,
+                                              GpuMemoryFlags       flags,
+                                              GpuSvmFlags          svm_flags,
+                                              gsize                size,
+                                              gsize                alignment,
                                               GError             **error);
 
 /* gpu-opencl-memory.c */
@@ -441,6 +454,7 @@ extern const GpuStreamOps  _gpu_opencl_stream_ops;
 extern const GpuEventOps   _gpu_opencl_event_ops;
 extern const GpuMemoryOps  _gpu_opencl_memory_ops;
 extern const GpuBufferOps  _gpu_opencl_buffer_ops;
+extern const GpuSvmOps     _gpu_opencl_svm_ops;
 extern const GpuImageOps   _gpu_opencl_image_ops;
 extern const GpuSamplerOps _gpu_opencl_sampler_ops;
 extern const GpuProgramOps _gpu_opencl_program_ops;

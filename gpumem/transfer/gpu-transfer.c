@@ -3,6 +3,9 @@
 
 #include "gpumem/transfer/gpu-transfer-private.h"
 
+/* Microseconds: chunks of a copy that is under way come faster. */
+#define LINGER_TIME 300
+
 struct _GpuTransfer
 {
   gatomicrefcount   refs;
@@ -163,12 +166,39 @@ copy_piece_locked (GpuTransfer *transfer)
   end_piece_locked (transfer, chunk);
 }
 
+/* Waking a thread takes longer than to copy some pieces, so each wakes no more than two. */
+static void
+call_helpers_locked (GpuTransfer *transfer)
+{
+  for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->shape.n_chunks
+                    && transfer->n_helpers < transfer->max_helpers; i++)
+    {
+      transfer->n_helpers++;
+      _gpu_transfer_push_help (transfer_ref (transfer));
+    }
+}
+
+/* Until there is a piece. FALSE if there will be none, or none soon: other copies need threads. */
+static gboolean
+linger_locked (GpuTransfer *transfer)
+{
+  gint64 deadline = g_get_monotonic_time () + LINGER_TIME;
+  gboolean in_time = TRUE;
+
+  while (in_time && !has_piece_locked (transfer) && !transfer->aborted
+         && transfer->n_ready < transfer->shape.n_chunks)
+    in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, deadline);
+
+  return has_piece_locked (transfer);
+}
+
 void
 _gpu_transfer_help (GpuTransfer *transfer)
 {
   g_mutex_lock (&transfer->lock);
+  call_helpers_locked (transfer);
 
-  while (has_piece_locked (transfer))
+  while (linger_locked (transfer))
     copy_piece_locked (transfer);
 
   transfer->n_helpers--;
@@ -181,18 +211,9 @@ static void
 set_ready_locked (GpuTransfer *transfer,
                   guint        n_ready)
 {
-  guint n_pieces = 0;
-
-  for (guint i = transfer->n_ready; i < n_ready; i++)
-    n_pieces += transfer->n_left[i];
-
   transfer->n_ready = n_ready;
-
-  for (; n_pieces > 0 && transfer->n_helpers < transfer->max_helpers; n_pieces--)
-    {
-      transfer->n_helpers++;
-      _gpu_transfer_push_help (transfer_ref (transfer));
-    }
+  g_cond_broadcast (&transfer->cond);
+  call_helpers_locked (transfer);
 }
 
 /* --- waiting for the device ------------------------------------------------------------------- */
@@ -539,17 +560,18 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 static gboolean
 is_worth_it (GpuNativeContext      *context,
              const GpuTransferCopy *copy,
-             gsize                  size)
+             gsize                  size,
+             gboolean               blocking)
 {
   const GpuTransferOps *ops = context->backend->transfer;
-  gsize least = ops != NULL ? ops->get_min_size (context, copy->write) : 0;
+  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
 
   if (least == 0 || !_gpu_backend_check_process (NULL))
     return FALSE;
 
   if (_gpu_debug_has (GPU_DEBUG_STAGE))
     least = 1;
-  else if (_gpu_transfer_get_n_threads () == 1)
+  else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
   return size >= least && !ops->is_page_locked (context, (guint8 *) copy->host.data
@@ -620,7 +642,8 @@ choose_threads (GpuTransfer *transfer)
   transfer->max_helpers = MAX (_gpu_transfer_get_n_threads () - transfer->attended, 1);
 }
 
-/* Places that nobody uses can be filled before anything is submitted. */
+/* Places that nobody uses can be filled before anything is submitted, and threads be awake in time
+ * for what will come soon. */
 static void
 start (GpuTransfer *transfer)
 {
@@ -631,7 +654,8 @@ start (GpuTransfer *transfer)
     n_ready++;
 
   g_mutex_lock (&transfer->lock);
-  set_ready_locked (transfer, n_ready);
+  if (n_ready > 0 || transfer->attended)
+    set_ready_locked (transfer, n_ready);
   g_mutex_unlock (&transfer->lock);
 
   if (!transfer->attended)
@@ -649,7 +673,7 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   GpuTransferShape shape;
   GpuTransfer *transfer;
 
-  if (!is_worth_it (context, copy, size) || !_gpu_transfer_shape_init (&shape, &own))
+  if (!is_worth_it (context, copy, size, blocking) || !_gpu_transfer_shape_init (&shape, &own))
     return NULL;
 
   transfer = transfer_new (context, order, &own, &shape, blocking);

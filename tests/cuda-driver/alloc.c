@@ -7,7 +7,8 @@
 #define PITCH 512
 #define HOST_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | \
                     CU_MEMHOSTALLOC_WRITECOMBINED)
-#define REGISTER_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
+#define REGISTER_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | \
+                        CU_MEMHOSTREGISTER_READ_ONLY)
 
 /* The one that begins there, of one of two kinds. */
 static CUresult
@@ -17,6 +18,8 @@ find_start (guint64     address,
             Memory    **memory)
 {
   *memory = memory_find (address);
+  if (*memory != NULL && (*memory)->kind == MEMORY_MANAGED && kind == MEMORY_DEVICE)
+    kind = MEMORY_MANAGED;
   if (*memory == NULL || (*memory)->address != address ||
       ((*memory)->kind != kind && (*memory)->kind != other_kind))
     return misuse (CUDA_ERROR_INVALID_VALUE, "0x%" G_GINT64_MODIFIER "x is no start of %s",
@@ -150,7 +153,7 @@ ENTRY (cuMemHostRegister, (void *data, size_t size, unsigned int flags), (data, 
   TRY (context_current (&context));
   if (data == NULL || size == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if ((flags & (CU_MEMHOSTREGISTER_READ_ONLY | CU_MEMHOSTREGISTER_IOMEMORY)) != 0)
+  if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~REGISTER_FLAGS) != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -158,6 +161,8 @@ ENTRY (cuMemHostRegister, (void *data, size_t size, unsigned int flags), (data, 
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   memory = memory_new_at (MEMORY_REGISTERED, context, NULL, address, size);
   memory->flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0)
+    memory->access = CU_MEM_ACCESS_FLAGS_PROT_READ;
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,8 @@
  *   version=13000        CUDA 13.0; so does GPUMEM_CUDA_DRIVER_VERSION
  *   delay=300            at most so many microseconds before an operation; 0: none
  *   peers=no             devices do not reach each other's memory
+ *   concurrent=1         so many devices, from the first on, share managed memory with the host
+ *                        page by page, and reach ordinary memory; with the others it takes turns
  *   ipc=no               nothing passes to other processes as bytes
  *   strict=no            misuse is an error code, not the end
  *   protect=no           the application may touch the memory of devices
@@ -33,6 +35,7 @@ Config config =
   .n_devices = 2,
   .memory = 512 * MEGA,
   .delay = 300,
+  .concurrent = 1,
   .capability = 90,
   .strict = TRUE,
   .protect = TRUE,
@@ -99,6 +102,8 @@ set_number (const char *name,
     config.version = number;
   else if (g_str_equal (name, "delay"))
     config.delay = number;
+  else if (g_str_equal (name, "concurrent"))
+    config.concurrent = number;
   else if (g_str_equal (name, "trap"))
     config.trap = number;
   else

@@ -67,7 +67,8 @@ get_span (const Copy *copy,
 static gboolean
 is_host_kind (const Memory *memory)
 {
-  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
+  return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED ||
+         memory->kind == MEMORY_MANAGED;
 }
 
 /* TRUE: memory of the host whose first byte is not page-locked; drivers look no further. */

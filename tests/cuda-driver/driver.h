@@ -48,8 +48,12 @@ typedef struct
 /* Goes before the body of an entry point, which then runs under the lock, as part of a call.
  * Programs that link the driver know many functions by another name. */
 #define ENTRY(name, parameters, arguments)                  \
-  static CUresult do_##name parameters;                     \
   extern EXPORT __typeof__ (name) name##_v2 __attribute__ ((alias (#name))); \
+  ENTRY_REVISED (name, parameters, arguments)
+
+/* The same for those that are another function by that name. */
+#define ENTRY_REVISED(name, parameters, arguments)          \
+  static CUresult do_##name parameters;                     \
                                                             \
   CUresult CUDAAPI                                          \
   name parameters                                           \
@@ -102,6 +106,7 @@ typedef struct
   gboolean  protect;        /* the host cannot touch the memory of devices, where CPUs can tell */
   gboolean  leaks;          /* what is left at exit is an error */
   gboolean  peers;          /* devices reach the memory of others */
+  guint     concurrent;     /* so many devices, from the first on, share memory page by page */
   gboolean  ipc;            /* memory and events pass to other processes as bytes */
   guint     trap;           /* the launch that traps, from 1 */
   char     *counts;         /* files, written at exit */
@@ -222,6 +227,8 @@ extern Device *devices;
 Device     *device_find     (CUdevice       ordinal);
 /* An attribute that is the same for all of them. */
 int         device_get_number (CUdevice_attribute attribute);
+/* Host and device may use managed memory at the same time. */
+gboolean    device_is_concurrent (const Device *device);
 void        devices_init    (void);
 
 /* context.c */
@@ -258,6 +265,7 @@ struct CUstream_st
   gboolean       ends;
   guint64        sequence;
   guint          n_work;          /* operations at work on memory, not yet done */
+  guint          n_value_waits;   /* waits for values, not yet over */
   guint64        unseen;          /* bytes freed in it that nobody waited for since */
   GQueue         ops;
   Point         *last;            /* nullable */
@@ -304,6 +312,9 @@ void        points_forget   (GPtrArray     *points);
 /* Takes part in the checks of order and of what may be freed. */
 CUresult    op_use          (Op            *op,
                              Stream        *stream,
+                             Memory        *memory);
+/* Without the checks. */
+void        op_hold         (Op            *op,
                              Memory        *memory);
 
 /* stream.c */
@@ -355,6 +366,7 @@ typedef enum
   MEMORY_DEVICE,
   MEMORY_HOST,              /* page-locked, of the driver */
   MEMORY_REGISTERED,        /* of the application */
+  MEMORY_MANAGED,           /* of host and device */
   MEMORY_POOL,              /* freed in the order of a stream */
   MEMORY_MAPPED,            /* physical memory at a reserved address */
   MEMORY_RESERVED,          /* addresses only */
@@ -387,6 +399,7 @@ struct _Memory
   gpointer      share;      /* nullable; of what is mapped */
   gboolean      owns_file;  /* the part of the device's file is free when it goes */
   int           process;    /* of imported memory: the other one */
+  gpointer      managed;    /* nullable; see managed.c */
   CallFunction  function;   /* made it */
   guint         number;
 };
@@ -448,6 +461,15 @@ gboolean    memory_map_file (guint64        address,
                              int            protection);
 void        memory_close_pages (gpointer   address,
                              guint64       size);
+/* Only the threads of streams reach the pages of a memory of the host, or all do. */
+void        memory_close_to_host (Memory   *memory,
+                                  gboolean  closed);
+/* managed.c: a use of managed memory by a device; a stream that goes. */
+CUresult    managed_check   (Memory        *memory,
+                             Stream        *stream);
+void        managed_forget  (Stream        *stream);
+void        managed_free    (Memory        *memory);
+
 /* pool.c */
 void        pool_note_free  (Memory        *memory);
 void        pool_note_freed (Memory        *memory);

@@ -16,6 +16,8 @@
 const char *const call_names[N_CALLS] = {
   [CALL_cuGetProcAddress] = "cuGetProcAddress",
 #define GPU_CUDA_SYMBOL(group, name, version, parameters) [CALL_##name] = #name,
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  [CALL_##name##revision] = #name,
 #include DRIVER_SYMBOLS
 #undef GPU_CUDA_SYMBOL
 };
@@ -208,6 +210,7 @@ get_address (const char *name,
 {
   Call call = { .function = CALL_cuGetProcAddress };
   CUresult code;
+  guint found;
 
   if (forked || name == NULL || function == NULL || flags > 2)
     return CUDA_ERROR_INVALID_VALUE;
@@ -224,8 +227,16 @@ get_address (const char *name,
   for (guint i = 0; i < N_CALLS; i++)
     if (entries[i].function != NULL && g_str_equal (name, call_names[i]))
       {
-        *status = 0;
-        *function = find_version (i, version, status);
+        gpointer entry;
+
+        found = 0;
+        entry = find_version (i, version, &found);
+        /* The last one that there is at that version, as drivers have it. */
+        if (*function == NULL || entry != NULL)
+          {
+            *function = entry;
+            *status = found;
+          }
       }
   return CUDA_SUCCESS;
 }

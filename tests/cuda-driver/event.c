@@ -4,6 +4,8 @@
 
 #include "driver.h"
 
+#define MAX_BEHIND_VALUE 150
+
 #define FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
 static CUresult
@@ -49,6 +51,9 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   TRY (object_check (event, OBJECT_EVENT));
   if (event->object.context != stream->object.context)
     return misuse (CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
+  /* As the driver does, which has only so much room behind a wait for a value */
+  while (stream->n_value_waits > 0 && stream->ops.length > MAX_BEHIND_VALUE)
+    pthread_cond_wait (&point_done, &driver_lock);
   op = op_new (NULL, NULL, NULL);
   event_record_shared (event, op);
   g_clear_pointer (&event->point, point_unref);
@@ -91,9 +96,16 @@ ENTRY (cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end),
 
 typedef struct
 {
+  Stream        *stream;
   const guint32 *word;
   guint32        value;
 } ValueWait;
+
+static void
+value_done (gpointer data)
+{
+  ((ValueWait *) data)->stream->n_value_waits--;
+}
 
 static gboolean
 value_is_reached (gpointer data)
@@ -116,16 +128,19 @@ ENTRY (cuStreamWaitValue32, (CUstream handle, CUdeviceptr address, cuuint32_t va
   if (flags != CU_STREAM_WAIT_VALUE_GEQ || address % sizeof value != 0)
     return CUDA_ERROR_INVALID_VALUE;
   wait = g_new (ValueWait, 1);
+  wait->stream = stream;
   wait->word = GSIZE_TO_POINTER (address);
   wait->value = value;
   op = op_new (NULL, wait, g_free);
   op->ready = value_is_reached;
+  op->done = value_done;
   code = memory_check (op, stream, address, sizeof value, FALSE, "the value");
   if (code != CUDA_SUCCESS)
     {
       op_free (op);
       return code;
     }
+  stream->n_value_waits++;
   point_unref (stream_submit (stream, op));
   return CUDA_SUCCESS;
 }

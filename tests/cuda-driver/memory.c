@@ -23,6 +23,7 @@ const char *const memory_kinds[N_MEMORY_KINDS] = {
   [MEMORY_DEVICE] = "device memory",
   [MEMORY_HOST] = "host memory",
   [MEMORY_REGISTERED] = "registered memory",
+  [MEMORY_MANAGED] = "managed memory",
   [MEMORY_POOL] = "pooled memory",
   [MEMORY_MAPPED] = "mapped memory",
   [MEMORY_RESERVED] = "reserved addresses",
@@ -50,6 +51,8 @@ memory_unref (Memory *memory)
   if (--memory->refs > 0)
     return;
   g_clear_pointer (&memory->made, point_unref);
+  if (memory->kind == MEMORY_MANAGED)
+    managed_free (memory);
   g_ptr_array_unref (memory->uses);
   g_free (memory);
 }
@@ -210,6 +213,14 @@ memory_close_pages (gpointer address,
                     guint64  size)
 {
   mmap (address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void
+memory_close_to_host (Memory   *memory,
+                      gboolean  closed)
+{
+  if (key >= 0)
+    pkey_mprotect (memory->data, memory->data_size, PROT_READ | PROT_WRITE, closed ? key : 0);
 }
 
 /* Pages with one on each side, none of which can be touched. */

@@ -110,11 +110,20 @@ op_use (Op     *op,
                    "x, from call %u (%s): this stream does not wait for its allocation",
                    memory_kinds[memory->kind], memory->address, memory->number,
                    call_names[memory->function]);
+  if (memory->kind == MEMORY_MANAGED)
+    TRY (managed_check (memory, stream));
+  op_hold (op, memory);
+  return CUDA_SUCCESS;
+}
+
+void
+op_hold (Op     *op,
+         Memory *memory)
+{
   if (memory->uses->len >= 16)
     points_forget (memory->uses);
   g_ptr_array_add (memory->uses, point_ref (op->point));
   g_ptr_array_add (op->memories, memory_ref (memory));
-  return CUDA_SUCCESS;
 }
 
 gboolean

@@ -30,7 +30,7 @@ get_attribute (const Memory        *memory,
       *(CUdeviceptr *) value = address;
       break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!is_of_host (memory))
+      if (!is_of_host (memory) && memory->kind != MEMORY_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
       *(gpointer *) value = GSIZE_TO_POINTER (address);
       break;
@@ -74,8 +74,9 @@ get_flag (const Memory        *memory,
     flag = memory->kind == MEMORY_DEVICE;
   else if (attribute == CU_POINTER_ATTRIBUTE_MAPPED)
     flag = TRUE;
-  else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
-           attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+  else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+    flag = memory->kind == MEMORY_MANAGED;
+  else if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
            attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
     flag = FALSE;
   else

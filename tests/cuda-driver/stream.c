@@ -308,6 +308,7 @@ void
 stream_end (Stream *stream)
 {
   see_frees (stream);
+  managed_forget (stream);
   object_kill (stream);
   stream->ends = TRUE;
   if (stream->has_thread)

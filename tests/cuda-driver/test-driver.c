@@ -42,6 +42,10 @@ open_driver (void)
 #define GPU_CUDA_SYMBOL(group, name, version, parameters) \
   g_assert_cmpuint (get_proc_address (#name, (void **) &driver.name, version, 0, NULL), ==, 0); \
   g_assert_nonnull (driver.name);
+#define GPU_CUDA_REVISION(group, name, revision, version, parameters) \
+  g_assert_cmpuint (get_proc_address (#name, (void **) &driver.name##revision, version, 0, NULL), \
+                    ==, 0); \
+  g_assert_nonnull (driver.name##revision);
 #include DRIVER_SYMBOLS
 #undef GPU_CUDA_SYMBOL
   OK (cuInit, 0);
@@ -538,6 +542,7 @@ main (int argc, char **argv)
   add_image_tests ();
   add_texture_tests ();
   add_share_tests ();
+  add_managed_tests ();
   add_misuse_tests ();
   g_test_add_func ("/cuda-driver/leaves-nothing", test_leaves_nothing);
   return g_test_run ();

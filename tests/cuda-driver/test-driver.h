@@ -71,6 +71,7 @@ CUtexObject new_texture     (CUarray        array,
                              guint          flags);
 
 void      add_image_tests   (void);
+void      add_managed_tests (void);
 void      add_misuse_tests  (void);
 void      add_program_tests (void);
 void      add_share_tests   (void);

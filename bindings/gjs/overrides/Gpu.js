@@ -119,11 +119,13 @@ function _addArgument(args, value, index) {
         throw new TypeError(`argument ${index} cannot be a ${typeof value}`);
 }
 
-function _toArguments(values) {
+// What kernels reach through pointers in other memory is indirect.
+function _toArguments(values, indirect = []) {
     if (values instanceof Gpu.Arguments)
         return values;
     const args = Gpu.Arguments.new();
     values.forEach((value, index) => _addArgument(args, value, index));
+    indirect.forEach(memory => args.add_indirect(memory));
     return args;
 }
 
@@ -141,6 +143,7 @@ function _promises() {
         [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'fill', 'map'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
+        [Gpu.Svm.prototype, 'map'],
     ];
     for (const [object, ...names] of pairs) {
         for (const name of names)
@@ -181,6 +184,34 @@ function _buffer(prototype) {
     prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
         {stream = null, cancellable = null} = {}) {
         return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
+    };
+}
+
+// Options are {stream} and what else is named.
+function _svm(prototype) {
+    const native = {prefetch: prototype.prefetch, advise: prototype.advise,
+        attach: prototype.attach};
+
+    // The memory for the host, at its address, as a Gpu.Mapping: a promise.
+    prototype.map = function (flags = Gpu.MapFlags.NONE, offset = 0, size = null,
+        {stream = null, cancellable = null} = {}) {
+        return this.map_async(stream, flags, offset, _rest(this, offset, size), cancellable);
+    };
+
+    // Moves it to the device, or the host, ahead of its use there.
+    prototype.prefetch = function (flags = Gpu.MigrateFlags.NONE, offset = 0, size = null,
+        {stream = null} = {}) {
+        return native.prefetch.call(this, stream, flags, offset, _rest(this, offset, size));
+    };
+
+    // Tells how it will be used; without a device, by the host.
+    prototype.advise = function (advice, device = null, offset = 0, size = null) {
+        return native.advise.call(this, advice, offset, _rest(this, offset, size), device);
+    };
+
+    // Tells who uses it from this point of the stream on.
+    prototype.attach = function (attachment, {stream = null} = {}) {
+        return native.attach.call(this, stream, attachment);
     };
 }
 
@@ -342,18 +373,18 @@ function _stream(prototype) {
     // Runs a kernel over a grid of work-items. Arguments are memory, null, samplers, [image,
     // sampler] for a texture object of CUDA C++, Gpu.Local, numbers, and data by their bytes.
     prototype.launch = function (kernel, grid, block = null, args = [],
-        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE} = {}) {
+        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
         return this.launch_full(kernel, _toExtent(grid), _toExtent(block), sharedSize, flags,
-            _toArguments(args));
+            _toArguments(args, indirect));
     };
 }
 
 function _kernel(prototype) {
     // A Gpu.Launch, for any number of calls of stream.launch_prepared().
     prototype.prepare = function (grid, block = null, args = [],
-        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE} = {}) {
+        {sharedSize = 0, flags = Gpu.LaunchFlags.NONE, indirect = []} = {}) {
         return Gpu.Launch.new_full(this, _toExtent(grid), _toExtent(block), sharedSize, flags,
-            _toArguments(args));
+            _toArguments(args, indirect));
     };
 }
 
@@ -460,6 +491,7 @@ function _init() {
     _image(Gpu.Image.prototype);
     _imageConstructors();
     _stream(Gpu.Stream.prototype);
+    _svm(Gpu.Svm.prototype);
     _kernel(Gpu.Kernel.prototype);
     _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);

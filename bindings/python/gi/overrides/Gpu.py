@@ -447,6 +447,55 @@ class Buffer(Gpu.Buffer):
 Buffer = override(Buffer)
 
 
+class Svm(Gpu.Svm):
+    """Gpu.Svm(context, size): memory at one address for host and device. What its address is, as
+    kernels and mappings have it, is the attribute address."""
+    svm_flags = _get("svm_flags")
+    alignment = _get("alignment")
+    address = _get("device_address")
+
+    def __new__(cls, context, size, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE,
+                alignment=0):
+        return Gpu.Svm.new(context, flags, svm_flags, int(size), alignment)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @classmethod
+    def new_for_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
+        """Shared memory over that of a writable bytes-like object, a NumPy array for one, where
+        devices reach all memory of the host. The object is kept, and its memory stays where it
+        is."""
+        return Gpu.Svm.new_for_bytes(context, flags, hold(Exported(data, writable=True)))
+
+    def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
+        """The memory for the host, at its address: see Gpu.Mapping."""
+        size = _rest(self, offset, size)
+        if stream is None:
+            context = self.get_context()
+            stream = context.get_default_stream() if context is not None else None
+        if stream is None:
+            return Gpu.Svm.map(self, None, flags, offset, size, None)   # says why there is none
+        mapping = Gpu.Stream.map(stream, self, flags, offset, size)
+        stream.synchronize()
+        return mapping
+
+    def prefetch(self, flags=Gpu.MigrateFlags.NONE, offset=0, size=None, stream=None):
+        """Moves it to the device, or the host, ahead of its use there."""
+        return Gpu.Svm.prefetch(self, stream, flags, offset, _rest(self, offset, size))
+
+    def advise(self, advice, device=None, offset=0, size=None):
+        """Tells how it will be used; without a device, by the host."""
+        return Gpu.Svm.advise(self, advice, offset, _rest(self, offset, size), device)
+
+    def attach(self, attachment, stream=None):
+        """Tells who uses it from this point of the stream on."""
+        return Gpu.Svm.attach(self, stream, attachment)
+
+
+Svm = override(Svm)
+
+
 class Color(ColorMethods, Gpu.Color):
     pass
 
@@ -721,10 +770,11 @@ class Kernel(Gpu.Kernel, _Attributes):
                  flags=Gpu.LaunchFlags.NONE):
         return stream.launch(self, grid, block, args, shared_size, flags)
 
-    def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE):
+    def prepare(self, grid, block=None, args=(), shared_size=0, flags=Gpu.LaunchFlags.NONE,
+                indirect=()):
         """A Gpu.Launch, for any number of calls of stream.launch_prepared()."""
         return Gpu.Launch.new_full(self, to_extent(grid), to_extent(block), shared_size, flags,
-                                   to_arguments(self, args))
+                                   to_arguments(self, args, indirect))
 
     def timed(self, stream, grid, block=None, *args, shared_size=0, flags=Gpu.LaunchFlags.NONE):
         """Launches; what it returns can be called for the seconds it took, which waits."""
@@ -847,13 +897,14 @@ class Stream(Gpu.Stream):
         return Gpu.Stream.map_image(self, image, flags, origin, to_extent(extent))
 
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
-               flags=Gpu.LaunchFlags.NONE):
+               flags=Gpu.LaunchFlags.NONE, indirect=()):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
         memory, None, Gpu.Local, samplers, (image, sampler) for a texture object of CUDA C++,
         numbers, and anything bytes-like by its bytes; Gpu.In, Gpu.Out and
         Gpu.InOut of something bytes-like copy it to memory before and back after the kernel, and
-        the call then waits for what comes back."""
-        return launch(self, kernel, grid, block, args, shared_size, flags)
+        the call then waits for what comes back. Memory that the kernel reaches through pointers
+        in other memory is named by indirect."""
+        return launch(self, kernel, grid, block, args, shared_size, flags, indirect)
 
     def record(self, flags=Gpu.EventFlags.NONE):
         return Gpu.Stream.record(self, flags)

@@ -50,7 +50,7 @@ def _allocate(stream, transfer):
     return buffer
 
 
-def launch(stream, kernel, grid, block, args, shared_size, flags):
+def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
     """Launches, with the copies before and after."""
     transfers = []
     if not isinstance(args, Gpu.Arguments):
@@ -59,7 +59,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags):
             if isinstance(value, _Transfer):
                 args[index] = _allocate(stream, value)
                 transfers.append((args[index], value))
-    arguments = to_arguments(kernel, args)
+    arguments = to_arguments(kernel, args, indirect)
     if shared_size or flags:
         stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
     else:

@@ -115,14 +115,19 @@ def _add_argument(arguments, value, index, type_name):
                             "can") from None
 
 
-def to_arguments(kernel, values):
+def to_arguments(kernel, values, indirect=()):
+    """What the kernel reaches through pointers in other memory is indirect."""
     if isinstance(values, Gpu.Arguments):
+        if indirect:
+            raise TypeError("indirect goes with a list of arguments: a Gpu.Arguments has its own")
         return values
     arguments = Gpu.Arguments.new()
     n_known = kernel.get_n_arguments()
     for index, value in enumerate(values):
         type_name = kernel.get_argument_type_name(index) if index < n_known else None
         _add_argument(arguments, value, index, type_name)
+    for memory in indirect:
+        arguments.add_indirect(memory)
     return arguments
 
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The driver's own copies on a stream of the library, past the library. */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* Whether there are any for the device. */
+gboolean bench_raw_can    (GpuDevice *device);
+void     bench_raw_write  (GpuStream *stream,
+                           GpuBuffer *buffer,
+                           void      *data,
+                           gsize      size);
+void     bench_raw_read   (GpuStream *stream,
+                           GpuBuffer *buffer,
+                           void      *data,
+                           gsize      size);
+void     bench_raw_finish (GpuStream *stream);
+
+G_END_DECLS

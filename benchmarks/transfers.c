@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Whether copies between the host and a device come up to the driver's own: of ordinary memory, by
+ * size and by the number of threads that stage it; of page-locked memory, each way and both ways at
+ * once. The raw calls go to a stream of their own in the same context.
+ *
+ *   benchmarks/transfers DEVICE [MIB]
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpumem/gpumem.h>
+
+#include "benchmarks/bench-raw.h"
+#include "benchmarks/bench-util.h"
+
+#define MIB ((gsize) 1024 * 1024)
+#define MAX_ROUNDS 101
+
+typedef struct
+{
+  GpuContext *context;
+  GpuStream  *stream;
+  GpuStream  *back;             /* of copies the other way */
+  GpuStream  *raw_stream;
+  GpuStream  *raw_back;
+  GpuBuffer  *buffer;
+  GpuBuffer  *other;
+  guint8     *ordinary;
+  guint8     *locked;
+  guint8     *locked_other;
+} Bench;
+
+typedef void (*TransferFunc) (const Bench *bench,
+                              guint8      *data,
+                              gsize        size);
+
+static void
+ours_write (const Bench *bench,
+            guint8      *data,
+            gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!gpu_buffer_write (bench->buffer, bench->stream, 0, data, size, NULL, &error))
+    g_error ("%s", error->message);
+}
+
+static void
+ours_read (const Bench *bench,
+           guint8      *data,
+           gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!gpu_buffer_read (bench->buffer, bench->stream, 0, data, size, NULL, &error))
+    g_error ("%s", error->message);
+}
+
+static void
+raw_write (const Bench *bench,
+           guint8      *data,
+           gsize        size)
+{
+  bench_raw_write (bench->raw_stream, bench->buffer, data, size);
+  bench_raw_finish (bench->raw_stream);
+}
+
+static void
+raw_read (const Bench *bench,
+          guint8      *data,
+          gsize        size)
+{
+  bench_raw_read (bench->raw_stream, bench->buffer, data, size);
+  bench_raw_finish (bench->raw_stream);
+}
+
+static void
+ours_both (const Bench *bench,
+           guint8      *data,
+           gsize        size)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new_static (data, size);
+  gboolean success = gpu_stream_write (bench->stream, GPU_MEMORY (bench->buffer), 0, bytes, NULL)
+                     && gpu_stream_read (bench->back, GPU_MEMORY (bench->other), 0,
+                                         bench->locked_other, size, NULL)
+                     && gpu_stream_synchronize (bench->stream, NULL, NULL)
+                     && gpu_stream_synchronize (bench->back, NULL, NULL);
+
+  g_assert_true (success);
+}
+
+static void
+raw_both (const Bench *bench,
+          guint8      *data,
+          gsize        size)
+{
+  bench_raw_write (bench->raw_stream, bench->buffer, data, size);
+  bench_raw_read (bench->raw_back, bench->other, bench->locked_other, size);
+  bench_raw_finish (bench->raw_stream);
+  bench_raw_finish (bench->raw_back);
+}
+
+static double
+time_transfer (const Bench  *bench,
+               TransferFunc  transfer,
+               guint8       *data,
+               gsize         size,
+               guint         n)
+{
+  gint64 start = g_get_monotonic_time ();
+
+  for (guint i = 0; i < n; i++)
+    transfer (bench, data, size);
+
+  return (double) (g_get_monotonic_time () - start) / n;
+}
+
+static void
+print_size (gsize size)
+{
+  if (size >= MIB)
+    printf ("%7" G_GSIZE_FORMAT " MiB", size / MIB);
+  else if (size >= 1024)
+    printf ("%7" G_GSIZE_FORMAT " KiB", size / 1024);
+  else
+    printf ("%7" G_GSIZE_FORMAT " B  ", size);
+}
+
+/* Prints a row; the ratio of the speeds, as the median of rounds in which the two take turns. */
+static double
+compare (const Bench  *bench,
+         const char   *name,
+         TransferFunc  ours,
+         TransferFunc  raw,
+         guint8       *data,
+         gsize         size,
+         guint         factor)
+{
+  guint n = size < 64 * 1024 ? 20 : size < MIB ? 5 : 1;
+  guint n_rounds = size <= 16 * MIB ? MAX_ROUNDS : size <= 128 * MIB ? 21 : 5;
+  double our_times[MAX_ROUNDS];
+  double raw_times[MAX_ROUNDS];
+  double ratios[MAX_ROUNDS];
+  double ratio;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      time_transfer (bench, ours, data, size, n);
+      time_transfer (bench, raw, data, size, n);
+    }
+
+  for (guint i = 0; i < n_rounds; i++)
+    {
+      if (i % 2 == 0)
+        our_times[i] = time_transfer (bench, ours, data, size, n);
+
+      raw_times[i] = time_transfer (bench, raw, data, size, n);
+
+      if (i % 2 == 1)
+        our_times[i] = time_transfer (bench, ours, data, size, n);
+
+      ratios[i] = raw_times[i] / our_times[i];
+    }
+
+  ratio = bench_median (ratios, n_rounds);
+  printf ("%-28s ", name);
+  print_size (size);
+  printf (" %10.1f us %7.2f GB/s %10.1f us %7.2f GB/s %7.3f\n",
+          bench_median (our_times, n_rounds),
+          (double) (factor * size) / bench_median (our_times, n_rounds) / 1000,
+          bench_median (raw_times, n_rounds),
+          (double) (factor * size) / bench_median (raw_times, n_rounds) / 1000, ratio);
+
+  return ratio;
+}
+
+static void
+bench_sizes (const Bench *bench,
+             gsize        max)
+{
+  double worst = G_MAXDOUBLE;
+
+  for (gsize size = 4; size <= max; size *= 2)
+    {
+      double to = compare (bench, "ordinary, to the device", ours_write, raw_write,
+                           bench->ordinary, size, 1);
+      double from = compare (bench, "ordinary, from the device", ours_read, raw_read,
+                             bench->ordinary, size, 1);
+
+      worst = MIN (worst, MIN (to, from));
+    }
+
+  printf ("worst ratio %.3f\n\n", worst);
+}
+
+static void
+bench_threads (const Bench *bench,
+               gsize        size)
+{
+  for (guint n = 1; n <= 16; n *= 2)
+    {
+      gpu_staging_set_n_threads (n);
+      printf ("%u threads\n", n);
+      compare (bench, "ordinary, to the device", ours_write, raw_write, bench->ordinary, size, 1);
+      compare (bench, "ordinary, from the device", ours_read, raw_read, bench->ordinary, size, 1);
+    }
+
+  gpu_staging_set_n_threads (0);
+  printf ("%" G_GSIZE_FORMAT " bytes of page-locked memory for it\n\n",
+          gpu_context_get_staging_size (bench->context));
+}
+
+static GpuBuffer *
+new_buffer (GpuContext     *context,
+            gsize           size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, size, &error);
+
+  if (buffer == NULL)
+    g_error ("%s", error->message);
+
+  return buffer;
+}
+
+static GpuStream *
+new_stream (GpuContext *context)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, &error);
+
+  if (stream == NULL)
+    g_error ("%s", error->message);
+
+  return stream;
+}
+
+static GpuHostMemory *
+new_locked (GpuContext *context,
+            gsize       size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuHostMemory *memory = gpu_host_memory_new (context, GPU_HOST_MEMORY_NONE, size, &error);
+
+  if (memory == NULL)
+    g_error ("%s", error->message);
+
+  return memory;
+}
+
+static void
+bench_init (Bench     *bench,
+            GpuDevice *device,
+            gsize      size)
+{
+  g_autoptr (GError) error = NULL;
+
+  bench->context = gpu_context_new (device, &error);
+  g_assert_no_error (error);
+  bench->stream = new_stream (bench->context);
+  bench->back = new_stream (bench->context);
+  bench->raw_stream = new_stream (bench->context);
+  bench->raw_back = new_stream (bench->context);
+  bench->buffer = new_buffer (bench->context, size);
+  bench->other = new_buffer (bench->context, MIN (size, 1024 * MIB));
+  bench->ordinary = g_malloc (size);
+  memset (bench->ordinary, 1, size);
+}
+
+static void
+bench_clear (Bench *bench)
+{
+  g_free (bench->ordinary);
+  g_object_unref (bench->other);
+  g_object_unref (bench->buffer);
+  g_object_unref (bench->raw_back);
+  g_object_unref (bench->raw_stream);
+  g_object_unref (bench->back);
+  g_object_unref (bench->stream);
+  g_object_unref (bench->context);
+}
+
+static void
+bench_locked (Bench *bench,
+              gsize  size)
+{
+  g_autoptr (GpuHostMemory) one = new_locked (bench->context, size);
+  g_autoptr (GpuHostMemory) other = new_locked (bench->context, size);
+  g_autoptr (GBytes) one_bytes = gpu_host_memory_get_bytes (one);
+  g_autoptr (GBytes) other_bytes = gpu_host_memory_get_bytes (other);
+
+  bench->locked = (guint8 *) g_bytes_get_data (one_bytes, NULL);
+  bench->locked_other = (guint8 *) g_bytes_get_data (other_bytes, NULL);
+  memset (bench->locked, 2, size);
+  memset (bench->locked_other, 3, size);
+
+  compare (bench, "page-locked, to the device", ours_write, raw_write, bench->locked, size, 1);
+  compare (bench, "page-locked, from the device", ours_read, raw_read, bench->locked, size, 1);
+  compare (bench, "page-locked, both ways", ours_both, raw_both, bench->locked, size, 2);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find (argc > 1 ? argv[1] : "cuda:0", &error);
+  gsize n_mib = argc > 2 ? g_ascii_strtoull (argv[2], NULL, 10) : 1024;
+  gsize size = MAX (n_mib, 1) * MIB;
+  Bench bench = { NULL, };
+
+  if (device == NULL || !bench_raw_can (device))
+    {
+      fprintf (stderr, "transfers: %s\n", error != NULL ? error->message
+                                                        : "no device with calls of its own");
+      return 77;
+    }
+
+  bench_init (&bench, device, size);
+  printf ("%s, driver %s, %u threads unless said otherwise\n\n", gpu_device_get_name (device),
+          gpu_device_get_driver_version (device), gpu_staging_get_n_threads ());
+  printf ("%-39s %27s %27s %7s\n", "copies", "ours", "raw", "ratio");
+  bench_sizes (&bench, size);
+  bench_threads (&bench, MIN (size, 1024 * MIB));
+  bench_locked (&bench, MIN (size, 1024 * MIB));
+  bench_clear (&bench);
+
+  return 0;
+}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Shared virtual memory from Python, over every device that GPUMEM_TEST chooses."""
+
+import gc
+import sys
+
+from python_util import equal, main, need, need_numpy, np, raises
+from gi.repository import Gpu
+
+SOURCE = """
+struct node { __global struct node *next; int value; int visits; };
+
+__kernel void
+walk (__global struct node *first, __global int *sum)
+{
+  __global struct node *node;
+  int total = 0;
+  for (node = first; node != 0; node = node->next)
+    {
+      total += node->value;
+      node->visits += 1;
+    }
+  sum[0] = total;
+}
+"""
+
+
+def shared(fixture, size, *args, **kwargs):
+    need(fixture, Gpu.Capabilities.SVM_COARSE)
+    return Gpu.Svm(fixture.context, size, *args, **kwargs)
+
+
+def test_properties(fixture):
+    svm = shared(fixture, 1000, alignment=4096)
+    equal(svm.get_size(), 1000)
+    equal(svm.alignment, 4096)
+    equal(svm.address % 4096, 0)
+    equal(svm.address, svm.get_device_address())
+    equal(svm.svm_flags, svm.props.svm_flags)
+    raises(Gpu.Error.INVALID_ARGUMENT, lambda: shared(fixture, 0), "gpu_svm_new")
+    raises(Gpu.Error.INVALID_ARGUMENT, lambda: shared(fixture, 8, alignment=3), "3")
+
+
+def test_map(fixture):
+    svm = shared(fixture, 1000)
+    with svm.map(Gpu.MapFlags.WRITE_INVALIDATE) as mapping:
+        equal(mapping.get_address(), svm.address)
+        mapping.view()[:] = bytes(i % 251 for i in range(1000))
+    fixture.stream.fill(svm, b"xy", 100, 10)
+    with svm.map(Gpu.MapFlags.READ, 98, 14) as mapping:
+        equal(mapping.get_address(), svm.address + 98)
+        equal(bytes(mapping.view()), b"bc" + b"xy" * 5 + b"no")
+    mapping = svm.map()
+    raises(Gpu.Error.BUSY, lambda: fixture.stream.fill(svm, 0), "mapped")
+    del mapping
+    gc.collect()
+    fixture.stream.fill(svm, 0)
+    fixture.stream.synchronize()
+
+
+def test_numpy(fixture):
+    need_numpy()
+    svm = shared(fixture, 4000)
+    with svm.map() as mapping:
+        numbers = np.asarray(mapping).view(np.float32)
+        numbers[:] = np.arange(1000)
+        del numbers
+    program = fixture.program()
+    fixture.stream.launch(program.scale, 1000, args=(svm, 3.0))
+    with svm.map(Gpu.MapFlags.READ) as mapping:
+        numbers = np.asarray(mapping).view(np.float32)
+        assert np.array_equal(numbers, 3 * np.arange(1000, dtype=np.float32))
+        del numbers
+
+
+def test_fine(fixture):
+    need(fixture, Gpu.Capabilities.SVM_FINE)
+    svm = Gpu.Svm(fixture.context, 100, Gpu.SvmFlags.FINE_GRAIN)
+    fixture.stream.fill(svm, b"f")
+    data = svm.get_bytes()
+    fixture.stream.synchronize()
+    del svm
+    gc.collect()
+    equal(data.get_data(), b"f" * 100)
+
+
+def test_coarse(fixture):
+    svm = shared(fixture, 100)
+    if svm.svm_flags & Gpu.SvmFlags.FINE_GRAIN:
+        return
+    raises(Gpu.Error.NOT_SUPPORTED, svm.get_bytes, "gpu_svm_map")
+
+
+def test_list(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SOURCE)
+    node = np.dtype([("next", np.uint64), ("value", np.int32), ("visits", np.int32)])
+    memories = [shared(fixture, 50 * node.itemsize) for _ in range(2)]
+    for part, memory in enumerate(memories):
+        following = np.arange(part, 100, 2) + 1
+        with memory.map(Gpu.MapFlags.WRITE_INVALIDATE) as mapping:
+            nodes = np.asarray(mapping).view(node)
+            nodes["next"] = memories[1 - part].address + following // 2 * node.itemsize
+            nodes["next"][following == 100] = 0
+            nodes["value"] = following
+            nodes["visits"] = 0
+            del nodes
+    total = fixture.buffer(4)
+    kernel = Gpu.Program.new_from_source(fixture.context, SOURCE).walk
+    fixture.stream.launch(kernel, 1, args=(memories[0], total), indirect=[memories[1]])
+    equal(int.from_bytes(total.read(), "little"), 5050)
+    launch = kernel.prepare(1, None, (memories[0], total), indirect=[memories[1]])
+    del memories[0]
+    gc.collect()
+    fixture.stream.launch_prepared(launch)
+    with memories[0].map(Gpu.MapFlags.READ) as mapping:
+        assert (np.asarray(mapping).view(node)["visits"] == 2).all()
+
+
+def test_hints(fixture):
+    svm = shared(fixture, 8192)
+    fixture.stream.fill(svm, 7)
+    svm.prefetch()
+    svm.prefetch(Gpu.MigrateFlags.HOST, 100, 1000, fixture.stream)
+    svm.advise(Gpu.MemoryAdvice.READ_MOSTLY)
+    svm.advise(Gpu.MemoryAdvice.ACCESSED_BY, fixture.device)
+    svm.attach(Gpu.SvmAttachment.GLOBAL)
+    svm.attach(Gpu.SvmAttachment.STREAM, fixture.stream)
+    fixture.stream.migrate([svm])
+    with svm.map(Gpu.MapFlags.READ) as mapping:
+        equal(bytes(mapping.view()), b"\7" * 8192)
+    raises(Gpu.Error.INVALID_ARGUMENT, lambda: svm.prefetch(offset=1, size=8192), "8192")
+
+
+def test_system(fixture):
+    data = bytearray(b"abc" * 100)
+    if not fixture.device.capabilities & Gpu.Capabilities.SVM_SYSTEM:
+        raises(Gpu.Error.NOT_SUPPORTED, lambda: Gpu.Svm.new_for_data(fixture.context, data))
+        return
+    svm = Gpu.Svm.new_for_data(fixture.context, data)
+    fixture.stream.fill(svm, b"x", 1, 1)
+    fixture.stream.synchronize()
+    equal(data[:4], b"axca")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
