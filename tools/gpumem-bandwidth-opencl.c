@@ -24,6 +24,14 @@ get_mem (const GpumemPlace *place)
   return (cl_mem) (guintptr) gpu_memory_get_native_handle (place->memory);
 }
 
+/* Returns: (nullable): where shared virtual memory, or memory of the host, is */
+static gpointer
+get_pointer (const GpumemPlace *place)
+{
+  return place->data == NULL && GPU_IS_SVM (place->memory)
+           ? (gpointer) (guintptr) gpu_memory_get_device_address (place->memory) : place->data;
+}
+
 static gboolean
 opencl_copy (const GpumemRaw    *raw,
              guint               lane,
@@ -34,6 +42,9 @@ opencl_copy (const GpumemRaw    *raw,
 {
   cl_command_queue queue = gpu_stream_get_cl_queue (raw->streams[lane]);
 
+  if (get_pointer (from) != NULL && get_pointer (to) != NULL)
+    return check (clEnqueueSVMMemcpy (queue, CL_FALSE, get_pointer (to), get_pointer (from), size,
+                                      0, NULL, NULL), "clEnqueueSVMMemcpy", error);
   if (from->data != NULL)
     return check (clEnqueueWriteBuffer (queue, get_mem (to), CL_FALSE, 0, size, from->data, 0,
                                         NULL, NULL), "clEnqueueWriteBuffer", error);

@@ -119,6 +119,26 @@ prepare_mapped (GpumemBench  *bench,
                            error);
 }
 
+/* Managed memory is nowhere until it is used. */
+static gboolean
+prepare_svm (GpumemBench  *bench,
+             guint         lane,
+             gsize         size,
+             GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  GpuSvm *svm;
+
+  if (!new_ordinary (memories, size, error))
+    return FALSE;
+  svm = gpu_svm_new (bench->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, error);
+  if (svm == NULL)
+    return FALSE;
+  memories->far.memory = GPU_MEMORY (svm);
+  return gpu_svm_prefetch (svm, bench->streams[lane], GPU_MIGRATE_FLAGS_NONE, 0, size, error) &&
+         gpu_stream_synchronize (bench->streams[lane], NULL, error);
+}
+
 static gboolean
 prepare_device (GpumemBench  *bench,
                 guint         lane,
@@ -153,6 +173,23 @@ check_mapped (GpumemBench  *bench,
     return TRUE;
   g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s maps no buffers",
                gpu_device_get_id (bench->device));
+  return FALSE;
+}
+
+/* Raw calls need memory that is not one stream's at a time. */
+static gboolean
+check_svm (GpumemBench  *bench,
+           GError      **error)
+{
+  GpuCapabilities capabilities = gpu_device_get_capabilities (bench->device);
+  gboolean cuda = g_str_equal (gpu_device_get_backend (bench->device), "cuda");
+
+  if (capabilities & (cuda ? GPU_CAPABILITIES_SVM_FINE : GPU_CAPABILITIES_SVM_COARSE))
+    return TRUE;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s has no shared virtual memory%s",
+               gpu_device_get_id (bench->device),
+               cuda && capabilities & GPU_CAPABILITIES_SVM_COARSE
+                 ? " that host and device may use at the same time" : "");
   return FALSE;
 }
 
@@ -326,6 +363,8 @@ static const GpumemPath paths[] = {
     prepare_registered, copy_memory, copy_raw },
   { "mapped", "ordinary memory and mappings of a buffer, by the processor", TO_AND_FROM,
     check_mapped, prepare_mapped, copy_mapped, map_raw },
+  { "svm", "ordinary memory of the host, to shared virtual or managed memory", TO_AND_FROM,
+    check_svm, prepare_svm, copy_ordinary, copy_raw },
   { "device", "from buffer to buffer on the device", BIT (WITHIN), NULL, prepare_device,
     copy_memory, copy_raw },
   { "peer", "memory of another device", TO_AND_FROM, check_peer, prepare_peer,
