@@ -2,7 +2,7 @@
 /* A diagram for each direction, drawn by gnuplot. */
 #include "config.h"
 
-#include <string.h>
+#include <glib/gstdio.h>
 
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-format.h"
@@ -184,23 +184,19 @@ make_script (const GpumemBench *bench)
   return g_string_free (script, FALSE);
 }
 
-/* Nothing is drawn where there are no figures. */
-gboolean
-gpumem_plot_write (const GpumemBench  *bench,
-                   GError            **error)
+static gboolean
+draw (const GpumemBench  *bench,
+      const char         *script,
+      GError            **error)
 {
-  g_autofree char *script = make_script (bench);
-  g_autoptr (GBytes) input = g_bytes_new_static (script, strlen (script));
   g_autoptr (GBytes) picture = NULL;
   g_autoptr (GBytes) complaint = NULL;
-  g_autoptr (GSubprocess) process = NULL;
+  g_autoptr (GSubprocess) process =
+    g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, error,
+                      "gnuplot", script, NULL);
 
-  if (bench->figures->len == 0)
-    return TRUE;
-  process = g_subprocess_new (G_SUBPROCESS_FLAGS_STDIN_PIPE | G_SUBPROCESS_FLAGS_STDOUT_PIPE |
-                              G_SUBPROCESS_FLAGS_STDERR_PIPE, error, "gnuplot", "-", NULL);
   if (process == NULL ||
-      !g_subprocess_communicate (process, input, NULL, &picture, &complaint, error))
+      !g_subprocess_communicate (process, NULL, NULL, &picture, &complaint, error))
     return FALSE;
   if (!g_subprocess_get_successful (process) || g_bytes_get_size (picture) == 0)
     {
@@ -213,4 +209,27 @@ gpumem_plot_write (const GpumemBench  *bench,
     }
   return g_file_set_contents (bench->plot, g_bytes_get_data (picture, NULL),
                               g_bytes_get_size (picture), error);
+}
+
+/* Nothing is drawn where there are no figures. The script is a file: a gnuplot that ends before it
+ * has read a pipe would end the command, too. */
+gboolean
+gpumem_plot_write (const GpumemBench  *bench,
+                   GError            **error)
+{
+  g_autofree char *script = NULL;
+  g_autofree char *path = NULL;
+  gboolean success;
+  int fd;
+
+  if (bench->figures->len == 0)
+    return TRUE;
+  fd = g_file_open_tmp ("gpumem-XXXXXX.gnuplot", &path, error);
+  if (fd < 0)
+    return FALSE;
+  script = make_script (bench);
+  success = g_close (fd, error) && g_file_set_contents (path, script, -1, error) &&
+            draw (bench, path, error);
+  g_unlink (path);
+  return success;
 }
