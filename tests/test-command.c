@@ -1,81 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The gpumem command: what it prints, what it writes and how it ends. GPUMEM_TOOL is its path; a
- * command that is installed is found without it. */
+/* The gpumem command: what it prints, what it writes and how it ends. */
 #include "config.h"
 
-#include <glib/gstdio.h>
 #include <signal.h>
 
+#include "test-tool-util.h"
 #include "test-util.h"
 
-typedef struct
-{
-  int   status;
-  char *out;
-  char *err;
-} Run;
-
-static char *tool;
-static char *folder;    /* of everything that the tests write */
-static char *data_dirs; /* XDG_DATA_DIRS of the user, nullable */
-
-static void
-run_clear (Run *run)
-{
-  g_free (run->out);
-  g_free (run->err);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
-
-/* The tests' folders for XDG hide the types of files, by which pictures are recognised. */
-static GSubprocess *
-start_tool (const char *const  *words,
-            GSubprocessFlags    flags)
-{
-  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (flags);
-  g_autoptr (GError) error = NULL;
-  GSubprocess *process;
-
-  if (data_dirs != NULL)
-    g_subprocess_launcher_setenv (launcher, "XDG_DATA_DIRS", data_dirs, TRUE);
-  else
-    g_subprocess_launcher_unsetenv (launcher, "XDG_DATA_DIRS");
-  process = g_subprocess_launcher_spawnv (launcher, words, &error);
-  g_assert_no_error (error);
-  return process;
-}
-
-/* Runs the command with @arguments, up to a NULL. */
-static Run
-run_tool (const char *argument,
-          ...)
-{
-  g_autoptr (GPtrArray) words = g_ptr_array_new ();
-  g_autoptr (GSubprocess) process = NULL;
-  g_autoptr (GError) error = NULL;
-  Run run = { -1, NULL, NULL };
-  va_list arguments;
-
-  g_ptr_array_add (words, tool);
-  va_start (arguments, argument);
-  for (; argument != NULL; argument = va_arg (arguments, const char *))
-    g_ptr_array_add (words, (gpointer) argument);
-  va_end (arguments);
-  g_ptr_array_add (words, NULL);
-  process = start_tool ((const char *const *) words->pdata,
-                        G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
-  g_subprocess_communicate_utf8 (process, NULL, NULL, &run.out, &run.err, &error);
-  g_assert_no_error (error);
-  g_assert_true (g_subprocess_get_if_exited (process));
-  run.status = g_subprocess_get_exit_status (process);
-  return run;
-}
+static const char *folder;    /* of everything that the tests write */
 
 static gboolean
 has_tour (void)
 {
-  g_auto (Run) run = run_tool ("--help", NULL);
+  g_auto (TestRun) run = test_tool_run ("--help", NULL);
 
   if (strstr (run.out, "tour") != NULL)
     return TRUE;
@@ -188,7 +125,7 @@ test_usage (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
-      g_auto (Run) run = run_tool (wrong[i][0], wrong[i][1], wrong[i][2], NULL);
+      g_auto (TestRun) run = test_tool_run (wrong[i][0], wrong[i][1], wrong[i][2], NULL);
 
       g_assert_cmpint (run.status, ==, 2);
       g_assert_cmpstr (run.out, ==, "");
@@ -196,7 +133,7 @@ test_usage (void)
     }
   for (guint i = 0; i < G_N_ELEMENTS (right); i++)
     {
-      g_auto (Run) run = run_tool (right[i][0], right[i][1], NULL);
+      g_auto (TestRun) run = test_tool_run (right[i][0], right[i][1], NULL);
 
       g_assert_cmpint (run.status, ==, 0);
       g_assert_cmpstr (run.out, !=, "");
@@ -207,7 +144,7 @@ test_usage (void)
 static void
 test_devices_table (void)
 {
-  g_auto (Run) run = run_tool ("devices", NULL);
+  g_auto (TestRun) run = test_tool_run ("devices", NULL);
   g_autolist (GpuDevice) list = gpu_device_list ();
   g_auto (GStrv) lines = g_strsplit (run.out, "\n", -1);
 
@@ -223,7 +160,7 @@ static void
 test_info (TestFixture *fixture)
 {
   const char *id = gpu_device_get_id (fixture->device);
-  g_auto (Run) run = run_tool ("info", id, NULL);
+  g_auto (TestRun) run = test_tool_run ("info", id, NULL);
 
   g_assert_cmpstr (run.err, ==, "");
   g_assert_cmpint (run.status, ==, 0);
@@ -234,7 +171,7 @@ test_info (TestFixture *fixture)
 static void
 test_info_unknown (void)
 {
-  g_auto (Run) run = run_tool ("info", "nonsense:7", NULL);
+  g_auto (TestRun) run = test_tool_run ("info", "nonsense:7", NULL);
 
   g_assert_cmpint (run.status, ==, 1);
   g_assert_nonnull (strstr (run.err, "nonsense:7"));
@@ -251,7 +188,8 @@ test_tour (TestFixture *fixture)
     return;
   picture = write_picture ("noise.png", 61, 61, 37);
   {
-    g_auto (Run) run = run_tool ("tour", picture, "--device", id, "--output", output, NULL);
+    g_auto (TestRun) run = test_tool_run ("tour", picture, "--device", id, "--output", output,
+                                          NULL);
 
     g_assert_cmpstr (run.err, ==, "");
     g_assert_cmpint (run.status, ==, 0);
@@ -263,7 +201,7 @@ test_tour (TestFixture *fixture)
   assert_png (output, id, "edges");
   assert_png (output, id, "histogram");
   {
-    g_auto (Run) run = run_tool ("tour", picture, "-d", id, "-o", output, "--json", NULL);
+    g_auto (TestRun) run = test_tool_run ("tour", picture, "-d", id, "-o", output, "--json", NULL);
 
     g_assert_cmpstr (run.err, ==, "");
     g_assert_cmpint (run.status, ==, 0);
@@ -273,7 +211,7 @@ test_tour (TestFixture *fixture)
 }
 
 /* The tour with other kernels than its own. */
-static Run
+static TestRun
 run_tour_with (const char *source,
                const char *id)
 {
@@ -281,11 +219,11 @@ run_tour_with (const char *source,
   g_autofree char *output = g_build_filename (folder, "other", NULL);
   g_autofree char *kernels = g_build_filename (folder, "tour.cl", NULL);
   g_autofree char *overlay = g_strdup_printf ("/gpumem=%s", folder);
-  Run run;
+  TestRun run;
 
   g_assert_true (g_file_set_contents (kernels, source, -1, NULL));
   g_setenv ("G_RESOURCE_OVERLAYS", overlay, TRUE);
-  run = run_tool ("tour", picture, "-d", id, "-o", output, NULL);
+  run = test_tool_run ("tour", picture, "-d", id, "-o", output, NULL);
   g_unsetenv ("G_RESOURCE_OVERLAYS");
   return run;
 }
@@ -298,7 +236,7 @@ test_tour_wrong (TestFixture *fixture)
   if (!has_tour () || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
   {
-    g_auto (Run) run = run_tour_with (
+    g_auto (TestRun) run = run_tour_with (
       "__kernel void blur (__global const uint *s, __global uint *d, __global const uint *w,\n"
       "                    int r, int x, int y, int a) {}\n"
       "__kernel void edges (__global const uint *s, __global uint *d, int x, int y) {}\n"
@@ -310,7 +248,7 @@ test_tour_wrong (TestFixture *fixture)
     g_assert_nonnull (strstr (run.out, "values differ"));
   }
   {
-    g_auto (Run) run = run_tour_with ("__kernel void blur (int nonsense {}\n", id);
+    g_auto (TestRun) run = run_tour_with ("__kernel void blur (int nonsense {}\n", id);
 
     g_assert_cmpint (run.status, ==, 1);
     g_assert_nonnull (strstr (run.out, "FAILED: build: "));
@@ -339,7 +277,8 @@ test_tour_bad_pictures (void)
 
     for (guint i = 0; i < G_N_ELEMENTS (pictures); i++)
       {
-        g_auto (Run) run = run_tool ("tour", pictures[i], "-d", "host", "-o", output, NULL);
+        g_auto (TestRun) run = test_tool_run ("tour", pictures[i], "-d", "host", "-o", output,
+                                              NULL);
 
         g_assert_cmpint (run.status, ==, 1);
         g_assert_cmpstr (run.out, ==, "");
@@ -373,8 +312,8 @@ test_tour_interrupted (void)
   if (!has_tour () || !can_build ())
     return;
   picture = write_picture ("large.png", 4000, 4000, 2000);
-  process = start_tool ((const char *const[]) { tool, "tour", picture, "-o", output, NULL },
-                        G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_SILENCE);
+  process = test_tool_start (G_SUBPROCESS_FLAGS_STDOUT_SILENCE | G_SUBPROCESS_FLAGS_STDERR_SILENCE,
+                             (const char *const[]) { "tour", picture, "-o", output, NULL });
   /* The picture is written before the long work begins. */
   for (guint i = 0; i < TEST_DEADLINE * 100 && !g_file_test (input, G_FILE_TEST_EXISTS); i++)
     g_usleep (G_USEC_PER_SEC / 100);
@@ -385,38 +324,16 @@ test_tour_interrupted (void)
   g_assert_cmpint (g_subprocess_get_exit_status (process), ==, 130);
 }
 
-/* --- the folder ------------------------------------------------------------- */
-
-static void
-remove_folder (const char *path)
-{
-  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
-  const char *name;
-
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *child = g_build_filename (path, name, NULL);
-
-      if (g_file_test (child, G_FILE_TEST_IS_DIR))
-        remove_folder (child);
-      else
-        g_unlink (child);
-    }
-  g_rmdir (path);
-}
-
 int
 main (int    argc,
       char **argv)
 {
+  gboolean has_tool = test_tool_init ();
   int status;
 
-  data_dirs = g_strdup (g_getenv ("XDG_DATA_DIRS"));
   test_init (&argc, &argv);
-  tool = g_getenv ("GPUMEM_TOOL") != NULL ? g_strdup (g_getenv ("GPUMEM_TOOL"))
-                                          : g_find_program_in_path ("gpumem");
-  folder = g_dir_make_tmp ("gpumem-command-XXXXXX", NULL);
-  if (tool != NULL)
+  folder = test_tool_folder ();
+  if (has_tool)
     {
       test_add_plain ("usage", test_usage);
       test_add_plain ("devices", test_devices_table);
@@ -428,9 +345,6 @@ main (int    argc,
       test_add_plain ("tour/interrupted", test_tour_interrupted);
     }
   status = test_run ();
-  remove_folder (folder);
-  g_free (data_dirs);
-  g_free (folder);
-  g_free (tool);
+  test_tool_clear ();
   return status;
 }

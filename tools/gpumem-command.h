@@ -22,6 +22,7 @@ typedef struct
   int       (*run) (char **arguments);  /* name first; the strings may be taken out */
 } GpumemCommand;
 
+extern const GpumemCommand gpumem_bandwidth_command;
 extern const GpumemCommand gpumem_devices_command;
 extern const GpumemCommand gpumem_info_command;
 extern const GpumemCommand gpumem_tour_command;

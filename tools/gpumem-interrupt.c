@@ -6,7 +6,7 @@
 
 #include "tools/gpumem-interrupt.h"
 
-/* The tour runs in the main thread without a main loop; a thread of its own waits for signals. */
+/* Commands run in the main thread without a main loop; a thread of its own waits for signals. */
 struct _GpumemInterrupt
 {
   GCancellable *cancellable;

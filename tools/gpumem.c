@@ -9,6 +9,7 @@
 static const GpumemCommand *const commands[] = {
   &gpumem_devices_command,
   &gpumem_info_command,
+  &gpumem_bandwidth_command,
 #ifdef HAVE_TOUR
   &gpumem_tour_command,
 #endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* gpumem bandwidth: what it measures, what it leaves out and says of it, and how it ends. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+#include <signal.h>
+#ifdef HAVE_TOUR
+#include <json-glib/json-glib.h>
+#endif
+
+#include "test-tool-util.h"
+#include "test-util.h"
+
+static const char *const paths[] = {
+  "ordinary", "locked", "registered", "mapped", "svm", "device", "peer"
+};
+
+/* As little as there can be measured. */
+#define QUICK "--min-time", "0.0001", "--rounds", "2"
+
+static void
+test_table (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_auto (TestRun) run = test_tool_run ("bandwidth", id, "--sizes", "1,3K-3M:1024", QUICK, NULL);
+  g_auto (GStrv) lines = g_strsplit (run.out, "\n", -1);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_true (g_str_has_prefix (run.out, id));
+  g_assert_nonnull (strstr (run.out, "GB/s"));
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    g_assert_nonnull (strstr (run.out, paths[i]));
+  g_assert_nonnull (strstr (run.out, " 1 B "));
+  g_assert_nonnull (strstr (run.out, " 3.0 KiB "));
+  g_assert_nonnull (strstr (run.out, " 3.0 MiB "));
+  g_assert_null (strstr (run.out, "WRONG"));
+  g_assert_null (strchr (run.out, '\033'));
+  for (guint i = 0; lines[i] != NULL; i++)
+    g_assert_cmpint (g_utf8_strlen (lines[i], -1), <=, 120);
+}
+
+#ifdef HAVE_TOUR
+static JsonObject *
+parse (const TestRun *run,
+       JsonParser    *parser)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (json_parser_load_from_data (parser, run->out, -1, &error), error);
+  return json_node_get_object (json_parser_get_root (parser));
+}
+
+static void
+check_speed (JsonObject *result,
+             const char *name)
+{
+  JsonObject *speed = json_object_get_object_member (result, name);
+  double median = json_object_get_double_member (speed, "median");
+
+  g_assert_cmpfloat (json_object_get_double_member (speed, "least"), >, 0);
+  g_assert_cmpfloat (json_object_get_double_member (speed, "least"), <=, median);
+  g_assert_cmpfloat (median, <=, json_object_get_double_member (speed, "most"));
+}
+
+/* Returns: how many results of @path there are */
+static guint
+check_results (JsonArray  *results,
+               const char *path)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < json_array_get_length (results); i++)
+    {
+      JsonObject *result = json_array_get_object_element (results, i);
+
+      if (!g_str_equal (json_object_get_string_member (result, "path"), path))
+        continue;
+      n++;
+      check_speed (result, "gpumem-gb-per-second");
+      check_speed (result, "driver-gb-per-second");
+      g_assert_cmpfloat (json_object_get_double_member (result, "ratio"), >, 0);
+      g_assert_cmpint (json_object_get_int_member (result, "rounds"), >=, 2);
+      g_assert_cmpint (json_object_get_int_member (result, "copies-per-round"), >=, 1);
+      g_assert_true (json_object_get_boolean_member (result, "right"));
+      g_assert_true (json_object_get_null_member (result, "wrong"));
+    }
+  return n;
+}
+
+static gboolean
+is_left_out (JsonArray  *omissions,
+             const char *path)
+{
+  for (guint i = 0; i < json_array_get_length (omissions); i++)
+    {
+      JsonObject *omission = json_array_get_object_element (omissions, i);
+
+      if (g_strcmp0 (json_object_get_string_member (omission, "path"), path) != 0)
+        continue;
+      g_assert_cmpstr (json_object_get_string_member (omission, "reason"), !=, "");
+      g_assert_false (json_object_get_boolean_member (omission, "failed"));
+      return TRUE;
+    }
+  return FALSE;
+}
+#endif
+
+/* Every path is there with all its directions and sizes, or is left out with a reason. */
+static void
+test_json (TestFixture *fixture)
+{
+#ifdef HAVE_TOUR
+  const char *id = gpu_device_get_id (fixture->device);
+  g_auto (TestRun) run = test_tool_run ("bandwidth", id, "--json", "-s", "5,64K,64k", QUICK, NULL);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  JsonObject *root;
+  JsonArray *results, *omissions;
+  guint n_results = 0;
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  root = parse (&run, parser);
+  results = json_object_get_array_member (root, "results");
+  omissions = json_object_get_array_member (root, "left-out");
+  g_assert_cmpstr (json_object_get_string_member (
+                     json_object_get_object_member (root, "device"), "id"), ==, id);
+  g_assert_false (json_object_get_boolean_member (root, "interrupted"));
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    {
+      guint n = check_results (results, paths[i]);
+      guint n_directions = g_str_equal (paths[i], "device") ? 1 : 3;
+
+      g_assert_cmpuint (n, ==, is_left_out (omissions, paths[i]) ? 0 : 2 * n_directions);
+      n_results += n;
+    }
+  g_assert_cmpuint (n_results, ==, json_array_get_length (results));
+  g_assert_cmpuint (n_results, >=, 2 * (3 + 1));
+#else
+  (void) fixture;
+  g_test_skip ("the command was built without JSON");
+#endif
+}
+
+static void
+test_options (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_auto (TestRun) run = test_tool_run ("bandwidth", id, "-s", "4K,1T", "-p", "device, ordinary",
+                                        "-t", "3", QUICK, NULL);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_nonnull (strstr (run.out, "by 3 threads"));
+  g_assert_nonnull (strstr (run.out, "1.0 TiB  the memory that is free is enough for"));
+  g_assert_null (strstr (run.out, "mapped"));
+  g_assert_null (strstr (run.out, "peer"));
+}
+
+/* --- what is wrong ---------------------------------------------------------- */
+
+static void
+test_usage (void)
+{
+  static const struct { const char *option, *value, *words; } wrong[] = {
+    { "--sizes", "", "the size ''" }, { "--sizes", "4K,twelve", "the size 'twelve'" },
+    { "--sizes", "0", "the size '0' is none" }, { "--sizes", "-5", "the size ''" },
+    { "--sizes", "4Q", "the size '4Q'" }, { "--sizes", "4KB", "the size '4KB'" },
+    { "--sizes", "2T", "the size '2T' is too large" },
+    { "--sizes", "99999999999999999999", "the size '99999999999999999999' is too large" },
+    { "--sizes", "1M-4K", "the size '1M-4K' ends below its beginning" },
+    { "--sizes", "1-4K:1", "the size '1-4K:1' grows by no whole number" },
+    { "--sizes", "1-1T:two", "the size '1-1T:two' grows by no whole number" },
+    { "--paths", "ordinary,scenic", "no path 'scenic'; there are ordinary, " },
+    { "--threads", "257", "257 threads" }, { "--threads", "-1", "-1 threads" },
+    { "--threads", "many", "many" }, { "--rounds", "0", "0 rounds" },
+    { "--rounds", "1001", "1001 rounds" }, { "--min-time", "0", "0 seconds" },
+    { "--min-time", "nan", "nan seconds" }, { "--min-time", "3601", "3601 seconds" },
+    { "--plot", "diagram.gif", "'diagram.gif' ends neither in .svg nor in .png" },
+    { "host", "other", "not 'other' as well" }, { "--nonsense", "1", "--nonsense" }
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_auto (TestRun) run = test_tool_run ("bandwidth", wrong[i].option, wrong[i].value, NULL);
+
+      g_assert_cmpint (run.status, ==, 2);
+      g_assert_cmpstr (run.out, ==, "");
+      if (strstr (run.err, wrong[i].words) == NULL)
+        g_error ("no \"%s\" in: %s", wrong[i].words, run.err);
+      g_assert_nonnull (strstr (run.err, "gpumem bandwidth --help"));
+    }
+}
+
+static void
+test_help (void)
+{
+  g_auto (TestRun) run = test_tool_run ("bandwidth", "--help", NULL);
+
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_cmpstr (run.err, ==, "");
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    g_assert_nonnull (strstr (run.out, paths[i]));
+}
+
+static void
+test_device_errors (void)
+{
+  {
+    g_auto (TestRun) run = test_tool_run ("bandwidth", "nonsense:7", NULL);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_cmpstr (run.out, ==, "");
+    g_assert_nonnull (strstr (run.err, "nonsense:7"));
+  }
+  {
+    g_auto (TestRun) run = test_tool_run ("bandwidth", "host", "--peer", "host", NULL);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_cmpstr (run.out, ==, "");
+    g_assert_nonnull (strstr (run.err, "must be another device"));
+  }
+}
+
+static gboolean
+is_stand_in (TestFixture *fixture)
+{
+  if (g_getenv ("GPUMEM_TEST_CUDA_FOLDERS") != NULL &&
+      strstr (gpu_device_get_name (fixture->device), "Stand-in") != NULL)
+    return TRUE;
+  g_test_skip ("not the tests' driver");
+  return FALSE;
+}
+
+/* Runs with the driver as it is asked to be; leaks make the exit status 99. */
+static TestRun
+run_on_driver (const char *id,
+               const char *driver,
+               const char *names)
+{
+  g_autofree char *old = g_strdup (g_getenv ("GPUMEM_CUDA_DRIVER"));
+  TestRun run;
+
+  g_setenv ("GPUMEM_CUDA_DRIVER", driver, TRUE);
+  run = test_tool_run ("bandwidth", id, "-s", "4K", "-p", names, QUICK, NULL);
+  g_unsetenv ("GPUMEM_CUDA_DRIVER");
+  if (old != NULL)
+    g_setenv ("GPUMEM_CUDA_DRIVER", old, TRUE);
+  return run;
+}
+
+static void
+test_leaks (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+
+  if (!is_stand_in (fixture))
+    return;
+  {
+    g_auto (TestRun) run = run_on_driver (id, "devices=2,leaks=yes",
+                                          "ordinary,locked,registered,mapped,svm,device,peer");
+
+    g_assert_cmpstr (run.err, ==, "");
+    g_assert_cmpint (run.status, ==, 0);
+  }
+}
+
+/* The first write makes what comes back, the second one is the library's, the third is not. */
+static void
+test_failing_driver (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+
+  if (!is_stand_in (fixture))
+    return;
+  for (guint i = 1; i <= 3; i++)
+    {
+      g_autofree char *driver = g_strdup_printf ("leaks=yes,fail=cuMemcpyHtoDAsync:%u", i);
+      g_auto (TestRun) run = run_on_driver (id, driver, "ordinary");
+
+      g_assert_cmpstr (run.err, ==, "");
+      g_assert_cmpint (run.status, ==, 1);
+      g_assert_nonnull (strstr (run.out, "ordinary  "));
+      g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN (999)"));
+      g_assert_true ((strstr (run.out, "to, 4.0 KiB, and what was to") != NULL) == (i > 1));
+      g_assert_true ((strstr (run.out, "called directly") != NULL) == (i == 3));
+    }
+}
+
+/* --- diagrams --------------------------------------------------------------- */
+
+static void
+check_plot (const char *name,
+            const char *magic)
+{
+  g_autofree char *path = g_build_filename (test_tool_folder (), name, NULL);
+  g_autofree char *content = NULL;
+  gsize size = 0;
+  g_auto (TestRun) run = test_tool_run ("bandwidth", "host", "--sizes=1,4K,64K", "--plot", path,
+                                        QUICK, NULL);
+
+  g_assert_cmpstr (run.err, ==, "");
+  g_assert_cmpint (run.status, ==, 0);
+  g_assert_true (g_file_get_contents (path, &content, &size, NULL));
+  g_assert_cmpuint (size, >, 1000);
+  g_assert_nonnull (g_strstr_len (content, 1000, magic));
+}
+
+static void
+test_plot (void)
+{
+  g_autofree char *gnuplot = g_find_program_in_path ("gnuplot");
+
+  if (gnuplot == NULL)
+    {
+      g_test_skip ("no gnuplot");
+      return;
+    }
+  check_plot ("diagram of 'all'.svg", "<svg");
+  check_plot ("diagram.png", "PNG");
+}
+
+/* Runs with a PATH of one folder. */
+static TestRun
+run_in_path (const char *folder,
+             const char *plot)
+{
+  g_autofree char *path = g_strdup (g_getenv ("PATH"));
+  TestRun run;
+
+  test_tool_direct (TRUE);
+  g_setenv ("PATH", folder, TRUE);
+  run = test_tool_run ("bandwidth", "host", "-s", "1", "-p", "ordinary", "--plot", plot, QUICK,
+                       NULL);
+  g_setenv ("PATH", path, TRUE);
+  test_tool_direct (FALSE);
+  return run;
+}
+
+static void
+test_plot_missing (void)
+{
+  g_autofree char *plot = g_build_filename (test_tool_folder (), "missing.svg", NULL);
+  g_auto (TestRun) run = run_in_path (test_tool_folder (), plot);
+
+  g_assert_cmpint (run.status, ==, 1);
+  g_assert_cmpstr (run.out, ==, "");
+  g_assert_nonnull (strstr (run.err, "there is no gnuplot"));
+  g_assert_nonnull (strstr (run.err, plot));
+  g_assert_false (g_file_test (plot, G_FILE_TEST_EXISTS));
+}
+
+static void
+test_plot_failing (void)
+{
+  g_autofree char *plot = g_build_filename (test_tool_folder (), "failing.png", NULL);
+  g_autofree char *folder = g_build_filename (test_tool_folder (), "bin", NULL);
+  g_autofree char *program = g_build_filename (folder, "gnuplot", NULL);
+
+  g_assert_cmpint (g_mkdir_with_parents (folder, 0777), ==, 0);
+  g_assert_true (g_file_set_contents_full (program,
+                                           "#!/bin/sh\necho no such terminal >&2\nexit 3\n", -1,
+                                           G_FILE_SET_CONTENTS_NONE, 0755, NULL));
+  {
+    g_auto (TestRun) run = run_in_path (folder, plot);
+
+    g_assert_cmpint (run.status, ==, 1);
+    g_assert_nonnull (strstr (run.out, "ordinary"));
+    g_assert_nonnull (strstr (run.err, "no such terminal"));
+    g_assert_nonnull (strstr (run.err, plot));
+    g_assert_false (g_file_test (plot, G_FILE_TEST_EXISTS));
+  }
+}
+
+/* --- Ctrl-C ----------------------------------------------------------------- */
+
+/* Whether the process has the thread that takes signals. Drivers, too, set functions for them. */
+static gboolean
+catches_signals (const char *pid)
+{
+  g_autofree char *tasks = g_build_filename ("/proc", pid, "task", NULL);
+  g_autoptr (GDir) dir = g_dir_open (tasks, 0, NULL);
+  const char *task;
+
+  while (dir != NULL && (task = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (tasks, task, "comm", NULL);
+      g_autofree char *name = NULL;
+
+      if (g_file_get_contents (path, &name, NULL, NULL) && g_str_equal (name, "interrupt\n"))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static void
+test_interrupted (TestFixture *fixture)
+{
+  const char *id = gpu_device_get_id (fixture->device);
+  g_autoptr (GSubprocess) process = NULL;
+
+  test_tool_direct (TRUE);
+  process = test_tool_start (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                             (const char *const[]) { "bandwidth", id, "--sizes=4K,64K",
+                                                     "--min-time=1000", NULL });
+  test_tool_direct (FALSE);
+  for (guint i = 0; i < TEST_DEADLINE * 100; i++)
+    {
+      if (catches_signals (g_subprocess_get_identifier (process)))
+        break;
+      g_usleep (G_USEC_PER_SEC / 100);
+    }
+  g_subprocess_send_signal (process, SIGINT);
+  {
+    g_auto (TestRun) run = test_tool_wait (process);
+
+    g_assert_cmpint (run.status, ==, 130);
+    g_assert_true (g_str_has_prefix (run.out, id));
+    g_assert_cmpstr (run.err, ==, "gpumem: interrupted\n");
+  }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  gboolean has_tool = test_tool_init ();
+  int status;
+
+  test_init (&argc, &argv);
+  if (has_tool)
+    {
+      test_add ("table", test_table);
+      test_add ("json", test_json);
+      test_add ("options", test_options);
+      test_add_plain ("usage", test_usage);
+      test_add_plain ("help", test_help);
+      test_add_plain ("device-errors", test_device_errors);
+      test_add ("leaks", test_leaks);
+      test_add ("failing-driver", test_failing_driver);
+      test_add_plain ("plot", test_plot);
+      test_add_plain ("plot/missing", test_plot_missing);
+      test_add_plain ("plot/failing", test_plot_failing);
+      test_add ("interrupted", test_interrupted);
+    }
+  status = test_run ();
+  test_tool_clear ();
+  return status;
+}

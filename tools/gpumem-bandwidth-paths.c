@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The paths that bytes take. A new one is a new entry of the table at the end. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/gpumem-bandwidth.h"
+
+#define PAGE_SIZE 4096
+
+#define BIT(direction) (1u << GPUMEM_DIRECTION_##direction)
+#define TO_AND_FROM    (BIT (TO) | BIT (FROM) | BIT (BOTH))
+
+/* --- memory ----------------------------------------------------------------- */
+
+static gboolean
+new_buffer (GpumemPlace  *place,
+            GpuContext   *context,
+            gsize         size,
+            GError      **error)
+{
+  GpuBuffer *buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, size, error);
+
+  place->memory = buffer != NULL ? GPU_MEMORY (buffer) : NULL;
+  return buffer != NULL;
+}
+
+static gboolean
+new_ordinary (GpumemLane  *lane,
+              gsize        size,
+              GError     **error)
+{
+  void *data = NULL;
+
+  if (posix_memalign (&data, PAGE_SIZE, size) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+                   "%" G_GSIZE_FORMAT " bytes of ordinary memory were requested", size);
+      return FALSE;
+    }
+  memset (data, 0, size);
+  lane->near.data = data;
+  lane->bytes = g_bytes_new_with_free_func (data, size, free, data);
+  return TRUE;
+}
+
+/* @memory: (transfer full) (nullable) */
+static gboolean
+take_host_memory (GpumemPlace    *place,
+                  GpuHostMemory  *memory,
+                  GError        **error)
+{
+  if (memory == NULL)
+    return FALSE;
+  place->memory = GPU_MEMORY (memory);
+  place->data = gpu_host_memory_get_data (memory);
+  if (gpu_host_memory_is_page_locked (memory))
+    return TRUE;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s locks no pages of memory",
+               gpu_device_get_id (gpu_context_get_device (gpu_memory_get_context (place->memory))));
+  return FALSE;
+}
+
+static gboolean
+prepare_ordinary (GpumemBench  *bench,
+                  guint         lane,
+                  gsize         size,
+                  GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  return new_ordinary (memories, size, error) &&
+         new_buffer (&memories->far, bench->context, size, error);
+}
+
+static gboolean
+prepare_locked (GpumemBench  *bench,
+                guint         lane,
+                gsize         size,
+                GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  return take_host_memory (&memories->near,
+                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_NONE, size, error),
+                           error) &&
+         new_buffer (&memories->far, bench->context, size, error);
+}
+
+static gboolean
+prepare_registered (GpumemBench  *bench,
+                    guint         lane,
+                    gsize         size,
+                    GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  return new_ordinary (memories, size, error) &&
+         take_host_memory (&memories->near,
+                           gpu_host_memory_new_registered (bench->context, GPU_HOST_MEMORY_NONE,
+                                                           memories->bytes, error), error) &&
+         new_buffer (&memories->far, bench->context, size, error);
+}
+
+static gboolean
+prepare_mapped (GpumemBench  *bench,
+                guint         lane,
+                gsize         size,
+                GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  if (!prepare_ordinary (bench, lane, size, error))
+    return FALSE;
+  return bench->raw.driver->map != NULL ||
+         take_host_memory (&memories->detour,
+                           gpu_host_memory_new (bench->context, GPU_HOST_MEMORY_NONE, size, error),
+                           error);
+}
+
+/* Managed memory is nowhere until it is used. */
+static gboolean
+prepare_svm (GpumemBench  *bench,
+             guint         lane,
+             gsize         size,
+             GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  GpuSvm *svm;
+
+  if (!new_ordinary (memories, size, error))
+    return FALSE;
+  svm = gpu_svm_new (bench->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, size, 0, error);
+  if (svm == NULL)
+    return FALSE;
+  memories->far.memory = GPU_MEMORY (svm);
+  return gpu_svm_prefetch (svm, bench->streams[lane], GPU_MIGRATE_FLAGS_NONE, 0, size, error) &&
+         gpu_stream_synchronize (bench->streams[lane], NULL, error);
+}
+
+static gboolean
+prepare_device (GpumemBench  *bench,
+                guint         lane,
+                gsize         size,
+                GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  return new_buffer (&memories->near, bench->context, size, error) &&
+         new_buffer (&memories->far, bench->context, size, error);
+}
+
+static gboolean
+prepare_peer (GpumemBench  *bench,
+              guint         lane,
+              gsize         size,
+              GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+
+  return new_buffer (&memories->near, bench->context, size, error) &&
+         new_buffer (&memories->far, bench->peer_context, size, error);
+}
+
+/* --- what a device lacks ---------------------------------------------------- */
+
+static gboolean
+check_mapped (GpumemBench  *bench,
+              GError      **error)
+{
+  if (gpu_device_get_capabilities (bench->device) & GPU_CAPABILITIES_MAP)
+    return TRUE;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s maps no buffers",
+               gpu_device_get_id (bench->device));
+  return FALSE;
+}
+
+/* Raw calls need memory that is not one stream's at a time. */
+static gboolean
+check_svm (GpumemBench  *bench,
+           GError      **error)
+{
+  GpuCapabilities capabilities = gpu_device_get_capabilities (bench->device);
+  gboolean cuda = g_str_equal (gpu_device_get_backend (bench->device), "cuda");
+
+  if (capabilities & (cuda ? GPU_CAPABILITIES_SVM_FINE : GPU_CAPABILITIES_SVM_COARSE))
+    return TRUE;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s has no shared virtual memory%s",
+               gpu_device_get_id (bench->device),
+               cuda && capabilities & GPU_CAPABILITIES_SVM_COARSE
+                 ? " that host and device may use at the same time" : "");
+  return FALSE;
+}
+
+static GpuDevice *
+find_peer (GpuDevice *device)
+{
+  g_autolist (GpuDevice) devices = gpu_device_list ();
+
+  for (GList *l = devices; l != NULL; l = l->next)
+    if (!gpu_device_equal (l->data, device) && gpu_device_check (l->data, NULL) &&
+        g_str_equal (gpu_device_get_backend (l->data), gpu_device_get_backend (device)))
+      return g_object_ref (l->data);
+  return NULL;
+}
+
+/* Without it copies between devices go by way of the host, but they go. */
+static gboolean
+enable_access (GpuContext  *context,
+               GpuContext  *peer,
+               GError     **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  if (gpu_context_enable_peer_access (context, peer, &failure) ||
+      g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED) ||
+      g_error_matches (failure, GPU_ERROR, GPU_ERROR_BUSY))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&failure));
+  return FALSE;
+}
+
+static gboolean
+check_peer (GpumemBench  *bench,
+            GError      **error)
+{
+  const char *backend = gpu_device_get_backend (bench->device);
+
+  if (!g_str_equal (backend, "cuda"))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "the back end %s copies nothing from device to device", backend);
+      return FALSE;
+    }
+  if (bench->peer == NULL)
+    bench->peer = find_peer (bench->device);
+  if (bench->peer == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "there is no other device of %s",
+                   backend);
+      return FALSE;
+    }
+  bench->peer_context = gpu_context_new (bench->peer, error);
+  return bench->peer_context != NULL &&
+         enable_access (bench->context, bench->peer_context, error) &&
+         enable_access (bench->peer_context, bench->context, error);
+}
+
+/* --- copies ----------------------------------------------------------------- */
+
+static gboolean
+copy_ordinary (GpumemBench  *bench,
+               guint         lane,
+               gsize         size,
+               GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (lane == 1)
+    return gpu_stream_read (bench->streams[lane], memories->far.memory, 0, memories->near.data,
+                            size, error);
+  bytes = g_bytes_new_from_bytes (memories->bytes, 0, size);
+  return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
+}
+
+static gboolean
+copy_memory (GpumemBench  *bench,
+             guint         lane,
+             gsize         size,
+             GError      **error)
+{
+  return gpu_stream_copy (bench->streams[lane], gpumem_lane_get_destination (bench, lane)->memory,
+                          0, gpumem_lane_get_source (bench, lane)->memory, 0, size, error);
+}
+
+static gboolean
+copy_raw (GpumemBench  *bench,
+          guint         lane,
+          gsize         size,
+          GError      **error)
+{
+  return bench->raw.driver->copy (&bench->raw, lane, gpumem_lane_get_destination (bench, lane),
+                                  gpumem_lane_get_source (bench, lane), size, error);
+}
+
+static gboolean
+copy_mapped (GpumemBench  *bench,
+             guint         lane,
+             gsize         size,
+             GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  gboolean write = lane == 0;
+  g_autoptr (GpuMapping) mapping =
+    gpu_buffer_map (GPU_BUFFER (memories->far.memory), bench->streams[lane],
+                    write ? GPU_MAP_FLAGS_WRITE_INVALIDATE : GPU_MAP_FLAGS_READ, 0, size, NULL,
+                    error);
+
+  if (mapping == NULL)
+    return FALSE;
+  if (write)
+    memcpy (gpu_mapping_get_data (mapping), memories->near.data, size);
+  else
+    memcpy (memories->near.data, gpu_mapping_get_data (mapping), size);
+  return gpu_mapping_unmap (mapping, error);
+}
+
+/* CUDA maps no memory of a device: page-locked memory and a copy do the same. */
+static gboolean
+detour_raw (GpumemBench  *bench,
+            guint         lane,
+            gsize         size,
+            GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  const GpumemRaw *raw = &bench->raw;
+
+  if (lane == 0)
+    {
+      memcpy (memories->detour.data, memories->near.data, size);
+      return raw->driver->copy (raw, lane, &memories->far, &memories->detour, size, error) &&
+             raw->driver->wait (raw, lane, error);
+    }
+  if (!raw->driver->copy (raw, lane, &memories->detour, &memories->far, size, error) ||
+      !raw->driver->wait (raw, lane, error))
+    return FALSE;
+  memcpy (memories->near.data, memories->detour.data, size);
+  return TRUE;
+}
+
+static gboolean
+map_raw (GpumemBench  *bench,
+         guint         lane,
+         gsize         size,
+         GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  const GpumemRaw *raw = &bench->raw;
+  gpointer data;
+
+  if (raw->driver->map == NULL)
+    return detour_raw (bench, lane, size, error);
+  data = raw->driver->map (raw, lane, &memories->far, lane == 0, size, error);
+  if (data == NULL)
+    return FALSE;
+  if (lane == 0)
+    memcpy (data, memories->near.data, size);
+  else
+    memcpy (memories->near.data, data, size);
+  return raw->driver->unmap (raw, lane, &memories->far, data, error);
+}
+
+/* --- the table -------------------------------------------------------------- */
+
+static const GpumemPath paths[] = {
+  { "ordinary", "ordinary memory of the host", TO_AND_FROM, NULL, prepare_ordinary,
+    copy_ordinary, copy_raw },
+  { "locked", "page-locked memory of the host", TO_AND_FROM, NULL, prepare_locked,
+    copy_memory, copy_raw },
+  { "registered", "ordinary memory whose pages were locked later", TO_AND_FROM, NULL,
+    prepare_registered, copy_memory, copy_raw },
+  { "mapped", "ordinary memory and mappings of a buffer, by the processor", TO_AND_FROM,
+    check_mapped, prepare_mapped, copy_mapped, map_raw },
+  { "svm", "ordinary memory of the host, to shared virtual or managed memory", TO_AND_FROM,
+    check_svm, prepare_svm, copy_ordinary, copy_raw },
+  { "device", "from buffer to buffer on the device", BIT (WITHIN), NULL, prepare_device,
+    copy_memory, copy_raw },
+  { "peer", "memory of another device", TO_AND_FROM, check_peer, prepare_peer,
+    copy_memory, copy_raw }
+};
+
+static const GpumemPath *
+find_path (const char *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    if (g_str_equal (paths[i].name, name))
+      return &paths[i];
+  return NULL;
+}
+
+static char *
+list_names (void)
+{
+  GString *names = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    g_string_append_printf (names, "%s%s", i > 0 ? ", " : "", paths[i].name);
+  return g_string_free (names, FALSE);
+}
+
+/* Lines of --help. */
+char *
+gpumem_paths_describe (void)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (paths); i++)
+    g_string_append_printf (text, "%s  %-12s%s", i > 0 ? "\n" : "", paths[i].name, paths[i].text);
+  return g_string_free (text, FALSE);
+}
+
+GPtrArray *
+gpumem_paths_parse (const char  *list,
+                    GError     **error)
+{
+  g_autoptr (GPtrArray) chosen = g_ptr_array_new ();
+  g_auto (GStrv) words = list != NULL ? g_strsplit (list, ",", -1) : NULL;
+
+  for (guint i = 0; words == NULL && i < G_N_ELEMENTS (paths); i++)
+    g_ptr_array_add (chosen, (gpointer) &paths[i]);
+  for (guint i = 0; words != NULL && words[i] != NULL; i++)
+    {
+      const GpumemPath *path = find_path (g_strstrip (words[i]));
+
+      if (path == NULL)
+        {
+          g_autofree char *names = list_names ();
+
+          g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                       "there is no path '%s'; there are %s", words[i], names);
+          return NULL;
+        }
+      if (!g_ptr_array_find (chosen, path, NULL))
+        g_ptr_array_add (chosen, (gpointer) path);
+    }
+  return g_steal_pointer (&chosen);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A diagram for each direction, drawn by gnuplot. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "tools/gpumem-bandwidth.h"
+#include "tools/gpumem-format.h"
+
+static const char *const titles[GPUMEM_N_DIRECTIONS] = {
+  [GPUMEM_DIRECTION_TO]     = "to the device",
+  [GPUMEM_DIRECTION_FROM]   = "from the device",
+  [GPUMEM_DIRECTION_BOTH]   = "both ways at once",
+  [GPUMEM_DIRECTION_WITHIN] = "on the device"
+};
+
+/* Whether the plot can be drawn, asked before the long work. */
+gboolean
+gpumem_plot_check (const char  *path,
+                   GError     **error)
+{
+  g_autofree char *program = g_find_program_in_path ("gnuplot");
+  g_autofree char *folder = g_path_get_dirname (path);
+
+  if (program == NULL)
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 "Cannot draw '%s': there is no gnuplot in PATH", path);
+  else if (!g_file_test (folder, G_FILE_TEST_IS_DIR))
+    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+                 "Cannot draw '%s': there is no folder '%s'", path, folder);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* In single quotes only these have a meaning. */
+static void
+append_quoted (GString    *script,
+               const char *text)
+{
+  g_string_append_c (script, '\'');
+  for (; *text != '\0'; text++)
+    if (*text == '\'')
+      g_string_append (script, "''");
+    else
+      g_string_append_c (script, g_ascii_iscntrl (*text) ? ' ' : *text);
+  g_string_append_c (script, '\'');
+}
+
+static void
+append_number (GString *script,
+               double   number)
+{
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_string_append_printf (script, " %s", g_ascii_dtostr (text, sizeof text, number));
+}
+
+static gboolean
+is_of (const GpumemFigure *figure,
+       const GpumemPath   *path,
+       guint               direction)
+{
+  return figure->direction == direction && (path == NULL || figure->path == path);
+}
+
+static guint
+count_figures (const GpumemBench *bench,
+               const GpumemPath  *path,
+               guint              direction)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < bench->figures->len; i++)
+    n += is_of (g_ptr_array_index (bench->figures, i), path, direction);
+  return n;
+}
+
+/* $d0_1: size, ours and raw of direction 0 on path 1 */
+static void
+append_data (GString           *script,
+             const GpumemBench *bench,
+             guint              path,
+             guint              direction)
+{
+  g_string_append_printf (script, "$d%u_%u << END\n", direction, path);
+  for (guint i = 0; i < bench->figures->len; i++)
+    {
+      const GpumemFigure *figure = g_ptr_array_index (bench->figures, i);
+
+      if (!is_of (figure, g_ptr_array_index (bench->paths, path), direction))
+        continue;
+      g_string_append_printf (script, "%" G_GSIZE_FORMAT, figure->size);
+      append_number (script, figure->ours.median);
+      append_number (script, figure->raw.median);
+      g_string_append_c (script, '\n');
+    }
+  g_string_append (script, "END\n");
+}
+
+static void
+append_diagram (GString           *script,
+                const GpumemBench *bench,
+                guint              direction)
+{
+  gboolean any = FALSE;
+
+  for (guint i = 0; i < bench->paths->len; i++)
+    if (count_figures (bench, g_ptr_array_index (bench->paths, i), direction) > 0)
+      append_data (script, bench, i, direction);
+  g_string_append (script, "set title ");
+  append_quoted (script, titles[direction]);
+  g_string_append (script, "\nplot");
+  for (guint i = 0; i < bench->paths->len; i++)
+    {
+      const GpumemPath *path = g_ptr_array_index (bench->paths, i);
+
+      if (count_figures (bench, path, direction) == 0)
+        continue;
+      g_string_append_printf (script,
+                              "%s $d%u_%u using 1:2 with linespoints lt %u pt 7 ps 0.6 title '%s', "
+                              "$d%u_%u using 1:3 with lines lt %u dt 2 notitle",
+                              any ? "," : "", direction, i, i + 1, path->name, direction, i,
+                              i + 1);
+      any = TRUE;
+    }
+  g_string_append (script, "\n");
+}
+
+static void
+append_sizes (GString           *script,
+              const GpumemBench *bench)
+{
+  g_string_append (script, "set xtics rotate by -45 (");
+  for (guint i = 0; i < bench->sizes->len; i++)
+    {
+      guint64 size = g_array_index (bench->sizes, guint64, i);
+      g_autofree char *text = gpumem_format_size (size);
+
+      g_string_append (script, i > 0 ? ", " : "");
+      append_quoted (script, text);
+      g_string_append_printf (script, " %" G_GUINT64_FORMAT, size);
+    }
+  g_string_append_printf (script, ")\nset xrange [%" G_GUINT64_FORMAT ".0 / 1.5 : %"
+                          G_GUINT64_FORMAT ".0 * 1.5]\n",
+                          g_array_index (bench->sizes, guint64, 0),
+                          g_array_index (bench->sizes, guint64, bench->sizes->len - 1));
+}
+
+static char *
+make_script (const GpumemBench *bench)
+{
+  GString *script = g_string_new (NULL);
+  g_autofree char *title = g_strdup_printf ("%s: %s, driver %s; dashed: the driver's own calls",
+                                            gpu_device_get_id (bench->device),
+                                            gpu_device_get_name (bench->device),
+                                            gpu_device_get_driver_version (bench->device));
+  guint n_diagrams = 0;
+
+  for (guint i = 0; i < GPUMEM_N_DIRECTIONS; i++)
+    n_diagrams += count_figures (bench, NULL, i) > 0;
+  if (g_str_has_suffix (bench->plot, ".svg"))
+    g_string_append (script, "set terminal svg size 1200,900 background 'white'\n");
+  else
+    g_string_append (script,
+                     "if (strstrt (GPVAL_TERMINALS, 'pngcairo')) {\n"
+                     "  set terminal pngcairo size 1200,900\n"
+                     "} else {\n"
+                     "  set terminal png size 1200,900\n"
+                     "}\n");
+  g_string_append (script,
+                   "set logscale x 2\nset logscale y 10\nset ylabel 'GB/s'\nset grid\n"
+                   "set key inside bottom right samplen 2 noenhanced\n"
+                   "set linetype 5 lc rgb '#a03070'\n");
+  append_sizes (script, bench);
+  g_string_append_printf (script, "set multiplot layout %u,%u title ", n_diagrams > 2 ? 2 : 1,
+                          n_diagrams > 1 ? 2 : 1);
+  append_quoted (script, title);
+  g_string_append (script, " noenhanced\n");
+  for (guint i = 0; i < GPUMEM_N_DIRECTIONS; i++)
+    if (count_figures (bench, NULL, i) > 0)
+      append_diagram (script, bench, i);
+  g_string_append (script, "unset multiplot\n");
+  return g_string_free (script, FALSE);
+}
+
+static gboolean
+draw (const GpumemBench  *bench,
+      const char         *script,
+      GError            **error)
+{
+  g_autoptr (GBytes) picture = NULL;
+  g_autoptr (GBytes) complaint = NULL;
+  g_autoptr (GSubprocess) process =
+    g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, error,
+                      "gnuplot", script, NULL);
+
+  if (process == NULL ||
+      !g_subprocess_communicate (process, NULL, NULL, &picture, &complaint, error))
+    return FALSE;
+  if (!g_subprocess_get_successful (process) || g_bytes_get_size (picture) == 0)
+    {
+      gsize size = 0;
+      const char *text = g_bytes_get_data (complaint, &size);
+
+      g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "gnuplot did not draw '%s': %.*s",
+                   bench->plot, (int) MIN (size, 1000), text != NULL ? text : "");
+      return FALSE;
+    }
+  return g_file_set_contents (bench->plot, g_bytes_get_data (picture, NULL),
+                              g_bytes_get_size (picture), error);
+}
+
+/* Nothing is drawn where there are no figures. The script is a file: a gnuplot that ends before it
+ * has read a pipe would end the command, too. */
+gboolean
+gpumem_plot_write (const GpumemBench  *bench,
+                   GError            **error)
+{
+  g_autofree char *script = NULL;
+  g_autofree char *path = NULL;
+  gboolean success;
+  int fd;
+
+  if (bench->figures->len == 0)
+    return TRUE;
+  fd = g_file_open_tmp ("gpumem-XXXXXX.gnuplot", &path, error);
+  if (fd < 0)
+    return FALSE;
+  script = make_script (bench);
+  success = g_close (fd, error) && g_file_set_contents (path, script, -1, error) &&
+            draw (bench, path, error);
+  g_unlink (path);
+  return success;
+}

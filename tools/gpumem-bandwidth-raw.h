@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the library is held against: the driver's own calls, on streams and memory whose handles the
+ * library gives. No work of the library is on these streams.
+ */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* One stream for each direction. */
+#define GPUMEM_N_LANES 2
+
+/* One end of a copy: ordinary memory has no object, memory of a device no data. */
+typedef struct
+{
+  gpointer   data;
+  GpuMemory *memory;
+} GpumemPlace;
+
+typedef struct _GpumemRaw GpumemRaw;
+
+/* Copies are enqueued where the driver can; wait() waits for those of a lane. What stands between
+ * enter() and leave() is one thread's. */
+typedef struct
+{
+  const char *backend;
+  gboolean  (*open)  (GError            **error);
+  gboolean  (*enter) (const GpumemRaw    *raw,
+                      GError            **error);
+  void      (*leave) (const GpumemRaw    *raw);
+  gboolean  (*copy)  (const GpumemRaw    *raw,
+                      guint               lane,
+                      const GpumemPlace  *to,
+                      const GpumemPlace  *from,
+                      gsize               size,
+                      GError            **error);
+  gboolean  (*wait)  (const GpumemRaw    *raw,
+                      guint               lane,
+                      GError            **error);
+
+  /* NULL where the driver maps no memory of a device. map() waits. */
+  gpointer  (*map)   (const GpumemRaw    *raw,
+                      guint               lane,
+                      const GpumemPlace  *place,
+                      gboolean            write,
+                      gsize               size,
+                      GError            **error);
+  gboolean  (*unmap) (const GpumemRaw    *raw,
+                      guint               lane,
+                      const GpumemPlace  *place,
+                      gpointer            data,
+                      GError            **error);
+} GpumemRawDriver;
+
+struct _GpumemRaw
+{
+  const GpumemRawDriver *driver;
+  GpuContext            *context;
+  GpuStream             *streams[GPUMEM_N_LANES];
+};
+
+extern const GpumemRawDriver gpumem_raw_cuda;
+extern const GpumemRawDriver gpumem_raw_host;
+extern const GpumemRawDriver gpumem_raw_opencl;
+
+gboolean gpumem_raw_init  (GpumemRaw   *raw,
+                           GpuContext  *context,
+                           GError     **error);
+void     gpumem_raw_clear (GpumemRaw   *raw);
+gboolean gpumem_raw_enter (GpumemRaw   *raw,
+                           GError     **error);
+void     gpumem_raw_leave (GpumemRaw   *raw);
+
+G_END_DECLS

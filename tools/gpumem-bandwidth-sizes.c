@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sizes as people write them: 4, 64K, 1MiB, and ranges of them. */
+#include "config.h"
+
+#include <string.h>
+
+#include "tools/gpumem-bandwidth.h"
+
+#define MAX_SIZE  (G_GUINT64_CONSTANT (1) << 40)
+#define MAX_SIZES 64
+
+static gboolean
+fail (GError     **error,
+      const char  *word,
+      const char  *reason)
+{
+  g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the size '%s' %s", word, reason);
+  return FALSE;
+}
+
+static gboolean
+parse_size (const char  *word,
+            guint64     *size,
+            GError     **error)
+{
+  static const char letters[] = "kmgt";
+  const char *letter;
+  char *end = NULL;
+  guint shift = 0;
+
+  *size = g_ascii_isdigit (word[0]) ? g_ascii_strtoull (word, &end, 10) : 0;
+  if (end == NULL)
+    return fail (error, word, "is no number of bytes such as 4096, 64K or 1GiB");
+  if (*end != '\0' && (letter = strchr (letters, g_ascii_tolower (*end))) != NULL)
+    {
+      shift = 10 * (letter - letters + 1);
+      end++;
+      if (g_ascii_strcasecmp (end, "iB") == 0)
+        end += 2;
+    }
+  if (*end != '\0')
+    return fail (error, word, "is no number of bytes such as 4096, 64K or 1GiB");
+  if (*size == 0)
+    return fail (error, word, "is none: copies are of 1 byte or more");
+  if (*size > MAX_SIZE >> shift)
+    return fail (error, word, "is too large: copies are of 1T or less");
+  *size <<= shift;
+  return TRUE;
+}
+
+static gboolean
+add_size (GArray      *sizes,
+          guint64      size,
+          const char  *word,
+          GError     **error)
+{
+  for (guint i = 0; i < sizes->len; i++)
+    if (g_array_index (sizes, guint64, i) == size)
+      return TRUE;
+  if (sizes->len == MAX_SIZES)
+    return fail (error, word, "makes more than " G_STRINGIFY (MAX_SIZES) " of them");
+  g_array_append_val (sizes, size);
+  return TRUE;
+}
+
+/* FROM-TO or FROM-TO:FACTOR */
+static gboolean
+add_range (GArray      *sizes,
+           const char  *word,
+           GError     **error)
+{
+  g_auto (GStrv) parts = g_strsplit (word, ":", 2);
+  g_auto (GStrv) ends = g_strsplit (parts[0], "-", 2);
+  guint64 from, to, factor = 2;
+
+  if (!parse_size (ends[0], &from, error) || !parse_size (ends[1], &to, error))
+    return FALSE;
+  if (parts[1] != NULL && !g_ascii_string_to_unsigned (parts[1], 10, 2, 1 << 20, &factor, NULL))
+    return fail (error, word, "grows by no whole number from 2 to 1048576");
+  if (from > to)
+    return fail (error, word, "ends below its beginning");
+  for (guint64 size = from; size <= to; size *= factor)
+    if (!add_size (sizes, size, word, error))
+      return FALSE;
+  return TRUE;
+}
+
+static int
+compare_sizes (gconstpointer a,
+               gconstpointer b)
+{
+  guint64 one = *(const guint64 *) a;
+  guint64 other = *(const guint64 *) b;
+
+  return one < other ? -1 : one > other;
+}
+
+/* Returns: (transfer full): of guint64, each once, ascending */
+GArray *
+gpumem_sizes_parse (const char  *list,
+                    GError     **error)
+{
+  g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (guint64));
+  g_auto (GStrv) words = g_strsplit (list, ",", -1);
+
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      const char *word = g_strstrip (words[i]);
+      guint64 size = 0;
+
+      if (strchr (word, '-') != NULL)
+        {
+          if (!add_range (sizes, word, error))
+            return NULL;
+        }
+      else if (!parse_size (word, &size, error) || !add_size (sizes, size, word, error))
+        return NULL;
+    }
+  if (sizes->len == 0)
+    {
+      fail (error, list, "is none: copies are of 1 byte or more");
+      return NULL;
+    }
+  g_array_sort (sizes, compare_sizes);
+  return g_steal_pointer (&sizes);
+}

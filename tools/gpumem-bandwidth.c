@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "tools/gpumem-bandwidth.h"
+#include "tools/gpumem-command.h"
+#include "tools/gpumem-interrupt.h"
+
+#define DEFAULT_SIZES    "4K,64K,1M,16M,256M"
+#define DEFAULT_MIN_TIME 0.1
+#define DEFAULT_ROUNDS   5
+#define MAX_MIN_TIME     3600
+#define MAX_MIN_ROUNDS   1000
+#define MAX_THREADS      256
+
+typedef struct
+{
+  char     *peer;       /* nullable, as those below */
+  char     *sizes;
+  char     *paths;
+  char     *plot;
+  int       n_threads;  /* 0: as the library chooses */
+  int       n_rounds;
+  double    min_time;
+  gboolean  json;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->peer);
+  g_free (options->sizes);
+  g_free (options->paths);
+  g_free (options->plot);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemBench, gpumem_bench_clear)
+
+static int
+usage (const GError *error)
+{
+  return gpumem_command_usage (&gpumem_bandwidth_command, "%s", error->message);
+}
+
+/* Takes from @options what @bench goes by. Returns: an exit status */
+static int
+read_options (GpumemBench   *bench,
+              const Options *options)
+{
+  const char *sizes = options->sizes != NULL ? options->sizes : DEFAULT_SIZES;
+  g_autoptr (GError) error = NULL;
+
+  bench->sizes = gpumem_sizes_parse (sizes, &error);
+  if (bench->sizes == NULL)
+    return usage (error);
+  bench->paths = gpumem_paths_parse (options->paths, &error);
+  if (bench->paths == NULL)
+    return usage (error);
+  if (options->n_threads < 0 || options->n_threads > MAX_THREADS)
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "%d threads: there can be 1 to %d, or 0 for as many as the "
+                                 "library chooses", options->n_threads, MAX_THREADS);
+  if (options->n_rounds < 1 || options->n_rounds > MAX_MIN_ROUNDS)
+    return gpumem_command_usage (&gpumem_bandwidth_command, "%d rounds: there can be 1 to %d",
+                                 options->n_rounds, MAX_MIN_ROUNDS);
+  if (!(options->min_time > 0 && options->min_time <= MAX_MIN_TIME))
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "%g seconds: the time is more than 0 and at most %d",
+                                 options->min_time, MAX_MIN_TIME);
+  if (options->plot != NULL && !g_str_has_suffix (options->plot, ".svg") &&
+      !g_str_has_suffix (options->plot, ".png"))
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "'%s' ends neither in .svg nor in .png", options->plot);
+  bench->n_rounds = options->n_rounds;
+  bench->min_time = options->min_time;
+  bench->plot = g_strdup (options->plot);
+  return GPUMEM_EXIT_OK;
+}
+
+static gboolean
+find_devices (GpumemBench    *bench,
+              const Options  *options,
+              const char     *name,
+              GError        **error)
+{
+  bench->device = name != NULL ? gpu_device_find (name, error) : gpu_device_get_default (error);
+  if (bench->device == NULL)
+    return FALSE;
+  if (options->peer == NULL)
+    return TRUE;
+  bench->peer = gpu_device_find (options->peer, error);
+  if (bench->peer == NULL)
+    return FALSE;
+  if (!gpu_device_equal (bench->peer, bench->device) &&
+      g_str_equal (gpu_device_get_backend (bench->peer), gpu_device_get_backend (bench->device)))
+    return TRUE;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "The peer of %s must be another device of the same back end, and not %s",
+               gpu_device_get_id (bench->device), gpu_device_get_id (bench->peer));
+  return FALSE;
+}
+
+static void
+report (GpumemBench *bench,
+        gboolean     json)
+{
+  gpumem_progress_clear (bench->progress);
+#ifdef HAVE_TOUR
+  if (json)
+    {
+      gpumem_bandwidth_print_json (bench);
+      return;
+    }
+#endif
+  (void) json;
+  gpumem_bandwidth_print (bench);
+}
+
+static int
+measure (GpumemBench   *bench,
+         const Options *options,
+         const char    *name)
+{
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpumemInterrupt) interrupt = NULL;
+  g_autoptr (GError) error = NULL;
+  gboolean whole;
+
+  bench->cancellable = cancellable;
+  if ((bench->plot != NULL && !gpumem_plot_check (bench->plot, &error)) ||
+      !find_devices (bench, options, name, &error) || !gpumem_bench_open (bench, &error))
+    {
+      gpumem_complain ("%s", error->message);
+      return GPUMEM_EXIT_FAILED;
+    }
+  gpu_staging_set_n_threads (options->n_threads);
+  interrupt = gpumem_interrupt_new (cancellable);
+  whole = gpumem_bench_run (bench);
+  report (bench, options->json);
+  if (bench->plot != NULL && !gpumem_plot_write (bench, &error))
+    {
+      gpumem_complain ("%s", error->message);
+      return GPUMEM_EXIT_FAILED;
+    }
+  if (!whole)
+    {
+      gpumem_complain ("interrupted");
+      return GPUMEM_EXIT_INTERRUPTED;
+    }
+  return gpumem_bench_has_failed (bench) ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+}
+
+static gboolean
+parse (Options  *options,
+       char    **arguments)
+{
+  g_autofree char *paths = gpumem_paths_describe ();
+  g_autofree char *description = g_strconcat (gpumem_bandwidth_command.description, paths, NULL);
+  GpumemCommand command = gpumem_bandwidth_command;
+  const GOptionEntry entries[] = {
+    { "sizes", 's', 0, G_OPTION_ARG_STRING, &options->sizes,
+      "Copy so many bytes [" DEFAULT_SIZES "]", "LIST" },
+    { "paths", 'p', 0, G_OPTION_ARG_STRING, &options->paths, "Take these paths [all]", "LIST" },
+    { "peer", 0, 0, G_OPTION_ARG_STRING, &options->peer,
+      "The other end of the path peer [the next device of the back end]", "ID" },
+    { "threads", 't', 0, G_OPTION_ARG_INT, &options->n_threads,
+      "Copy ordinary memory by so many threads", "N" },
+    { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options->min_time,
+      "Measure each line for so long or longer [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
+    { "rounds", 'r', 0, G_OPTION_ARG_INT, &options->n_rounds,
+      "and in so many rounds or more [" G_STRINGIFY (DEFAULT_ROUNDS) "]", "N" },
+    { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options->plot,
+      "Draw diagrams with gnuplot, as .svg or .png", "FILE" },
+#ifdef HAVE_TOUR
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON", NULL },
+#endif
+    { NULL, 0, 0, 0, NULL, NULL, NULL }
+  };
+
+  command.description = description;
+  return gpumem_command_parse (&command, entries, arguments);
+}
+
+static int
+run_bandwidth (char **arguments)
+{
+  g_auto (Options) options = { .n_rounds = DEFAULT_ROUNDS, .min_time = DEFAULT_MIN_TIME };
+  g_auto (GpumemBench) bench = { NULL };
+  int status;
+
+  if (!parse (&options, arguments))
+    return GPUMEM_EXIT_USAGE;
+  if (arguments[1] != NULL && arguments[2] != NULL)
+    return gpumem_command_usage (&gpumem_bandwidth_command,
+                                 "one device, please, and not '%s' as well", arguments[2]);
+  status = read_options (&bench, &options);
+  return status == GPUMEM_EXIT_OK ? measure (&bench, &options, arguments[1]) : status;
+}
+
+const GpumemCommand gpumem_bandwidth_command = {
+  .name = "bandwidth",
+  .parameters = "[DEVICE]",
+  .summary = "copy on every path, beside the driver's own calls",
+  .description =
+    "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
+    "Sizes are bytes, 64K or 1GiB, or ranges of them: 4K-1G doubles, 4K-1G:16 goes up 16 times\n"
+    "at each step. A copy on the device counts its bytes once, copies both ways count those of\n"
+    "either way.\n\n"
+    "Exit status: 0 if all that the device can was measured and arrived right, 1 if something\n"
+    "failed or was wrong, 2 for a wrong command line, 130 after Ctrl-C.\n\n"
+    "Paths:\n",
+  .run = run_bandwidth
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+#include "tools/gpumem-bandwidth-raw.h"
+#include "tools/gpumem-progress.h"
+
+G_BEGIN_DECLS
+
+typedef struct _GpumemBench GpumemBench;
+
+typedef enum
+{
+  GPUMEM_DIRECTION_TO,          /* the device, or the peer: lane 0 */
+  GPUMEM_DIRECTION_FROM,        /* lane 1 */
+  GPUMEM_DIRECTION_BOTH,        /* at once, by a thread each */
+  GPUMEM_DIRECTION_WITHIN,      /* the device: lane 0 */
+  GPUMEM_N_DIRECTIONS
+} GpumemDirection;
+
+/* Enqueues a copy of the first @size bytes in a lane of the bench. */
+typedef gboolean (*GpumemCopyFunc) (GpumemBench *bench,
+                                    guint        lane,
+                                    gsize        size,
+                                    GError     **error);
+
+typedef struct
+{
+  const char     *name;
+  const char     *text;                         /* for people */
+  guint           directions;                   /* bits of GpumemDirection */
+  gboolean      (*check)   (GpumemBench *bench, /* nullable; why the device lacks it */
+                            GError     **error);
+  gboolean      (*prepare) (GpumemBench *bench, /* makes the memories of a lane */
+                            guint        lane,
+                            gsize        size,
+                            GError     **error);
+  GpumemCopyFunc  ours;
+  GpumemCopyFunc  raw;
+} GpumemPath;
+
+typedef struct
+{
+  GpumemPlace  near;
+  GpumemPlace  far;
+  GpumemPlace  detour;          /* of raw calls where the driver does not map */
+  GBytes      *bytes;           /* behind near, where that is ordinary memory; nullable */
+} GpumemLane;
+
+/* GB/s, that is 10^9 bytes a second. */
+typedef struct
+{
+  double median;
+  double least;
+  double most;
+} GpumemSpeed;
+
+/* A line of the table. */
+typedef struct
+{
+  const GpumemPath *path;
+  GpumemDirection   direction;
+  gsize             size;
+  guint             n_rounds;
+  guint             n_copies;   /* of a round, in each lane */
+  GpumemSpeed       ours;
+  GpumemSpeed       raw;
+  double            ratio;      /* the median of those of the rounds */
+  char             *wrong;      /* nullable: what arrived otherwise than it left */
+} GpumemFigure;
+
+/* What is not in the table, and why. */
+typedef struct
+{
+  const char *path;             /* nullable: all of them */
+  gsize       size;             /* 0: all of them */
+  char       *reason;
+  gboolean    failed;           /* it should have gone well */
+} GpumemOmission;
+
+struct _GpumemBench
+{
+  /* What was asked for */
+  GpuDevice        *device;
+  GpuDevice        *peer;       /* nullable */
+  GPtrArray        *paths;      /* of GpumemPath */
+  GArray           *sizes;      /* of guint64, ascending */
+  double            min_time;   /* seconds for each line of the table */
+  guint             n_rounds;   /* at least */
+  char             *plot;       /* nullable: where to */
+
+  GpumemProgress   *progress;
+  GCancellable     *cancellable;
+  GpuContext       *context;
+  GpuContext       *peer_context;
+  GpuStream        *streams[GPUMEM_N_LANES];
+  GpumemRaw         raw;
+  GpumemLane        lanes[GPUMEM_N_LANES];
+  GThread          *helper;     /* runs the second lane beside the first */
+  GAsyncQueue      *begun;
+  GAsyncQueue      *ended;
+
+  GPtrArray        *figures;    /* of GpumemFigure */
+  GPtrArray        *omissions;  /* of GpumemOmission */
+};
+
+/* Returns: (transfer container): paths by name; NULL for all */
+GPtrArray   *gpumem_paths_parse           (const char          *list,
+                                           GError             **error);
+char        *gpumem_paths_describe        (void);
+GArray      *gpumem_sizes_parse           (const char          *list,
+                                           GError             **error);
+const char  *gpumem_direction_get_name    (GpumemDirection      direction);
+
+gboolean     gpumem_bench_open            (GpumemBench         *bench,
+                                           GError             **error);
+gboolean     gpumem_bench_run             (GpumemBench         *bench);
+void         gpumem_bench_clear           (GpumemBench         *bench);
+gboolean     gpumem_bench_has_failed      (GpumemBench         *bench);
+
+GpumemPlace *gpumem_lane_get_source       (GpumemBench         *bench,
+                                           guint                lane);
+GpumemPlace *gpumem_lane_get_destination  (GpumemBench         *bench,
+                                           guint                lane);
+void         gpumem_lane_clear            (GpumemLane          *lane);
+
+/* Fills the source of a lane. */
+gboolean     gpumem_pattern_fill          (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           GError             **error);
+gboolean     gpumem_pattern_scrub         (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           GError             **error);
+/* @wrong: set where bytes differ */
+gboolean     gpumem_pattern_check         (GpumemBench         *bench,
+                                           guint                lane,
+                                           gsize                size,
+                                           char               **wrong,
+                                           GError             **error);
+
+void         gpumem_helper_start          (GpumemBench         *bench);
+void         gpumem_helper_stop           (GpumemBench         *bench);
+gboolean     gpumem_bench_measure         (GpumemBench         *bench,
+                                           GpumemFigure        *figure,
+                                           GError             **error);
+
+void         gpumem_bandwidth_print       (const GpumemBench   *bench);
+#ifdef HAVE_TOUR
+void         gpumem_bandwidth_print_json  (const GpumemBench   *bench);
+#endif
+
+gboolean     gpumem_plot_check            (const char          *path,
+                                           GError             **error);
+gboolean     gpumem_plot_write            (const GpumemBench   *bench,
+                                           GError             **error);
+
+G_END_DECLS
