@@ -214,9 +214,9 @@ set_argument (cl_kernel               kernel,
     case GPU_ARGUMENT_KIND_MEMORY:
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
-      if (((GpuOpenclBuffer *) argument->buffer)->svm != NULL)
+      if (((GpuOpenclBuffer *) argument->buffer)->svm_argument != NULL)
         return clSetKernelArgSVMPointer (kernel, index,
-                                         ((GpuOpenclBuffer *) argument->buffer)->svm);
+                                         ((GpuOpenclBuffer *) argument->buffer)->svm_argument);
       mem = _gpu_opencl_buffer_handle (argument->buffer);
       return clSetKernelArg (kernel, index, sizeof mem, &mem);
     case GPU_ARGUMENT_KIND_LOCAL:
@@ -259,7 +259,7 @@ set_argument_error (GError                 **error,
 
   _gpu_opencl_set_error (error, argument->kind == GPU_ARGUMENT_KIND_MEMORY
                                 && argument->buffer != NULL
-                                && ((GpuOpenclBuffer *) argument->buffer)->svm != NULL
+                                && ((GpuOpenclBuffer *) argument->buffer)->svm_argument != NULL
                                 ? "clSetKernelArgSVMPointer" : "clSetKernelArg", code,
                          "kernel \"%s\", argument %u (%s %s): given %s", kernel->name, index,
                          info->type_name != NULL ? info->type_name : "unknown type",

@@ -107,14 +107,12 @@ free_buffer (GpuOpenclContext *context,
   if (buffer->is_mapped)
     _gpu_opencl_unmap_host (context, buffer);
 
-  if (buffer->slice != NULL)
+  if (buffer->svm_allocation != NULL)
+    _gpu_opencl_svm_free (context, buffer);
+  else if (buffer->slice != NULL)
     _gpu_opencl_slice_release (context, buffer->slice);
   else if (buffer->mem != NULL)
     clReleaseMemObject (buffer->mem);
-
-  /* Only now: mem is over it. */
-  if (buffer->svm_allocation != NULL)
-    clSVMFree (context->context, buffer->svm_allocation);
 
   g_clear_pointer (&buffer->slices, g_ptr_array_unref);
 }

@@ -75,16 +75,20 @@ wrap_data (GpuNativeContext  *context,
   buffer = (GpuOpenclBuffer *) _gpu_opencl_buffer_new (mem, size);
   buffer->svm = data;
 
+  /* NVIDIA's driver refuses launches once an argument has been either, one after the other. */
+  if (!_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+    buffer->svm_argument = data;
+
   return buffer;
 }
 
-GpuNativeBuffer *
-_gpu_opencl_svm_alloc (GpuNativeContext  *context,
-                       GpuMemoryFlags     flags,
-                       GpuSvmFlags        svm_flags,
-                       gsize              size,
-                       gsize              alignment,
-                       GError           **error)
+static GpuNativeBuffer *
+alloc_locked (GpuNativeContext  *context,
+              GpuMemoryFlags     flags,
+              GpuSvmFlags        svm_flags,
+              gsize              size,
+              gsize              alignment,
+              GError           **error)
 {
   cl_context handle = _gpu_opencl_context_handle (context);
   GpuOpenclBuffer *buffer;
@@ -118,6 +122,34 @@ _gpu_opencl_svm_alloc (GpuNativeContext  *context,
     buffer->base.host = data;
 
   return &buffer->base;
+}
+
+/* NVIDIA's driver may have none while another thread frees some. */
+GpuNativeBuffer *
+_gpu_opencl_svm_alloc (GpuNativeContext  *context,
+                       GpuMemoryFlags     flags,
+                       GpuSvmFlags        svm_flags,
+                       gsize              size,
+                       gsize              alignment,
+                       GError           **error)
+{
+  GpuNativeBuffer *buffer;
+
+  g_mutex_lock (&((GpuOpenclContext *) context)->svm_lock);
+  buffer = alloc_locked (context, flags, svm_flags, size, alignment, error);
+  g_mutex_unlock (&((GpuOpenclContext *) context)->svm_lock);
+
+  return buffer;
+}
+
+void
+_gpu_opencl_svm_free (GpuOpenclContext *context,
+                      GpuOpenclBuffer  *buffer)
+{
+  g_mutex_lock (&context->svm_lock);
+  clReleaseMemObject (buffer->mem);
+  clSVMFree (context->context, buffer->svm_allocation);
+  g_mutex_unlock (&context->svm_lock);
 }
 
 /* Where devices reach all memory of the host, of which nothing is allocated. */

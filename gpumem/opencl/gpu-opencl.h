@@ -45,6 +45,8 @@ typedef struct
   cl_context        context;
   cl_device_id     *ids;                        /* of the devices, in their order */
   GMutex            slices_lock;                /* of the slices of every buffer */
+  GMutex            svm_lock;                   /* held while shared virtual memory is allocated or
+                                                 * freed */
   GMutex            internal_lock;              /* of what follows */
   cl_command_queue  internal;                   /* maps memory of the host; NULL before any was */
   GPtrArray        *mapped;                     /* of GpuOpenclBuffer: that memory; likewise */
@@ -84,6 +86,7 @@ typedef struct
   gpointer          svm;                        /* nullable; where it is for host and device, mem
                                                  * is over that */
   gpointer          svm_allocation;             /* what clSVMAlloc() gave for it, nullable */
+  gpointer          svm_argument;               /* what kernels get in the place of mem, nullable */
   gboolean          is_mapped;                  /* mem is at base.host as long as it lives, so that
                                                  * commands take that in its place */
   gboolean          is_registered;              /* mem is over memory of the program */
@@ -275,6 +278,9 @@ GpuNativeBuffer *_gpu_opencl_svm_alloc       (GpuNativeContext    *context,
                                               gsize                size,
                                               gsize                alignment,
                                               GError             **error);
+/* With the cl_mem that is over it, which goes first. */
+void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
+                                              GpuOpenclBuffer     *buffer);
 
 /* gpu-opencl-memory.c */
 /* The flags that memory made from other memory takes as well; none means the same as that has. */
