@@ -17,10 +17,10 @@
  *
  * All verbs that read or write memory of the host do so where the driver is one for CUDA or
  * NVIDIA's for OpenCL: those that block for 2 MiB and more from the device and 8 MiB and more to
- * it, where that is faster; the others for 64 KiB and more, where the driver would make them block,
- * too. Elsewhere, and for memory that is page-locked already, whoever locked it, nothing is copied
- * twice. Copies on streams that profile or that are out of order, and such as wait for events of
- * the user, go straight.
+ * it, where that is faster; the others for 64 KiB and more from the device and 2 MiB and more to
+ * it, where the driver would make them block, too. Elsewhere, and for memory that is page-locked
+ * already, whoever locked it, nothing is copied twice. Copies on streams that profile or that are
+ * out of order, and such as wait for events of the user, go straight.
  *
  * Each context has at most 64 MiB of page-locked memory for that, allocated when it is first
  * needed and given back when memory runs short. If there is none, copies go on without, as the

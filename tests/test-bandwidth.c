@@ -281,7 +281,7 @@ test_failing_driver (TestFixture *fixture)
       g_assert_cmpstr (run.err, ==, "");
       g_assert_cmpint (run.status, ==, 1);
       g_assert_nonnull (strstr (run.out, "ordinary  "));
-      g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN (999)"));
+      g_assert_nonnull (strstr (run.out, "CUDA_ERROR_UNKNOWN"));
       g_assert_true ((strstr (run.out, "to, 4.0 KiB, and what was to") != NULL) == (i > 1));
       g_assert_true ((strstr (run.out, "called directly") != NULL) == (i == 3));
     }

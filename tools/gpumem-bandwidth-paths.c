@@ -256,13 +256,12 @@ copy_ordinary (GpumemBench  *bench,
                GError      **error)
 {
   GpumemLane *memories = &bench->lanes[lane];
-  g_autoptr (GBytes) bytes = NULL;
+  GpuBuffer *buffer = GPU_BUFFER (memories->far.memory);
 
   if (lane == 1)
-    return gpu_stream_read (bench->streams[lane], memories->far.memory, 0, memories->near.data,
-                            size, error);
-  bytes = g_bytes_new_from_bytes (memories->bytes, 0, size);
-  return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
+    return gpu_buffer_read (buffer, bench->streams[lane], 0, memories->near.data, size, NULL,
+                            error);
+  return gpu_buffer_write (buffer, bench->streams[lane], 0, memories->near.data, size, NULL, error);
 }
 
 static gboolean
@@ -283,6 +282,33 @@ copy_raw (GpumemBench  *bench,
 {
   return bench->raw.driver->copy (&bench->raw, lane, gpumem_lane_get_destination (bench, lane),
                                   gpumem_lane_get_source (bench, lane), size, error);
+}
+
+static gboolean
+copy_svm (GpumemBench  *bench,
+          guint         lane,
+          gsize         size,
+          GError      **error)
+{
+  GpumemLane *memories = &bench->lanes[lane];
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (lane == 1)
+    return gpu_stream_read (bench->streams[lane], memories->far.memory, 0, memories->near.data,
+                            size, error);
+  bytes = g_bytes_new_from_bytes (memories->bytes, 0, size);
+  return gpu_stream_write (bench->streams[lane], memories->far.memory, 0, bytes, error);
+}
+
+/* A driver holds up who copies ordinary memory, now and then or always: each copy is waited for. */
+static gboolean
+copy_raw_ordinary (GpumemBench  *bench,
+                   guint         lane,
+                   gsize         size,
+                   GError      **error)
+{
+  return copy_raw (bench, lane, size, error)
+         && bench->raw.driver->wait (&bench->raw, lane, error);
 }
 
 static gboolean
@@ -356,7 +382,7 @@ map_raw (GpumemBench  *bench,
 
 static const GpumemPath paths[] = {
   { "ordinary", "ordinary memory of the host", TO_AND_FROM, NULL, prepare_ordinary,
-    copy_ordinary, copy_raw },
+    copy_ordinary, copy_raw_ordinary },
   { "locked", "page-locked memory of the host", TO_AND_FROM, NULL, prepare_locked,
     copy_memory, copy_raw },
   { "registered", "ordinary memory whose pages were locked later", TO_AND_FROM, NULL,
@@ -364,7 +390,7 @@ static const GpumemPath paths[] = {
   { "mapped", "ordinary memory and mappings of a buffer, by the processor", TO_AND_FROM,
     check_mapped, prepare_mapped, copy_mapped, map_raw },
   { "svm", "ordinary memory of the host, to shared virtual or managed memory", TO_AND_FROM,
-    check_svm, prepare_svm, copy_ordinary, copy_raw },
+    check_svm, prepare_svm, copy_svm, copy_raw },
   { "device", "from buffer to buffer on the device", BIT (WITHIN), NULL, prepare_device,
     copy_memory, copy_raw },
   { "peer", "memory of another device", TO_AND_FROM, check_peer, prepare_peer,

@@ -961,10 +961,12 @@ typedef struct
 } GpuKernelOps;
 
 /* From how many bytes on it is worth it for a GPU at the end of a link: less is copied about as
- * fast by the driver, which makes the caller wait for more than the last. */
-#define GPU_TRANSFER_MIN_WRITE ((gsize) 8 * 1024 * 1024)
-#define GPU_TRANSFER_MIN_READ  ((gsize) 2 * 1024 * 1024)
-#define GPU_TRANSFER_MIN_ASYNC ((gsize) 64 * 1024)
+ * fast by the driver, which holds up the caller until the work before is over, but with writes that
+ * its own buffers have room for. */
+#define GPU_TRANSFER_MIN_WRITE       ((gsize) 8 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_READ        ((gsize) 2 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_ASYNC_WRITE ((gsize) 2 * 1024 * 1024)
+#define GPU_TRANSFER_MIN_ASYNC_READ  ((gsize) 64 * 1024)
 
 /* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct

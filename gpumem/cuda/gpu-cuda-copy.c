@@ -227,10 +227,13 @@ static gboolean
 end_now (GpuNativeStream  *stream,
          GpuCudaCall      *call,
          CUresult          code,
+         const char       *function,
+         GpuNativeBuffer  *buffer,
+         gsize             offset,
+         gsize             size,
          GError          **error)
 {
   CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
-  const char *function = "cuMemcpyAsync";
 
   if (code == CUDA_SUCCESS)
     {
@@ -238,7 +241,9 @@ end_now (GpuNativeStream  *stream,
       code = waited;
     }
 
-  return _gpu_cuda_end (stream, NULL, call, code, error, function, "at once");
+  return _gpu_cuda_end (stream, NULL, call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes at offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, buffer->size);
 }
 
 gboolean
@@ -249,13 +254,15 @@ _gpu_cuda_write_now (GpuNativeStream  *stream,
                      gsize             size,
                      GError          **error)
 {
+  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
   GpuCudaCall call;
 
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_in ((GpuCudaBuffer *) destination, offset, data, size,
-                                          get_stream (stream)), error);
+  return end_now (stream, &call, copy_in (to, offset, data, size, get_stream (stream)),
+                  to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync", destination,
+                  offset, size, error);
 }
 
 gboolean
@@ -266,11 +273,13 @@ _gpu_cuda_read_now (GpuNativeStream  *stream,
                     gsize             size,
                     GError          **error)
 {
+  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
   GpuCudaCall call;
 
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_out (data, (GpuCudaBuffer *) source, offset, size,
-                                           get_stream (stream)), error);
+  return end_now (stream, &call, copy_out (data, from, offset, size, get_stream (stream)),
+                  from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync", source, offset,
+                  size, error);
 }

@@ -21,7 +21,7 @@ transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
     return 0;
 
   if (!blocking)
-    return GPU_TRANSFER_MIN_ASYNC;
+    return write ? GPU_TRANSFER_MIN_ASYNC_WRITE : GPU_TRANSFER_MIN_ASYNC_READ;
 
   return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }

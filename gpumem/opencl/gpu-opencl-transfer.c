@@ -19,7 +19,7 @@ transfer_get_min_size (GpuNativeContext *context,
     return G_MAXSIZE;
 
   if (!blocking)
-    return GPU_TRANSFER_MIN_ASYNC;
+    return write ? GPU_TRANSFER_MIN_ASYNC_WRITE : GPU_TRANSFER_MIN_ASYNC_READ;
 
   return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }
