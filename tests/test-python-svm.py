@@ -91,6 +91,85 @@ def test_coarse(fixture):
     raises(Gpu.Error.NOT_SUPPORTED, svm.get_bytes, "gpu_svm_map")
 
 
+def test_arrays(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SVM_COARSE)
+    if not fixture.device.capabilities & Gpu.Capabilities.SVM_FINE:
+        for make in (Gpu.Svm.empty, Gpu.Svm.zeros):
+            with raises(Gpu.Error.NOT_SUPPORTED, "no fine grain", "map a Gpu.Svm.shaped()"):
+                make(fixture.context, (2, 3))
+        return
+    model = np.ones((2, 3, 4), np.int32, "F")
+    array = Gpu.Svm.empty(fixture.context, model.shape, model.dtype, "F", alignment=4096)
+    svm = Gpu.memory_of(array)
+    assert isinstance(svm, Gpu.Svm) and svm.svm_flags & Gpu.SvmFlags.FINE_GRAIN
+    equal((array.strides, array.ctypes.data, svm.address % 4096), (model.strides, svm.address, 0))
+    equal(svm.to_numpy().strides, model.strides)
+    equal(svm.to_numpy("u1").shape, (96,))
+    array[:] = model
+    del svm
+    gc.collect()
+    copy = Gpu.Svm.zeros_like(fixture.context, array, svm_flags=Gpu.SvmFlags.FINE_GRAIN)
+    assert not copy.any()
+    fixture.stream.copy(copy, array)
+    fixture.stream.synchronize()
+    assert np.array_equal(copy, model)
+    equal(Gpu.Svm.zeros(fixture.context, 3).tolist(), [0] * 3)
+    equal(Gpu.Svm.empty_like(fixture.context, array, "u1", "C").strides, (12, 4, 1))
+    copy[:] = 2
+    Gpu.memory_of(copy).release()
+    equal(copy.sum(), 48)
+    with raises(Gpu.Error.RELEASED):
+        fixture.stream.copy(copy, array)
+
+
+def test_arrays_launched(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SVM_FINE)
+    program = fixture.program()
+    array = Gpu.Svm.zeros(fixture.context, 1000, np.uint32)
+    start = fixture.device.base_alignment // 4
+    fixture.stream.launch(program.add, 1000, args=(array, 5))
+    fixture.stream.launch(program.add, 10, args=(array[start:start + 10], 2))
+    fixture.stream.synchronize()
+    equal(np.flatnonzero(array == 7).tolist(), list(range(start, start + 10)))
+    equal(array.sum(), 5020)
+    nodes = Gpu.Svm.zeros(fixture.context, 2, [("next", "u8"), ("value", "i4"), ("visits", "i4")])
+    other = Gpu.Svm.zeros_like(fixture.context, nodes)
+    nodes["value"] = other["value"] = 4
+    nodes["next"][0] = other.ctypes.data
+    total = fixture.buffer(4)
+    kernel = Gpu.Program(fixture.context, SOURCE).walk
+    fixture.stream.launch(kernel, 1, args=(nodes, total), indirect=[other])
+    equal(int.from_bytes(total.read(), "little"), 8)
+
+
+def test_shaped(fixture):
+    need_numpy()
+    need(fixture, Gpu.Capabilities.SVM_COARSE)
+    model = np.arange(12, dtype=np.float32).reshape(4, 3).T
+    for svm in (Gpu.Svm.shaped(fixture.context, (3, 4), np.float32, "F"),
+                Gpu.Svm.shaped_like(fixture.context, model, alignment=256)):
+        with svm.map(Gpu.MapFlags.WRITE_INVALIDATE) as mapping:
+            array = mapping.to_numpy()
+            equal((array.shape, array.strides, array.dtype), ((3, 4), (4, 12), np.float32))
+            array[:] = model
+            del array
+        fixture.stream.launch(fixture.program().scale, 12, args=(svm, 2.0))
+        with svm.map(Gpu.MapFlags.READ) as mapping:
+            array = mapping.to_numpy()
+            equal(array.tolist(), (2 * model).tolist())
+            assert not array.flags.writeable
+            equal(mapping.to_numpy("f4", (3, 4), "F").tolist(), array.tolist())
+            equal(mapping.to_numpy("u1").shape, (48,))
+            with raises(TypeError):
+                Gpu.memory_of(array)
+            del array
+        with svm.map(Gpu.MapFlags.READ, 4, 8) as mapping:
+            equal(mapping.to_numpy().nbytes, 8)
+    equal(len(Gpu.Svm.shaped(fixture.context, (0, 2))), 1)
+
+
 def test_list(fixture):
     need_numpy()
     need(fixture, Gpu.Capabilities.SOURCE)

@@ -241,6 +241,27 @@ void with_samplers (Gpu.Context context) throws Error {
     }
 }
 
+// What stands last in Vala stands first in C.
+void with_host_memory (Gpu.Context context) throws Error {
+    var memory = new Gpu.HostMemory (context, 1000);
+    var flagged = new Gpu.HostMemory (context, 10, Gpu.HostMemoryFlags.WRITE_COMBINED);
+    assert (memory.get_size () == 1000 && flagged.get_size () == 10);
+    unowned var data = memory.get_data ();
+    assert (data.length == 1000 && (void*) data == memory.get_pointer ());
+    data[999] = 5;
+    assert (memory.read_bytes (999, 1)[0] == 5);
+    memory.release ();
+    assert (memory.get_data ().length == 0 && memory.get_pointer () == null);
+
+    if (!(Gpu.Capabilities.SVM_COARSE in context.get_device ().get_capabilities ()))
+        return;
+    var svm = new Gpu.Svm (context, 1000);
+    assert (svm.get_size () == 1000 && svm.get_alignment () == 0);
+    svm = new Gpu.Svm (context, 500, Gpu.SvmFlags.NONE, Gpu.MemoryFlags.READ_ONLY, 256);
+    assert (svm.get_size () == 500 && svm.get_alignment () == 256);
+    assert (Gpu.MemoryFlags.READ_ONLY in svm.get_flags ());
+}
+
 async void do_async (Gpu.Context context) throws Error {
     var data = ramp (1 << 16);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
@@ -394,6 +415,7 @@ int main (string[] args) {
         add_test (device, "regions", with_regions);
         add_test (device, "images", with_images);
         add_test (device, "samplers", with_samplers);
+        add_test (device, "host-memory", with_host_memory);
         add_test (device, "errors", with_errors);
         add_test (device, "async", with_async);
     }

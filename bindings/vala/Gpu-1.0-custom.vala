@@ -54,9 +54,24 @@ namespace Gpu {
     }
 
     public sealed class HostMemory : Gpu.Memory {
+        [CCode (cname = "gpu_host_memory_new", has_construct_function = false)]
+        public HostMemory (Gpu.Context context, [CCode (pos = 2.5)] size_t size,
+                           [CCode (pos = 1.5)] Gpu.HostMemoryFlags flags =
+                               Gpu.HostMemoryFlags.NONE) throws GLib.Error;
+
         // Where the memory is; null once it is released
         [CCode (cname = "gpu_host_memory_get_data")]
-        public void* get_data ();
+        public void* get_pointer ();
+
+        // The memory itself, of less than 2 GiB; empty once it is released
+        [CCode (cname = "_vala_gpu_host_memory_get_data")]
+        public unowned uint8[] get_data () {
+            unowned uint8[] result = (uint8[]) this.get_pointer ();
+            result.length = (int) this.get_size ();
+            if (this.is_released ())
+                result.length = 0;
+            return result;
+        }
     }
 
     public sealed class Image : Gpu.Memory {
@@ -105,5 +120,13 @@ namespace Gpu {
         [CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
         public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...)
                            throws GLib.Error;
+    }
+
+    public sealed class Svm : Gpu.Memory {
+        [CCode (cname = "gpu_svm_new", has_construct_function = false)]
+        public Svm (Gpu.Context context, [CCode (pos = 3.5)] size_t size,
+                    [CCode (pos = 2.5)] Gpu.SvmFlags svm_flags = Gpu.SvmFlags.NONE,
+                    [CCode (pos = 1.5)] Gpu.MemoryFlags flags = Gpu.MemoryFlags.NONE,
+                    [CCode (pos = 4.5)] size_t alignment = 0) throws GLib.Error;
     }
 }

@@ -36,16 +36,10 @@ class Lane {
 
     public Lane (Gpu.Context context, size_t size) throws Error {
         stream = new Gpu.Stream (context);
-        chunk = new Gpu.HostMemory (context, Gpu.HostMemoryFlags.NONE, size - COUNTS_SIZE);
+        chunk = new Gpu.HostMemory (context, size - COUNTS_SIZE);
         bytes = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, size - COUNTS_SIZE);
         counts = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, COUNTS_SIZE);
         stream.fill (counts, 0, COUNTS_SIZE, { 0 });
-    }
-
-    public unowned uint8[] get_data () {
-        unowned var data = (uint8[]) chunk.get_data ();
-        data.length = (int) chunk.get_size ();
-        return data;
     }
 
     // Waits for the stream of the lane.
@@ -68,7 +62,7 @@ uint64 stream_file (Gpu.Context context, InputStream input, Lane[] lanes) throws
 
         // Waits until the chunk is copied; the kernel may still run, as does the other stream.
         lane.chunk.synchronize (Gpu.MapFlags.WRITE);
-        input.read_all (lane.get_data (), out size);
+        input.read_all (lane.chunk.get_data (), out size);
         if (size == 0)
             return held;
 

@@ -21,16 +21,18 @@ from ..overrides import override
 from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
                       new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
                       wait_for, wait_timeout)
+from ._gpumem_arrays import memory_of, to_range
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
+from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
                              to_shape)
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["In", "InOut", "Local", "Out", "devices", "pinned"]
+__all__ = ["In", "InOut", "Local", "Out", "devices", "memory_of", "pinned"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -447,50 +449,8 @@ class Buffer(Gpu.Buffer):
 Buffer = override(Buffer)
 
 
-class Svm(Gpu.Svm):
-    """Gpu.Svm(context, size): memory at one address for host and device. What its address is, as
-    kernels and mappings have it, is the attribute address."""
-    svm_flags = _get("svm_flags")
-    alignment = _get("alignment")
-    address = _get("device_address")
-
-    def __new__(cls, context, size, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE,
-                alignment=0):
-        return Gpu.Svm.new(context, flags, svm_flags, int(size), alignment)
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    @classmethod
-    def new_for_data(cls, context, data, flags=Gpu.MemoryFlags.NONE):
-        """Shared memory over that of a writable bytes-like object, a NumPy array for one, where
-        devices reach all memory of the host. The object is kept, and its memory stays where it
-        is."""
-        return Gpu.Svm.new_for_bytes(context, flags, hold(Exported(data, writable=True)))
-
-    def map(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
-        """The memory for the host, at its address: see Gpu.Mapping."""
-        size = _rest(self, offset, size)
-        if stream is None:
-            context = self.get_context()
-            stream = context.get_default_stream() if context is not None else None
-        if stream is None:
-            return Gpu.Svm.map(self, None, flags, offset, size, None)   # says why there is none
-        mapping = Gpu.Stream.map(stream, self, flags, offset, size)
-        stream.synchronize()
-        return mapping
-
-    def prefetch(self, flags=Gpu.MigrateFlags.NONE, offset=0, size=None, stream=None):
-        """Moves it to the device, or the host, ahead of its use there."""
-        return Gpu.Svm.prefetch(self, stream, flags, offset, _rest(self, offset, size))
-
-    def advise(self, advice, device=None, offset=0, size=None):
-        """Tells how it will be used; without a device, by the host."""
-        return Gpu.Svm.advise(self, advice, offset, _rest(self, offset, size), device)
-
-    def attach(self, attachment, stream=None):
-        """Tells who uses it from this point of the stream on."""
-        return Gpu.Svm.attach(self, stream, attachment)
+class Svm(SvmMethods, Gpu.Svm):
+    __doc__ = SvmMethods.__doc__
 
 
 Svm = override(Svm)
@@ -585,15 +545,15 @@ class Mapping(Gpu.Mapping):
         writes = Gpu.MapFlags.WRITE | Gpu.MapFlags.WRITE_INVALIDATE
         return view if flags & writes or not flags else view.toreadonly()
 
-    def to_numpy(self, dtype=None, shape=-1):
-        """A NumPy array over the mapped bytes, or over the texels of an image."""
-        import numpy
+    def to_numpy(self, dtype=None, shape=-1, order="C"):
+        """A NumPy array over the mapped bytes, or over the texels of an image; without a type, for
+        all of a Gpu.Svm.shaped(), the array that it is for."""
         memory = self.get_memory()
         if dtype is None and shape == -1 and isinstance(memory, Gpu.Image):
             array = view_texels(memory, tuple(self.get_extent()), self, self._export())
             array.flags.writeable = not self.view().readonly
             return array
-        return numpy.asarray(self).view(dtype or "uint8").reshape(shape)
+        return array_over(memory, self, dtype, shape, order)
 
     @property
     def __array_interface__(self):
@@ -834,20 +794,22 @@ class Stream(Gpu.Stream):
 
     def fill(self, destination, pattern, offset=0, size=None):
         """Repeats a pattern: a NumPy scalar, a bytes-like object or an int of one byte."""
-        return Gpu.Stream.fill(self, destination, offset, _rest(destination, offset, size),
-                               to_pattern(pattern))
+        return Gpu.Stream.fill(self, *to_range(destination, offset, size), to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
-        """Copies memory, by default all of the source."""
-        return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset,
-                               _rest(source, source_offset, size))
+        """Copies memory, by default all of the source. Arrays over memory, or parts of them, stand
+        for their bytes of it: see Gpu.memory_of()."""
+        source, source_offset, size = to_range(source, source_offset, size)
+        destination, destination_offset, size = to_range(destination, destination_offset, size)
+        return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
 
     def copy_region(self, destination, source, extent, destination_layout=None,
                     source_layout=None):
         """Copies up to three dimensions. Layouts are (x, y, z, row_pitch, slice_pitch), of which
         the last may be left out."""
-        return Gpu.Stream.copy_region(self, destination, to_layout(destination_layout), source,
-                                      to_layout(source_layout), to_extent(extent))
+        return Gpu.Stream.copy_region(self, memory_of(destination), to_layout(destination_layout),
+                                      memory_of(source), to_layout(source_layout),
+                                      to_extent(extent))
 
     def read_into(self, source, target, offset=0):
         """Fills a writable, contiguous bytes-like object from memory: it is right, and may be
@@ -869,11 +831,11 @@ class Stream(Gpu.Stream):
         return Gpu.Stream.read_region(self, source, to_layout(source_layout), to_extent(extent))
 
     def fill_region(self, destination, pattern, extent, layout=None):
-        return Gpu.Stream.fill_region(self, destination, to_layout(layout), to_extent(extent),
-                                      to_pattern(pattern))
+        return Gpu.Stream.fill_region(self, memory_of(destination), to_layout(layout),
+                                      to_extent(extent), to_pattern(pattern))
 
     def migrate(self, memories, flags=Gpu.MigrateFlags.NONE):
-        return Gpu.Stream.migrate(self, list(memories), flags)
+        return Gpu.Stream.migrate(self, [memory_of(memory) for memory in memories], flags)
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
         """The memory is right once the stream got there."""
@@ -899,8 +861,8 @@ class Stream(Gpu.Stream):
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE, indirect=()):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
-        memory, None, Gpu.Local, samplers, (image, sampler) for a texture object of CUDA C++,
-        numbers, and anything bytes-like by its bytes; Gpu.In, Gpu.Out and
+        memory, arrays over memory, None, Gpu.Local, samplers, (image, sampler) for a texture object
+        of CUDA C++, numbers, and anything else that is bytes-like by its bytes; Gpu.In, Gpu.Out and
         Gpu.InOut of something bytes-like copy it to memory before and back after the kernel, and
         the call then waits for what comes back. Memory that the kernel reaches through pointers
         in other memory is named by indirect."""

@@ -2,22 +2,26 @@
 """Memory of the host: page-locked memory as Python objects, and Python objects page-locked."""
 
 import contextlib
-import ctypes
 
 from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, hold, run_interruptible, takes_signals, to_glib_bytes
+from ._gpumem_arrays import ArrayMethods, export
 
 Gpu = get_introspection_module("Gpu")
 
 
-class HostMemoryMethods:
+class HostMemoryMethods(ArrayMethods):
     """Gpu.HostMemory(context, size): page-locked memory of the host.
 
     view(), to_numpy() and numpy.asarray (memory) show it in place, without a copy, once the work
     that uses it is over. They keep it where it is, also when it is released. Whoever looks again
-    after more work waits with synchronize() before."""
+    after more work waits with synchronize() before.
+
+    Gpu.HostMemory.empty(), zeros(), empty_like() and zeros_like() are NumPy arrays over new memory.
+    They take flags, or alignment for ordinary memory that begins at a multiple of so many bytes,
+    0 for 4096."""
 
     def __new__(cls, context, size, flags=Gpu.HostMemoryFlags.NONE):
         return Gpu.HostMemory.new(context, flags, size)
@@ -35,6 +39,15 @@ class HostMemoryMethods:
         writable = not flags & Gpu.HostMemoryFlags.READ_ONLY
         return Gpu.HostMemory.new_registered(context, flags, hold(Exported(data, writable)))
 
+    @classmethod
+    def _for_form(cls, context, form, flags=Gpu.HostMemoryFlags.NONE, alignment=None):
+        size = max(form.size, 1)
+        if alignment is None:
+            return cls(context, size, flags)
+        if flags:
+            raise ValueError("flags are for page-locked memory, and alignment for ordinary memory")
+        return Gpu.HostMemory.new_aligned(context, alignment, size)
+
     host_flags = property(lambda self: self.get_host_flags())
     page_locked = property(lambda self: self.is_page_locked())
     address = property(lambda self: self.get_address())
@@ -48,11 +61,8 @@ class HostMemoryMethods:
     def view(self):
         """A memoryview of the memory."""
         self.synchronize()
-        owner = self.get_bytes()
-        exported = (ctypes.c_uint8 * self.get_size()).from_address(self.get_address())
-        exported._owner = owner
-        view = memoryview(exported).cast("B")
-        return view.toreadonly() if self.host_flags & Gpu.HostMemoryFlags.READ_ONLY else view
+        return export(self, self.get_bytes(),
+                      bool(self.host_flags & Gpu.HostMemoryFlags.READ_ONLY))
 
     def to_numpy(self, dtype="uint8", shape=-1, order="C"):
         """A NumPy array over the memory."""

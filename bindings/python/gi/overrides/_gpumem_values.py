@@ -8,6 +8,7 @@ import reprlib
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, loaded_numpy
+from ._gpumem_arrays import is_over_memory, memory_of
 
 Gpu = get_introspection_module("Gpu")
 
@@ -105,6 +106,8 @@ def _add_argument(arguments, value, index, type_name):
         arguments.add_local(value.size)
     elif isinstance(value, bytes):
         arguments.add_value(value)
+    elif is_over_memory(value):
+        arguments.add_memory(memory_of(value) if value.nbytes > 0 else None)
     else:
         try:
             with Exported(value) as exported:
@@ -127,7 +130,7 @@ def to_arguments(kernel, values, indirect=()):
         type_name = kernel.get_argument_type_name(index) if index < n_known else None
         _add_argument(arguments, value, index, type_name)
     for memory in indirect:
-        arguments.add_indirect(memory)
+        arguments.add_indirect(memory_of(memory))
     return arguments
 
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""NumPy arrays over memory that host and device share, and the memory that is under them."""
+
+import ctypes
+
+from ..module import get_introspection_module
+from ._gpumem import check_array, loaded_numpy
+
+Gpu = get_introspection_module("Gpu")
+
+
+def export(memory, data, readonly=False):
+    """A memoryview of the memory, whose address its GLib.Bytes have. It keeps both."""
+    exported = (ctypes.c_uint8 * memory.get_size()).from_address(memory.address)
+    exported._owner = data
+    exported._memory = memory
+    view = memoryview(exported).cast("B")
+    return view.toreadonly() if readonly else view
+
+
+class Form:
+    """What NumPy makes of a shape, a type and an order."""
+
+    def __init__(self, array):
+        check_array(array)
+        self.dtype = array.dtype
+        self.shape = array.shape
+        self.strides = array.strides
+        self.size = array.nbytes
+
+    @classmethod
+    def of(cls, shape, dtype, order):
+        import numpy
+        return cls(numpy.empty(shape, dtype, order))
+
+    @classmethod
+    def like(cls, array, dtype, order, shape):
+        import numpy
+        return cls(numpy.empty_like(array, dtype, order, False, shape))
+
+    def over(self, data):
+        """An array of this form over bytes-like data."""
+        import numpy
+        return numpy.ndarray(self.shape, self.dtype, data, strides=self.strides)
+
+
+def zeroed(array):
+    """A new array, with zeros in it."""
+    ctypes.memset(array.__array_interface__["data"][0], 0, array.nbytes)
+    return array
+
+
+class ArrayMethods:
+    """Class methods that make memory with a NumPy array over it: _for_form() allocates for one."""
+
+    @classmethod
+    def _array(cls, context, form, **kwargs):
+        # There is no memory of no bytes, but there are arrays without elements.
+        return form.over(cls._for_form(context, form, **kwargs).view())
+
+    @classmethod
+    def empty(cls, context, shape, dtype=float, order="C", **kwargs):
+        """A NumPy array over new memory, as of numpy.empty(). The memory lives as long as the array
+        and all that is made of it by slicing; Gpu.memory_of() gets it, and kernels and copies take
+        the array for it. Keywords are those of the constructor."""
+        return cls._array(context, Form.of(shape, dtype, order), **kwargs)
+
+    @classmethod
+    def zeros(cls, context, shape, dtype=float, order="C", **kwargs):
+        """empty() with zeros in it."""
+        return zeroed(cls.empty(context, shape, dtype, order, **kwargs))
+
+    @classmethod
+    def empty_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
+        """empty() with the shape, type and order of an array, as of numpy.empty_like()."""
+        return cls._array(context, Form.like(array, dtype, order, shape), **kwargs)
+
+    @classmethod
+    def zeros_like(cls, context, array, dtype=None, order="K", shape=None, **kwargs):
+        """empty_like() with zeros in it."""
+        return zeroed(cls.empty_like(context, array, dtype, order, shape, **kwargs))
+
+
+# --- from arrays to memory -----------------------------------------------------------------------
+
+def _exported_under(array):
+    """What export() made for a NumPy array; None for any other array or object."""
+    numpy = loaded_numpy()
+    data = array if numpy is not None and isinstance(array, numpy.ndarray) else None
+    while data is not None:
+        if isinstance(data, ctypes.Array):
+            return data if hasattr(data, "_memory") else None
+        data = data.obj if isinstance(data, memoryview) else getattr(data, "base", None)
+    return None
+
+
+def is_over_memory(array):
+    return _exported_under(array) is not None
+
+
+def _locate(array):
+    """The memory under an array, and which bytes of it are the array's: offset and size."""
+    exported = _exported_under(array)
+    if exported is None:
+        raise TypeError("memory of Gpu, or an array over some, is required, not "
+                        f"'{type(array).__name__}'")
+    if not array.flags.forc:
+        raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is not "
+                         "contiguous: its bytes are no range of the memory")
+    offset = array.__array_interface__["data"][0] - ctypes.addressof(exported)
+    return exported._memory, offset, array.nbytes
+
+
+def memory_of(array):
+    """The memory under a NumPy array of Gpu.HostMemory or Gpu.Svm: that itself, or a Gpu.Buffer of
+    the part that the array has. A part begins where the device lets one begin, at a multiple of its
+    base_alignment."""
+    if isinstance(array, Gpu.Memory):
+        return array
+    memory, offset, size = _locate(array)
+    if size == 0:
+        raise ValueError(f"an array of shape {array.shape} has no bytes")
+    if size == memory.get_size():
+        return memory
+    return Gpu.Buffer.new_for_memory(memory, offset, size)
+
+
+def to_range(value, offset, size=None):
+    """(memory, offset, size) for so many bytes of memory, or of an array over memory; without a
+    size, of what is left."""
+    if isinstance(value, Gpu.Memory):
+        return value, offset, max(value.get_size() - offset, 0) if size is None else size
+    memory, start, length = _locate(value)
+    rest = length - offset
+    if offset < 0 or rest < 0 or size is not None and size > rest:
+        raise ValueError(f"{'' if size is None else f'{size} bytes at '}offset {offset} reach past "
+                         f"the {length} bytes of the array")
+    return memory, start + offset, rest if size is None else size
