@@ -192,6 +192,37 @@ _gpu_opencl_alloc_host (GpuNativeContext    *context,
   return map_or_free (context, buffer, error);
 }
 
+/* No more than an address. */
+static GpuNativeBuffer *
+unmapped_new (gpointer data,
+              gsize    size)
+{
+  GpuNativeBuffer *buffer = _gpu_opencl_buffer_new (NULL, size);
+
+  buffer->host = data;
+  buffer->is_host_only = TRUE;
+
+  return buffer;
+}
+
+static GpuNativeBuffer *
+map_program_memory (GpuNativeContext  *context,
+                    gpointer           data,
+                    gsize              size,
+                    GError           **error)
+{
+  GpuNativeBuffer *buffer = _gpu_opencl_buffer_create (context, CL_MEM_READ_WRITE
+                                                                | CL_MEM_USE_HOST_PTR, size, data,
+                                                       error);
+
+  if (buffer == NULL)
+    blame_host (error);
+  else
+    ((GpuOpenclBuffer *) buffer)->is_registered = TRUE;
+
+  return map_or_free (context, buffer, error);
+}
+
 /* Drivers may write what they map, with what it holds already, to pages that they cannot write. */
 GpuNativeBuffer *
 _gpu_opencl_register_host (GpuNativeContext    *context,
@@ -200,8 +231,6 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
                            gsize                size,
                            GError             **error)
 {
-  GpuNativeBuffer *buffer;
-
   if ((*flags & GPU_HOST_MEMORY_MAPPED) != 0)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -214,29 +243,28 @@ _gpu_opencl_register_host (GpuNativeContext    *context,
   *flags &= GPU_HOST_MEMORY_READ_ONLY;
 
   if (*flags != GPU_HOST_MEMORY_NONE)
-    return _gpu_opencl_use_host (context, data, size, error);
+    return unmapped_new (data, size);
 
-  buffer = _gpu_opencl_buffer_create (context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, data,
-                                      error);
-
-  if (buffer == NULL)
-    blame_host (error);
-  else
-    ((GpuOpenclBuffer *) buffer)->is_registered = TRUE;
-
-  return map_or_free (context, buffer, error);
+  return map_program_memory (context, data, size, error);
 }
 
+/* NVIDIA's driver takes what ordinary memory holds when a command is enqueued, before what commands
+ * before it leave there: there it is memory that the driver maps. */
 GpuNativeBuffer *
-_gpu_opencl_use_host (GpuNativeContext  *context G_GNUC_UNUSED,
+_gpu_opencl_use_host (GpuNativeContext  *context,
                       gpointer           data,
                       gsize              size,
-                      GError           **error G_GNUC_UNUSED)
+                      GError           **error)
 {
-  GpuNativeBuffer *buffer = _gpu_opencl_buffer_new (NULL, size);
+  GpuNativeBuffer *buffer;
 
-  buffer->host = data;
-  buffer->is_host_only = TRUE;
+  if (!_gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]))
+    return unmapped_new (data, size);
+
+  buffer = map_program_memory (context, data, size, error);
+
+  if (buffer != NULL)
+    buffer->is_locked = FALSE;
 
   return buffer;
 }
@@ -246,7 +274,7 @@ _gpu_opencl_slice_host (GpuNativeBuffer *parent,
                         gsize            offset,
                         gsize            size)
 {
-  return _gpu_opencl_use_host (NULL, (guint8 *) parent->host + offset, size, NULL);
+  return unmapped_new ((guint8 *) parent->host + offset, size);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */

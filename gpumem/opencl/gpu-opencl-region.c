@@ -569,30 +569,6 @@ end_region (GpuOpenclRegion      *region,
   return enqueued;
 }
 
-/* NVIDIA's driver takes what ordinary memory of the host holds when a command is enqueued: what the
- * commands before leave there must be there by then. */
-static gboolean
-settle (GpuNativeStream        *stream,
-        const GpuNativeMemory  *source,
-        GError                **error)
-{
-  GpuOpenclStream *own = (GpuOpenclStream *) stream;
-  cl_int code;
-
-  if (source == NULL || !source->is_host_only || source->is_locked
-      || !_gpu_opencl_device_is_nvidia (own->device))
-    return TRUE;
-
-  code = clFinish (own->queue);
-
-  if (code == CL_SUCCESS)
-    return TRUE;
-
-  _gpu_opencl_set_error (error, "clFinish", code, "before memory of the host is read");
-
-  return FALSE;
-}
-
 gboolean
 _gpu_opencl_copy_region (GpuNativeStream      *stream,
                          const GpuRegionSide  *destination,
@@ -611,9 +587,6 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
   GpuExtent size = *extent;
   cl_event native = NULL;
   gboolean enqueued;
-
-  if (!settle (stream, source->memory, error))
-    return FALSE;
 
   set_memory (&region.destination, destination, &region.unit);
   set_memory (&region.source, source, &region.unit);
