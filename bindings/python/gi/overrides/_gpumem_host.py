@@ -76,8 +76,9 @@ class HostMemoryMethods(ArrayMethods):
 
     def read(self, offset=0, size=None):
         """A copy of the memory, or of a part of it, as bytes."""
-        view = self.view()
-        return bytes(view[offset:] if size is None else view[offset:offset + size])
+        if size is None:
+            size = max(self.get_size() - offset, 0)
+        return bytes(self.read_bytes(offset, size, None).get_data() or b"")
 
     def write(self, data, offset=0):
         """Copies bytes-like data into the memory."""
@@ -89,6 +90,8 @@ class HostMemoryMethods(ArrayMethods):
 def pinned(context, *objects, flags=Gpu.HostMemoryFlags.NONE):
     """Page-locks the memory of bytes-like objects for a with statement, which gets a
     Gpu.HostMemory, or a list of them if there are several objects."""
+    if not isinstance(context, Gpu.Context) or not objects:
+        raise TypeError("pinned() takes a Gpu.Context, and then the objects")
     with contextlib.ExitStack() as stack:
         memories = [stack.enter_context(HostMemoryMethods.registered(context, data, flags))
                     for data in objects]
