@@ -68,11 +68,15 @@ _gpu_submit_staged (GpuTimeline          *timeline,
                     GpuPending           *pending,
                     GError              **error)
 {
+  GError *failure = NULL;
   gboolean success = _gpu_submit (timeline, submission, pending, error);
 
-  _gpu_transfer_end (transfer, success);
+  if (_gpu_transfer_end (transfer, success, &failure))
+    return success;
 
-  return success;
+  g_propagate_prefixed_error (error, failure, "%s: ", submission->function);
+
+  return FALSE;
 }
 
 /**
@@ -129,7 +133,7 @@ gpu_context_get_staging_limit (GpuContext *context)
  * @limit: bytes; less than 4 MiB for no staging at all
  *
  * Sets how much page-locked memory copies of ordinary memory may take. What is over the limit is
- * given back as soon as no copy uses it. Does not block.
+ * given back as soon as no copy uses it, for which the driver may wait for the device.
  *
  * Since: 0.1
  */
@@ -166,8 +170,8 @@ gpu_context_get_staging_size (GpuContext *context)
  * @context: a #GpuContext
  *
  * Gives back the page-locked memory that copies of ordinary memory do not use at the moment. The
- * next ones allocate it again, which takes some milliseconds. Before #GpuContext::memory-pressure
- * is emitted this has happened by itself.
+ * next ones allocate it again, which takes some milliseconds; the driver may wait for the device.
+ * Before #GpuContext::memory-pressure is emitted this has happened by itself.
  *
  * Since: 0.1
  */

@@ -15,6 +15,7 @@ typedef struct
   gsize        size;
   gpointer     data;
   GpuTransfer *staged;              /* NULL if it goes straight */
+  GpuOperationFunc straight;        /* how */
 } Transfer;
 
 /* The accesses say it all: the source, and the destination. */
@@ -105,9 +106,18 @@ run_staged (gconstpointer     operation,
             GError          **error)
 {
   const Transfer *transfer = operation;
+  g_autoptr (GError) failure = NULL;
 
-  return _gpu_transfer_submit (transfer->staged, stream, transfer->memory->storage->buffer, event,
-                               error);
+  if (_gpu_transfer_submit (transfer->staged, stream, transfer->memory->storage->buffer, event,
+                            &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (transfer->staged))
+    return transfer->straight (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
 }
 
 /* Submits a write or a read, staged if that is faster. */
@@ -136,7 +146,8 @@ submit_transfer (GpuTimeline    *timeline,
   if (transfer->staged == NULL)
     return _gpu_submit (timeline, submission, pending, error);
 
-  submission->run = run_staged;
+  transfer->straight = submission->run;
+  submission->run_steady = run_staged;
   submission->run_now = NULL;
 
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
@@ -295,7 +306,7 @@ _gpu_timeline_write (GpuTimeline   *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
-  Transfer transfer = { destination, offset, size, (gpointer) data, NULL };
+  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL };
   const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_write,
@@ -324,7 +335,7 @@ _gpu_timeline_read (GpuTimeline  *timeline,
 {
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
-  Transfer transfer = { source, offset, size, data, NULL };
+  Transfer transfer = { source, offset, size, data, NULL, NULL };
   const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_read,

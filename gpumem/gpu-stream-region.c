@@ -59,8 +59,17 @@ run_staged (gconstpointer     operation,
 {
   const RegionCopy *copy = operation;
   const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
+  g_autoptr (GError) failure = NULL;
 
-  return _gpu_transfer_submit (copy->transfer, stream, device->native.memory, event, error);
+  if (_gpu_transfer_submit (copy->transfer, stream, device->native.memory, event, &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (copy->transfer))
+    return run_region (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
 }
 
 static gboolean
@@ -344,7 +353,7 @@ submit_region (GpuTimeline  *timeline,
 
   if (copy->transfer != NULL)
     {
-      submission.run = run_staged;
+      submission.run_steady = run_staged;
       return _gpu_submit_staged (timeline, &submission, copy->transfer, pending, error);
     }
 

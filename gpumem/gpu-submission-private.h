@@ -47,6 +47,8 @@ typedef struct
   guint             peers : 1;      /* memory may be of other contexts of the back end */
   guint             maps : 1;       /* it is the host that uses the memory from then on */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
+  GpuOperationFunc  run_steady;     /* nullable; in the place of run where no event of the user
+                                     * can hold up the work or make it fail */
   GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;
   const GpuKeep    *keep;           /* nullable */

@@ -274,12 +274,16 @@ run_locked (GpuTimeline          *timeline,
 {
   gboolean with_event = pending != NULL || may_fail
                         || G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0);
+  GpuOperationFunc run = submission->run;
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
-  if (G_LIKELY (submission->run != NULL)
-      && G_UNLIKELY (!submission->run (submission->operation, timeline->stream,
-                                       with_event ? &event : NULL, error)))
+  if (G_UNLIKELY (submission->run_steady != NULL) && timeline->n_user_waits == 0)
+    run = submission->run_steady;
+
+  if (G_LIKELY (run != NULL)
+      && G_UNLIKELY (!run (submission->operation, timeline->stream, with_event ? &event : NULL,
+                           error)))
     return fail_locked (timeline, submission, event, pending);
 
   seq = enter_locked (timeline, submission);

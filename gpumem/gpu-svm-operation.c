@@ -234,7 +234,8 @@ gpu_svm_prefetch (GpuSvm           *svm,
     }
 
   return size == 0 || get_ops (prefetch.memory)->prefetch == NULL
-         || submit (&prefetch, stream, function, FALSE, run_prefetch, error);
+         || submit (&prefetch, stream, function,
+                    (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED) != 0, run_prefetch, error);
 }
 
 /* FALSE for a device that cannot be where the memory goes. */

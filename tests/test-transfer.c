@@ -133,6 +133,35 @@ transfer_svm (TestFixture *fixture)
   g_assert_true (g_bytes_equal (read, written));
 }
 
+/* What another stream is held up by, by way of the memory, holds up the copy; it goes straight. */
+static void
+transfer_user_event (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) other = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) first = test_random_bytes (MIB);
+  g_autoptr (GBytes) second = test_random_bytes (MIB);
+  g_autoptr (GBytes) read = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  buffer = test_buffer (fixture, MIB);
+  gate = test_gate (fixture, other);
+  test_assert_ok (gpu_stream_write (other, GPU_MEMORY (buffer), 0, first, &error), error);
+  read = gpu_stream_read_bytes (fixture->stream, GPU_MEMORY (buffer), 0, MIB, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (buffer), 0, second, &error),
+                  error);
+  test_open (gate);
+  test_synchronize (fixture->stream);
+  g_assert_true (g_bytes_equal (read, first));
+  test_assert_content (buffer, second);
+}
+
 /* --- when memory is let go -------------------------------------------------------------------- */
 
 typedef struct
@@ -587,6 +616,7 @@ main (int    argc,
   test_add ("sizes", transfer_sizes);
   test_add ("async", transfer_async);
   test_add ("svm", transfer_svm);
+  test_add ("user-event", transfer_user_event);
   test_add ("reuse", transfer_reuse);
   test_add ("dropped", transfer_dropped);
   test_add ("random", transfer_random);

@@ -27,11 +27,11 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
   GPtrArray *spare;
 
   *event = NULL;
-  g_mutex_lock (&context->lock);
+  g_mutex_lock (&context->spare_lock);
   spare = timing ? context->spare_timers : context->spare_events;
   if (spare != NULL && spare->len > 0)
     *event = g_ptr_array_steal_index_fast (spare, spare->len - 1);
-  g_mutex_unlock (&context->lock);
+  g_mutex_unlock (&context->spare_lock);
 
   return *event != NULL
          || _gpu_cuda_check (_gpu_cuda.cuEventCreate (event, flags), "cuEventCreate", error);
@@ -43,7 +43,7 @@ spare (GpuCudaContext *context,
        gboolean        timing,
        CUevent         event)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->spare_lock);
   GPtrArray **list = timing ? &context->spare_timers : &context->spare_events;
 
   if (*list == NULL)

@@ -130,6 +130,7 @@ context_free (GpuNativeContext *native)
     }
 
   _gpu_native_context_clear (native);
+  g_mutex_clear (&context->spare_lock);
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->freeing_lock);
   g_ptr_array_unref (context->freeing);
@@ -150,6 +151,7 @@ new_context (GpuCudaDevice  *device,
   gboolean entered;
 
   _gpu_native_context_init (&context->base, &_gpu_cuda_backend, devices, 1);
+  g_mutex_init (&context->spare_lock);
   g_mutex_init (&context->lock);
   g_mutex_init (&context->freeing_lock);
   context->freeing = g_ptr_array_new ();

@@ -43,10 +43,19 @@ transfer_is_page_locked (GpuNativeContext *context,
   return type != 0;
 }
 
-/* With the context entered and its lock held. */
-static gboolean
-add_words_locked (GpuCudaContext  *context,
-                  GError         **error)
+static guint32 *
+take_spare (GpuCudaContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->spare_lock);
+
+  return context->gate_words != NULL && context->gate_words->len > 0
+         ? g_ptr_array_steal_index_fast (context->gate_words, context->gate_words->len - 1) : NULL;
+}
+
+/* With the context entered. The first of new words, the others are spare. */
+static guint32 *
+add_words (GpuCudaContext  *context,
+           GError         **error)
 {
   const unsigned int flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   void *data = NULL;
@@ -54,9 +63,10 @@ add_words_locked (GpuCudaContext  *context,
   if (!_gpu_cuda_check (_gpu_cuda.cuMemHostAlloc (&data, WORDS_PER_BLOCK * sizeof (guint32),
                                                   flags),
                         "cuMemHostAlloc", error))
-    return FALSE;
+    return NULL;
 
   memset (data, 0, WORDS_PER_BLOCK * sizeof (guint32));
+  g_mutex_lock (&context->spare_lock);
 
   if (context->gate_blocks == NULL)
     {
@@ -65,10 +75,12 @@ add_words_locked (GpuCudaContext  *context,
     }
 
   g_ptr_array_add (context->gate_blocks, data);
-  for (guint i = 0; i < WORDS_PER_BLOCK; i++)
+  for (guint i = 1; i < WORDS_PER_BLOCK; i++)
     g_ptr_array_add (context->gate_words, (guint32 *) data + i);
 
-  return TRUE;
+  g_mutex_unlock (&context->spare_lock);
+
+  return data;
 }
 
 void
@@ -80,20 +92,6 @@ _gpu_cuda_gates_clear (GpuCudaContext *context,
 
   g_clear_pointer (&context->gate_blocks, g_ptr_array_unref);
   g_clear_pointer (&context->gate_words, g_ptr_array_unref);
-}
-
-/* With the context entered. */
-static guint32 *
-take_word (GpuCudaContext  *context,
-           GError         **error)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
-
-  if ((context->gate_words == NULL || context->gate_words->len == 0)
-      && !add_words_locked (context, error))
-    return NULL;
-
-  return g_ptr_array_steal_index_fast (context->gate_words, context->gate_words->len - 1);
 }
 
 static GpuNativeEvent *
@@ -108,7 +106,10 @@ transfer_create_gate (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  word = take_word (context, error);
+  word = take_spare (context);
+  if (word == NULL)
+    word = add_words (context, error);
+
   _gpu_cuda_leave (entered);
 
   if (word == NULL)
@@ -132,9 +133,9 @@ transfer_open_gate (GpuNativeEvent *native)
 void
 _gpu_cuda_gate_free (GpuCudaEvent *gate)
 {
-  g_mutex_lock (&gate->context->lock);
+  g_mutex_lock (&gate->context->spare_lock);
   g_ptr_array_add (gate->context->gate_words, gate->word);
-  g_mutex_unlock (&gate->context->lock);
+  g_mutex_unlock (&gate->context->spare_lock);
 }
 
 /* With the context entered. */

@@ -39,12 +39,14 @@ typedef struct
   enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
   int               least_priority;     /* numerically the greatest */
   int               greatest_priority;
-  GMutex            lock;               /* guards what follows */
+  GMutex            spare_lock;         /* guards what follows; never held in a call of the driver:
+                                         * copies that others wait for take it */
   GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
   GPtrArray        *spare_timers;       /* of CUevent with timing */
-  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
   GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
+  GMutex            lock;               /* guards what follows */
+  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
   CUstream          internal;           /* of the library; NULL until first needed */
   CUstream          clock_stream;       /* likewise, with nothing but clocks in it */

@@ -194,7 +194,13 @@ svm_prefetch (GpuNativeStream  *stream,
   cl_int code;
 
   if (device->api < 21 || device->level < 21 || buffer->svm_allocation == NULL)
-    return stream->backend->memory->migrate (stream, &native, 1, flags, event, error);
+    {
+      /* All of it moves, and nobody asked to lose the rest. */
+      if (size < native->size)
+        flags &= ~GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
+
+      return stream->backend->memory->migrate (stream, &native, 1, flags, event, error);
+    }
 
   code = clEnqueueSVMMigrateMem (_gpu_opencl_stream_handle (stream), 1, &pointer, &size,
                                  get_migration_flags (flags), 0, NULL,

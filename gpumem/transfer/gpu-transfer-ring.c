@@ -209,6 +209,13 @@ _gpu_transfer_ring_lease (GpuNativeContext *context,
   guint n_leases;
 
   g_mutex_lock (&ring->lock);
+
+  if (ring->limit < _gpu_transfer_get_slot_size ())
+    {
+      g_mutex_unlock (&ring->lock);
+      return 0;
+    }
+
   /* Half of it is left to the copies of the other direction */
   wanted = MIN (wanted, MAX (ring->limit / _gpu_transfer_get_slot_size () / 2, 1));
   wanted = MIN (wanted, GPU_TRANSFER_MAX_SLOTS);

@@ -38,6 +38,7 @@ struct _GpuTransfer
   guint             n_copying;      /* threads that look at the memory of the host */
   guint             n_helpers;
   gboolean          aborted;
+  GError           *failure;        /* nullable; of the device, why it was */
 };
 
 static GpuTransfer *
@@ -64,6 +65,7 @@ transfer_unref (GpuTransfer *transfer)
     }
 
   g_clear_pointer (&transfer->last, _gpu_native_event_unref);
+  g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
   g_free (transfer->events);
   g_free (transfer->gates);
@@ -239,6 +241,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
                        guint        chunk)
 {
   GpuNativeEvent **found = NULL;
+  g_autoptr (GError) failure = NULL;
   GpuNativeEvent *event;
   gboolean success = TRUE;
 
@@ -254,12 +257,17 @@ wait_for_chunk_locked (GpuTransfer *transfer,
   if (event != NULL)
     {
       g_mutex_unlock (&transfer->lock);
-      success = event->backend->event->wait (event, transfer->attended, NULL);
+      success = event->backend->event->wait (event, transfer->attended, &failure);
       _gpu_native_event_unref (event);
       g_mutex_lock (&transfer->lock);
     }
 
-  /* What the work failed with is told by the stream. */
+  /* The copy that had the place before is over also if it failed. */
+  if (!success && transfer->copy.write && chunk < transfer->n_places)
+    success = TRUE;
+  else if (!success && transfer->failure == NULL)
+    transfer->failure = g_steal_pointer (&failure);
+
   if (success)
     set_ready_locked (transfer, chunk + 1);
   else
@@ -452,15 +460,23 @@ submit_chunk (GpuTransfer      *transfer,
 {
   GpuNativeEvent *event = NULL;
 
-  if (!(transfer->copy.write ? wait_for_gate : wait_for_place) (transfer, stream, chunk, error)
-      || !enqueue_chunk (transfer, stream, chunk, &event, error)
-      || !stream->backend->stream->flush (stream, error))
+  if (!(transfer->copy.write ? wait_for_gate : wait_for_place) (transfer, stream, chunk, error))
+    return FALSE;
+
+  if (!enqueue_chunk (transfer, stream, chunk, &event, error))
+    {
+      transfer->enqueued |= stream->partial;
+      return FALSE;
+    }
+
+  transfer->enqueued = TRUE;
+
+  if (!stream->backend->stream->flush (stream, error))
     {
       g_clear_pointer (&event, _gpu_native_event_unref);
       return FALSE;
     }
 
-  transfer->enqueued = TRUE;
   g_mutex_lock (&transfer->lock);
   transfer->events[chunk] = event;
   transfer->n_submitted = chunk + 1;
@@ -697,28 +713,63 @@ _gpu_transfer_begin (GpuNativeContext      *context,
   return transfer;
 }
 
-void
-_gpu_transfer_end (GpuTransfer *transfer,
-                   gboolean     success)
+/* Nothing looks at the memory of the host any more, nor at the places. */
+static void
+wait_for_end (GpuTransfer *transfer,
+              gboolean     give_up)
 {
-  if (success && transfer->attended)
+  GpuNativeEvent *last;
+
+  g_mutex_lock (&transfer->lock);
+
+  if (give_up)
     {
-      attend (transfer, TRUE);
+      abort_locked (transfer);
+      transfer->submitted = TRUE;
     }
-  else if (!success || transfer->blocking)
-    {
-      g_mutex_lock (&transfer->lock);
-      if (!success)
-        {
-          abort_locked (transfer);
-          transfer->submitted = TRUE;
-        }
-      wait_until_copied_locked (transfer);
-      g_mutex_unlock (&transfer->lock);
-    }
+
+  wait_until_copied_locked (transfer);
+  last = transfer->aborted ? transfer->last : NULL;
+  g_mutex_unlock (&transfer->lock);
+
+  if (last != NULL)
+    last->backend->event->wait (last, FALSE, NULL);
+}
+
+gboolean
+_gpu_transfer_has_begun (GpuTransfer *transfer)
+{
+  return transfer->enqueued;
+}
+
+gboolean
+_gpu_transfer_end (GpuTransfer  *transfer,
+                   gboolean      success,
+                   GError      **error)
+{
+  gboolean is_staged = success && transfer->last != NULL;
+  gboolean whole = TRUE;
+
+  if (is_staged && transfer->attended)
+    attend (transfer, TRUE);
+  else if (!is_staged || transfer->blocking)
+    wait_for_end (transfer, !is_staged);
 
   if (!transfer->settled)
     _gpu_transfer_ring_return (transfer->context, transfer->leases, transfer->n_leases);
 
+  if (is_staged && transfer->blocking)
+    {
+      g_mutex_lock (&transfer->lock);
+      whole = !transfer->aborted;
+      if (!whole && transfer->failure != NULL)
+        g_propagate_error (error, g_steal_pointer (&transfer->failure));
+      else if (!whole)
+        g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
+      g_mutex_unlock (&transfer->lock);
+    }
+
   transfer_unref (transfer);
+
+  return whole;
 }

@@ -40,10 +40,15 @@ gboolean     _gpu_transfer_submit        (GpuTransfer            *transfer,
                                           GpuNativeMemory        *memory,
                                           GpuNativeEvent        **event,
                                           GError                **error);
-/* Once, with no lock held, whether or not it came to a submission that succeeded. Nothing looks at
- * the caller's memory afterwards if that failed, or if the caller blocks. */
-void         _gpu_transfer_end           (GpuTransfer            *transfer,
-                                          gboolean                success);
+/* Whether a submission that failed has put something into the stream: it must not be tried in
+ * another way. */
+gboolean     _gpu_transfer_has_begun     (GpuTransfer            *transfer);
+/* Once, with no lock held; @success if the operation was submitted, in whatever way. Nothing looks
+ * at the caller's memory afterwards unless it was staged and the caller does not block. FALSE if a
+ * caller who blocks did not get all of it. */
+gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
+                                          gboolean                success,
+                                          GError                **error);
 
 /* gpu-transfer-ring.c: the page-locked memory of a context. */
 gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
