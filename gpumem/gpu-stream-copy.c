@@ -501,9 +501,10 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block as long as page-locked memory is there to stage ordinary memory with, which takes some 200
- * MiB at a time (see gpu_context_set_staging_limit()). @bytes and @destination are kept until the
- * copy is done.
+ * block as long as page-locked memory is there to stage ordinary memory with (see
+ * gpu_context_set_staging_limit()), and no more than some 200 MiB of it are behind: then CUDA makes
+ * the caller wait until most of it is copied, and with it whoever else submits to @stream, or uses
+ * @destination, meanwhile. @bytes and @destination are kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the

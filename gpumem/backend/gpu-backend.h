@@ -978,10 +978,14 @@ typedef struct
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
-  /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
-   * as it is. */
+  /* any thread, without locks, before the first copy is staged; nullable: they do. Whether gates
+   * work: the driver is asked once. */
+  gboolean          (*has_gates)      (GpuNativeContext        *context);
+  /* any thread. Whether the @size bytes at @data are no ordinary memory: the driver copies them at
+   * full speed as they are. FALSE if that is only so for some of them. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
-                                       gconstpointer            data);
+                                       gconstpointer            data,
+                                       gsize                    size);
   /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
    * before the last reference goes. */
   GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,

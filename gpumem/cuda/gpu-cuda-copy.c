@@ -167,6 +167,81 @@ copy_out (gpointer       data,
   return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
 }
 
+/* How much of @size bytes at @data the driver takes at once: nothing that begins in memory that it
+ * has locked and goes on behind that. */
+static gsize
+get_piece (gconstpointer data,
+           gsize         size)
+{
+  CUdeviceptr address = (guintptr) data;
+  guint64 start;
+  guint64 range;
+
+  if (_gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0) == 0)
+    return size;
+
+  start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, size);
+
+  return start + range > address ? MIN (size, start + range - address) : size;
+}
+
+/* After @code: memory of the caller that is locked in part is copied in pieces. */
+GPU_COLD static CUresult
+copy_pieces (GpuNativeStream *stream,
+             GpuCudaBuffer   *buffer,
+             gsize            offset,
+             guint8          *data,
+             gsize            size,
+             gboolean         in,
+             CUresult         code)
+{
+  gsize piece = get_piece (data, size);
+
+  if (piece == size)
+    return code;
+
+  for (gsize done = 0; done < size; done += piece)
+    {
+      piece = get_piece (data + done, size - done);
+      code = in ? copy_in (buffer, offset + done, data + done, piece, get_stream (stream))
+                : copy_out (data + done, buffer, offset + done, piece, get_stream (stream));
+
+      if (code != CUDA_SUCCESS)
+        return code;
+
+      stream->partial = done + piece < size;
+    }
+
+  return code;
+}
+
+static inline CUresult
+write_bytes (GpuNativeStream *stream,
+             GpuCudaBuffer   *to,
+             gsize            offset,
+             gconstpointer    data,
+             gsize            size)
+{
+  CUresult code = copy_in (to, offset, data, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, to, offset, (guint8 *) data, size, TRUE, code);
+}
+
+static inline CUresult
+read_bytes (GpuNativeStream *stream,
+            GpuCudaBuffer   *from,
+            gsize            offset,
+            gpointer         data,
+            gsize            size)
+{
+  CUresult code = copy_out (data, from, offset, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, from, offset, data, size, FALSE, code);
+}
+
 gboolean
 _gpu_cuda_write (GpuNativeStream  *stream,
                  GpuNativeBuffer  *destination,
@@ -186,7 +261,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   code = _gpu_cuda_settle (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_in (to, offset, data, size, get_stream (stream));
+    code = write_bytes (stream, to, offset, data, size);
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
@@ -214,7 +289,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   code = _gpu_cuda_settle (stream, source, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_out (data, from, offset, size, get_stream (stream));
+    code = read_bytes (stream, from, offset, data, size);
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
@@ -234,6 +309,8 @@ end_now (GpuNativeStream  *stream,
          GError          **error)
 {
   CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+
+  stream->partial = FALSE;
 
   if (code == CUDA_SUCCESS)
     {
@@ -260,7 +337,7 @@ _gpu_cuda_write_now (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_in (to, offset, data, size, get_stream (stream)),
+  return end_now (stream, &call, write_bytes (stream, to, offset, data, size),
                   to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync", destination,
                   offset, size, error);
 }
@@ -279,7 +356,7 @@ _gpu_cuda_read_now (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_out (data, from, offset, size, get_stream (stream)),
+  return end_now (stream, &call, read_bytes (stream, from, offset, data, size),
                   from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync", source, offset,
                   size, error);
 }

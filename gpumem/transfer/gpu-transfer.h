@@ -50,6 +50,13 @@ gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
                                           gboolean                success,
                                           GError                **error);
 
+GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
+void         _gpu_transfer_unref         (GpuTransfer            *transfer);
+/* Once the operation is over: whether the bytes got where they belong. The driver cannot tell, for
+ * a copy that had to be given up is let go to its end. FALSE if it was submitted and did not. */
+gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
+                                          GError                **error);
+
 /* gpu-transfer-ring.c: the page-locked memory of a context. */
 gsize        _gpu_transfer_get_limit     (GpuNativeContext       *context);
 void         _gpu_transfer_set_limit     (GpuNativeContext       *context,
