@@ -15,12 +15,13 @@
  * library copies large pieces of ordinary memory by way of page-locked memory of its own, with
  * several threads, while the device moves what they have copied before.
  *
- * All verbs that read or write memory of the host do so where the driver is one for CUDA or
- * NVIDIA's for OpenCL: those that block for 2 MiB and more from the device and 8 MiB and more to
- * it, where that is faster; the others for 64 KiB and more from the device and 2 MiB and more to
- * it, where the driver would make them block, too. Elsewhere, and for memory that is page-locked
- * already, whoever locked it, nothing is copied twice. Copies on streams that profile or that are
- * out of order, and such as wait for events of the user, go straight.
+ * All verbs that read or write memory of the host, and gpu_stream_copy() from or to #GpuHostMemory
+ * that is not page-locked, do so where the driver is one for CUDA or NVIDIA's for OpenCL: those
+ * that block for 2 MiB and more from the device and 8 MiB and more to it, where that is faster; the
+ * others for 64 KiB and more from the device and 2 MiB and more to it, where the driver would make
+ * them block, too. Elsewhere, and for memory that is page-locked already, whoever locked it,
+ * nothing is copied twice. Copies on streams that profile or that are out of order, and such as
+ * wait for events of the user, go straight.
  *
  * Verbs that do not block return at once, but for long rows of copies: a copy is cut into chunks of
  * at most 4 MiB, and drivers make a caller wait who has some 50 of them, or 200 MiB, behind one

@@ -73,6 +73,9 @@ struct _GpuNativeContext
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gsize              allocated_host; /* atomic; bytes of GpuHostMemory, which is none of these */
+  gint               stages_host_memory; /* atomic; copies of ordinary memory of the library go, or
+                                     * went, by way of the staging engine, in their turn: what uses
+                                     * such memory at once must let the stream come to an end */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
                                      * wait for events that may fail: PoCL hangs on a wait for

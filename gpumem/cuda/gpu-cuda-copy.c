@@ -11,8 +11,18 @@ get_stream (GpuNativeStream *stream)
   return ((GpuCudaStream *) stream)->stream;
 }
 
+static gboolean
+is_used_at_once (const GpuCudaBuffer *buffer,
+                 GpuNativeContext    *context)
+{
+  return buffer->kind == GPU_CUDA_MEMORY_SYSTEM
+         || (buffer->kind == GPU_CUDA_MEMORY_ORDINARY
+             && g_atomic_int_get (&context->stages_host_memory));
+}
+
 /* Ordinary memory of the host the driver copies at once, whatever else is in the stream. What the
- * device left there, as it can where it reaches such memory, has to be there by then. */
+ * device left there, as it can where it reaches such memory, or the staging engine, has to be there
+ * by then. */
 CUresult
 _gpu_cuda_settle (GpuNativeStream *stream,
                   GpuNativeMemory *a,
@@ -23,7 +33,7 @@ _gpu_cuda_settle (GpuNativeStream *stream,
   for (guint i = 0; i < G_N_ELEMENTS (memories); i++)
     {
       if (memories[i] != NULL && !memories[i]->is_image
-          && ((GpuCudaBuffer *) memories[i])->kind == GPU_CUDA_MEMORY_SYSTEM)
+          && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context))
         return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
     }
 
@@ -103,6 +113,15 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
+/* Of the memory of another context */
+void
+_gpu_cuda_follow (GpuNativeStream  *stream,
+                  GpuNativeContext *context)
+{
+  if (context != NULL && g_atomic_int_get (&context->stages_host_memory))
+    g_atomic_int_set (&stream->context->stages_host_memory, TRUE);
+}
+
 gboolean
 _gpu_cuda_copy_peer (GpuNativeStream   *stream,
                      GpuNativeContext  *destination_context,
@@ -117,6 +136,9 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
 {
   GpuCudaCall call;
   CUresult code;
+
+  _gpu_cuda_follow (stream, destination_context);
+  _gpu_cuda_follow (stream, source_context);
 
   /* At the same addresses in all contexts. */
   if (destination->host != NULL || source->host != NULL)

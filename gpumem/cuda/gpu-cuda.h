@@ -503,6 +503,8 @@ GpuNativeBuffer *
 
 /* gpu-cuda-copy.c */
 /* With the context entered. Before a copy of either memory; both may be NULL. */
+void        _gpu_cuda_follow       (GpuNativeStream    *stream,
+                                    GpuNativeContext   *context);
 CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
                                     GpuNativeMemory    *a,
                                     GpuNativeMemory    *b);

@@ -26,6 +26,8 @@ struct _GpuTransfer
 
   GMutex            lock;           /* guards what follows */
   GCond             cond;
+  gboolean          has_first;      /* first has been recorded */
+  GpuNativeEvent   *first;          /* nullable; when it is the turn of a write in order */
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until they are submitted */
   GpuNativeEvent  **gates;          /* likewise; NULL for those that nothing waits for */
   guint            *n_left;         /* pieces of a chunk that are not copied */
@@ -64,6 +66,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
       g_clear_pointer (&transfer->gates[i], _gpu_native_event_unref);
     }
 
+  g_clear_pointer (&transfer->first, _gpu_native_event_unref);
   g_clear_pointer (&transfer->last, _gpu_native_event_unref);
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
@@ -232,6 +235,10 @@ find_event_locked (GpuTransfer *transfer,
   if (!transfer->copy.write)
     return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
 
+  /* What had the places is over by then, too. The first chunk takes the event away. */
+  if (chunk < transfer->n_places && transfer->copy.in_order)
+    return transfer->has_first ? &transfer->first : NULL;
+
   if (chunk < transfer->n_places)
     return &get_lease (transfer, chunk)->before;
 
@@ -267,7 +274,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* The copy that had the place before is over also if it failed. */
+  /* What came before the copy is over also if it failed. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)
@@ -561,6 +568,37 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
+/* So that the attendant knows when it is the turn of the copy. */
+static gboolean
+submit_first (GpuTransfer      *transfer,
+              GpuNativeStream  *stream,
+              GError          **error)
+{
+  GpuNativeEvent *first = NULL;
+
+  /* From now on the back end has to see to it that nobody overtakes the copy. */
+  g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
+
+  if (!transfer->copy.write)
+    return TRUE;
+
+  first = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+
+  if (first == NULL || !stream->backend->stream->flush (stream, error))
+    {
+      g_clear_pointer (&first, _gpu_native_event_unref);
+      return FALSE;
+    }
+
+  g_mutex_lock (&transfer->lock);
+  transfer->first = first;
+  transfer->has_first = TRUE;
+  g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_transfer_submit (GpuTransfer      *transfer,
                       GpuNativeStream  *stream,
@@ -571,6 +609,9 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
   GpuNativeEvent *last;
 
   transfer->copy.device.memory = memory;
+
+  if (transfer->copy.in_order && !submit_first (transfer, stream, error))
+    return fail_submission (transfer, stream);
 
   for (guint i = 0; i < transfer->shape.n_chunks; i++)
     {
@@ -697,7 +738,7 @@ start (GpuTransfer *transfer)
 {
   guint n_ready = 0;
 
-  while (transfer->copy.write && n_ready < transfer->n_places
+  while (transfer->copy.write && !transfer->copy.in_order && n_ready < transfer->n_places
          && get_lease (transfer, n_ready)->before == NULL)
     n_ready++;
 

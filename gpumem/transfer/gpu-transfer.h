@@ -20,6 +20,8 @@ typedef struct
 {
   gboolean       write;             /* to the device */
   gboolean       is_image;
+  gboolean       in_order;          /* the memory of the host is the library's: it is used when
+                                     * its turn has come in the stream. Not with blocking */
   GpuRegionSide  device;            /* its memory is given with the submission */
   GpuRegionSide  host;
   GpuExtent      extent;            /* as the back ends take it, not empty */
