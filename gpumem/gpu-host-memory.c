@@ -387,9 +387,13 @@ new_over (GpuContext          *context,
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Allocates ordinary memory of the host (posix_memalign). It is not page-locked: copies go through
- * the driver's own page-locked memory, and with CUDA may be over before they return. Kernels do not
- * reach it, but on the host back end. Its content is undefined. Does not block.
+ * Allocates ordinary memory of the host (posix_memalign). It is not page-locked: large copies
+ * between it and a device by gpu_stream_copy() are staged, as those of any ordinary memory; others
+ * go through the driver's own page-locked memory, and with CUDA may be over before they return.
+ * Kernels do not reach it, but on the host back end. Its content is undefined. Does not block.
+ *
+ * On CUDA, once such a copy was staged in a context, whoever submits a copy, a write, a read or a
+ * fill of such memory that is not staged waits for the work before it on that stream.
  *
  * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
  *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is no power of two,

@@ -16,7 +16,7 @@ GpuTransfer *_gpu_timeline_stage         (GpuTimeline            *timeline,
                                           gboolean                blocking);
 /* _gpu_submit() of a staged copy, whose operation puts it into the stream. Ends it. */
 gboolean     _gpu_submit_staged          (GpuTimeline            *timeline,
-                                          const GpuSubmission    *submission,
+                                          GpuSubmission          *submission,
                                           GpuTransfer            *transfer,
                                           GpuPending             *pending,
                                           GError                **error);

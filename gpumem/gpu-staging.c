@@ -15,16 +15,25 @@
  * library copies large pieces of ordinary memory by way of page-locked memory of its own, with
  * several threads, while the device moves what they have copied before.
  *
- * All verbs that read or write memory of the host do so where the driver is one for CUDA or
- * NVIDIA's for OpenCL: those that block for 2 MiB and more from the device and 8 MiB and more to
- * it, where that is faster; the others for 64 KiB and more from the device and 2 MiB and more to
- * it, where the driver would make them block, too. Elsewhere, and for memory that is page-locked
- * already, whoever locked it, nothing is copied twice. Copies on streams that profile or that are
- * out of order, and such as wait for events of the user, go straight.
+ * All verbs that read or write memory of the host, and gpu_stream_copy() from or to #GpuHostMemory
+ * that is not page-locked, do so where the driver is one for CUDA or NVIDIA's for OpenCL: those
+ * that block for 2 MiB and more from the device and 8 MiB and more to it, where that is faster; the
+ * others for 64 KiB and more from the device and 2 MiB and more to it, where the driver would make
+ * them block, too. Elsewhere, and for memory that is page-locked already, whoever locked it,
+ * nothing is copied twice. Copies on streams that profile or that are out of order, and such as
+ * wait for events of the user, go straight.
+ *
+ * Verbs that do not block return at once, but for long rows of copies: a copy is cut into chunks of
+ * at most 4 MiB, and drivers make a caller wait who has some 50 of them, or 200 MiB, behind one
+ * that is not copied yet. The stream and the memory are locked for others as long as that takes.
+ * Who must never wait writes less at a time, or from #GpuHostMemory.
+ *
+ * A copy that cannot be brought to its end, because the driver failed to tell when a chunk was
+ * there, fails like any operation: its events do, and those who wait for them get the reason.
  *
  * Each context has at most 64 MiB of page-locked memory for that, allocated when it is first
- * needed and given back when memory runs short. If there is none, copies go on without, as the
- * driver does them, and the library says so once.
+ * needed and given back when memory runs short. If there is none, or no thread can be started,
+ * copies go on without, as the driver does them, and the library says so once.
  *
  * The threads are shared by all contexts of the process, sleep while there is nothing to copy, and
  * end after a while of that. The environment variable `GPUMEM_COPY_THREADS` says how many there are
@@ -61,19 +70,29 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   return NULL;
 }
 
+static const GpuKeepType keep_transfer = { (GBoxedCopyFunc) _gpu_transfer_ref,
+                                           (GDestroyNotify) _gpu_transfer_unref };
+
 gboolean
-_gpu_submit_staged (GpuTimeline          *timeline,
-                    const GpuSubmission  *submission,
-                    GpuTransfer          *transfer,
-                    GpuPending           *pending,
-                    GError              **error)
+_gpu_submit_staged (GpuTimeline    *timeline,
+                    GpuSubmission  *submission,
+                    GpuTransfer    *transfer,
+                    GpuPending     *pending,
+                    GError        **error)
 {
+  /* The timeline asks it how it ended. */
+  const GpuKeep keep = { transfer, &keep_transfer, 1, submission->keep };
   GError *failure = NULL;
-  gboolean success = _gpu_submit (timeline, submission, pending, error);
+  gboolean success;
+
+  submission->keep = &keep;
+  success = _gpu_submit (timeline, submission, pending, error);
+  submission->keep = keep.next;
 
   if (_gpu_transfer_end (transfer, success, &failure))
     return success;
 
+  _gpu_pending_wait (pending, timeline, NULL);
   g_propagate_prefixed_error (error, failure, "%s: ", submission->function);
 
   return FALSE;
@@ -132,8 +151,9 @@ gpu_context_get_staging_limit (GpuContext *context)
  * @context: a #GpuContext
  * @limit: bytes; less than 4 MiB for no staging at all
  *
- * Sets how much page-locked memory copies of ordinary memory may take. What is over the limit is
- * given back as soon as no copy uses it, for which the driver may wait for the device.
+ * Sets how much page-locked memory copies of ordinary memory may take. What is over the limit and
+ * idle is given back at once, for which the driver may wait for the device; a thread of the library
+ * gives back the rest as soon as no copy uses it.
  *
  * Since: 0.1
  */

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-host-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-staging-private.h"
 #include "gpumem/gpu-stream-private.h"
@@ -31,6 +32,35 @@ run_copy (gconstpointer     operation,
   return stream->backend->buffer->copy (stream, to->storage->buffer, to->offset,
                                         from->storage->buffer, from->offset, from->size, event,
                                         error);
+}
+
+/* Between memory of a device and ordinary memory of the library. The accesses first: what goes
+ * straight is a copy like any other. */
+typedef struct
+{
+  GpuAccess    accesses[2];
+  GpuMemory   *device;
+  GpuTransfer *staged;
+} HostCopy;
+
+static gboolean
+run_host_copy (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  const HostCopy *copy = operation;
+  g_autoptr (GError) failure = NULL;
+
+  if (_gpu_transfer_submit (copy->staged, stream, copy->device->storage->buffer, event, &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (copy->staged))
+    return run_copy (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
 }
 
 static gboolean
@@ -245,6 +275,48 @@ check_peers (GpuTimeline    *timeline,
          || set_peers (timeline, destination, source, submission, error);
 }
 
+static gboolean
+is_ordinary (GpuMemory *memory)
+{
+  return GPU_IS_HOST_MEMORY (memory) && !((GpuHostMemory *) memory)->is_locked
+         && ((GpuHostMemory *) memory)->data != NULL;
+}
+
+/* One side is memory that the host reaches. */
+GPU_COLD static gboolean
+submit_host_copy (GpuTimeline    *timeline,
+                  GpuSubmission  *submission,
+                  GpuPending     *pending,
+                  GError        **error)
+{
+  HostCopy copy = { .accesses = { submission->accesses[0], submission->accesses[1] } };
+  gboolean write = copy.accesses[0].memory->has_host_data;
+  const GpuAccess *host = &copy.accesses[write ? 0 : 1];
+  const GpuAccess *device = &copy.accesses[write ? 1 : 0];
+  gsize size = device->size;
+  GpuTransferCopy staged = {
+    .write = write, .in_order = TRUE, .extent = { size, 1, 1 }, .unit = 1,
+    .device = { .offset = device->offset, .row_pitch = size, .slice_pitch = size },
+    .host = { .offset = host->offset, .row_pitch = size, .slice_pitch = size }
+  };
+
+  if (is_ordinary (host->memory))
+    {
+      staged.host.data = ((GpuHostMemory *) host->memory)->data;
+      copy.device = device->memory;
+      copy.staged = _gpu_timeline_stage (timeline, copy.device, &staged, FALSE);
+    }
+
+  if (copy.staged == NULL)
+    return _gpu_submit (timeline, submission, pending, error);
+
+  submission->accesses = copy.accesses;
+  submission->operation = &copy;
+  submission->run_steady = run_host_copy;
+
+  return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
+}
+
 G_ALWAYS_INLINE static inline gboolean
 copy_memory (GpuTimeline  *timeline,
              const char   *function,
@@ -274,6 +346,10 @@ copy_memory (GpuTimeline  *timeline,
                       error)
       || !check_peers (timeline, destination, source, &submission, error))
     return FALSE;
+
+  if (G_UNLIKELY (size > GPU_STAGING_SIZE_MIN) && !submission.peers
+      && source->has_host_data != destination->has_host_data)
+    return submit_host_copy (timeline, &submission, pending, error);
 
   return _gpu_submit (timeline, &submission, pending, error);
 }
@@ -461,7 +537,9 @@ gpu_stream_migrate (GpuStream        *stream,
  *
  * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
  * cuMemcpyDtoDAsync), or from a device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
- * not overlap. Does not block; both memories are kept until the copy is done.
+ * not overlap. Does not block, but for #GpuHostMemory that is not page-locked: between that and the
+ * device as gpu_stream_write() and gpu_stream_read() do. Both memories are kept until the copy is
+ * done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
  *   ranges overlap or neither memory is of the stream's context, %GPU_ERROR_NOT_SUPPORTED for one
@@ -501,9 +579,10 @@ gpu_stream_copy (GpuStream  *stream,
  * @error: return location for an error
  *
  * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
- * block as long as page-locked memory is there to stage ordinary memory with, which takes some 200
- * MiB at a time (see gpu_context_set_staging_limit()). @bytes and @destination are kept until the
- * copy is done.
+ * block as long as page-locked memory is there to stage ordinary memory with (see
+ * gpu_context_set_staging_limit()), and no more than some 200 MiB of it are behind: then CUDA makes
+ * the caller wait until most of it is copied, and with it whoever else submits to @stream, or uses
+ * @destination, meanwhile. @bytes and @destination are kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the

@@ -5,6 +5,7 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-timeline-private.h"
 #include "gpumem/gpu-user-event-private.h"
+#include "gpumem/transfer/gpu-transfer.h"
 
 /* So many references, or bytes of host memory, are kept before a job looks whether some of them
  * can go: a stream that nobody ever waits for must not hold everything it has seen. */
@@ -426,6 +427,18 @@ _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
   return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
+/* A copy that the engine gave up fails by itself: its commands did not. */
+static void
+check_kept_locked (GpuTimeline   *timeline,
+                   const GpuKept *kept)
+{
+  GError *failure = NULL;
+
+  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
+      && !_gpu_transfer_check (kept->object, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
+}
+
 static void
 retire_kept_locked (GpuTimeline *timeline,
                     guint64      seq,
@@ -435,7 +448,10 @@ retire_kept_locked (GpuTimeline *timeline,
   guint n = timeline->kept->len - timeline->kept_first;
 
   while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
-    timeline->kept_size -= first[retired->n_kept++].size;
+    {
+      check_kept_locked (timeline, &first[retired->n_kept]);
+      timeline->kept_size -= first[retired->n_kept++].size;
+    }
 
   retired->kept = g_memdup2 (first, retired->n_kept * sizeof *first);
   timeline->kept_first += retired->n_kept;

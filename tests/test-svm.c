@@ -268,6 +268,42 @@ svm_migrate (TestFixture *fixture)
   test_synchronize (fixture->stream);
 }
 
+/* Only what was given up is lost, and what is put there afterwards stays. */
+static void
+svm_content_undefined (TestFixture *fixture)
+{
+  static const GpuMigrateFlags places[] = { GPU_MIGRATE_FLAGS_NONE, GPU_MIGRATE_FLAGS_HOST };
+  const gsize half = SIZE / 2;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuSvm) svm = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  GpuMemory *memories[1];
+
+  if (!test_has_svm (fixture))
+    return;
+  svm = test_svm (fixture, GPU_SVM_FLAGS_NONE, SIZE);
+  slice = gpu_buffer_new_for_memory (GPU_MEMORY (svm), half, half, &error);
+  g_assert_no_error (error);
+  memories[0] = GPU_MEMORY (slice);
+  for (guint i = 0; i < G_N_ELEMENTS (places); i++)
+    {
+      GpuMigrateFlags flags = places[i] | GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
+
+      test_svm_set (svm, 0, SIZE, 5 + i);
+      test_assert_ok (gpu_svm_prefetch (svm, fixture->stream, flags, 100, 1000, &error), error);
+      test_svm_check (svm, 0, 100, 5 + i);
+      test_svm_check (svm, 1100, SIZE - 1100, 5 + i);
+
+      test_assert_ok (gpu_stream_migrate (fixture->stream, memories, 1, flags, &error), error);
+      test_svm_check (svm, 0, 100, 5 + i);
+      test_svm_check (svm, 1100, half - 1100, 5 + i);
+
+      test_svm_set (svm, 100, 1000, 5 + i);
+      test_svm_set (svm, half, half, 5 + i);
+      test_svm_check (svm, 0, SIZE, 5 + i);
+    }
+}
+
 static void
 svm_advice (TestFixture *fixture)
 {
@@ -411,6 +447,7 @@ main (int argc, char **argv)
   test_add ("linear", svm_linear);
   test_add ("regions", svm_regions);
   test_add ("migrate", svm_migrate);
+  test_add ("content-undefined", svm_content_undefined);
   test_add ("advice", svm_advice);
   test_add ("host-memory", svm_host_memory);
   test_add ("places", svm_places);

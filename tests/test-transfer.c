@@ -4,7 +4,6 @@
  * copies at the same time; the caller's memory is let go when the API says, and not before. */
 #include "config.h"
 
-#include "cuda-driver/cuda-driver.h"
 #include "test-util.h"
 
 #define MIB (1024 * 1024)
@@ -497,6 +496,70 @@ transfer_limit (TestFixture *fixture)
   g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
 }
 
+typedef struct
+{
+  TestFixture *fixture;
+  GpuBuffer   *buffer;
+  gint         stop;
+} Traffic;
+
+static gpointer
+keep_copying (gpointer data)
+{
+  Traffic *traffic = data;
+
+  while (!g_atomic_int_get (&traffic->stop))
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (traffic->fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GBytes) written = test_random_bytes (MIB);
+      g_autoptr (GBytes) read = NULL;
+
+      test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (traffic->buffer), 0, written, &error),
+                      error);
+      read = gpu_stream_read_bytes (stream, GPU_MEMORY (traffic->buffer), 0, MIB, &error);
+      g_assert_no_error (error);
+      test_synchronize (stream);
+      g_assert_true (g_bytes_equal (read, written));
+    }
+
+  return NULL;
+}
+
+/* What is over the limit goes while copies come all the time, and comes again when it may. */
+static void
+transfer_limit_traffic (TestFixture *fixture)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+  Traffic traffic[3];
+  GThread *threads[3];
+
+  for (guint i = 0; i < 3; i++)
+    {
+      traffic[i] = (Traffic) { fixture, test_buffer (fixture, MIB), FALSE };
+      threads[i] = g_thread_new ("traffic", keep_copying, &traffic[i]);
+    }
+
+  for (guint i = 0; i < 2 * rounds (3, 50); i++)
+    {
+      gpu_context_set_staging_limit (fixture->context, i % 2 == 0 ? 4 * MIB : 0);
+      while ((gpu_context_get_staging_size (fixture->context) > 0) != (i % 2 == 0))
+        {
+          g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+          g_usleep (1000);
+        }
+    }
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_atomic_int_set (&traffic[i].stop, TRUE);
+      g_thread_join (threads[i]);
+      g_object_unref (traffic[i].buffer);
+    }
+
+  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
+}
+
 static void
 transfer_threads (TestFixture *fixture)
 {
@@ -514,71 +577,6 @@ transfer_threads (TestFixture *fixture)
 
   gpu_staging_set_n_threads (0);
   g_assert_cmpuint (gpu_staging_get_n_threads (), ==, before);
-}
-
-/* --- faults ----------------------------------------------------------------------------------- */
-
-static gboolean
-set_fail (TestFixture *fixture,
-          const char  *spec)
-{
-  if (strcmp (gpu_device_get_backend (fixture->device), "cuda") != 0
-      || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
-    {
-      g_test_skip ("only the stand-in for the CUDA driver fails on demand");
-      return FALSE;
-    }
-
-  return GPUMEM_CUDA_DRIVER (set_fail) (spec);
-}
-
-static void
-transfer_no_page_locked (TestFixture *fixture)
-{
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 3 * MIB);
-
-  if (!set_fail (fixture, "cuMemHostAlloc:1:2:0"))
-    return;
-
-  g_test_expect_message (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE, "*no page-locked memory*");
-  write_and_read (fixture, buffer, 0, 2 * MIB);
-  g_test_assert_expected_messages ();
-  write_and_read (fixture, buffer, 0, 2 * MIB);
-  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), ==, 0);
-
-  set_fail (fixture, "");
-  write_and_read (fixture, buffer, 0, 2 * MIB);
-  g_assert_cmpuint (gpu_context_get_staging_size (fixture->context), >, 0);
-}
-
-/* A call in the middle of a copy fails: an error, nothing hangs, and the next copy is right. */
-static void
-transfer_failing_call (TestFixture *fixture)
-{
-  static const char *const calls[] = { "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-                                       "cuStreamWaitValue32", "cuEventRecord" };
-  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 2 * MIB);
-  g_autofree guint8 *data = g_malloc0 (2 * MIB);
-
-  for (guint call = 0; call < G_N_ELEMENTS (calls); call++)
-    for (guint n = 1; n < 40; n += 3)
-      for (guint write = 0; write < 2; write++)
-        {
-          g_autofree char *spec = g_strdup_printf ("%s:%u:1", calls[call], n);
-          g_autoptr (GError) error = NULL;
-          gboolean success;
-
-          if (!set_fail (fixture, spec))
-            return;
-
-          success = write ? gpu_buffer_write (buffer, fixture->stream, 0, data, 2 * MIB, NULL,
-                                              &error)
-                          : gpu_buffer_read (buffer, fixture->stream, 0, data, 2 * MIB, NULL,
-                                             &error);
-          g_assert_true (success == (error == NULL));
-          set_fail (fixture, "");
-          write_and_read (fixture, buffer, 0, 100000);
-        }
 }
 
 /* --- memory that is page-locked --------------------------------------------------------------- */
@@ -606,6 +604,38 @@ transfer_page_locked (TestFixture *fixture)
   test_assert_content (buffer, bytes);
 }
 
+/* Of some bytes only the first, the last or those in the middle are page-locked. Whatever the size,
+ * and whether they are staged or not: they arrive. */
+static void
+transfer_locked_in_part (TestFixture *fixture)
+{
+  static const gsize sizes[] = { 12288, 300000 };
+  static const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_PROFILING };
+  g_autofree guint8 *data = g_malloc (MIB);
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_HOST_POINTER))
+    return;
+
+  for (guint i = 0; i < 3 * G_N_ELEMENTS (sizes) * G_N_ELEMENTS (flags); i++)
+    {
+      gsize size = sizes[i / 3 % G_N_ELEMENTS (sizes)];
+      gsize third = size / 3;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) part = g_bytes_new_static (data + i % 3 * third, third);
+      g_autoptr (GpuStream) stream = test_stream (fixture, flags[i / 3 / G_N_ELEMENTS (sizes)]);
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, size);
+      g_autoptr (GpuBuffer) locked = NULL;
+
+      locked = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, part, &error);
+      g_assert_no_error (error);
+      scramble (data, size, i);
+      test_assert_ok (gpu_buffer_write (buffer, stream, 0, data, size, NULL, &error), error);
+      memset (data, 0, size);
+      test_assert_ok (gpu_buffer_read (buffer, stream, 0, data, size, NULL, &error), error);
+      check_content (data, size, i);
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -622,10 +652,10 @@ main (int    argc,
   test_add ("random", transfer_random);
   test_add ("image", transfer_image);
   test_add ("limit", transfer_limit);
+  test_add ("limit-traffic", transfer_limit_traffic);
   test_add ("threads", transfer_threads);
-  test_add ("no-page-locked", transfer_no_page_locked);
-  test_add ("failing-call", transfer_failing_call);
   test_add ("page-locked", transfer_page_locked);
+  test_add ("locked-in-part", transfer_locked_in_part);
 
   return test_run ();
 }

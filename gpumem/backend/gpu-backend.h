@@ -73,6 +73,9 @@ struct _GpuNativeContext
   GpuContextFlags    flags;         /* that it has: set by create() and wrap() */
   gsize              allocated;     /* atomic; bytes of memory held by this context */
   gsize              allocated_host; /* atomic; bytes of GpuHostMemory, which is none of these */
+  gint               stages_host_memory; /* atomic; copies of ordinary memory of the library go, or
+                                     * went, by way of the staging engine, in their turn: what uses
+                                     * such memory at once must let the stream come to an end */
   gint               n_active;      /* atomic; timelines with work that is not known to be over */
   GMutex             failure_lock;  /* held while an event fails and while streams are made to
                                      * wait for events that may fail: PoCL hangs on a wait for
@@ -978,10 +981,14 @@ typedef struct
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
-  /* any thread. Whether the memory at @data is no ordinary one: the driver copies it at full speed
-   * as it is. */
+  /* any thread, without locks, before the first copy is staged; nullable: they do. Whether gates
+   * work: the driver is asked once. */
+  gboolean          (*has_gates)      (GpuNativeContext        *context);
+  /* any thread. Whether the @size bytes at @data are no ordinary memory: the driver copies them at
+   * full speed as they are. FALSE if that is only so for some of them. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
-                                       gconstpointer            data);
+                                       gconstpointer            data,
+                                       gsize                    size);
   /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
    * before the last reference goes. */
   GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,

@@ -11,8 +11,18 @@ get_stream (GpuNativeStream *stream)
   return ((GpuCudaStream *) stream)->stream;
 }
 
+static gboolean
+is_used_at_once (const GpuCudaBuffer *buffer,
+                 GpuNativeContext    *context)
+{
+  return buffer->kind == GPU_CUDA_MEMORY_SYSTEM
+         || (buffer->kind == GPU_CUDA_MEMORY_ORDINARY
+             && g_atomic_int_get (&context->stages_host_memory));
+}
+
 /* Ordinary memory of the host the driver copies at once, whatever else is in the stream. What the
- * device left there, as it can where it reaches such memory, has to be there by then. */
+ * device left there, as it can where it reaches such memory, or the staging engine, has to be there
+ * by then. */
 CUresult
 _gpu_cuda_settle (GpuNativeStream *stream,
                   GpuNativeMemory *a,
@@ -23,7 +33,7 @@ _gpu_cuda_settle (GpuNativeStream *stream,
   for (guint i = 0; i < G_N_ELEMENTS (memories); i++)
     {
       if (memories[i] != NULL && !memories[i]->is_image
-          && ((GpuCudaBuffer *) memories[i])->kind == GPU_CUDA_MEMORY_SYSTEM)
+          && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context))
         return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
     }
 
@@ -103,6 +113,15 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
                       &call, code, error);
 }
 
+/* Of the memory of another context */
+void
+_gpu_cuda_follow (GpuNativeStream  *stream,
+                  GpuNativeContext *context)
+{
+  if (context != NULL && g_atomic_int_get (&context->stages_host_memory))
+    g_atomic_int_set (&stream->context->stages_host_memory, TRUE);
+}
+
 gboolean
 _gpu_cuda_copy_peer (GpuNativeStream   *stream,
                      GpuNativeContext  *destination_context,
@@ -117,6 +136,9 @@ _gpu_cuda_copy_peer (GpuNativeStream   *stream,
 {
   GpuCudaCall call;
   CUresult code;
+
+  _gpu_cuda_follow (stream, destination_context);
+  _gpu_cuda_follow (stream, source_context);
 
   /* At the same addresses in all contexts. */
   if (destination->host != NULL || source->host != NULL)
@@ -167,6 +189,81 @@ copy_out (gpointer       data,
   return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
 }
 
+/* How much of @size bytes at @data the driver takes at once: nothing that begins in memory that it
+ * has locked and goes on behind that. */
+static gsize
+get_piece (gconstpointer data,
+           gsize         size)
+{
+  CUdeviceptr address = (guintptr) data;
+  guint64 start;
+  guint64 range;
+
+  if (_gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0) == 0)
+    return size;
+
+  start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, size);
+
+  return start + range > address ? MIN (size, start + range - address) : size;
+}
+
+/* After @code: memory of the caller that is locked in part is copied in pieces. */
+GPU_COLD static CUresult
+copy_pieces (GpuNativeStream *stream,
+             GpuCudaBuffer   *buffer,
+             gsize            offset,
+             guint8          *data,
+             gsize            size,
+             gboolean         in,
+             CUresult         code)
+{
+  gsize piece = get_piece (data, size);
+
+  if (piece == size)
+    return code;
+
+  for (gsize done = 0; done < size; done += piece)
+    {
+      piece = get_piece (data + done, size - done);
+      code = in ? copy_in (buffer, offset + done, data + done, piece, get_stream (stream))
+                : copy_out (data + done, buffer, offset + done, piece, get_stream (stream));
+
+      if (code != CUDA_SUCCESS)
+        return code;
+
+      stream->partial = done + piece < size;
+    }
+
+  return code;
+}
+
+static inline CUresult
+write_bytes (GpuNativeStream *stream,
+             GpuCudaBuffer   *to,
+             gsize            offset,
+             gconstpointer    data,
+             gsize            size)
+{
+  CUresult code = copy_in (to, offset, data, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, to, offset, (guint8 *) data, size, TRUE, code);
+}
+
+static inline CUresult
+read_bytes (GpuNativeStream *stream,
+            GpuCudaBuffer   *from,
+            gsize            offset,
+            gpointer         data,
+            gsize            size)
+{
+  CUresult code = copy_out (data, from, offset, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, from, offset, data, size, FALSE, code);
+}
+
 gboolean
 _gpu_cuda_write (GpuNativeStream  *stream,
                  GpuNativeBuffer  *destination,
@@ -186,7 +283,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   code = _gpu_cuda_settle (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_in (to, offset, data, size, get_stream (stream));
+    code = write_bytes (stream, to, offset, data, size);
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
@@ -214,7 +311,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   code = _gpu_cuda_settle (stream, source, NULL);
 
   if (code == CUDA_SUCCESS)
-    code = copy_out (data, from, offset, size, get_stream (stream));
+    code = read_bytes (stream, from, offset, data, size);
 
   return _gpu_cuda_end (stream, event, &call, code, error,
                         from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
@@ -234,6 +331,8 @@ end_now (GpuNativeStream  *stream,
          GError          **error)
 {
   CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+
+  stream->partial = FALSE;
 
   if (code == CUDA_SUCCESS)
     {
@@ -260,7 +359,7 @@ _gpu_cuda_write_now (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_in (to, offset, data, size, get_stream (stream)),
+  return end_now (stream, &call, write_bytes (stream, to, offset, data, size),
                   to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync", destination,
                   offset, size, error);
 }
@@ -279,7 +378,7 @@ _gpu_cuda_read_now (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, NULL, &call, error))
     return FALSE;
 
-  return end_now (stream, &call, copy_out (data, from, offset, size, get_stream (stream)),
+  return end_now (stream, &call, read_bytes (stream, from, offset, data, size),
                   from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync", source, offset,
                   size, error);
 }

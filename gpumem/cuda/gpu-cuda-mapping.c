@@ -489,7 +489,7 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
 {
   const gsize piece = MIN (size, FILL_SIZE / pattern_size * pattern_size);
   GpuCudaContext *context = (GpuCudaContext *) stream->context;
-  const char *function = "cuMemcpyAsync";
+  const char *function = "cuStreamSynchronize";
   GError *failure = NULL;
   GpuCudaStaging *staging;
   GpuCudaCall call;
@@ -510,9 +510,13 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
   for (gsize done = 0; done < piece; done += pattern_size)
     memcpy (staging->data + done, pattern, pattern_size);
 
-  code = copy_pieces (((GpuCudaStream *) stream)->stream,
-                      ((GpuCudaBuffer *) destination)->address + offset, size, staging, piece,
-                      &function);
+  code = _gpu_cuda_settle (stream, destination, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = copy_pieces (((GpuCudaStream *) stream)->stream,
+                        ((GpuCudaBuffer *) destination)->address + offset, size, staging, piece,
+                        &function);
+
   give (context, staging);
 
   return _gpu_cuda_end (stream, event, &call, code, error, function,

@@ -544,6 +544,8 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
 
   set_contexts (&op, destination, source);
   op.function = "cuStreamSynchronize";
+  _gpu_cuda_follow (stream, destination->context);
+  _gpu_cuda_follow (stream, source->context);
   code = _gpu_cuda_settle (stream, destination->memory, source->memory);
 
   if (code == CUDA_SUCCESS)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/gpu-debug-private.h"
 
 #define WORDS_PER_BLOCK 1024
 
@@ -26,21 +27,33 @@ transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
   return write ? GPU_TRANSFER_MIN_WRITE : GPU_TRANSFER_MIN_READ;
 }
 
-/* The driver has heard of it, whoever allocated or registered it. */
+/* The driver has heard of it, whoever allocated or registered it. It copies nothing that begins in
+ * such memory and goes on behind it. */
 static gboolean
 transfer_is_page_locked (GpuNativeContext *context,
-                         gconstpointer     data)
+                         gconstpointer     data,
+                         gsize             size)
 {
+  CUdeviceptr address = (guintptr) data;
+  guint64 start = address;
+  guint64 range = size;
   guint64 type = 0;
   gboolean entered;
 
   if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, NULL))
     return FALSE;
 
-  type = _gpu_cuda_ask_address ((guintptr) data, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0);
+  type = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0);
+
+  if (type != 0)
+    {
+      start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, start);
+      range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, range);
+    }
+
   _gpu_cuda_leave (entered);
 
-  return type != 0;
+  return type != 0 && address - start <= range && size <= range - (address - start);
 }
 
 static guint32 *
@@ -87,6 +100,10 @@ void
 _gpu_cuda_gates_clear (GpuCudaContext *context,
                        gboolean        can_free)
 {
+  /* Nobody has waited for the one that was tried. */
+  if (can_free && context->gate_blocks != NULL && context->internal != NULL)
+    _gpu_cuda.cuStreamSynchronize (context->internal);
+
   for (guint i = 0; can_free && context->gate_blocks != NULL && i < context->gate_blocks->len; i++)
     _gpu_cuda.cuMemFreeHost (g_ptr_array_index (context->gate_blocks, i));
 
@@ -152,9 +169,61 @@ _gpu_cuda_wait_for_gate (CUstream      stream,
   return _gpu_cuda.cuStreamWaitValue32 (stream, address, gate->value, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
+/* One that is open. What fails before the wait itself says nothing of it. */
+static GpuCudaGates
+try_gate (GpuCudaContext *context)
+{
+  g_autoptr (GpuNativeEvent) gate = transfer_create_gate (&context->base, NULL);
+  GpuCudaGates gates = GPU_CUDA_GATES_UNKNOWN;
+  CUstream stream;
+  gboolean entered;
+  CUresult code;
+
+  if (gate == NULL || !_gpu_cuda_enter (context, &entered, NULL))
+    return gates;
+
+  transfer_open_gate (gate);
+
+  if (_gpu_cuda_get_internal_stream (context, &stream, NULL))
+    {
+      code = _gpu_cuda_wait_for_gate (stream, (GpuCudaEvent *) gate);
+
+      if (code == CUDA_SUCCESS)
+        gates = GPU_CUDA_GATES_WORK;
+      else if (code != CUDA_ERROR_OUT_OF_MEMORY)
+        gates = GPU_CUDA_GATES_FAIL;
+    }
+
+  _gpu_cuda_leave (entered);
+
+  return gates;
+}
+
+/* The driver has the function, but not for every device. As long as nobody knows it is tried: a
+ * copy whose first gate fails goes straight. */
+static gboolean
+transfer_has_gates (GpuNativeContext *native)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaGates gates = g_atomic_int_get (&context->gates);
+
+  if (gates != GPU_CUDA_GATES_UNKNOWN)
+    return gates == GPU_CUDA_GATES_WORK;
+
+  gates = try_gate (context);
+  g_atomic_int_set (&context->gates, gates);
+
+  if (gates == GPU_CUDA_GATES_FAIL)
+    _gpu_debug_print (GPU_DEBUG_TRANSFER, "%s: streams cannot wait for values: nothing is staged",
+                      native->devices[0]->id);
+
+  return gates != GPU_CUDA_GATES_FAIL;
+}
+
 const GpuTransferOps _gpu_cuda_transfer_ops =
 {
   .get_min_size   = transfer_get_min_size,
+  .has_gates      = transfer_has_gates,
   .is_page_locked = transfer_is_page_locked,
   .create_gate    = transfer_create_gate,
   .open_gate      = transfer_open_gate

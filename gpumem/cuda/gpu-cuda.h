@@ -31,6 +31,14 @@ typedef struct
   gboolean         cooperative;
 } GpuCudaDevice;
 
+/* Whether streams can wait for the gates of the staging engine */
+typedef enum
+{
+  GPU_CUDA_GATES_UNKNOWN,
+  GPU_CUDA_GATES_WORK,
+  GPU_CUDA_GATES_FAIL
+} GpuCudaGates;
+
 typedef struct
 {
   GpuNativeContext  base;
@@ -45,6 +53,7 @@ typedef struct
   GPtrArray        *spare_timers;       /* of CUevent with timing */
   GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
   GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
+  gint              gates;              /* GpuCudaGates; atomic */
   GMutex            lock;               /* guards what follows */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
@@ -494,6 +503,8 @@ GpuNativeBuffer *
 
 /* gpu-cuda-copy.c */
 /* With the context entered. Before a copy of either memory; both may be NULL. */
+void        _gpu_cuda_follow       (GpuNativeStream    *stream,
+                                    GpuNativeContext   *context);
 CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
                                     GpuNativeMemory    *a,
                                     GpuNativeMemory    *b);

@@ -14,7 +14,8 @@ host_transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,
 
 static gboolean
 host_transfer_is_page_locked (GpuNativeContext *context G_GNUC_UNUSED,
-                              gconstpointer     data G_GNUC_UNUSED)
+                              gconstpointer     data G_GNUC_UNUSED,
+                              gsize             size G_GNUC_UNUSED)
 {
   return FALSE;
 }

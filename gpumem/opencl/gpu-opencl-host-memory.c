@@ -77,15 +77,17 @@ map (GpuOpenclContext  *context,
 
 gboolean
 _gpu_opencl_is_mapped_host (GpuOpenclContext *context,
-                            gconstpointer     data)
+                            gconstpointer     data,
+                            gsize             size)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->internal_lock);
 
   for (guint i = 0; context->mapped != NULL && i < context->mapped->len; i++)
     {
       const GpuNativeBuffer *buffer = g_ptr_array_index (context->mapped, i);
+      gsize offset = (guintptr) data - (guintptr) buffer->host;
 
-      if ((guintptr) data - (guintptr) buffer->host < buffer->size)
+      if (offset < buffer->size && size <= buffer->size - offset)
         return TRUE;
     }
 

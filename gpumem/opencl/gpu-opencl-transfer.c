@@ -26,9 +26,10 @@ transfer_get_min_size (GpuNativeContext *context,
 
 static gboolean
 transfer_is_page_locked (GpuNativeContext *context,
-                         gconstpointer     data)
+                         gconstpointer     data,
+                         gsize             size)
 {
-  return _gpu_opencl_is_mapped_host ((GpuOpenclContext *) context, data);
+  return _gpu_opencl_is_mapped_host ((GpuOpenclContext *) context, data, size);
 }
 
 static GpuNativeEvent *

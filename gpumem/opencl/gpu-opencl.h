@@ -233,8 +233,10 @@ GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
 void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 /* Whether @data is within memory of the host that the driver has mapped for the library. */
+/* All of the @size bytes */
 gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
-                                             gconstpointer       data);
+                                             gconstpointer       data,
+                                             gsize               size);
 gboolean        _gpu_opencl_copy_host        (GpuNativeStream     *stream,
                                               GpuNativeBuffer     *destination,
                                               gsize                destination_offset,

@@ -50,7 +50,7 @@ void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
 void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
                                      const GpuTransferLease *leases,
                                      guint                   n_leases);
-/* @event has come: what was busy until then is not. */
+/* @event, to which the caller has a reference, has come: what was busy until then is not. */
 void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
                                      GpuNativeEvent         *event);
 
@@ -97,10 +97,16 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy  *copy,
                                      guint                   piece,
                                      guint8                 *data);
 
-/* Has a thread call _gpu_transfer_help() with @transfer, or _gpu_transfer_attend(). */
-void     _gpu_transfer_push_help    (GpuTransfer            *transfer);
-void     _gpu_transfer_push_attend  (GpuTransfer            *transfer);
+/* gpu-transfer-threads.c: has a thread call _gpu_transfer_help() with @transfer, the next function,
+ * or _gpu_transfer_ring_trim(). FALSE if there is no thread for it. */
+gboolean _gpu_transfer_push_help    (GpuTransfer            *transfer);
+gboolean _gpu_transfer_push_attend  (GpuTransfer            *transfer);
+gboolean _gpu_transfer_push_trim    (GpuNativeContext       *context);
+/* Says once that there was none. With no lock held. */
+void     _gpu_transfer_tell_threads (void);
 void     _gpu_transfer_help         (GpuTransfer            *transfer);
 void     _gpu_transfer_attend       (GpuTransfer            *transfer);
+/* Gives back what is over the limit. Takes the reference to @context over. */
+void     _gpu_transfer_ring_trim    (GpuNativeContext       *context);
 
 G_END_DECLS

@@ -14,6 +14,7 @@ struct _GpuTransferRing
   gsize      size;                  /* bytes, also of what is being allocated */
   GPtrArray *slots;                 /* of GpuTransferSlot */
   gboolean   told;                  /* that there is no page-locked memory */
+  gboolean   trims;                 /* a thread is about to give back what is over the limit */
 };
 
 static void
@@ -55,24 +56,63 @@ get_ring (GpuNativeContext *context)
   return context->ring;
 }
 
-static gboolean
-is_idle_locked (GpuTransferSlot *slot)
+/* What is busy until @event, to which the caller has a reference, is not. */
+static void
+forget_event (GpuTransferRing *ring,
+              GpuNativeEvent  *event)
 {
-  const GpuEventOps *ops;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
 
-  if (slot->leased)
-    return FALSE;
+  for (guint i = 0; i < ring->slots->len; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
 
-  if (slot->busy == NULL)
-    return TRUE;
+      if (slot->busy == event)
+        g_clear_pointer (&slot->busy, _gpu_native_event_unref);
+    }
+}
 
-  ops = slot->busy->backend->event;
-  if (ops->query (slot->busy, NULL) == GPU_EVENT_STATUS_PENDING)
-    return FALSE;
+static GPtrArray *
+list_events (GpuTransferRing *ring)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  GPtrArray *events = NULL;
 
-  g_clear_pointer (&slot->busy, _gpu_native_event_unref);
+  for (guint i = 0; i < ring->slots->len; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
 
-  return TRUE;
+      if (slot->leased || slot->busy == NULL)
+        continue;
+
+      if (events == NULL)
+        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_native_event_unref);
+      if (!g_ptr_array_find (events, slot->busy, NULL))
+        g_ptr_array_add (events, _gpu_native_event_ref (slot->busy));
+    }
+
+  return events;
+}
+
+/* Finds out which copies are over. The driver is asked without the lock. */
+static void
+look (GpuTransferRing *ring)
+{
+  g_autoptr (GPtrArray) events = list_events (ring);
+
+  for (guint i = 0; events != NULL && i < events->len; i++)
+    {
+      GpuNativeEvent *event = g_ptr_array_index (events, i);
+
+      if (event->backend->event->query (event, NULL) != GPU_EVENT_STATUS_PENDING)
+        forget_event (ring, event);
+    }
+}
+
+static gboolean
+is_idle_locked (const GpuTransferSlot *slot)
+{
+  return !slot->leased && slot->busy == NULL;
 }
 
 static void
@@ -86,10 +126,11 @@ take_locked (GpuTransferSlot  *slot,
 }
 
 static guint
-take_idle_locked (GpuTransferRing  *ring,
-                  guint             wanted,
-                  GpuTransferLease *leases)
+take_idle (GpuTransferRing  *ring,
+           guint             wanted,
+           GpuTransferLease *leases)
 {
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
   guint n_leases = 0;
 
   for (guint i = 0; i < ring->slots->len && n_leases < wanted; i++)
@@ -104,11 +145,12 @@ take_idle_locked (GpuTransferRing  *ring,
 }
 
 static guint
-take_busy_locked (GpuTransferRing  *ring,
-                  gconstpointer     order,
-                  guint             wanted,
-                  GpuTransferLease *leases)
+take_busy (GpuTransferRing  *ring,
+           gconstpointer     order,
+           guint             wanted,
+           GpuTransferLease *leases)
 {
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
   guint n_leases = 0;
 
   for (guint i = 0; i < ring->slots->len && n_leases < wanted; i++)
@@ -122,18 +164,6 @@ take_busy_locked (GpuTransferRing  *ring,
   return n_leases;
 }
 
-static void
-tell_locked (GpuTransferRing  *ring,
-             GpuNativeContext *context,
-             const GError     *failure)
-{
-  if (!ring->told)
-    g_message ("gpumem: %s: no page-locked memory for copies, which go on more slowly: %s",
-               context->devices[0]->id, failure->message);
-
-  ring->told = TRUE;
-}
-
 /* Without the lock: the driver may take its time. */
 static GpuTransferSlot *
 slot_new (GpuNativeContext *context,
@@ -145,13 +175,19 @@ slot_new (GpuNativeContext *context,
                                                                   _gpu_transfer_get_slot_size (),
                                                                   &failure);
   GpuTransferSlot *slot;
+  gboolean told;
 
   if (memory == NULL)
     {
       g_mutex_lock (&ring->lock);
       ring->size -= _gpu_transfer_get_slot_size ();
-      tell_locked (ring, context, failure);
+      told = ring->told;
+      ring->told = TRUE;
       g_mutex_unlock (&ring->lock);
+
+      if (!told)
+        g_message ("gpumem: %s: no page-locked memory for copies, which go on more slowly: %s",
+                   context->devices[0]->id, failure->message);
       return NULL;
     }
 
@@ -198,6 +234,20 @@ grow (GpuNativeContext *context,
   return n_leases;
 }
 
+/* How many of @wanted one copy may have: half of it is left to those of the other direction. */
+static guint
+get_share (GpuTransferRing *ring,
+           guint            wanted)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  gsize n_slots = ring->limit / _gpu_transfer_get_slot_size ();
+
+  if (n_slots == 0)
+    return 0;
+
+  return MIN (MIN (wanted, MAX (n_slots / 2, 1)), GPU_TRANSFER_MAX_SLOTS);
+}
+
 guint
 _gpu_transfer_ring_lease (GpuNativeContext *context,
                           gconstpointer     order,
@@ -208,25 +258,17 @@ _gpu_transfer_ring_lease (GpuNativeContext *context,
   GpuTransferRing *ring = get_ring (context);
   guint n_leases;
 
-  g_mutex_lock (&ring->lock);
+  wanted = get_share (ring, wanted);
+  n_leases = take_idle (ring, wanted, leases);
 
-  if (ring->limit < _gpu_transfer_get_slot_size ())
+  if (n_leases < wanted)
     {
-      g_mutex_unlock (&ring->lock);
-      return 0;
+      look (ring);
+      n_leases += take_idle (ring, wanted - n_leases, leases + n_leases);
     }
 
-  /* Half of it is left to the copies of the other direction */
-  wanted = MIN (wanted, MAX (ring->limit / _gpu_transfer_get_slot_size () / 2, 1));
-  wanted = MIN (wanted, GPU_TRANSFER_MAX_SLOTS);
-  n_leases = take_idle_locked (ring, wanted, leases);
-  g_mutex_unlock (&ring->lock);
-
   n_leases += grow (context, ring, MIN (wanted - n_leases, max_new), leases + n_leases);
-
-  g_mutex_lock (&ring->lock);
-  n_leases += take_busy_locked (ring, order, wanted - n_leases, leases + n_leases);
-  g_mutex_unlock (&ring->lock);
+  n_leases += take_busy (ring, order, wanted - n_leases, leases + n_leases);
 
   return n_leases;
 }
@@ -239,6 +281,7 @@ _gpu_transfer_ring_submit (GpuNativeContext       *context,
                            GpuNativeEvent         *event)
 {
   GpuTransferRing *ring = get_ring (context);
+  GpuNativeEvent *old[GPU_TRANSFER_MAX_SLOTS];
 
   g_mutex_lock (&ring->lock);
 
@@ -246,13 +289,53 @@ _gpu_transfer_ring_submit (GpuNativeContext       *context,
     {
       GpuTransferSlot *slot = leases[i].slot;
 
-      g_clear_pointer (&slot->busy, _gpu_native_event_unref);
+      old[i] = slot->busy;
       slot->busy = _gpu_native_event_ref (event);
       slot->order = order;
       slot->leased = FALSE;
     }
 
   g_mutex_unlock (&ring->lock);
+
+  for (guint i = 0; i < n_leases; i++)
+    g_clear_pointer (&old[i], _gpu_native_event_unref);
+}
+
+/* Where there is no thread for it now the next copy that ends tries again. */
+static void
+trim_later (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  gboolean wanted;
+
+  g_mutex_lock (&ring->lock);
+  wanted = !ring->trims && ring->size > ring->limit;
+  ring->trims |= wanted;
+  g_mutex_unlock (&ring->lock);
+
+  if (!wanted || _gpu_transfer_push_trim (_gpu_native_context_ref (context)))
+    return;
+
+  g_mutex_lock (&ring->lock);
+  ring->trims = FALSE;
+  g_mutex_unlock (&ring->lock);
+  _gpu_native_context_unref (context);
+}
+
+void
+_gpu_transfer_ring_trim (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  gsize limit;
+
+  /* First, so that who returns something meanwhile has it trimmed once more. */
+  g_mutex_lock (&ring->lock);
+  ring->trims = FALSE;
+  limit = ring->limit;
+  g_mutex_unlock (&ring->lock);
+
+  _gpu_transfer_trim (context, limit);
+  _gpu_native_context_unref (context);
 }
 
 void
@@ -268,36 +351,25 @@ _gpu_transfer_ring_return (GpuNativeContext       *context,
     leases[i].slot->leased = FALSE;
 
   g_mutex_unlock (&ring->lock);
-  _gpu_transfer_trim (context, _gpu_transfer_get_limit (context));
+  trim_later (context);
 }
 
 void
 _gpu_transfer_ring_finish (GpuNativeContext *context,
                            GpuNativeEvent   *event)
 {
-  GpuTransferRing *ring = get_ring (context);
-
-  g_mutex_lock (&ring->lock);
-
-  for (guint i = 0; i < ring->slots->len; i++)
-    {
-      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
-
-      if (slot->busy == event)
-        g_clear_pointer (&slot->busy, _gpu_native_event_unref);
-    }
-
-  g_mutex_unlock (&ring->lock);
-  _gpu_transfer_trim (context, _gpu_transfer_get_limit (context));
+  forget_event (get_ring (context), event);
+  trim_later (context);
 }
 
 gboolean
 _gpu_transfer_trim (GpuNativeContext *context,
                     gsize             size)
 {
-  g_autoptr (GPtrArray) trimmed = NULL;
+  g_autoptr (GPtrArray) trimmed = g_ptr_array_new ();
   GpuTransferRing *ring = get_ring (context);
 
+  look (ring);
   g_mutex_lock (&ring->lock);
 
   for (guint i = ring->slots->len; i > 0 && ring->size > size; i--)
@@ -305,18 +377,16 @@ _gpu_transfer_trim (GpuNativeContext *context,
       if (!is_idle_locked (g_ptr_array_index (ring->slots, i - 1)))
         continue;
 
-      if (trimmed == NULL)
-        trimmed = g_ptr_array_new ();
       g_ptr_array_add (trimmed, g_ptr_array_steal_index_fast (ring->slots, i - 1));
       ring->size -= _gpu_transfer_get_slot_size ();
     }
 
   g_mutex_unlock (&ring->lock);
 
-  for (guint i = 0; trimmed != NULL && i < trimmed->len; i++)
+  for (guint i = 0; i < trimmed->len; i++)
     slot_free (context, g_ptr_array_index (trimmed, i));
 
-  return trimmed != NULL;
+  return trimmed->len > 0;
 }
 
 gsize

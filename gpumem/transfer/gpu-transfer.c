@@ -26,6 +26,8 @@ struct _GpuTransfer
 
   GMutex            lock;           /* guards what follows */
   GCond             cond;
+  gboolean          has_first;      /* first has been recorded */
+  GpuNativeEvent   *first;          /* nullable; when it is the turn of a write in order */
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until they are submitted */
   GpuNativeEvent  **gates;          /* likewise; NULL for those that nothing waits for */
   guint            *n_left;         /* pieces of a chunk that are not copied */
@@ -41,16 +43,16 @@ struct _GpuTransfer
   GError           *failure;        /* nullable; of the device, why it was */
 };
 
-static GpuTransfer *
-transfer_ref (GpuTransfer *transfer)
+GpuTransfer *
+_gpu_transfer_ref (GpuTransfer *transfer)
 {
   g_atomic_ref_count_inc (&transfer->refs);
 
   return transfer;
 }
 
-static void
-transfer_unref (GpuTransfer *transfer)
+void
+_gpu_transfer_unref (GpuTransfer *transfer)
 {
   if (!g_atomic_ref_count_dec (&transfer->refs))
     return;
@@ -64,6 +66,7 @@ transfer_unref (GpuTransfer *transfer)
       g_clear_pointer (&transfer->gates[i], _gpu_native_event_unref);
     }
 
+  g_clear_pointer (&transfer->first, _gpu_native_event_unref);
   g_clear_pointer (&transfer->last, _gpu_native_event_unref);
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
@@ -175,8 +178,13 @@ call_helpers_locked (GpuTransfer *transfer)
   for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->shape.n_chunks
                     && transfer->n_helpers < transfer->max_helpers; i++)
     {
+      if (!_gpu_transfer_push_help (_gpu_transfer_ref (transfer)))
+        {
+          _gpu_transfer_unref (transfer);
+          return;
+        }
+
       transfer->n_helpers++;
-      _gpu_transfer_push_help (transfer_ref (transfer));
     }
 }
 
@@ -205,7 +213,7 @@ _gpu_transfer_help (GpuTransfer *transfer)
 
   transfer->n_helpers--;
   g_mutex_unlock (&transfer->lock);
-  transfer_unref (transfer);
+  _gpu_transfer_unref (transfer);
 }
 
 /* The chunks before @n_ready may be copied. */
@@ -226,6 +234,10 @@ find_event_locked (GpuTransfer *transfer,
 {
   if (!transfer->copy.write)
     return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
+
+  /* What had the places is over by then, too. The first chunk takes the event away. */
+  if (chunk < transfer->n_places && transfer->copy.in_order)
+    return transfer->has_first ? &transfer->first : NULL;
 
   if (chunk < transfer->n_places)
     return &get_lease (transfer, chunk)->before;
@@ -262,7 +274,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
       g_mutex_lock (&transfer->lock);
     }
 
-  /* The copy that had the place before is over also if it failed. */
+  /* What came before the copy is over also if it failed. */
   if (!success && transfer->copy.write && chunk < transfer->n_places)
     success = TRUE;
   else if (!success && transfer->failure == NULL)
@@ -290,7 +302,8 @@ wait_until_copied_locked (GpuTransfer *transfer)
     g_cond_wait (&transfer->cond, &transfer->lock);
 }
 
-/* The part of the one thread that waits for the device. */
+/* The part of the one thread that waits for the device. It copies, too, if there is no thread for
+ * that. */
 static void
 attend (GpuTransfer *transfer,
         gboolean     helps)
@@ -304,7 +317,7 @@ attend (GpuTransfer *transfer,
       if (!wait_for_chunk_locked (transfer, i))
         break;
 
-      while (helps && has_piece_locked (transfer))
+      while ((helps || transfer->n_helpers == 0) && has_piece_locked (transfer))
         copy_piece_locked (transfer);
     }
 
@@ -327,10 +340,20 @@ void
 _gpu_transfer_attend (GpuTransfer *transfer)
 {
   attend (transfer, FALSE);
-  transfer_unref (transfer);
+  _gpu_transfer_unref (transfer);
 }
 
 /* --- submitting ------------------------------------------------------------------------------- */
+
+static void
+set_aborted_error_locked (GpuTransfer  *transfer,
+                          GError      **error)
+{
+  if (transfer->failure != NULL)
+    g_propagate_error (error, g_error_copy (transfer->failure));
+  else
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
+}
 
 /* The gate that the command of @chunk has to wait for: NULL without error if that is open. */
 static gboolean
@@ -346,8 +369,7 @@ get_gate (GpuTransfer     *transfer,
 
   if (transfer->aborted)
     {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
-                           "work that the copy had to wait for has failed");
+      set_aborted_error_locked (transfer, error);
       return FALSE;
     }
 
@@ -396,12 +418,16 @@ wait_for_place (GpuTransfer      *transfer,
 {
   GpuNativeEvent *before = chunk % transfer->per_lease == 0 && chunk < transfer->n_places
                            ? get_lease (transfer, chunk)->before : NULL;
+  gboolean success;
 
-  if (before != NULL)
-    return stream->backend->stream->wait (stream, &before, 1, NULL, error);
+  if (before == NULL)
+    return chunk < transfer->n_places
+           || wait_for_gate (transfer, stream, chunk - transfer->n_places, error);
 
-  return chunk < transfer->n_places
-         || wait_for_gate (transfer, stream, chunk - transfer->n_places, error);
+  success = stream->backend->stream->wait (stream, &before, 1, NULL, error);
+  transfer->enqueued |= success;
+
+  return success;
 }
 
 static gboolean
@@ -542,6 +568,37 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
+/* So that the attendant knows when it is the turn of the copy. */
+static gboolean
+submit_first (GpuTransfer      *transfer,
+              GpuNativeStream  *stream,
+              GError          **error)
+{
+  GpuNativeEvent *first = NULL;
+
+  /* From now on the back end has to see to it that nobody overtakes the copy. */
+  g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
+
+  if (!transfer->copy.write)
+    return TRUE;
+
+  first = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+
+  if (first == NULL || !stream->backend->stream->flush (stream, error))
+    {
+      g_clear_pointer (&first, _gpu_native_event_unref);
+      return FALSE;
+    }
+
+  g_mutex_lock (&transfer->lock);
+  transfer->first = first;
+  transfer->has_first = TRUE;
+  g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
+
+  return TRUE;
+}
+
 gboolean
 _gpu_transfer_submit (GpuTransfer      *transfer,
                       GpuNativeStream  *stream,
@@ -552,6 +609,9 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
   GpuNativeEvent *last;
 
   transfer->copy.device.memory = memory;
+
+  if (transfer->copy.in_order && !submit_first (transfer, stream, error))
+    return fail_submission (transfer, stream);
 
   for (guint i = 0; i < transfer->shape.n_chunks; i++)
     {
@@ -573,6 +633,19 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
+/* All from the first byte to the last, with what lies between the rows. */
+static gboolean
+is_page_locked (GpuNativeContext      *context,
+                const GpuTransferCopy *copy)
+{
+  const GpuRegionSide *host = &copy->host;
+  gsize size = (copy->extent.depth - 1) * host->slice_pitch
+               + (copy->extent.height - 1) * host->row_pitch + copy->extent.width * copy->unit;
+
+  return context->backend->transfer->is_page_locked (context,
+                                                     (guint8 *) host->data + host->offset, size);
+}
+
 static gboolean
 is_worth_it (GpuNativeContext      *context,
              const GpuTransferCopy *copy,
@@ -590,8 +663,8 @@ is_worth_it (GpuNativeContext      *context,
   else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
-  return size >= least && !ops->is_page_locked (context, (guint8 *) copy->host.data
-                                                         + copy->host.offset);
+  return size >= least && (ops->has_gates == NULL || ops->has_gates (context))
+         && !is_page_locked (context, copy);
 }
 
 static GpuTransfer *
@@ -659,23 +732,36 @@ choose_threads (GpuTransfer *transfer)
 }
 
 /* Places that nobody uses can be filled before anything is submitted, and threads be awake in time
- * for what will come soon. */
-static void
+ * for what will come soon. FALSE if there is no thread for what has to be seen to. */
+static gboolean
 start (GpuTransfer *transfer)
 {
   guint n_ready = 0;
 
-  while (transfer->copy.write && n_ready < transfer->n_places
+  while (transfer->copy.write && !transfer->copy.in_order && n_ready < transfer->n_places
          && get_lease (transfer, n_ready)->before == NULL)
     n_ready++;
 
+  if (!transfer->attended && !_gpu_transfer_push_attend (_gpu_transfer_ref (transfer)))
+    {
+      _gpu_transfer_unref (transfer);
+      return FALSE;
+    }
+
   g_mutex_lock (&transfer->lock);
-  if (n_ready > 0 || transfer->attended)
+  if (n_ready > transfer->n_ready || transfer->attended)
     set_ready_locked (transfer, n_ready);
   g_mutex_unlock (&transfer->lock);
 
-  if (!transfer->attended)
-    _gpu_transfer_push_attend (transfer_ref (transfer));
+  return TRUE;
+}
+
+static void
+tell_straight (gsize       size,
+               const char *reason)
+{
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of ordinary memory go "
+                    "straight, and may make the caller wait: %s", size, reason);
 }
 
 GpuTransfer *
@@ -697,18 +783,25 @@ _gpu_transfer_begin (GpuNativeContext      *context,
 
   if (transfer->n_leases == 0)
     {
-      _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of ordinary memory go "
-                        "straight, and may make the caller wait: no page-locked memory is left",
-                        size);
-      transfer_unref (transfer);
+      tell_straight (size, "no page-locked memory is left");
+      _gpu_transfer_unref (transfer);
+      return NULL;
+    }
+
+  choose_threads (transfer);
+
+  if (!start (transfer))
+    {
+      tell_straight (size, "no thread can be started");
+      _gpu_transfer_ring_return (context, transfer->leases, transfer->n_leases);
+      _gpu_transfer_unref (transfer);
+      _gpu_transfer_tell_threads ();
       return NULL;
     }
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes %s the device by way of %u "
                     "chunks in %u places", size, copy->write ? "to" : "from", shape.n_chunks,
                     transfer->n_places);
-  choose_threads (transfer);
-  start (transfer);
 
   return transfer;
 }
@@ -743,6 +836,20 @@ _gpu_transfer_has_begun (GpuTransfer *transfer)
 }
 
 gboolean
+_gpu_transfer_check (GpuTransfer  *transfer,
+                     GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+
+  if (transfer->last == NULL || transfer->failure == NULL)
+    return TRUE;
+
+  set_aborted_error_locked (transfer, error);
+
+  return FALSE;
+}
+
+gboolean
 _gpu_transfer_end (GpuTransfer  *transfer,
                    gboolean      success,
                    GError      **error)
@@ -762,14 +869,13 @@ _gpu_transfer_end (GpuTransfer  *transfer,
     {
       g_mutex_lock (&transfer->lock);
       whole = !transfer->aborted;
-      if (!whole && transfer->failure != NULL)
-        g_propagate_error (error, g_steal_pointer (&transfer->failure));
-      else if (!whole)
-        g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
+      if (!whole)
+        set_aborted_error_locked (transfer, error);
       g_mutex_unlock (&transfer->lock);
     }
 
-  transfer_unref (transfer);
+  _gpu_transfer_unref (transfer);
+  _gpu_transfer_tell_threads ();
 
   return whole;
 }

@@ -20,6 +20,8 @@ typedef struct
 {
   gboolean       write;             /* to the device */
   gboolean       is_image;
+  gboolean       in_order;          /* the memory of the host is the library's: it is used when
+                                     * its turn has come in the stream. Not with blocking */
   GpuRegionSide  device;            /* its memory is given with the submission */
   GpuRegionSide  host;
   GpuExtent      extent;            /* as the back ends take it, not empty */
@@ -48,6 +50,13 @@ gboolean     _gpu_transfer_has_begun     (GpuTransfer            *transfer);
  * caller who blocks did not get all of it. */
 gboolean     _gpu_transfer_end           (GpuTransfer            *transfer,
                                           gboolean                success,
+                                          GError                **error);
+
+GpuTransfer *_gpu_transfer_ref           (GpuTransfer            *transfer);
+void         _gpu_transfer_unref         (GpuTransfer            *transfer);
+/* Once the operation is over: whether the bytes got where they belong. The driver cannot tell, for
+ * a copy that had to be given up is let go to its end. FALSE if it was submitted and did not. */
+gboolean     _gpu_transfer_check         (GpuTransfer            *transfer,
                                           GError                **error);
 
 /* gpu-transfer-ring.c: the page-locked memory of a context. */

@@ -54,6 +54,9 @@ ENTRY (cuEventRecord, (CUevent event, CUstream handle), (event, handle))
   /* As the driver does, which has only so much room behind a wait for a value */
   while (stream->n_value_waits > 0 && stream->ops.length > MAX_BEHIND_VALUE)
     pthread_cond_wait (&point_done, &driver_lock);
+  /* Others had the lock meanwhile: they must have left both alone */
+  TRY (stream_resolve (handle, &stream));
+  TRY (object_check (event, OBJECT_EVENT));
   op = op_new (NULL, NULL, NULL);
   event_record_shared (event, op);
   g_clear_pointer (&event->point, point_unref);
