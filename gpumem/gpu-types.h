@@ -25,6 +25,7 @@ typedef struct _GpuSampler     GpuSampler;
 typedef struct _GpuHostMemory  GpuHostMemory;
 typedef struct _GpuHostAllocator GpuHostAllocator;
 typedef struct _GpuMapping     GpuMapping;
+typedef struct _GpuMemoryBlock GpuMemoryBlock;
 typedef struct _GpuProgram     GpuProgram;
 typedef struct _GpuKernel      GpuKernel;
 typedef struct _GpuArguments   GpuArguments;
