@@ -19,6 +19,9 @@
 #include <gpumem/gpu-svm.h>
 #include <gpumem/gpu-image.h>
 #include <gpumem/gpu-host-memory.h>
+#include <gpumem/gpu-allocator.h>
+#include <gpumem/gpu-basic-allocator.h>
+#include <gpumem/gpu-deferred-allocator.h>
 #include <gpumem/gpu-host-allocator.h>
 #include <gpumem/gpu-sampler.h>
 #include <gpumem/gpu-staging.h>
