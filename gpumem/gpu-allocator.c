@@ -140,8 +140,8 @@ check_memory (GpuAllocator  *allocator,
  * @error: return location for an error
  *
  * Gets memory, whose content is undefined. It comes back when nothing refers to it any more, or
- * with gpu_allocator_free() or gpu_memory_release(); work that was submitted before goes on. Whether
- * it blocks, and with which errors it fails, depends on @allocator.
+ * with gpu_allocator_free() or gpu_memory_release(); work that was submitted before goes on.
+ * Whether it blocks, and with which errors it fails, depends on @allocator.
  *
  * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL with no error for
  *   a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator, or

@@ -7,16 +7,6 @@
 
 G_BEGIN_DECLS
 
-struct _GpuBasicAllocator
-{
-  GObject         parent_instance;
-
-  GpuContext     *context;
-  GpuStream      *stream;           /* nullable */
-  GpuMemoryFlags  flags;
-  gboolean        is_ready;         /* it was initialised */
-};
-
 /* What a class of them is. */
 typedef struct
 {
@@ -31,5 +21,16 @@ typedef struct
                        GpuStream          *stream,
                        GError            **error);
 } GpuBasicAllocatorOps;
+
+struct _GpuBasicAllocator
+{
+  GObject                     parent_instance;
+
+  const GpuBasicAllocatorOps *ops;  /* set by the init of the derived class */
+  GpuContext                 *context;
+  GpuStream                  *stream;       /* nullable */
+  GpuMemoryFlags              flags;
+  gboolean                    is_ready;     /* it was initialised */
+};
 
 G_END_DECLS

@@ -41,13 +41,6 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuBasicAllocator, gpu_basic_allocator, G_TYPE
                                   G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR,
                                                          allocator_iface_init))
 
-static const GpuBasicAllocatorOps *
-get_ops (GpuBasicAllocator *allocator)
-{
-  return G_TYPE_INSTANCE_GET_CLASS (allocator, GPU_TYPE_BASIC_ALLOCATOR,
-                                    GpuBasicAllocatorClass)->ops;
-}
-
 static void
 gpu_basic_allocator_get_property (GObject    *object,
                                   guint       id,
@@ -160,7 +153,7 @@ check_stream (GpuBasicAllocator  *allocator,
 {
   if (allocator->stream == NULL)
     {
-      if (!get_ops (allocator)->needs_stream)
+      if (!allocator->ops->needs_stream)
         return TRUE;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no stream was given",
@@ -186,7 +179,7 @@ gpu_basic_allocator_initable_init (GInitable     *initable,
                                    GError       **error)
 {
   GpuBasicAllocator *allocator = GPU_BASIC_ALLOCATOR (initable);
-  const GpuBasicAllocatorOps *ops = get_ops (allocator);
+  const GpuBasicAllocatorOps *ops = allocator->ops;
 
   if (allocator->is_ready)
     return TRUE;
@@ -233,7 +226,7 @@ gpu_basic_allocator_alloc (GpuAllocator  *object,
       return NULL;
     }
 
-  return get_ops (allocator)->alloc (allocator, size, stream != NULL ? stream : allocator->stream,
+  return allocator->ops->alloc (allocator, size, stream != NULL ? stream : allocator->stream,
                                      error);
 }
 

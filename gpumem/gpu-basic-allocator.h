@@ -22,7 +22,6 @@ struct _GpuBasicAllocatorClass
 {
   /*< private >*/
   GObjectClass parent_class;
-  gconstpointer ops;
 };
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuBasicAllocator, g_object_unref)

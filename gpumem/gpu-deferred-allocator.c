@@ -40,18 +40,21 @@ deferred_alloc (GpuBasicAllocator  *allocator,
   return (GpuMemory *) buffer;
 }
 
-static void
-gpu_deferred_allocator_class_init (GpuDeferredAllocatorClass *klass)
+static const GpuBasicAllocatorOps deferred_ops =
 {
-  static const GpuBasicAllocatorOps ops = { "gpu_deferred_allocator_new", FALSE, NULL,
-                                            deferred_alloc };
+  .function = "gpu_deferred_allocator_new",
+  .alloc = deferred_alloc
+};
 
-  klass->parent_class.ops = &ops;
+static void
+gpu_deferred_allocator_class_init (GpuDeferredAllocatorClass *klass G_GNUC_UNUSED)
+{
 }
 
 static void
-gpu_deferred_allocator_init (GpuDeferredAllocator *allocator G_GNUC_UNUSED)
+gpu_deferred_allocator_init (GpuDeferredAllocator *allocator)
 {
+  allocator->parent_instance.ops = &deferred_ops;
 }
 
 /**

@@ -22,6 +22,17 @@
 #include <gpumem/gpu-allocator.h>
 #include <gpumem/gpu-basic-allocator.h>
 #include <gpumem/gpu-deferred-allocator.h>
+#include <gpumem/gpu-immediate-allocator.h>
+#include <gpumem/gpu-svm-allocator.h>
+#include <gpumem/gpu-stream-allocator.h>
+#include <gpumem/gpu-external-allocator.h>
+#include <gpumem/gpu-allocator-adaptor.h>
+#include <gpumem/gpu-limit-allocator.h>
+#include <gpumem/gpu-statistics-allocator.h>
+#include <gpumem/gpu-tracking-allocator.h>
+#include <gpumem/gpu-logging-allocator.h>
+#include <gpumem/gpu-failure-allocator.h>
+#include <gpumem/gpu-deferred-free-allocator.h>
 #include <gpumem/gpu-host-allocator.h>
 #include <gpumem/gpu-sampler.h>
 #include <gpumem/gpu-staging.h>
