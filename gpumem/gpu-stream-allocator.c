@@ -10,9 +10,9 @@
  * @see_also: gpu_buffer_new_on_stream()
  *
  * Memory from the driver's own pool, which is given and comes back in the order of a stream, so
- * that nobody waits (CUDA: cuMemAllocAsync, cuMemFreeAsync): that of the stream that memory is asked
- * for, or else of the allocator's. Each memory is a #GpuBuffer as of gpu_buffer_new_on_stream(),
- * which other streams may use as well.
+ * that nobody waits (CUDA: cuMemAllocAsync, cuMemFreeAsync): in that of the stream that memory is
+ * asked for, or else of the allocator's. Each memory is a #GpuBuffer as of
+ * gpu_buffer_new_on_stream(), which other streams may use as well.
  */
 
 /**
