@@ -56,7 +56,9 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_KERNEL_CODE]    = "kernel-code",
   [GPU_LIVE_ARGUMENTS]      = "arguments",
   [GPU_LIVE_LAUNCH]         = "launch",
-  [GPU_LIVE_TRANSFER]       = "transfer"
+  [GPU_LIVE_TRANSFER]       = "transfer",
+  [GPU_LIVE_ALLOCATOR]      = "allocator",
+  [GPU_LIVE_ADAPTOR_CORE]   = "adaptor-core"
 };
 
 static int live_counts[GPU_LIVE_N];

@@ -83,9 +83,11 @@ enum
 static GParamSpec *props[N_PROPS];
 
 static void initable_iface_init (GInitableIface *iface);
+static void allocator_iface_init (GpuAllocatorInterface *iface);
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuHostAllocator, gpu_host_allocator, G_TYPE_OBJECT,
-                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init)
+                               G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
 
 static Core *
 core_new (GpuNativeContext *context)
@@ -452,6 +454,36 @@ static void
 initable_iface_init (GInitableIface *iface)
 {
   iface->init = gpu_host_allocator_initable_init;
+}
+
+static GpuMemory *
+iface_alloc (GpuAllocator  *allocator,
+             gsize          size,
+             GpuStream     *stream G_GNUC_UNUSED,
+             GError       **error)
+{
+  return (GpuMemory *) gpu_host_allocator_alloc (GPU_HOST_ALLOCATOR (allocator), size, error);
+}
+
+static GpuContext *
+iface_get_context (GpuAllocator *allocator)
+{
+  return GPU_HOST_ALLOCATOR (allocator)->context;
+}
+
+static void
+iface_trim (GpuAllocator *allocator,
+            guint64       held_bytes)
+{
+  gpu_host_allocator_trim (GPU_HOST_ALLOCATOR (allocator), held_bytes);
+}
+
+static void
+allocator_iface_init (GpuAllocatorInterface *iface)
+{
+  iface->alloc = iface_alloc;
+  iface->get_context = iface_get_context;
+  iface->trim = iface_trim;
 }
 
 /**

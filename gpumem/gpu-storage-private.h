@@ -30,6 +30,19 @@ typedef enum
   GPU_STORAGE_HOST                  /* memory of the host alone */
 } GpuStorageKind;
 
+typedef struct _GpuStorageHook GpuStorageHook;
+
+/* Told once, when nobody uses the storage any more, on any thread and without a lock; work may
+ * still pend. TRUE to go on; or FALSE, with a reference on @storage, and _gpu_storage_go_on() is
+ * called later. */
+struct _GpuStorageHook
+{
+  GpuStorageHook  *next;
+  gconstpointer    owner;           /* compared only */
+  gboolean       (*func) (GpuStorageHook *hook,
+                          GpuStorage     *storage);
+};
+
 /* What every submission needs comes first, and close together. */
 struct _GpuStorage
 {
@@ -63,6 +76,7 @@ struct _GpuStorage
   GDestroyNotify    owner_notify;
   GpuTimeline      *home;           /* that the buffer was allocated in the order of, or NULL */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
+  GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
 };
 
 GpuStorage *_gpu_storage_new            (GpuNativeContext  *context,
@@ -90,6 +104,18 @@ void        _gpu_storage_unref          (GpuStorage        *storage);
 /* A new storage has one user. */
 void        _gpu_storage_use            (GpuStorage        *storage);
 void        _gpu_storage_unuse          (GpuStorage        *storage);
+/* While somebody uses @storage; hooks that are newer are told before those that are older. */
+void        _gpu_storage_add_hook       (GpuStorage        *storage,
+                                         GpuStorageHook    *hook);
+/* The newest one of @owner, of anybody if that is NULL, which is not told any more; or NULL. */
+GpuStorageHook *
+            _gpu_storage_take_hook      (GpuStorage        *storage,
+                                         gconstpointer      owner);
+/* For a hook that held up the freeing. */
+void        _gpu_storage_go_on          (GpuStorage        *storage);
+/* For a hook: the freeing waits for what was submitted to @timeline so far. */
+void        _gpu_storage_wait_for       (GpuStorage        *storage,
+                                         GpuTimeline       *timeline);
 
 /* While a root has a holder, the lock of that timeline guards it: who has it needs no other. All
  * others take the root's first, and then the holder's, which this does. */

@@ -381,14 +381,81 @@ retire (gpointer data)
 }
 
 void
+_gpu_storage_add_hook (GpuStorage     *storage,
+                       GpuStorageHook *hook)
+{
+  g_mutex_lock (&storage->lock);
+  hook->next = storage->hooks;
+  g_atomic_pointer_set (&storage->hooks, hook);
+  g_mutex_unlock (&storage->lock);
+}
+
+GpuStorageHook *
+_gpu_storage_take_hook (GpuStorage    *storage,
+                        gconstpointer  owner)
+{
+  GpuStorageHook **place = &storage->hooks;
+  GpuStorageHook *hook;
+
+  if (g_atomic_pointer_get (&storage->hooks) == NULL)
+    return NULL;
+
+  g_mutex_lock (&storage->lock);
+
+  while (*place != NULL && owner != NULL && (*place)->owner != owner)
+    place = &(*place)->next;
+
+  hook = *place;
+
+  if (hook != NULL)
+    g_atomic_pointer_set (place, hook->next);
+
+  g_mutex_unlock (&storage->lock);
+
+  return hook;
+}
+
+void
+_gpu_storage_go_on (GpuStorage *storage)
+{
+  GpuStorageHook *hook;
+
+  while ((hook = _gpu_storage_take_hook (storage, NULL)) != NULL)
+    {
+      if (!hook->func (hook, storage))
+        return;
+    }
+
+  free_in_order (storage);
+  retire (_gpu_storage_ref (storage));
+}
+
+void
+_gpu_storage_wait_for (GpuStorage  *storage,
+                       GpuTimeline *timeline)
+{
+  GpuPoint point = { NULL, 0 };
+
+  _gpu_point_set (&point, timeline, _gpu_timeline_get_submitted (timeline));
+
+  if (storage->pending == NULL)
+    {
+      storage->pending = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+      g_array_set_clear_func (storage->pending, readers_clear);
+    }
+
+  add_pending (storage->pending, &point);
+  _gpu_point_clear (&point);
+}
+
+void
 _gpu_storage_unuse (GpuStorage *storage)
 {
   if (!g_atomic_int_dec_and_test (&storage->users))
     return;
 
   storage->pending = list_pending (storage->root);
-  free_in_order (storage);
-  retire (_gpu_storage_ref (storage));
+  _gpu_storage_go_on (storage);
 }
 
 static void

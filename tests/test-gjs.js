@@ -4,6 +4,7 @@
 
 import Gio from 'gi://Gio';
 import GLib from 'gi://GLib';
+import GObject from 'gi://GObject';
 import Gpu from 'gi://Gpu?version=1.0';
 import System from 'system';
 
@@ -114,6 +115,25 @@ class Fixture {
         return gate;
     }
 }
+
+// An allocator of the program
+const Counting = GObject.registerClass({
+    Implements: [Gpu.Allocator],
+}, class Counting extends GObject.Object {
+    _init() {
+        super._init();
+        this.n = 0;
+    }
+
+    vfunc_get_context() {
+        return this.context;
+    }
+
+    vfunc_alloc(size) {
+        this.n++;
+        return Gpu.Buffer.new(this.context, Gpu.MemoryFlags.NONE, size);
+    }
+});
 
 class Skip extends Error {
 }
@@ -333,6 +353,38 @@ const tests = {
         block.release();
         equal(allocator.held_bytes, 4096);
         await raises(Gpu.Error.INVALID_ARGUMENT, () => allocator.alloc(0), '0 bytes');
+    },
+
+    async allocators(fixture) {
+        const counting = new Counting();
+        counting.context = fixture.context;
+        const limit = Gpu.LimitAllocator.new(counting, 1500);
+        const statistics = Gpu.StatisticsAllocator.new(limit);
+        const memory = statistics.alloc(1000, null);
+        equal(memory.get_size(), 1000);
+        equal(counting.n, 1);
+        equal(statistics.alloc(0, null), null);
+        assert(statistics.get_context() === fixture.context);
+        await memory.write(Uint8Array.of(1, 2, 3), 10);
+        equalData(await memory.read(11, 2), Uint8Array.of(2, 3));
+        await raises(Gpu.Error.OUT_OF_DEVICE_MEMORY, () => statistics.alloc(501, null),
+            'limit of 1500');
+        equal(statistics.current_bytes, 1000);
+        statistics.free(memory);
+        assert(memory.is_released());
+        equal(statistics.current_bytes, 0);
+        equal(statistics.get_counters().deepUnpack()['peak-bytes'], 1000);
+        counting.context = null;
+
+        const failure = Gpu.FailureAllocator.new(Gpu.LimitAllocator.new(
+            Gpu.DeferredAllocator.new(fixture.context, Gpu.MemoryFlags.NONE), 100));
+        const hog = failure.alloc(80, null);
+        failure.connect('out-of-memory', (allocator, size) => {
+            equal(size, 50);
+            hog.release();
+            return true;
+        });
+        equal(failure.alloc(50, null).get_size(), 50);
     },
 
     async map(fixture) {

@@ -164,6 +164,64 @@ void with_regions (Gpu.Context context) throws Error {
                  (uint8) (51 * 7) });
 }
 
+// Gives what it has counted.
+class Counting : Object, Gpu.Allocator {
+    private Gpu.Context context;
+    public int n = 0;
+
+    public Counting (Gpu.Context context) {
+        this.context = context;
+    }
+
+    public unowned Gpu.Context? get_context () {
+        return context;
+    }
+
+    public Gpu.Memory? alloc (size_t size, Gpu.Stream? stream) throws Error {
+        if (size > 1000)
+            throw new Gpu.Error.OUT_OF_DEVICE_MEMORY ("%zu bytes are too much", size);
+        n++;
+        return new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, size);
+    }
+}
+
+void with_allocators (Gpu.Context context) throws Error {
+    var counting = new Counting (context);
+    var limit = new Gpu.LimitAllocator (counting, 1500);
+    var statistics = new Gpu.StatisticsAllocator (limit);
+    Gpu.Memory? memory = statistics.alloc (1000);
+    assert (memory.get_size () == 1000 && counting.n == 1);
+    assert (statistics.alloc (0) == null && counting.n == 1);
+    assert (statistics.get_context () == context);
+    context.get_default_stream ().fill (memory, 0, 1000, { 1, 2 });
+    assert (((Gpu.Buffer) memory).read (998)[1] == 2);
+    try {
+        statistics.alloc (501);
+        assert_not_reached ();
+    } catch (Gpu.Error e) {
+        assert (e is Gpu.Error.OUT_OF_DEVICE_MEMORY && "limit of 1500" in e.message);
+    }
+    statistics.free (memory);
+    assert (memory.is_released () && statistics.current_bytes == 0);
+    assert (limit.active_bytes == 0);
+    try {
+        statistics.alloc (1001);
+        assert_not_reached ();
+    } catch (Gpu.Error e) {
+        assert (e is Gpu.Error.OUT_OF_DEVICE_MEMORY && "too much" in e.message);
+    }
+    assert (limit.active_bytes == 0 && statistics.total_bytes == 1000);
+
+    uint64 free_size;
+    uint64 total_size;
+    assert (statistics.get_memory_info (out free_size, out total_size));
+    assert (free_size <= 1500 && total_size == 1500);
+
+    Gpu.Allocator deferred = new Gpu.DeferredAllocator (context, Gpu.MemoryFlags.NONE);
+    assert (deferred.alloc (16).get_size () == 16);
+    assert (new Gpu.HostAllocator (context, Gpu.HostMemoryFlags.NONE).alloc (16).get_size () == 16);
+}
+
 void with_errors (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 100);
     int n_errors = 0;
@@ -416,6 +474,7 @@ int main (string[] args) {
         add_test (device, "images", with_images);
         add_test (device, "samplers", with_samplers);
         add_test (device, "host-memory", with_host_memory);
+        add_test (device, "allocators", with_allocators);
         add_test (device, "errors", with_errors);
         add_test (device, "async", with_async);
     }

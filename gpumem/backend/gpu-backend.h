@@ -585,6 +585,9 @@ typedef struct
                                        gsize                    size,
                                        GError                 **error);
 
+  /* The driver may put allocations off until work uses the memory. */
+  gboolean          is_deferred;
+
   /* The rest are stream ops; sizes are not 0. */
 
   /* May be NULL. Memory that work submitted to @stream later can use, as can work on other

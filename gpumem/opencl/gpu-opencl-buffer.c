@@ -424,6 +424,7 @@ buffer_map (GpuNativeStream  *stream,
 
 const GpuBufferOps _gpu_opencl_buffer_ops =
 {
+  .is_deferred    = TRUE,
   .max_now_size   = 16 * 1024,
   .alloc          = buffer_alloc,
   .alloc_for_host = buffer_alloc_for_host,

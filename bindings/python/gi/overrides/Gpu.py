@@ -21,6 +21,10 @@ from ..overrides import override
 from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
                       new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
                       wait_for, wait_timeout)
+from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
+                                 ExternalAllocatorMethods, LoggingAllocatorMethods,
+                                 StatisticsAllocatorMethods, SvmAllocatorMethods,
+                                 TrackingAllocatorMethods)
 from ._gpumem_arrays import memory_of, to_range
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
@@ -491,6 +495,14 @@ class HostMemory(HostMemoryMethods, Gpu.HostMemory):
 HostMemory = override(HostMemory)
 
 
+# Before the classes that are allocators
+class Allocator(AllocatorMethods, Gpu.Allocator):
+    __doc__ = AllocatorMethods.__doc__
+
+
+Allocator = override(Allocator)
+
+
 class HostAllocator(Gpu.HostAllocator):
     """Gpu.HostAllocator(context): page-locked memory that is used again."""
     context = _get("context")
@@ -504,12 +516,125 @@ class HostAllocator(Gpu.HostAllocator):
     def __init__(self, *args, **kwargs):
         pass
 
+    def alloc(self, size, stream=None):
+        return Gpu.HostAllocator.alloc(self, int(size))
+
     def trim(self, held_bytes=0):
         """Gives what is held beyond that back to the driver."""
         Gpu.HostAllocator.trim(self, held_bytes)
 
 
 HostAllocator = override(HostAllocator)
+
+
+class DeferredAllocator(Gpu.DeferredAllocator):
+    """Gpu.DeferredAllocator(context): buffers, as the driver makes them."""
+
+    def __new__(cls, context, flags=Gpu.MemoryFlags.NONE):
+        return Gpu.DeferredAllocator.new(context, flags)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+DeferredAllocator = override(DeferredAllocator)
+
+
+class ImmediateAllocator(Gpu.ImmediateAllocator):
+    """Gpu.ImmediateAllocator(stream): buffers that are sure to exist."""
+
+    def __new__(cls, stream, flags=Gpu.MemoryFlags.NONE):
+        return Gpu.ImmediateAllocator.new(stream, flags)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+ImmediateAllocator = override(ImmediateAllocator)
+
+
+class StreamAllocator(Gpu.StreamAllocator):
+    """Gpu.StreamAllocator(stream): memory in the order of a stream."""
+
+    def __new__(cls, stream, flags=Gpu.MemoryFlags.NONE):
+        return Gpu.StreamAllocator.new(stream, flags)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+StreamAllocator = override(StreamAllocator)
+
+
+class SvmAllocator(SvmAllocatorMethods, Gpu.SvmAllocator):
+    __doc__ = SvmAllocatorMethods.__doc__
+
+
+SvmAllocator = override(SvmAllocator)
+
+
+class ExternalAllocator(ExternalAllocatorMethods, Gpu.ExternalAllocator):
+    __doc__ = ExternalAllocatorMethods.__doc__
+
+
+ExternalAllocator = override(ExternalAllocator)
+
+
+class LimitAllocator(Gpu.LimitAllocator):
+    """Gpu.LimitAllocator(upstream, limit): no more than so many bytes."""
+    limit = property(lambda self: self.get_limit(), lambda self, limit: self.set_limit(limit))
+    active_bytes = _get("active_bytes")
+
+    def __new__(cls, upstream, limit):
+        return Gpu.LimitAllocator.new(upstream, limit)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+LimitAllocator = override(LimitAllocator)
+
+
+class StatisticsAllocator(StatisticsAllocatorMethods, Gpu.StatisticsAllocator):
+    __doc__ = StatisticsAllocatorMethods.__doc__
+
+
+StatisticsAllocator = override(StatisticsAllocator)
+
+
+class TrackingAllocator(TrackingAllocatorMethods, Gpu.TrackingAllocator):
+    __doc__ = TrackingAllocatorMethods.__doc__
+
+
+TrackingAllocator = override(TrackingAllocator)
+
+
+class LoggingAllocator(LoggingAllocatorMethods, Gpu.LoggingAllocator):
+    __doc__ = LoggingAllocatorMethods.__doc__
+
+
+LoggingAllocator = override(LoggingAllocator)
+
+
+class FailureAllocator(Gpu.FailureAllocator):
+    """Gpu.FailureAllocator(upstream): its signal out-of-memory asks for room, True means that there
+    may be some now."""
+
+    def __new__(cls, upstream):
+        return Gpu.FailureAllocator.new(upstream)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+FailureAllocator = override(FailureAllocator)
+
+
+class DeferredFreeAllocator(DeferredFreeAllocatorMethods, Gpu.DeferredFreeAllocator):
+    __doc__ = DeferredFreeAllocatorMethods.__doc__
+
+
+DeferredFreeAllocator = override(DeferredFreeAllocator)
 
 
 class Mapping(Gpu.Mapping):

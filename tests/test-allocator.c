@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Allocators that ask the driver, or the program: that memory is memory, where it comes from, when
+ * it goes, and what is said when there is none. */
+#include "config.h"
+
+#include "opencl-layer/gpumem-layer.h"
+#include "test-allocator-util.h"
+
+static void
+assert_allocated (TestFixture *fixture, guint64 size)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  while (gpu_context_get_allocated_size (fixture->context) != size
+         && g_get_monotonic_time () < deadline)
+    g_usleep (500);
+
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+}
+
+/* Keeps a stream at work until it is let go. */
+typedef struct
+{
+  GpuEvent *gate;
+  TestHold *hold;
+} Work;
+
+/* FALSE, and the test skipped, where there is no way. */
+static gboolean
+begin_work (TestFixture *fixture, GpuStream *stream, Work *work)
+{
+  *work = (Work) { NULL, NULL };
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_USER_EVENTS) != 0)
+    work->gate = test_gate (fixture, stream);
+  else if (test_can_hold (fixture))
+    work->hold = test_hold (stream);
+
+  return work->gate != NULL || work->hold != NULL;
+}
+
+static void
+end_work (Work *work, GpuStream *stream)
+{
+  if (work->gate != NULL)
+    test_open (work->gate);
+  else
+    test_let_go (work->hold);
+
+  test_synchronize (stream);
+  g_clear_object (&work->gate);
+  g_clear_pointer (&work->hold, test_hold_free);
+}
+
+static void
+allocator_deferred (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuAllocator) allocator = test_deferred (fixture);
+  g_autoptr (GpuDeferredAllocator) other = NULL;
+  g_autoptr (GpuMemory) memory = NULL;
+
+  test_check_allocator (fixture, allocator, GPU_TYPE_BUFFER);
+  g_assert_null (gpu_basic_allocator_get_stream (GPU_BASIC_ALLOCATOR (allocator)));
+
+  memory = gpu_allocator_alloc (allocator, G_MAXSIZE / 2, NULL, &error);
+  g_assert_null (memory);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_allocator_alloc",
+                         "9223372036854775807");
+
+  other = gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, &error);
+  g_assert_no_error (error);
+  memory = test_alloc (GPU_ALLOCATOR (other), 100);
+  g_assert_cmpuint (gpu_memory_get_flags (memory), ==, GPU_MEMORY_HOST_NO_ACCESS);
+  g_assert_cmpuint (gpu_basic_allocator_get_flags (GPU_BASIC_ALLOCATOR (other)), ==,
+                    GPU_MEMORY_HOST_NO_ACCESS);
+}
+
+/* Flags that do not go together are found when the allocator is made, and what was made without
+ * anything answers with an error. */
+static void
+allocator_refused (TestFixture *fixture)
+{
+  const GpuMemoryFlags wrong = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuAllocator) empty = g_object_new (GPU_TYPE_DEFERRED_ALLOCATOR, NULL);
+  g_autoptr (GpuAllocator) alone = g_object_new (GPU_TYPE_LIMIT_ALLOCATOR, NULL);
+  guint64 size;
+
+  g_assert_null (gpu_deferred_allocator_new (fixture->context, wrong, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_deferred_allocator_new");
+  g_assert_null (gpu_immediate_allocator_new (fixture->stream, wrong, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_immediate_allocator_new");
+  g_assert_null (g_initable_new (GPU_TYPE_DEFERRED_ALLOCATOR, NULL, &error, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no context");
+  g_assert_null (g_initable_new (GPU_TYPE_IMMEDIATE_ALLOCATOR, NULL, &error, "context",
+                                 fixture->context, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no stream");
+  g_assert_null (g_initable_new (GPU_TYPE_EXTERNAL_ALLOCATOR, NULL, &error, "context",
+                                 fixture->context, NULL));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no functions");
+
+  g_assert_null (gpu_allocator_alloc (empty, 10, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "never initialised");
+  g_assert_null (gpu_allocator_get_context (empty));
+  g_assert_null (gpu_allocator_alloc (alone, 10, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "GpuLimitAllocator", "upstream");
+  g_assert_false (gpu_allocator_get_memory_info (alone, &size, &size, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "upstream");
+  gpu_allocator_trim (alone, 0);
+}
+
+static void
+allocator_immediate (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuImmediateAllocator) allocator = gpu_immediate_allocator_new (stream,
+                                                                             GPU_MEMORY_NONE,
+                                                                             &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_basic_allocator_get_stream (GPU_BASIC_ALLOCATOR (allocator)) == stream);
+  test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_BUFFER);
+  g_assert_cmpuint (gpu_stream_get_n_completed (stream), ==, gpu_stream_get_n_submitted (stream));
+
+  if (test_is_opencl (fixture))
+    g_assert_cmpuint (gpu_stream_get_n_submitted (stream), >=, 2);
+}
+
+/* What a driver of OpenCL finds out late, it is made to find out now. */
+static void
+layer_immediate (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuAllocator) deferred = test_deferred (fixture);
+  g_autoptr (GpuImmediateAllocator) immediate = gpu_immediate_allocator_new (fixture->stream,
+                                                                             GPU_MEMORY_NONE,
+                                                                             &error);
+  g_autoptr (GpuMemory) memory = NULL;
+  guint64 allocated;
+
+  g_assert_no_error (error);
+  g_assert_true (GPUMEM_LAYER (set_fail) ("fn=clEnqueueMigrateMemObjects,n=1,code=-4"));
+  memory = test_alloc (deferred, 4096);
+  allocated = gpu_context_get_allocated_size (fixture->context);
+  g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (immediate), 4096, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "clEnqueueMigrateMemObjects");
+  g_assert_cmpuint (GPUMEM_LAYER (get_failed) (), ==, 1);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, allocated);
+
+  g_clear_object (&memory);
+  memory = test_alloc (GPU_ALLOCATOR (immediate), 4096);
+  test_check_memory (fixture, memory);
+}
+
+static void
+allocator_immediate_proof (TestFixture *fixture)
+{
+  test_run_under_layer (fixture, "immediate");
+}
+
+static void
+allocator_svm (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuSvmAllocator) allocator = NULL;
+  g_autoptr (GpuMemory) memory = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+
+  allocator = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 64,
+                                     NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_svm_allocator_get_alignment (allocator), ==, 64);
+  g_assert_cmpuint (gpu_svm_allocator_get_svm_flags (allocator), ==, GPU_SVM_FLAGS_NONE);
+  test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_SVM);
+  memory = test_alloc (GPU_ALLOCATOR (allocator), 10);
+  g_assert_cmpuint (gpu_memory_get_device_address (memory) % 64, ==, 0);
+}
+
+/* Memory with a stream waits for all that the stream has been given, other memory for nothing. */
+static void
+allocator_svm_stream (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuSvmAllocator) plain = NULL;
+  g_autoptr (GpuSvmAllocator) ordered = NULL;
+  g_autoptr (GpuMemory) memory = NULL;
+  Work work;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SVM_COARSE))
+    return;
+
+  plain = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0, NULL,
+                                 &error);
+  g_assert_no_error (error);
+  ordered = gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+                                   stream, &error);
+  g_assert_no_error (error);
+
+  if (!begin_work (fixture, stream, &work))
+    return;
+
+  memory = test_alloc (GPU_ALLOCATOR (plain), 4096);
+  assert_allocated (fixture, 4096);
+  g_clear_object (&memory);
+  assert_allocated (fixture, 0);
+
+  memory = test_alloc (GPU_ALLOCATOR (ordered), 4096);
+  g_clear_object (&memory);
+  g_clear_object (&ordered);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 4096);
+  end_work (&work, stream);
+  assert_allocated (fixture, 0);
+}
+
+static void
+allocator_svm_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuStream) stream = NULL;
+
+  g_assert_no_error (error);
+  g_assert_null (gpu_svm_allocator_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+                                        fixture->stream, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  g_assert_null (gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE, 0,
+                                        stream, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "out of order");
+}
+
+static void
+allocator_host (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostAllocator) allocator = gpu_host_allocator_new (fixture->context,
+                                                                   GPU_HOST_MEMORY_NONE, &error);
+
+  g_assert_no_error (error);
+  test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_HOST_MEMORY);
+  test_synchronize (fixture->stream);
+  gpu_allocator_trim (GPU_ALLOCATOR (allocator), 0);
+  g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, 0);
+}
+
+static void
+allocator_stream (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStreamAllocator) allocator = gpu_stream_allocator_new (stream, GPU_MEMORY_NONE,
+                                                                       &error);
+  g_autoptr (GpuContext) context = NULL;
+  g_autoptr (GpuStream) foreign = NULL;
+  g_autoptr (GpuMemory) memory = NULL;
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
+    {
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_allocator_new",
+                             gpu_device_get_id (fixture->device));
+      return;
+    }
+
+  g_assert_no_error (error);
+  test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_BUFFER);
+  memory = gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, fixture->stream, &error);
+  g_assert_no_error (error);
+  test_check_memory (fixture, memory);
+
+  context = gpu_context_new (fixture->device, &error);
+  g_assert_no_error (error);
+  foreign = gpu_context_get_default_stream (context);
+  g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, foreign, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
+}
+
+/* --- memory of others ------------------------------------------------------- */
+
+/* Buffers by their handles, of somebody who knows nothing of allocators. */
+typedef struct
+{
+  TestFixture *fixture;
+  GHashTable  *buffers;
+  gsize        freed;               /* bytes */
+  int          n_notified;
+  gboolean     fail;
+} Others;
+
+static guint64
+others_alloc (gsize size, GpuStream *stream G_GNUC_UNUSED, gpointer data, GError **error)
+{
+  Others *others = data;
+  GpuBuffer *buffer;
+  guint64 handle;
+
+  if (others->fail)
+    return 0;
+
+  buffer = gpu_buffer_new (others->fixture->context, GPU_MEMORY_NONE, size, error);
+
+  if (buffer == NULL)
+    return 0;
+
+  handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  g_hash_table_insert (others->buffers, g_memdup2 (&handle, sizeof handle), buffer);
+
+  return handle;
+}
+
+static void
+others_free (guint64 handle, gsize size, gpointer data)
+{
+  Others *others = data;
+
+  g_assert_true (g_hash_table_remove (others->buffers, &handle));
+  g_atomic_pointer_add (&others->freed, size);
+}
+
+static void
+others_notify (gpointer data)
+{
+  g_atomic_int_inc (&((Others *) data)->n_notified);
+}
+
+static void
+wait_for_freed (Others *others, gsize size)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  while ((gsize) g_atomic_pointer_get (&others->freed) != size
+         && g_get_monotonic_time () < deadline)
+    g_usleep (500);
+
+  g_assert_cmpuint ((gsize) g_atomic_pointer_get (&others->freed), ==, size);
+}
+
+static void
+allocator_external (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GHashTable) buffers = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free,
+                                                          g_object_unref);
+  Others others = { fixture, buffers, 0, 0, FALSE };
+  g_autoptr (GpuExternalAllocator) allocator =
+    gpu_external_allocator_new (fixture->context, others_alloc, &others, others_notify,
+                                others_free, &others, others_notify, &error);
+  g_autoptr (GpuMemory) memory = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (100, 1);
+  Work work;
+
+  g_assert_no_error (error);
+  test_check_allocator (fixture, GPU_ALLOCATOR (allocator), GPU_TYPE_BUFFER);
+  test_synchronize (fixture->stream);
+  wait_for_freed (&others, 14096);
+
+  others.fail = TRUE;
+  g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "neither", "100");
+  others.fail = FALSE;
+
+  if (!begin_work (fixture, fixture->stream, &work))
+    return;
+
+  memory = test_alloc (GPU_ALLOCATOR (allocator), 100);
+  test_assert_ok (gpu_stream_write (fixture->stream, memory, 0, bytes, &error), error);
+  g_clear_object (&memory);
+  g_clear_object (&allocator);
+  g_assert_cmpuint ((gsize) g_atomic_pointer_get (&others.freed), ==, 14096);
+  g_assert_cmpint (g_atomic_int_get (&others.n_notified), ==, 0);
+  end_work (&work, fixture->stream);
+  wait_for_freed (&others, 14196);
+
+  while (g_atomic_int_get (&others.n_notified) < 2)
+    g_thread_yield ();
+
+  g_assert_cmpuint (g_hash_table_size (buffers), ==, 0);
+}
+
+/* --- memory of the program --------------------------------------------------- */
+
+static void
+allocator_custom (TestFixture *fixture)
+{
+  const struct
+  {
+    TestGives   gives;
+    GpuError    code;
+    const char *word;
+  }
+  cases[] =
+  {
+    { TEST_GIVES_NOTHING, GPU_ERROR_FAILED, "neither 100 bytes nor an error" },
+    { TEST_GIVES_LITTLE, GPU_ERROR_FAILED, "gave 1 bytes and not 100" },
+    { TEST_GIVES_RELEASED, GPU_ERROR_RELEASED, "released" },
+    { TEST_GIVES_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "no room in the test" }
+  };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TestAllocator) allocator = test_allocator_new (fixture);
+  g_autoptr (GpuMemory) memory = test_alloc (GPU_ALLOCATOR (allocator), 100);
+  g_autoptr (GpuMemory) again = NULL;
+
+  test_check_memory (fixture, memory);
+  gpu_allocator_free (GPU_ALLOCATOR (allocator), memory);
+  g_assert_false (gpu_memory_is_released (memory));
+  again = test_alloc (GPU_ALLOCATOR (allocator), 100);
+  g_assert_true (again == memory);
+
+  g_assert_cmpuint (allocator->n_allocs, ==, 2);
+  g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 0, NULL, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (allocator->n_allocs, ==, 2);
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      allocator->gives = cases[i].gives;
+      g_assert_null (gpu_allocator_alloc (GPU_ALLOCATOR (allocator), 100, NULL, &error));
+      test_assert_gpu_error (error, cases[i].code, cases[i].word);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("deferred", allocator_deferred);
+  test_add ("refused", allocator_refused);
+  test_add ("immediate", allocator_immediate);
+  test_add ("immediate-proof", allocator_immediate_proof);
+  test_add ("subprocess/immediate", layer_immediate);
+  test_add ("svm", allocator_svm);
+  test_add ("svm-stream", allocator_svm_stream);
+  test_add ("svm-refused", allocator_svm_refused);
+  test_add ("host", allocator_host);
+  test_add ("stream", allocator_stream);
+  test_add ("external", allocator_external);
+  test_add ("custom", allocator_custom);
+
+  return test_run ();
+}

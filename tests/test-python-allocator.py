@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Allocators from Python: those of the library, those of the program, and adaptors around both,
+over every device that GPUMEM_TEST chooses."""
+
+import gc
+import os
+import sys
+import tempfile
+import threading
+
+from python_util import equal, main, raises, spin
+from gi.repository import Gio, GLib, GObject, Gpu
+
+
+class Shelf(GObject.Object, Gpu.Allocator):
+    """Keeps what comes back, and gives it again."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context = context
+        self.kept = []
+        self.lock = threading.Lock()
+        self.failure = None
+        self.n_allocs = 0
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        self.n_allocs += 1
+        if self.failure is not None:
+            raise self.failure
+        with self.lock:
+            for memory in self.kept:
+                if memory.size == size:
+                    self.kept.remove(memory)
+                    return memory
+        return Gpu.Buffer(self.context, size)
+
+    def do_free(self, memory):
+        with self.lock:
+            self.kept.append(memory)
+
+
+class Nothing(GObject.Object, Gpu.Allocator):
+    def do_alloc(self, size, stream):
+        return None
+
+
+def check(fixture, allocator, kind=Gpu.Buffer):
+    memory = allocator(1000)
+    assert isinstance(memory, kind), memory
+    equal(memory.size, 1000)
+    fixture.stream.fill(memory, 7)
+    copy = fixture.buffer(1000)
+    fixture.stream.copy(copy, memory)
+    equal(copy.read(), b"\7" * 1000)
+    assert allocator(0) is None
+    equal(allocator.get_context(), fixture.context)
+    free, total = allocator.get_memory_info()
+    assert 0 <= free <= total and total > 0
+
+
+def test_basic(fixture):
+    check(fixture, Gpu.DeferredAllocator(fixture.context))
+    check(fixture, Gpu.ImmediateAllocator(fixture.stream))
+    check(fixture, Gpu.HostAllocator(fixture.context), Gpu.HostMemory)
+    capabilities = fixture.context.get_device().get_capabilities()
+    if capabilities & Gpu.Capabilities.SVM_COARSE:
+        check(fixture, Gpu.SvmAllocator(fixture.context, alignment=64), Gpu.Svm)
+    if capabilities & Gpu.Capabilities.STREAM_ORDERED:
+        check(fixture, Gpu.StreamAllocator(fixture.stream))
+    else:
+        with raises(Gpu.Error.NOT_SUPPORTED):
+            Gpu.StreamAllocator(fixture.stream)
+
+
+def test_external(fixture):
+    buffers = {}
+    freed = []
+
+    def alloc(size, stream):
+        if size > 5000:
+            raise ValueError("too much")
+        buffer = fixture.buffer(size)
+        buffers[buffer.get_native_handle()] = buffer
+        return buffer.get_native_handle()
+
+    def free(handle, size):
+        freed.append((handle, size))
+        del buffers[handle]
+
+    allocator = Gpu.ExternalAllocator(fixture.context, alloc, free)
+    check(fixture, allocator)
+    gc.collect()
+    fixture.context.synchronize()
+    spin(lambda: len(freed) == 1)
+    equal(freed[0][1], 1000)
+    equal(buffers, {})
+    with raises(Gpu.Error.FAILED, "too much"):
+        allocator(10000)
+
+
+def test_program(fixture):
+    shelf = Shelf(fixture.context)
+    check(fixture, shelf)
+    memory = shelf(100)
+    shelf.free(memory)
+    assert shelf(100) is memory
+    n_allocs = shelf.n_allocs
+    assert shelf(0) is None
+    equal(shelf.n_allocs, n_allocs)
+    shelf.failure = ValueError("no such luck")
+    with raises(Gpu.Error.FAILED, "ValueError", "no such luck"):
+        shelf(100)
+    shelf.failure = MemoryError()
+    with raises(Gpu.Error.OUT_OF_HOST_MEMORY, "MemoryError"):
+        shelf(100)
+    shelf.failure = GLib.Error.new_literal(Gpu.error_quark(), "full",
+                                           Gpu.Error.OUT_OF_DEVICE_MEMORY)
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY, "full"):
+        shelf(100)
+    with raises(Gpu.Error.FAILED, "neither"):
+        Nothing()(10)
+    assert Nothing().get_context() is None
+
+
+def test_adaptors(fixture):
+    shelf = Shelf(fixture.context)
+    limit = Gpu.LimitAllocator(shelf, 1500)
+    statistics = Gpu.StatisticsAllocator(limit)
+    tracking = Gpu.TrackingAllocator(statistics)
+    check(fixture, tracking)
+    gc.collect()
+    equal(statistics.current_bytes, 0)
+    equal(statistics.counters["total-bytes"], 1000)
+    with tracking.tagged("weights"), statistics.counting() as counters:
+        memory = tracking(400)
+    equal(counters["current-bytes"], 400)
+    equal(counters["peak-count"], 1)
+    equal([(block["size"], block["tag"]) for block in tracking.blocks], [(400, "weights")])
+    assert "'weights'" in tracking.report()
+    assert tracking.tag is None
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY, "1200", "1500", "400"):
+        tracking(1200)
+    shelf.failure = KeyError("lost")
+    with raises(Gpu.Error.FAILED, "KeyError"):
+        tracking(1)
+    shelf.failure = None
+    equal(limit.active_bytes, 400)
+    tracking.free(memory)
+    equal(limit.active_bytes, 0)
+    equal(shelf.kept, [memory])
+    equal(tracking.report(), "")
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        statistics.pop()
+
+
+def test_failure(fixture):
+    allocator = Gpu.FailureAllocator(Gpu.LimitAllocator(Shelf(fixture.context), 1000))
+    hogs = [allocator(800)]
+    sizes = []
+
+    def make_room(allocator, size):
+        sizes.append(size)
+        return bool(hogs) and hogs.pop() is not None
+
+    allocator.connect("out-of-memory", make_room)
+    memory = allocator(300)
+    equal(memory.size, 300)
+    equal(sizes, [300])
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
+        allocator(900)
+    equal(sizes, [300, 900])
+
+
+def test_logging(fixture):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log.csv")
+        with Gpu.LoggingAllocator(Shelf(fixture.context), path) as allocator:
+            allocator(100)
+            memory = allocator(200)
+        lines = [line.split(",") for line in open(path).read().splitlines()]
+        equal(lines[0], ["Thread", "Time", "Action", "Pointer", "Size", "Stream"])
+        equal([(line[2], line[4]) for line in lines[1:]],
+              [("allocate", "100"), ("free", "100"), ("allocate", "200")])
+        del memory, allocator
+        gc.collect()
+        equal(open(path).read().splitlines()[-1].split(",")[2], "free")
+    output = Gio.MemoryOutputStream.new_resizable()
+    with Gpu.LoggingAllocator(Shelf(fixture.context), output) as allocator:
+        pass
+    output.close()
+    equal(output.steal_as_bytes().get_data(), b"Thread,Time,Action,Pointer,Size,Stream\n")
+
+
+def test_deferred_free(fixture):
+    allocator = Gpu.DeferredFreeAllocator(Gpu.DeferredAllocator(fixture.context), max_count=2)
+    for count in 1, 2, 0:
+        allocator(10)
+        equal(allocator.pending_count, count)
+    with allocator.deferring():
+        for count in range(5):
+            allocator(10)
+        equal((allocator.pending_count, allocator.pending_bytes), (5, 50))
+    equal(allocator.pending_count, 0)
+    allocator(10)
+    allocator.trim()
+    equal(allocator.pending_count, 0)
+
+
+def test_threads(fixture):
+    statistics = Gpu.StatisticsAllocator(Shelf(fixture.context))
+    allocator = Gpu.TrackingAllocator(statistics)
+
+    def work():
+        for size in range(1, 101):
+            memory = allocator(size)
+            if size % 2:
+                allocator.free(memory)
+
+    threads = [threading.Thread(target=work) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    equal(statistics.current_count, 0)
+    equal(statistics.total_count, 400)
+    equal(statistics.total_bytes, 4 * 5050)
+    equal(allocator.blocks, [])
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
