@@ -70,6 +70,8 @@ typedef enum
  * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels can write images of three dimensions
  * @GPU_CAPABILITIES_MIPMAPS: images can have mip levels
  * @GPU_CAPABILITIES_CUBEMAPS: images can be cubes
+ * @GPU_CAPABILITIES_VIRTUAL_MEMORY: memory can be put behind addresses and taken away again, as
+ *   pools do that grow in place
  *
  * What a device, through its driver, can do.
  *
@@ -107,7 +109,8 @@ typedef enum
   GPU_CAPABILITIES_IMAGE_FROM_BUFFER  = 1 << 26,
   GPU_CAPABILITIES_IMAGE_3D_WRITES    = 1 << 27,
   GPU_CAPABILITIES_MIPMAPS            = 1 << 28,
-  GPU_CAPABILITIES_CUBEMAPS           = 1 << 29
+  GPU_CAPABILITIES_CUBEMAPS           = 1 << 29,
+  GPU_CAPABILITIES_VIRTUAL_MEMORY     = 1 << 30
 } GpuCapabilities;
 
 /**
