@@ -418,8 +418,10 @@ typedef enum
  * GpuMemoryInfoSource:
  * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver told both figures
  * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension told the free memory
- * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what the context holds
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what all contexts of the process hold on the
+ *   device; what other processes use is not known
  * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system told
+ * @GPU_MEMORY_INFO_SOURCE_NVML: the management library of NVIDIA told the free memory
  *
  * Where a figure of free memory comes from.
  *
@@ -430,7 +432,8 @@ typedef enum
   GPU_MEMORY_INFO_SOURCE_DRIVER,
   GPU_MEMORY_INFO_SOURCE_EXTENSION,
   GPU_MEMORY_INFO_SOURCE_ACCOUNTING,
-  GPU_MEMORY_INFO_SOURCE_SYSTEM
+  GPU_MEMORY_INFO_SOURCE_SYSTEM,
+  GPU_MEMORY_INFO_SOURCE_NVML
 } GpuMemoryInfoSource;
 
 /**

@@ -1081,6 +1081,9 @@ void                     _gpu_native_context_clear (GpuNativeContext        *con
 void                     _gpu_native_event_init    (GpuNativeEvent          *event,
                                                     const GpuBackend        *backend);
 
+/* Bytes held by all contexts of the process that have a device of @context, also through another
+ * back end. */
+guint64                  _gpu_native_context_get_held (GpuNativeContext     *context);
 GpuNativeContext        *_gpu_native_context_ref   (GpuNativeContext        *context);
 void                     _gpu_native_context_unref (GpuNativeContext        *context);
 GpuNativeEvent          *_gpu_native_event_ref     (GpuNativeEvent          *event);
