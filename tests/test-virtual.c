@@ -694,16 +694,37 @@ map_often (gpointer data)
 }
 
 static void
-virtual_threads (TestFixture *fixture)
+run_threads (TestFixture *fixture, GpuContext *peer)
 {
+  g_autoptr (GError) error = NULL;
   GThread *threads[N_THREADS];
 
-  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
-    return;
   for (guint i = 0; i < N_THREADS; i++)
     threads[i] = g_thread_new ("maps", map_often, fixture->context);
+  for (guint i = 0; peer != NULL && i < N_TIMES; i++)
+    {
+      test_assert_ok (gpu_context_enable_peer_access (peer, fixture->context, &error), error);
+      test_assert_ok (gpu_context_disable_peer_access (peer, fixture->context, &error), error);
+    }
   for (guint i = 0; i < N_THREADS; i++)
     g_thread_join (threads[i]);
+}
+
+static void
+virtual_threads (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    run_threads (fixture, NULL);
+}
+
+/* Meanwhile a peer comes and goes. */
+static void
+virtual_threads_peers (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) peer = find_peer (fixture);
+
+  if (peer != NULL)
+    run_threads (fixture, peer);
 }
 
 int
@@ -724,5 +745,6 @@ main (int argc, char **argv)
   test_add ("peers", virtual_peers);
   test_add ("peers-fail", virtual_peers_fail);
   test_add ("threads", virtual_threads);
+  test_add ("threads-peers", virtual_threads_peers);
   return test_run ();
 }

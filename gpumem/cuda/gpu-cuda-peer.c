@@ -156,13 +156,17 @@ open_memory (GpuCudaContext  *peer,
 {
   CUdevice device = context->device->device;
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
+  gpointer known = NULL;
+
   if (device >= GPU_CUDA_MAX_PEERS)
     return TRUE;
 
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
 
-  if (g_hash_table_contains (peer->accessors, context->context) == is_open)
+  /* What went without closing may have left its handle to a context of another device. */
+  if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
+       && GPOINTER_TO_INT (known) == device) == is_open)
     return TRUE;
 
   if (!has_other_locked (peer, device, context->context)
