@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who tells how much memory is free (parity row D24): a vendor's extension of OpenCL, the management
- * library of NVIDIA, or the library's own account of all contexts. */
+/* Who tells how much memory is free (parity row D24): a vendor's extension of OpenCL, the
+ * management library of NVIDIA, or the library's own account of all contexts. */
 #include "config.h"
 
 #include "test-util.h"

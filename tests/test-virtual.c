@@ -465,7 +465,7 @@ virtual_map_fails (TestFixture *fixture)
 
 /* --- others ----------------------------------------------------------------------------- */
 
-/* A part of one piece passes as a file descriptor, the same memory; one over two pieces does not. */
+/* A part of one piece passes as a file descriptor; one over two pieces does not. */
 static void
 virtual_shared (TestFixture *fixture)
 {

@@ -59,7 +59,7 @@ typedef struct
   GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
   GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
                                          * while devices get access to it */
-  GPtrArray        *ranges;             /* of GpuCudaRange: all addresses that memory is mapped at */
+  GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
 } GpuCudaContext;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much memory of a device of NVIDIA is free: its OpenCL does not tell, and CUDA only in a context
- * of its own, which takes memory. The management library needs none. */
+/* How much memory of a device of NVIDIA is free: its OpenCL does not tell, and CUDA only in a
+ * context of its own, which takes memory. The management library needs none. */
 #include "config.h"
 
 #include <gmodule.h>

@@ -59,8 +59,9 @@ gboolean
 virtual_reaches (const Memory *memory,
                  const Device *device)
 {
-  return memory->device == device ? memory->access != CU_MEM_ACCESS_FLAGS_PROT_NONE
-                                  : (memory->peers & G_GUINT64_CONSTANT (1) << device->ordinal) != 0;
+  if (memory->device == device)
+    return memory->access != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return (memory->peers & G_GUINT64_CONSTANT (1) << device->ordinal) != 0;
 }
 
 guint
