@@ -983,15 +983,16 @@ gpu_context_set_build_options (GpuContext *context,
 /**
  * gpu_context_get_memory_info:
  * @context: a #GpuContext
- * @free_size: (out): free memory of the device in bytes
- * @total_size: (out): all memory of the device in bytes
+ * @free_size: (out): free memory of the device in bytes, of all devices where there are several
+ * @total_size: (out): all memory of the device, or the devices, in bytes
  * @source: (out): where the figure of the free memory comes from
  * @error: return location for an error
  *
  * Asks how much memory of the device is free (CUDA: cuMemGetInfo). OpenCL has no call for it:
- * where no extension tells (CL_DEVICE_GLOBAL_FREE_MEMORY_AMD does), the figure is the total less
- * what this context holds, and @source says so. On the host back end the operating system tells.
- * Does not block.
+ * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD tells on devices of AMD, and of those of NVIDIA NVML, where it
+ * is installed, by their PCI bus id. Where nobody tells, the figure is the total less what all
+ * contexts of the process hold, and @source says so: what other processes use is in there as free.
+ * On the host back end the operating system tells. Does not wait for work of the device.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *
@@ -1005,8 +1006,8 @@ gpu_context_get_memory_info (GpuContext           *context,
                              GError              **error)
 {
   g_autoptr (GError) failure = NULL;
-  guint64 allocated;
   const GpuContextOps *ops;
+  guint64 held;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
   g_return_val_if_fail (free_size != NULL && total_size != NULL && source != NULL, FALSE);
@@ -1030,9 +1031,13 @@ gpu_context_get_memory_info (GpuContext           *context,
         }
     }
 
-  allocated = gpu_context_get_allocated_size (context);
-  *total_size = context->native->devices[0]->memory_size;
-  *free_size = *total_size - MIN (allocated, *total_size);
+  held = _gpu_native_context_get_held (context->native);
+  *total_size = 0;
+
+  for (guint i = 0; i < context->native->n_devices; i++)
+    *total_size += context->native->devices[i]->memory_size;
+
+  *free_size = *total_size - MIN (held, *total_size);
   *source = GPU_MEMORY_INFO_SOURCE_ACCOUNTING;
 
   return TRUE;

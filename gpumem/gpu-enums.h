@@ -70,6 +70,8 @@ typedef enum
  * @GPU_CAPABILITIES_IMAGE_3D_WRITES: kernels can write images of three dimensions
  * @GPU_CAPABILITIES_MIPMAPS: images can have mip levels
  * @GPU_CAPABILITIES_CUBEMAPS: images can be cubes
+ * @GPU_CAPABILITIES_VIRTUAL_MEMORY: memory can be put behind addresses and taken away again, as
+ *   pools do that grow in place
  *
  * What a device, through its driver, can do.
  *
@@ -107,7 +109,8 @@ typedef enum
   GPU_CAPABILITIES_IMAGE_FROM_BUFFER  = 1 << 26,
   GPU_CAPABILITIES_IMAGE_3D_WRITES    = 1 << 27,
   GPU_CAPABILITIES_MIPMAPS            = 1 << 28,
-  GPU_CAPABILITIES_CUBEMAPS           = 1 << 29
+  GPU_CAPABILITIES_CUBEMAPS           = 1 << 29,
+  GPU_CAPABILITIES_VIRTUAL_MEMORY     = 1 << 30
 } GpuCapabilities;
 
 /**
@@ -415,8 +418,10 @@ typedef enum
  * GpuMemoryInfoSource:
  * @GPU_MEMORY_INFO_SOURCE_DRIVER: the driver told both figures
  * @GPU_MEMORY_INFO_SOURCE_EXTENSION: a vendor's extension told the free memory
- * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what the context holds
+ * @GPU_MEMORY_INFO_SOURCE_ACCOUNTING: the total less what all contexts of the process hold on the
+ *   device; what other processes use is not known
  * @GPU_MEMORY_INFO_SOURCE_SYSTEM: the operating system told
+ * @GPU_MEMORY_INFO_SOURCE_NVML: the management library of NVIDIA told the free memory
  *
  * Where a figure of free memory comes from.
  *
@@ -427,7 +432,8 @@ typedef enum
   GPU_MEMORY_INFO_SOURCE_DRIVER,
   GPU_MEMORY_INFO_SOURCE_EXTENSION,
   GPU_MEMORY_INFO_SOURCE_ACCOUNTING,
-  GPU_MEMORY_INFO_SOURCE_SYSTEM
+  GPU_MEMORY_INFO_SOURCE_SYSTEM,
+  GPU_MEMORY_INFO_SOURCE_NVML
 } GpuMemoryInfoSource;
 
 /**

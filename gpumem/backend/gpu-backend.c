@@ -20,6 +20,9 @@ static const GpuBackend *const backends[] =
   NULL
 };
 
+static GMutex contexts_lock;
+static GPtrArray *contexts;         /* of GpuNativeContext; NULL: none */
+
 static GMutex registry_lock;
 static GPtrArray *registry_devices[G_N_ELEMENTS (backends)];
 
@@ -108,6 +111,34 @@ _gpu_backend_check_process (GError **error)
   return FALSE;
 }
 
+static void
+list_context (GpuNativeContext *context)
+{
+  g_mutex_lock (&contexts_lock);
+
+  if (contexts == NULL)
+    contexts = g_ptr_array_new ();
+
+  g_ptr_array_add (contexts, context);
+  g_mutex_unlock (&contexts_lock);
+}
+
+static void
+unlist_context (GpuNativeContext *context)
+{
+  /* After a fork the lock may be somebody's who is not there. */
+  if (g_atomic_int_get (&_gpu_hot.forked))
+    return;
+
+  g_mutex_lock (&contexts_lock);
+  g_ptr_array_remove_fast (contexts, context);
+
+  if (contexts->len == 0)
+    g_clear_pointer (&contexts, g_ptr_array_unref);
+
+  g_mutex_unlock (&contexts_lock);
+}
+
 void
 _gpu_native_context_init (GpuNativeContext        *context,
                           const GpuBackend        *backend,
@@ -121,18 +152,56 @@ _gpu_native_context_init (GpuNativeContext        *context,
   g_atomic_ref_count_init (&context->refs);
   g_mutex_init (&context->lock);
   g_mutex_init (&context->failure_lock);
+  list_context (context);
   _gpu_live_add (GPU_LIVE_NATIVE_CONTEXT, 1);
 }
 
 void
 _gpu_native_context_clear (GpuNativeContext *context)
 {
+  unlist_context (context);
   g_ptr_array_unref (context->timelines);
   g_clear_pointer (&context->formats, g_hash_table_unref);
   g_clear_pointer (&context->origins, g_hash_table_unref);
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->failure_lock);
   g_free (context->devices);
+}
+
+static gboolean
+shares_device (const GpuNativeContext *context,
+               const GpuNativeContext *other)
+{
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      for (guint j = 0; j < other->n_devices; j++)
+        {
+          if (context->devices[i] == other->devices[j]
+              || (context->devices[i]->pci_bus_id != NULL
+                  && g_strcmp0 (context->devices[i]->pci_bus_id,
+                                other->devices[j]->pci_bus_id) == 0))
+            return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
+guint64
+_gpu_native_context_get_held (GpuNativeContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&contexts_lock);
+  guint64 held = 0;
+
+  for (guint i = 0; i < contexts->len; i++)
+    {
+      GpuNativeContext *other = contexts->pdata[i];
+
+      if (shares_device (context, other))
+        held += (gsize) g_atomic_pointer_get (&other->allocated);
+    }
+
+  return held;
 }
 
 GpuNativeContext *

@@ -37,6 +37,7 @@ typedef struct _GpuNativeStream  GpuNativeStream;
 typedef struct _GpuNativeEvent   GpuNativeEvent;
 typedef struct _GpuNativeMemory  GpuNativeMemory;
 typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory is nothing beyond that */
+typedef struct _GpuNativePiece   GpuNativePiece;
 typedef struct _GpuNativeImage   GpuNativeImage;
 typedef struct _GpuNativeSampler GpuNativeSampler;
 typedef struct _GpuNativeProgram GpuNativeProgram;
@@ -117,6 +118,13 @@ struct _GpuNativeMemory
   gpointer          host;           /* nullable; where the host reaches it without a command */
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */
+};
+
+/* Memory that is at no address, but can be put behind some. */
+struct _GpuNativePiece
+{
+  const GpuBackend *backend;
+  gsize             size;           /* bytes, set by the op that made it */
 };
 
 /* What an image is. The dimensions of @extent that its type does not have are 1. */
@@ -966,6 +974,50 @@ typedef struct
                                      GError                 **error);
 } GpuKernelOps;
 
+/* Addresses and the memory behind them apart. All of it is for any thread and waits for no work,
+ * and only called where the device has GPU_CAPABILITIES_VIRTUAL_MEMORY. Sizes and offsets are not 0
+ * but for the offset of the first byte, and multiples of the granularity. */
+typedef struct
+{
+  /* Bytes of the smallest piece. */
+  gboolean          (*get_granularity) (GpuNativeContext        *context,
+                                        gsize                   *granularity,
+                                        GError                 **error);
+  /* Addresses with nothing behind them, as a buffer for GpuMemoryOps.free(), get_address() and
+   * BufferOps.slice(). A slice is a buffer like any other for all that is done while every byte of
+   * it has memory; touching one that has none is a fault of the kernel's or the program's. Nothing
+   * is mapped when it is freed. Where there are not so many addresses it is
+   * GPU_ERROR_OUT_OF_DEVICE_MEMORY. */
+  GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
+                                        gsize                    size,
+                                        GError                 **error);
+  /* Memory with undefined content. BufferOps.export_fd() takes slices within one @shareable piece;
+   * where the back end has no such pieces it is GPU_ERROR_NOT_SUPPORTED. */
+  GpuNativePiece *  (*create_piece)    (GpuNativeContext        *context,
+                                        gsize                    size,
+                                        gboolean                 shareable,
+                                        GError                 **error);
+  /* It is mapped nowhere. Frees the structure itself. */
+  void              (*destroy_piece)   (GpuNativeContext        *context,
+                                        GpuNativePiece          *piece);
+  /* Puts @n_pieces, at least one, none of which is mapped, one after the other behind the addresses
+   * of @range from @offset on, which have nothing behind them. All can be used when it returns, by
+   * every device that may reach memory of the context then or later, and have the content that
+   * they had at their last place. When it fails none is mapped. */
+  gboolean          (*map)             (GpuNativeContext        *context,
+                                        GpuNativeBuffer         *range,
+                                        gsize                    offset,
+                                        GpuNativePiece *const   *pieces,
+                                        guint                    n_pieces,
+                                        GError                 **error);
+  /* Takes away the piece that begins at @offset and has @size bytes. No submitted work uses it any
+   * more, or the context is lost. */
+  void              (*unmap)           (GpuNativeContext        *context,
+                                        GpuNativeBuffer         *range,
+                                        gsize                    offset,
+                                        gsize                    size);
+} GpuVirtualOps;
+
 /* From how many bytes on it is worth it for a GPU at the end of a link: less is copied about as
  * fast by the driver, which holds up the caller until the work before is over, but with writes that
  * its own buffers have room for. */
@@ -1008,6 +1060,7 @@ struct _GpuBackend
   const GpuEventOps   *event;
   const GpuMemoryOps  *memory;
   const GpuBufferOps  *buffer;
+  const GpuVirtualOps *virtual_memory; /* nullable */
   const GpuSvmOps     *svm;         /* nullable */
   const GpuImageOps   *image;       /* nullable */
   const GpuSamplerOps *sampler;     /* nullable, with image */
@@ -1038,6 +1091,9 @@ void                     _gpu_native_context_clear (GpuNativeContext        *con
 void                     _gpu_native_event_init    (GpuNativeEvent          *event,
                                                     const GpuBackend        *backend);
 
+/* Bytes held by all contexts of the process that have a device of @context, also through another
+ * back end. */
+guint64                  _gpu_native_context_get_held (GpuNativeContext     *context);
 GpuNativeContext        *_gpu_native_context_ref   (GpuNativeContext        *context);
 void                     _gpu_native_context_unref (GpuNativeContext        *context);
 GpuNativeEvent          *_gpu_native_event_ref     (GpuNativeEvent          *event);

@@ -12,6 +12,7 @@ const GpuBackend _gpu_cuda_backend =
   .event   = &_gpu_cuda_event_ops,
   .memory  = &_gpu_cuda_memory_ops,
   .buffer  = &_gpu_cuda_buffer_ops,
+  .virtual_memory = &_gpu_cuda_virtual_ops,
   .svm     = &_gpu_cuda_svm_ops,
   .image   = &_gpu_cuda_image_ops,
   .sampler = &_gpu_cuda_sampler_ops,

@@ -133,7 +133,8 @@ free_entered (GpuCudaContext *context,
         _gpu_cuda.cuMemFree (buffer->address);
       break;
     case GPU_CUDA_MEMORY_VIRTUAL:
-      _gpu_cuda_virtual_unmap (buffer->address, buffer->mapped_size);
+    case GPU_CUDA_MEMORY_RESERVED:
+      _gpu_cuda_range_free (context, buffer->shared);
       break;
     case GPU_CUDA_MEMORY_HOST:
       _gpu_cuda.cuMemFreeHost (buffer->base.host);
@@ -166,6 +167,10 @@ _gpu_cuda_buffer_free (GpuNativeContext *native,
   else if (buffer->kind == GPU_CUDA_MEMORY_IMPORTED)
     {
       _gpu_cuda_import_unref (context, buffer->shared);
+    }
+  else if (buffer->kind == GPU_CUDA_MEMORY_VIRTUAL || buffer->kind == GPU_CUDA_MEMORY_RESERVED)
+    {
+      _gpu_cuda_range_free (context, buffer->shared);
     }
   else if (buffer->kind != GPU_CUDA_MEMORY_BORROWED && buffer->kind != GPU_CUDA_MEMORY_SYSTEM
            && buffer->kind != GPU_CUDA_MEMORY_ORDINARY

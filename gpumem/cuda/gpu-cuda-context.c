@@ -134,6 +134,8 @@ context_free (GpuNativeContext *native)
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->freeing_lock);
   g_ptr_array_unref (context->freeing);
+  g_mutex_clear (&context->ranges_lock);
+  g_ptr_array_unref (context->ranges);
   g_mutex_clear (&context->import_lock);
   g_free (context);
 }
@@ -155,6 +157,8 @@ new_context (GpuCudaDevice  *device,
   g_mutex_init (&context->lock);
   g_mutex_init (&context->freeing_lock);
   context->freeing = g_ptr_array_new ();
+  g_mutex_init (&context->ranges_lock);
+  context->ranges = g_ptr_array_new ();
   g_mutex_init (&context->import_lock);
   context->context = handle;
   context->device = device;

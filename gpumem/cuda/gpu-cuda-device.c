@@ -220,6 +220,8 @@ read_optional (GpuCudaDevice *device)
     capabilities |= GPU_CAPABILITIES_COOPERATIVE;
   if (device->stream_ordered)
     capabilities |= GPU_CAPABILITIES_STREAM_ORDERED;
+  if (device->virtual_memory)
+    capabilities |= GPU_CAPABILITIES_VIRTUAL_MEMORY;
   if (has_ipc (device))
     capabilities |= GPU_CAPABILITIES_IPC_HANDLES;
   if (_gpu_cuda.has[GPU_CUDA_GROUP_IMAGE])

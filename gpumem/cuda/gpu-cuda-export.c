@@ -252,6 +252,16 @@ export_virtual (GpuCudaContext  *context,
       return NULL;
     }
 
+  if (handle.offset + handle.size > handle.whole_size)
+    {
+      _gpu_cuda.cuMemRelease (allocation);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " of a piece of %"
+                   G_GUINT64_FORMAT ": memory in several pieces does not pass as one file "
+                   "descriptor", handle.size, handle.offset, handle.whole_size);
+      return NULL;
+    }
+
   exported = _gpu_cuda_check_ipc (_gpu_cuda.cuMemExportToShareableHandle
                                     (fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                                   "cuMemExportToShareableHandle", error);

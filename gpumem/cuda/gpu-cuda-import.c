@@ -13,6 +13,7 @@ typedef struct
   GpuCudaHandle  handle;            /* its process, device, id and kind are the key */
   CUdeviceptr    address;           /* of the whole allocation; pooled: of the buffer's */
   CUmemoryPool   pool;              /* nullable */
+  GpuCudaRange  *range;             /* nullable; of virtual memory */
 } Import;
 
 static guint
@@ -57,7 +58,6 @@ open_virtual (GpuCudaContext  *context,
               GError         **error)
 {
   CUmemGenericAllocationHandle allocation = 0;
-  gboolean mapped;
 
   if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemImportFromShareableHandle
                               (&allocation, (void *) (gintptr) fd,
@@ -65,11 +65,15 @@ open_virtual (GpuCudaContext  *context,
                             "cuMemImportFromShareableHandle", error))
     return FALSE;
 
-  mapped = _gpu_cuda_virtual_map (context, allocation, import->handle.whole_size,
-                                  &import->address, error);
+  import->range = _gpu_cuda_range_new_for (context, allocation, import->handle.whole_size, error);
   _gpu_cuda.cuMemRelease (allocation);
 
-  return mapped || _gpu_cuda_fail_ipc (error);
+  if (import->range == NULL)
+    return _gpu_cuda_fail_ipc (error);
+
+  import->address = import->range->address;
+
+  return TRUE;
 }
 
 /* With the context entered. */
@@ -139,7 +143,7 @@ import_close (GpuCudaContext *context,
       _gpu_cuda.cuIpcCloseMemHandle (import->address);
       break;
     case GPU_CUDA_HANDLE_VIRTUAL:
-      _gpu_cuda_virtual_unmap (import->address, import->handle.whole_size);
+      _gpu_cuda_range_free (context, import->range);
       break;
     case GPU_CUDA_HANDLE_POOLED:
       if (!_gpu_cuda_get_internal_stream (context, &stream, NULL))

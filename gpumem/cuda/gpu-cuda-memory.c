@@ -47,7 +47,7 @@ memory_get_attributes (GpuNativeContext  *context,
     return _gpu_cuda_image_get_attributes (context, (GpuCudaImage *) memory, attributes, error);
 
   /* The driver knows nothing of it. */
-  if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM)
+  if (buffer->kind == GPU_CUDA_MEMORY_SYSTEM || buffer->kind == GPU_CUDA_MEMORY_RESERVED)
     return TRUE;
 
   if (buffer->is_managed)

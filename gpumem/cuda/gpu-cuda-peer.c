@@ -105,24 +105,58 @@ has_other_locked (GpuCudaContext *peer,
   return FALSE;
 }
 
-/* The driver opens what cuMemAlloc() gave, to a context; pools it opens one by one, to all that are
- * on a device. So who closes a pool may not do so while another context needs it. One that went
- * without closing it leaves it open, which does no harm. */
-static gboolean
-open_pool (GpuCudaContext  *peer,
-           GpuCudaContext  *context,
-           gboolean         is_open,
-           GError         **error)
+static CUmemAccessDesc
+get_access (CUdevice device,
+            gboolean is_open)
 {
-  const CUmemAccessDesc access =
-  {
-    .location = { CU_MEM_LOCATION_TYPE_DEVICE, context->device->device },
-    .flags    = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE
-  };
+  return (CUmemAccessDesc)
+    {
+      .location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
+      .flags    = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE
+    };
+}
+
+/* With the lock of @peer held. What is mapped later looks at its peers. */
+static gboolean
+open_all_locked (GpuCudaContext  *peer,
+                 CUdevice         device,
+                 gboolean         is_open,
+                 GError         **error)
+{
+  const CUmemAccessDesc access = get_access (device, is_open);
+  const CUmemAccessDesc before = get_access (device, !is_open);
+  const guint64 bit = G_GUINT64_CONSTANT (1) << device;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->ranges_lock);
+
+  if (!_gpu_cuda_ranges_set_access_locked (peer, &access, error))
+    return FALSE;
+
+  if (peer->pool != NULL
+      && !_gpu_cuda_check (_gpu_cuda.cuMemPoolSetAccess (peer->pool, &access, 1),
+                           "cuMemPoolSetAccess", error))
+    {
+      _gpu_cuda_ranges_set_access_locked (peer, &before, NULL);
+      return FALSE;
+    }
+
+  __atomic_store_n (&peer->peers, is_open ? peer->peers | bit : peer->peers & ~bit,
+                    __ATOMIC_RELAXED);
+
+  return TRUE;
+}
+
+/* The driver opens what cuMemAlloc() gave, to a context; pools and mapped memory it opens one by
+ * one, to all that are on a device. So who closes them may not do so while another context needs
+ * them. One that went without closing them leaves them open, which does no harm. */
+static gboolean
+open_memory (GpuCudaContext  *peer,
+             GpuCudaContext  *context,
+             gboolean         is_open,
+             GError         **error)
+{
   CUdevice device = context->device->device;
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&peer->lock);
-  guint64 bit = G_GUINT64_CONSTANT (1) << MIN (device, GPU_CUDA_MAX_PEERS - 1);
-  gboolean has_other;
+  gpointer known = NULL;
 
   if (device >= GPU_CUDA_MAX_PEERS)
     return TRUE;
@@ -130,11 +164,13 @@ open_pool (GpuCudaContext  *peer,
   if (peer->accessors == NULL)
     peer->accessors = g_hash_table_new (NULL, NULL);
 
-  has_other = has_other_locked (peer, device, context->context);
+  /* What went without closing may have left its handle to a context of another device. */
+  if ((g_hash_table_lookup_extended (peer->accessors, context->context, NULL, &known)
+       && GPOINTER_TO_INT (known) == device) == is_open)
+    return TRUE;
 
-  if (!has_other && peer->pool != NULL &&
-      !_gpu_cuda_check (_gpu_cuda.cuMemPoolSetAccess (peer->pool, &access, 1),
-                        "cuMemPoolSetAccess", error))
+  if (!has_other_locked (peer, device, context->context)
+      && !open_all_locked (peer, device, is_open, error))
     return FALSE;
 
   if (is_open)
@@ -142,14 +178,11 @@ open_pool (GpuCudaContext  *peer,
   else
     g_hash_table_remove (peer->accessors, context->context);
 
-  __atomic_store_n (&peer->peers, is_open || has_other ? peer->peers | bit : peer->peers & ~bit,
-                    __ATOMIC_RELAXED);
-
   return TRUE;
 }
 
-/* Others in the process may have opened the context, or closed it, but not the library's pool.
- * Where the pool cannot follow all is as it was. */
+/* Others in the process may have opened the context, or closed it, but not the library's pool and
+ * mappings. Where these cannot follow all is as it was. */
 static gboolean
 set_access (GpuNativeContext  *context,
             GpuNativeContext  *peer,
@@ -170,7 +203,7 @@ set_access (GpuNativeContext  *context,
                  : _gpu_cuda.cuCtxDisablePeerAccess (native);
 
   if ((code == CUDA_SUCCESS || code == done) &&
-      !open_pool ((GpuCudaContext *) peer, (GpuCudaContext *) context, is_open, &failure) &&
+      !open_memory ((GpuCudaContext *) peer, (GpuCudaContext *) context, is_open, &failure) &&
       code == CUDA_SUCCESS)
     {
       if (is_open)

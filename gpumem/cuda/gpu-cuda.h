@@ -66,6 +66,9 @@ typedef struct
   CUfunction        fill_function;
   GMutex            freeing_lock;       /* guards the next */
   GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
+  GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
+                                         * while devices get access to it */
+  GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
   GMutex            import_lock;        /* guards the next, and is held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
 } GpuCudaContext;
@@ -114,6 +117,7 @@ typedef struct
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
     GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
     GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
+    GPU_CUDA_MEMORY_RESERVED,           /* addresses that pieces are mapped at */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
     GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
     GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
@@ -122,10 +126,9 @@ typedef struct
     GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
     GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
   }                kind;
-  gsize            mapped_size;         /* of virtual memory, whole granules */
   gpointer         shared;              /* nullable; what several buffers hold: an import, or a
                                          * registration of host memory; of managed memory, whom it
-                                         * is attached to */
+                                         * is attached to; of virtual memory, its GpuCudaRange */
   gboolean         is_managed;          /* or a slice of what is: mapped at its address */
 } GpuCudaBuffer;
 
@@ -410,20 +413,51 @@ guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
                                     CUpointer_attribute attribute,
                                     guint64          fallback);
 
-/* gpu-cuda-virtual.c: memory that passes to other processes as a file descriptor. The context is
- * entered. */
+/* gpu-cuda-range.c: addresses, and the allocations that are mapped there. */
+typedef struct
+{
+  CUdeviceptr  address;
+  gsize        size;
+  GTree       *mapped;              /* of bytes by offset: each allocation */
+} GpuCudaRange;
+
+/* With the context entered. */
+GpuCudaRange *
+            _gpu_cuda_range_new    (GpuCudaContext  *context,
+                                    gsize            size,
+                                    GError         **error);
+/* The same with all of @allocation mapped, which stays the caller's. */
+GpuCudaRange *
+            _gpu_cuda_range_new_for (GpuCudaContext *context,
+                                    CUmemGenericAllocationHandle allocation,
+                                    gsize            size,
+                                    GError         **error);
+/* Unmaps what is there. The context need not be entered. */
+void        _gpu_cuda_range_free   (GpuCudaContext  *context,
+                                    GpuCudaRange    *range);
+/* With the context entered. One after the other from @offset on; all of them or none. */
+gboolean    _gpu_cuda_range_map    (GpuCudaContext  *context,
+                                    GpuCudaRange    *range,
+                                    gsize            offset,
+                                    const CUmemGenericAllocationHandle *allocations,
+                                    const gsize     *sizes,
+                                    guint            n_allocations,
+                                    GError         **error);
+void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
+                                    GpuCudaRange    *range,
+                                    gsize            offset,
+                                    gsize            size);
+/* With the ranges_lock. Gives @access to all that is mapped or, when it fails, to nothing. */
+gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
+                                    const CUmemAccessDesc *access,
+                                    GError               **error);
+
+/* gpu-cuda-virtual.c */
+/* With the context entered. Memory that passes to other processes as a file descriptor. */
 GpuCudaBuffer *
             _gpu_cuda_virtual_alloc (GpuCudaContext *context,
                                     gsize            size,
                                     GError         **error);
-/* Maps the whole of @allocation, which is @size bytes and stays the caller's. */
-gboolean    _gpu_cuda_virtual_map  (GpuCudaContext  *context,
-                                    CUmemGenericAllocationHandle allocation,
-                                    gsize            size,
-                                    CUdeviceptr     *address,
-                                    GError         **error);
-void        _gpu_cuda_virtual_unmap (CUdeviceptr     address,
-                                    gsize            size);
 
 /* gpu-cuda-pool.c: memory in the order of a stream. */
 GpuNativeBuffer *
@@ -668,6 +702,7 @@ extern const GpuStreamOps  _gpu_cuda_stream_ops;
 extern const GpuEventOps   _gpu_cuda_event_ops;
 extern const GpuMemoryOps  _gpu_cuda_memory_ops;
 extern const GpuBufferOps  _gpu_cuda_buffer_ops;
+extern const GpuVirtualOps _gpu_cuda_virtual_ops;
 extern const GpuSvmOps     _gpu_cuda_svm_ops;
 extern const GpuProgramOps _gpu_cuda_program_ops;
 extern const GpuKernelOps  _gpu_cuda_kernel_ops;

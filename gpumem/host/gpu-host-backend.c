@@ -12,6 +12,7 @@ const GpuBackend _gpu_host_backend =
   .event = &_gpu_host_event_ops,
   .memory = &_gpu_host_memory_ops,
   .buffer = &_gpu_host_buffer_ops,
+  .virtual_memory = &_gpu_host_virtual_ops,
   .svm = &_gpu_host_svm_ops,
   .image = &_gpu_host_image_ops,
   .sampler = &_gpu_host_sampler_ops,

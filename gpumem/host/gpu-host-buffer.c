@@ -53,12 +53,12 @@ typedef struct
   GpuNativeBuffer  *buffer;
 } GpuHostFree;
 
-static void
-set_no_memory (GpuNativeContext  *context,
-               const char        *function,
-               int                code,
-               gsize              size,
-               GError           **error)
+void
+_gpu_host_set_no_memory (GpuNativeContext  *context,
+                         const char        *function,
+                         int                code,
+                         gsize              size,
+                         GError           **error)
 {
   gsize held = __atomic_load_n (&context->allocated, __ATOMIC_RELAXED);
   guint64 free_size = 0;
@@ -84,7 +84,7 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
 
   if (code != 0)
     {
-      set_no_memory (context, "posix_memalign", code, size, error);
+      _gpu_host_set_no_memory (context, "posix_memalign", code, size, error);
       return NULL;
     }
 
@@ -105,7 +105,7 @@ alloc_large (GpuNativeContext  *context,
 
   if (data == MAP_FAILED)
     {
-      set_no_memory (context, "mmap", errno, size, error);
+      _gpu_host_set_no_memory (context, "mmap", errno, size, error);
       return NULL;
     }
 

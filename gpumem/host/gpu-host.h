@@ -39,6 +39,10 @@ typedef struct
 {
   GpuNativeContext parent;
   gsize            stack_size;      /* atomic; bytes of stack of a work-item that has barriers */
+
+  GMutex           pieces_lock;     /* guards what follows */
+  int              pieces_fd;       /* the file that pieces are parts of; -1: not yet needed */
+  guint64          pieces_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
 } GpuHostContext;
 
 /* Why work of a stream failed, and up to which operation somebody was told. */
@@ -192,6 +196,7 @@ extern const GpuStreamOps  _gpu_host_stream_ops;
 extern const GpuEventOps   _gpu_host_event_ops;
 extern const GpuMemoryOps  _gpu_host_memory_ops;
 extern const GpuBufferOps  _gpu_host_buffer_ops;
+extern const GpuVirtualOps _gpu_host_virtual_ops;
 extern const GpuSvmOps     _gpu_host_svm_ops;
 extern const GpuImageOps   _gpu_host_image_ops;
 extern const GpuSamplerOps _gpu_host_sampler_ops;
@@ -286,6 +291,15 @@ GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
                                                int                      fd,
                                                gsize                    size,
                                                GError                 **error);
+
+/* Sets GPU_ERROR_OUT_OF_DEVICE_MEMORY: @function failed with the errno @code. */
+void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
+                                               const char              *function,
+                                               int                      code,
+                                               gsize                    size,
+                                               GError                 **error);
+/* What GpuVirtualOps leave in a context. */
+void            _gpu_host_pieces_clear        (GpuHostContext          *context);
 
 typedef void (*GpuHostPoolFunc) (gpointer data);
 

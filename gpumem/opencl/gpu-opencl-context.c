@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <string.h>
+
 #include "gpumem/opencl/gpu-opencl.h"
 
 /* On a thread of the driver, at any moment: it may touch nothing that can go away. */
@@ -193,7 +195,57 @@ context_get_handle (GpuNativeContext *native)
   return (guint64) (guintptr) _gpu_opencl_context_handle (native);
 }
 
-/* OpenCL itself does not tell how much memory is free; one extension does, in KiB. */
+/* In KiB; behind it may stand the largest block. */
+static gboolean
+get_free_of_amd (GpuOpenclDevice  *device,
+                 guint64          *free_size,
+                 GError          **error)
+{
+  gsize size = 0;
+  g_autofree gsize *kibibytes =
+    _gpu_opencl_device_get_data (device->id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, &size, error);
+
+  if (kibibytes == NULL)
+    return FALSE;
+
+  if (size >= sizeof *kibibytes)
+    {
+      *free_size = (guint64) kibibytes[0] * 1024;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "CL_DEVICE_GLOBAL_FREE_MEMORY_AMD: %s answers with %" G_GSIZE_FORMAT " bytes",
+               device->base.id, size);
+
+  return FALSE;
+}
+
+/* OpenCL itself does not tell how much memory is free. */
+static gboolean
+get_free (GpuOpenclDevice      *device,
+          guint64              *free_size,
+          GpuMemoryInfoSource  *source,
+          GError              **error)
+{
+  if (_gpu_opencl_device_has (device, "cl_amd_device_attribute_query"))
+    {
+      *source = GPU_MEMORY_INFO_SOURCE_EXTENSION;
+      return get_free_of_amd (device, free_size, error);
+    }
+
+  if (device->base.pci_bus_id != NULL && strstr (device->base.vendor, "NVIDIA") != NULL)
+    {
+      *source = GPU_MEMORY_INFO_SOURCE_NVML;
+      return _gpu_opencl_nvml_get_free (device->base.pci_bus_id, free_size, error);
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "the driver of %s does not tell how much memory is free", device->base.id);
+
+  return FALSE;
+}
+
 static gboolean
 context_get_memory_info (GpuNativeContext     *native,
                          guint64              *free_size,
@@ -206,29 +258,19 @@ context_get_memory_info (GpuNativeContext     *native,
 
   for (guint i = 0; i < native->n_devices; i++)
     {
-      GpuOpenclDevice *device = (GpuOpenclDevice *) native->devices[i];
-      g_autofree gsize *kibibytes = NULL;
-      gsize size = 0;
+      const guint64 whole = native->devices[i]->memory_size;
+      guint64 part = 0;
 
-      if (!_gpu_opencl_device_has (device, "cl_amd_device_attribute_query"))
-        {
-          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "the driver of %s does not tell how much memory is free", device->base.id);
-          return FALSE;
-        }
-
-      kibibytes = _gpu_opencl_device_get_data (device->id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, &size,
-                                               error);
-      if (kibibytes == NULL)
+      if (!get_free ((GpuOpenclDevice *) native->devices[i], &part, source, error))
         return FALSE;
-      if (size >= sizeof *kibibytes)
-        available += (guint64) kibibytes[0] * 1024;
-      total += device->base.memory_size;
+
+      available += MIN (part, whole);
+      total += whole;
     }
 
   *free_size = available;
   *total_size = total;
-  *source = GPU_MEMORY_INFO_SOURCE_EXTENSION;
+
   return TRUE;
 }
 

@@ -152,6 +152,12 @@ void            _gpu_opencl_set_error_as     (GError             **error,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (5, 6);
 
+/* gpu-opencl-nvml.c. Bytes of a device of NVIDIA that nobody uses; where its library cannot tell it
+ * is GPU_ERROR_NOT_SUPPORTED. */
+gboolean        _gpu_opencl_nvml_get_free    (const char          *pci_bus_id,
+                                              guint64             *free_size,
+                                              GError             **error);
+
 /* gpu-opencl-device.c */
 /* The device with the handle @id, if it was enumerated. */
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);

@@ -398,7 +398,8 @@ struct _Memory
   guint8       *data;       /* page-aligned part that holds it */
   guint64       data_size;
   guint64       file_offset;
-  int           access;     /* for mapped memory: CU_MEM_ACCESS_FLAGS */
+  int           access;     /* for mapped memory: CU_MEM_ACCESS_FLAGS of its device */
+  guint64       peers;      /* of mapped memory: bits of the other devices that have any */
   GPtrArray    *uses;       /* of Point */
   Point        *made;       /* nullable; in a stream */
   Pool         *pool;       /* nullable */
@@ -485,6 +486,10 @@ gboolean    pool_reaches    (const Memory  *memory,
 
 /* virtual.c */
 void        virtual_note_unmapped (Memory  *memory);
+/* Whether kernels on @device reach it. */
+gboolean    virtual_reaches (const Memory  *memory,
+                             const Device  *device);
+guint       virtual_get_handle_types (const Memory *memory);
 gboolean    file_is_memory  (int            file);
 
 /* --- programs --------------------------------------------------------------------------------- */

@@ -189,7 +189,8 @@ check_pointers (Op           *op,
         continue;
       TRY (memory_check (op, stream, address, 1, FALSE, "an argument's address"));
       if ((memory->kind == MEMORY_DEVICE && !context_reaches (context, memory->context)) ||
-          (memory->kind == MEMORY_POOL && !pool_reaches (memory, context->device)))
+          (memory->kind == MEMORY_POOL && !pool_reaches (memory, context->device)) ||
+          (memory->kind == MEMORY_MAPPED && !virtual_reaches (memory, context->device)))
         return misuse (CUDA_ERROR_INVALID_VALUE, "an argument's address 0x%" G_GINT64_MODIFIER
                        "x is of device %u, which is no peer", address, memory->device->ordinal);
     }

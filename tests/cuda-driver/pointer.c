@@ -12,6 +12,13 @@ is_of_host (const Memory *memory)
   return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
 
+/* What is mapped is a part of what was reserved. */
+static const Memory *
+get_range (const Memory *memory)
+{
+  return memory->kind == MEMORY_MAPPED ? memory_find_reserved (memory->address) : memory;
+}
+
 static CUresult
 get_attribute (const Memory        *memory,
                CUpointer_attribute  attribute,
@@ -42,9 +49,15 @@ get_attribute (const Memory        *memory,
                                               : memory->context->device->ordinal;
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      *(CUdeviceptr *) value = memory->address;
+      *(CUdeviceptr *) value = get_range (memory)->address;
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *(size_t *) value = get_range (memory)->size;
+      break;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      *(CUdeviceptr *) value = memory->address;
+      break;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       *(size_t *) value = memory->size;
       break;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -55,7 +68,7 @@ get_attribute (const Memory        *memory,
       break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       *(guint64 *) value = memory->kind == MEMORY_MAPPED
-                           ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
+                           ? virtual_get_handle_types (memory) : 0;
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;

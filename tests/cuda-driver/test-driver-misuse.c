@@ -218,6 +218,78 @@ use_after_ordered_free (void)
   driver.cuMemsetD8Async (memory, 0, 64, NULL);
 }
 
+/* Four units of addresses, with two pieces of two units and one behind the first three. */
+static CUdeviceptr
+map_three (gsize *unit)
+{
+  CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                     .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+  CUmemGenericAllocationHandle two, one;
+  CUdeviceptr address;
+
+  OK (cuMemGetAllocationGranularity, unit, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  OK (cuMemAddressReserve, &address, 4 * *unit, 0, 0, 0);
+  OK (cuMemCreate, &two, 2 * *unit, &properties, 0);
+  OK (cuMemCreate, &one, *unit, &properties, 0);
+  OK (cuMemMap, address, 2 * *unit, 0, two, 0);
+  OK (cuMemMap, address + 2 * *unit, *unit, 0, one, 0);
+  return address;
+}
+
+static const CUmemAccessDesc all_access = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+                                            CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+
+static void
+access_to_hole (void)
+{
+  gsize unit;
+  CUdeviceptr address = map_three (&unit);
+
+  driver.cuMemSetAccess (address, 4 * unit, &all_access, 1);
+}
+
+static void
+unmap_part (void)
+{
+  gsize unit;
+  CUdeviceptr address = map_three (&unit);
+
+  OK (cuMemSetAccess, address, 3 * unit, &all_access, 1);
+  driver.cuMemUnmap (address, unit);
+}
+
+static void
+unmap_in_use (void)
+{
+  gsize unit;
+  CUdeviceptr address = map_three (&unit);
+
+  OK (cuMemSetAccess, address, 3 * unit, &all_access, 1);
+  OK (cuLaunchHostFunc, NULL, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  OK (cuMemsetD8Async, address + unit, 0, 2 * unit, NULL);
+  driver.cuMemUnmap (address + 2 * unit, unit);
+}
+
+static void
+use_without_access (void)
+{
+  gsize unit;
+  CUdeviceptr address = map_three (&unit);
+
+  OK (cuMemSetAccess, address, 2 * unit, &all_access, 1);
+  driver.cuMemsetD8Async (address + unit, 0, 2 * unit, NULL);
+}
+
+static void
+use_hole (void)
+{
+  gsize unit;
+  CUdeviceptr address = map_three (&unit);
+
+  OK (cuMemSetAccess, address, 3 * unit, &all_access, 1);
+  driver.cuMemsetD8Async (address + 2 * unit, 0, 2 * unit, NULL);
+}
+
 static const Misuse misuses[] = {
   { "use-after-free", "cuMemsetD8Async*that was freed", use_after_free },
   { "double-free", "cuMemFree*was freed before", double_free },
@@ -238,6 +310,11 @@ static const Misuse misuses[] = {
   { "free-out-of-order", "does not wait for the allocation", free_out_of_order },
   { "use-out-of-order", "this stream does not wait for its allocation", use_out_of_order },
   { "use-after-ordered-free", "pooled memory*that was freed", use_after_ordered_free },
+  { "access-to-hole", "are no whole mappings in one range", access_to_hole },
+  { "unmap-part", "were not mapped so", unmap_part },
+  { "unmap-in-use", "cuMemUnmap): 1 operations at work use", unmap_in_use },
+  { "use-without-access", "its access flags are 0", use_without_access },
+  { "use-hole", "is no memory that a device can reach", use_hole },
 };
 
 static void

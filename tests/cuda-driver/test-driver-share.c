@@ -59,6 +59,7 @@ test_virtual (void)
                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
   CUmemGenericAllocationHandle handles[2];
   CUdeviceptr address;
+  CUdeviceptr places[2];
   guint16 values[2];
   gsize unit;
 
@@ -72,6 +73,11 @@ test_virtual (void)
       OK (cuMemMap, address + i * unit, unit, 0, handles[i], 0);
     }
   OK (cuMemSetAccess, address, 2 * unit, &access, 1);
+  OK (cuPointerGetAttribute, places, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + unit + 1);
+  OK (cuPointerGetAttribute, places + 1, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
+      address + unit + 1);
+  g_assert_cmpuint (places[0], ==, address);
+  g_assert_cmpuint (places[1], ==, address + unit);
   OK (cuMemsetD16Async, address, 1, unit / 2, NULL);
   OK (cuMemsetD16Async, address + unit, 2, unit / 2, NULL);
   OK (cuMemcpyDtoH, values, address + unit - 2, sizeof values);

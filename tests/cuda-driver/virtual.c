@@ -55,6 +55,21 @@ virtual_note_unmapped (Memory *memory)
   g_clear_pointer ((Physical **) &memory->share, physical_unref);
 }
 
+gboolean
+virtual_reaches (const Memory *memory,
+                 const Device *device)
+{
+  if (memory->device == device)
+    return memory->access != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return (memory->peers & G_GUINT64_CONSTANT (1) << device->ordinal) != 0;
+}
+
+guint
+virtual_get_handle_types (const Memory *memory)
+{
+  return ((const Physical *) memory->share)->handle_types;
+}
+
 /* A file of ours, whoever made it. */
 gboolean
 file_is_memory (int file)
@@ -107,6 +122,7 @@ ENTRY (cuMemCreate,
        (handle, size, properties, flags))
 {
   Device *device = device_find (properties->location.id);
+  g_autofree char *name = NULL;
   Physical *physical;
   int file;
 
@@ -118,7 +134,8 @@ ENTRY (cuMemCreate,
     return CUDA_ERROR_INVALID_VALUE;
   if (size + device->used + device->pooled > config.memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  file = memfd_create ("cuda-share", MFD_CLOEXEC);
+  name = g_strdup_printf ("cuda-share-%u", device->ordinal);
+  file = memfd_create (name, MFD_CLOEXEC);
   if (file < 0 || ftruncate (file, size) != 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
   physical = g_new0 (Physical, 1);
@@ -283,30 +300,46 @@ ENTRY (cuMemUnmap, (CUdeviceptr address, size_t size), (address, size))
   return CUDA_SUCCESS;
 }
 
+/* FALSE if it cannot be mapped so. */
+static gboolean
+set_access (Memory                *memory,
+            const CUmemAccessDesc *access)
+{
+  const guint64 bit = G_GUINT64_CONSTANT (1) << access->location.id;
+  const int protection = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                         ? PROT_READ | PROT_WRITE
+                         : access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+
+  if ((guint) access->location.id != memory->device->ordinal)
+    {
+      memory->peers = protection != PROT_NONE ? memory->peers | bit : memory->peers & ~bit;
+      return TRUE;
+    }
+  memory->access = access->flags;
+  return memory_map_file (memory->address, memory->size, ((Physical *) memory->share)->file, 0,
+                          protection);
+}
+
 ENTRY (cuMemSetAccess,
        (CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t n_access),
        (address, size, access, n_access))
 {
   g_autoptr (GPtrArray) list = find_mappings (address, size);
-  int protection;
 
-  if (list == NULL || n_access == 0)
+  if (list == NULL || list->len == 0 ||
+      memory_find_reserved (address) != memory_find_reserved (address + size - 1))
+    return misuse (CUDA_ERROR_INVALID_VALUE, "0x%llx and %zu bytes are no whole mappings in one "
+                   "range of addresses", address, size);
+  if (n_access == 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (gsize i = 0; i < n_access; i++)
     if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         device_find (access[i].location.id) == NULL)
       return CUDA_ERROR_INVALID_VALUE;
-  protection = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
-               : access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
   for (guint i = 0; i < list->len; i++)
-    {
-      Memory *memory = list->pdata[i];
-      Physical *physical = memory->share;
-
-      if (!memory_map_file (memory->address, memory->size, physical->file, 0, protection))
+    for (gsize j = 0; j < n_access; j++)
+      if (!set_access (list->pdata[i], &access[j]))
         return CUDA_ERROR_MAP_FAILED;
-      memory->access = access[0].flags;
-    }
   return CUDA_SUCCESS;
 }
 
@@ -338,6 +371,20 @@ ENTRY (cuMemExportToShareableHandle,
   return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
+/* Of memory that somebody else has made. */
+static Device *
+find_device (int file)
+{
+  g_autofree char *path = g_strdup_printf ("/proc/self/fd/%d", file);
+  char target[64] = "";
+  guint ordinal;
+
+  if (readlink (path, target, sizeof target - 1) <= 0 ||
+      sscanf (target, "/memfd:cuda-share-%u", &ordinal) != 1)
+    return NULL;
+  return device_find (ordinal);
+}
+
 ENTRY (cuMemImportFromShareableHandle,
        (CUmemGenericAllocationHandle *allocation, void *handle, CUmemAllocationHandleType type),
        (allocation, handle, type))
@@ -345,13 +392,17 @@ ENTRY (cuMemImportFromShareableHandle,
   int file = GPOINTER_TO_INT (handle);
   Physical *physical;
   struct stat info;
+  Device *device;
 
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !file_is_memory (file) ||
       fstat (file, &info) != 0 || info.st_size % GRANULARITY != 0)
     return CUDA_ERROR_INVALID_VALUE;
+  device = find_device (file);
+  if (device == NULL)
+    return CUDA_ERROR_INVALID_DEVICE;
   physical = g_new0 (Physical, 1);
   physical->refs = 1;
-  physical->device = &devices[0];
+  physical->device = device;
   physical->size = info.st_size;
   physical->handle_types = type;
   physical->imported = TRUE;

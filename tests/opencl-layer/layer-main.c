@@ -9,7 +9,7 @@
  *                                          make it 99 otherwise
  *
  * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c, for GPUMEM_LAYER_VIEWS
- * layer-view.c.
+ * layer-view.c, for GPUMEM_LAYER_VENDOR layer-vendor.c.
  */
 
 #include "config.h"
@@ -370,6 +370,7 @@ clInitLayer (cl_uint                 n,
   memcpy (&layer_target, target, MIN (n * sizeof (gpointer), sizeof layer_target));
   layer_dispatch = layer_target;
   layer_add_views ();
+  layer_add_vendor ();
   layer_fill_dispatch ();
   layer_pid = getpid ();
 

@@ -63,6 +63,9 @@ void      layer_restore_signals (void);
 /* layer-view.c */
 void      layer_add_views       (void);
 
+/* layer-vendor.c */
+void      layer_add_vendor      (void);
+
 /* layer-track.c */
 void      layer_track           (const LayerCall *call, LayerKind kind, gpointer handle);
 void      layer_track_list      (const LayerCall *call, LayerKind kind, guint n, gpointer handles);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Addresses that nobody may touch, and parts of a file without a name that are put there. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <glib/gstdio.h>
+
+#include "gpumem/host/gpu-host.h"
+
+/* As GPUs have it: the system lets a process map some 65,000 pieces. */
+#define GRANULARITY ((gsize) 2 * 1024 * 1024)
+
+typedef struct
+{
+  GpuNativePiece parent;
+  guint64        offset;            /* within the file of the context */
+} GpuHostPiece;
+
+static gboolean
+host_virtual_get_granularity (GpuNativeContext  *context G_GNUC_UNUSED,
+                              gsize             *granularity,
+                              GError           **error G_GNUC_UNUSED)
+{
+  *granularity = GRANULARITY;
+
+  return TRUE;
+}
+
+/* A device can only map at multiples of the granularity, and so it is here. */
+static GpuNativeBuffer *
+host_virtual_reserve (GpuNativeContext  *context,
+                      gsize              size,
+                      GError           **error)
+{
+  gsize whole = size <= G_MAXSIZE - GRANULARITY ? size + GRANULARITY : G_MAXSIZE;
+  GpuNativeBuffer *buffer;
+  guint8 *start;
+  guint8 *data = mmap (NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  gsize before;
+
+  if (data == MAP_FAILED)
+    {
+      _gpu_host_set_no_memory (context, "mmap", errno, size, error);
+      return NULL;
+    }
+
+  before = (GRANULARITY - (guintptr) data % GRANULARITY) % GRANULARITY;
+  start = data + before;
+
+  if (before > 0)
+    munmap (data, before);
+  if (before < GRANULARITY)
+    munmap (start + size, GRANULARITY - before);
+
+  buffer = _gpu_host_buffer_new (start, size, "reserved");
+  ((GpuHostBuffer *) buffer)->mapped_size = size;
+
+  return buffer;
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+void
+_gpu_host_pieces_clear (GpuHostContext *context)
+{
+  if (context->pieces_fd >= 0)
+    g_close (context->pieces_fd, NULL);
+
+  g_mutex_clear (&context->pieces_lock);
+}
+
+/* With the lock. Where @size new bytes of the file begin; the call that failed is @function. */
+static gboolean
+extend_locked (GpuHostContext  *context,
+               gsize            size,
+               guint64         *offset,
+               const char     **function)
+{
+  if (context->pieces_fd < 0)
+    {
+      *function = "memfd_create";
+      context->pieces_fd = memfd_create ("gpumem-pieces", MFD_CLOEXEC);
+    }
+
+  if (context->pieces_fd < 0)
+    return FALSE;
+
+  *function = "ftruncate";
+  *offset = context->pieces_end;
+
+  if (size > (guint64) G_MAXINT64 - *offset)
+    {
+      errno = EFBIG;
+      return FALSE;
+    }
+
+  if (ftruncate (context->pieces_fd, (off_t) (*offset + size)) != 0)
+    return FALSE;
+
+  context->pieces_end += size;
+
+  return TRUE;
+}
+
+static GpuNativePiece *
+host_virtual_create_piece (GpuNativeContext  *context,
+                           gsize              size,
+                           gboolean           shareable,
+                           GError           **error)
+{
+  GpuHostContext *self = (GpuHostContext *) context;
+  const char *function;
+  GpuHostPiece *piece;
+  guint64 offset = 0;
+  gboolean extended;
+  int code;
+
+  if (shareable)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "host: memory passes to other processes as whole buffers only");
+      return NULL;
+    }
+
+  g_mutex_lock (&self->pieces_lock);
+  extended = extend_locked (self, size, &offset, &function);
+  code = errno;
+  g_mutex_unlock (&self->pieces_lock);
+
+  if (!extended)
+    {
+      _gpu_host_set_no_memory (context, function, code, size, error);
+      return NULL;
+    }
+
+  piece = g_new0 (GpuHostPiece, 1);
+  piece->parent.backend = &_gpu_host_backend;
+  piece->parent.size = size;
+  piece->offset = offset;
+
+  return &piece->parent;
+}
+
+static void
+host_virtual_destroy_piece (GpuNativeContext *context,
+                            GpuNativePiece   *piece)
+{
+  GpuHostPiece *self = (GpuHostPiece *) piece;
+
+  fallocate (((GpuHostContext *) context)->pieces_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+             (off_t) self->offset, (off_t) piece->size);
+  g_free (self);
+}
+
+/* --- mappings --------------------------------------------------------------------------------- */
+
+static void
+close_pages (guint8 *data,
+             gsize   size)
+{
+  mmap (data, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+static gboolean
+host_virtual_map (GpuNativeContext       *context,
+                  GpuNativeBuffer        *range,
+                  gsize                   offset,
+                  GpuNativePiece *const  *pieces,
+                  guint                   n_pieces,
+                  GError                **error)
+{
+  const int fd = ((GpuHostContext *) context)->pieces_fd;
+  guint8 *begin = ((GpuHostBuffer *) range)->data + offset;
+  guint8 *data = begin;
+
+  for (guint i = 0; i < n_pieces; i++)
+    {
+      const gsize size = pieces[i]->size;
+
+      if (mmap (data, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                (off_t) ((GpuHostPiece *) pieces[i])->offset) == MAP_FAILED)
+        {
+          _gpu_host_set_no_memory (context, "mmap", errno, size, error);
+          close_pages (begin, (gsize) (data - begin) + size);
+          return FALSE;
+        }
+
+      data += size;
+    }
+
+  return TRUE;
+}
+
+static void
+host_virtual_unmap (GpuNativeContext *context G_GNUC_UNUSED,
+                    GpuNativeBuffer  *range,
+                    gsize             offset,
+                    gsize             size)
+{
+  close_pages (((GpuHostBuffer *) range)->data + offset, size);
+}
+
+const GpuVirtualOps _gpu_host_virtual_ops =
+{
+  .get_granularity = host_virtual_get_granularity,
+  .reserve = host_virtual_reserve,
+  .create_piece = host_virtual_create_piece,
+  .destroy_piece = host_virtual_destroy_piece,
+  .map = host_virtual_map,
+  .unmap = host_virtual_unmap
+};

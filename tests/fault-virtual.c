@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: pieces of memory that are mapped, written, moved to other
+ * addresses while a peer gets and loses access to them, and read. */
+#include "config.h"
+
+#include "fault-util.h"
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-memory-private.h"
+#include "gpumem/gpu-virtual-private.h"
+
+#define N_PIECES 3
+
+typedef struct
+{
+  GpuNativeContext    *context;
+  const GpuVirtualOps *ops;
+  GpuNativeBuffer     *native;
+  GpuBuffer           *buffer;
+  gsize                unit;
+  GpuNativePiece      *pieces[N_PIECES];
+  guint                places[N_PIECES]; /* in units, or 0 */
+} Range;
+
+static gboolean
+map (Range *range, guint first, guint n_pieces, guint at, GError **error)
+{
+  if (!range->ops->map (range->context, range->native, at * range->unit, &range->pieces[first],
+                        n_pieces, error))
+    return FALSE;
+  for (guint i = 0; i < n_pieces; i++)
+    range->places[first + i] = at + i;
+  return TRUE;
+}
+
+static void
+unmap (Range *range, guint which)
+{
+  range->ops->unmap (range->context, range->native, range->places[which] * range->unit,
+                     range->unit);
+  range->places[which] = 0;
+}
+
+static gboolean
+reserve (Range *range, GpuContext *context, GError **error)
+{
+  GpuStorage *storage;
+
+  range->context = _gpu_context_get_native (context);
+  range->ops = range->context->backend->virtual_memory;
+  if (!range->ops->get_granularity (range->context, &range->unit, error))
+    return FALSE;
+  range->native = range->ops->reserve (range->context, 8 * range->unit, error);
+  if (range->native == NULL)
+    return FALSE;
+  range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  storage = _gpu_storage_new (range->context, range->native, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
+                              NULL, NULL);
+  _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
+  for (guint i = 0; i < N_PIECES; i++)
+    {
+      range->pieces[i] = _gpu_virtual_create_piece (range->context, range->unit, FALSE, error);
+      if (range->pieces[i] == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+clear (Range *range)
+{
+  for (guint i = 0; i < N_PIECES; i++)
+    {
+      if (range->places[i] != 0)
+        unmap (range, i);
+      if (range->pieces[i] != NULL)
+        _gpu_virtual_destroy_piece (range->context, range->pieces[i]);
+    }
+  if (range->context != NULL)
+    g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
+  g_clear_object (&range->buffer);
+}
+
+/* Ends with all that was submitted over, whatever fails: what is unmapped is used no more. */
+static gboolean
+fill (Range *range, guint which, guint8 value, GError **error)
+{
+  return gpu_buffer_fill (range->buffer, NULL, range->places[which] * range->unit, range->unit,
+                          &value, 1, NULL, error);
+}
+
+static gboolean
+check (Range *range, guint which, guint8 value, GError **error)
+{
+  g_autoptr (GBytes) content =
+    gpu_buffer_read_bytes (range->buffer, NULL, range->places[which] * range->unit, 4096, NULL,
+                           error);
+
+  if (content == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (content, NULL), value, 4096, "a piece that was moved");
+  return TRUE;
+}
+
+static gboolean
+move (Range *range, GError **error)
+{
+  unmap (range, 1);
+  return map (range, 1, 1, 6, error) && check (range, 0, 1, error) && check (range, 1, 2, error)
+         && check (range, 2, 3, error);
+}
+
+/* The context of another device, or NULL. */
+static GpuContext *
+find_peer (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
+  gboolean reaches = FALSE;
+
+  if (other == NULL
+      || !gpu_device_can_access_peer (other, gpu_context_get_device (context), &reaches, error)
+      || !reaches)
+    return NULL;
+  return gpu_context_new (other, error);
+}
+
+static gboolean
+use (Range *range, GpuContext *context, GpuContext *peer, GError **error)
+{
+  if (!map (range, 0, N_PIECES, 1, error))
+    return FALSE;
+  for (guint i = 0; i < N_PIECES; i++)
+    if (!fill (range, i, i + 1, error))
+      return FALSE;
+  if (peer == NULL)
+    return move (range, error);
+  return gpu_context_enable_peer_access (peer, context, error) && move (range, error)
+         && gpu_context_disable_peer_access (peer, context, error);
+}
+
+static gboolean
+virtual_memory (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuContext) peer = NULL;
+  GError *failure = NULL;
+  Range range = { 0 };
+  gboolean success;
+
+  if (!_gpu_virtual_check (_gpu_context_get_native (context), FALSE, error))
+    return FALSE;
+  peer = find_peer (context, &failure);
+  success = failure == NULL && reserve (&range, context, &failure)
+            && use (&range, context, peer, &failure);
+  clear (&range);
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+  return success;
+}
+
+int
+main (void)
+{
+  return fault_run (virtual_memory);
+}

@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Addresses and the memory behind them, which pools put together: pieces keep what is in them
+ * wherever they are, addresses stay what they are, and nothing is left behind by what fails. */
+#include "config.h"
+
+#include <gio/gunixfdlist.h>
+
+#include "cuda-driver/cuda-driver.h"
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-memory-private.h"
+#include "gpumem/gpu-virtual-private.h"
+#include "test-util.h"
+
+#define N_UNITS 8
+#define N_THREADS 4
+#define N_TIMES 20
+
+/* Addresses, as a buffer, and what is needed to do things to them. */
+typedef struct
+{
+  GpuNativeContext    *context;
+  const GpuVirtualOps *ops;
+  GpuNativeBuffer     *native;
+  GpuBuffer           *buffer;
+  gsize                unit;
+} Range;
+
+static void
+range_init (Range *range, GpuContext *context, guint n_units)
+{
+  g_autoptr (GError) error = NULL;
+
+  range->context = _gpu_context_get_native (context);
+  range->ops = range->context->backend->virtual_memory;
+  test_assert_ok (range->ops->get_granularity (range->context, &range->unit, &error), error);
+  range->native = range->ops->reserve (range->context, n_units * range->unit, &error);
+  g_assert_no_error (error);
+  range->buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  _gpu_memory_set_storage (GPU_MEMORY (range->buffer),
+                           _gpu_storage_new (range->context, range->native, GPU_MEMORY_SHAREABLE,
+                                             GPU_STORAGE_FOREIGN, NULL, NULL));
+}
+
+static void
+range_clear (Range *range)
+{
+  g_clear_object (&range->buffer);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Range, range_clear)
+
+static GpuNativePiece *
+piece (Range *range, guint n_units)
+{
+  g_autoptr (GError) error = NULL;
+  GpuNativePiece *result = _gpu_virtual_create_piece (range->context, n_units * range->unit, FALSE,
+                                                      &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (result->size, ==, n_units * range->unit);
+  return result;
+}
+
+static void
+map (Range *range, guint at, GpuNativePiece **pieces, guint n_pieces)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (range->ops->map (range->context, range->native, at * range->unit, pieces,
+                                   n_pieces, &error), error);
+}
+
+static void
+unmap (Range *range, guint at, guint n_units)
+{
+  range->ops->unmap (range->context, range->native, at * range->unit, n_units * range->unit);
+}
+
+static void
+destroy (Range *range, GpuNativePiece *which)
+{
+  _gpu_virtual_destroy_piece (range->context, which);
+}
+
+static GpuBuffer *
+slice (Range *range, guint at, guint n_units)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *result = gpu_buffer_slice (range->buffer, at * range->unit, n_units * range->unit,
+                                        &error);
+
+  g_assert_no_error (error);
+  return result;
+}
+
+static void
+put (Range *range, GpuStream *stream, guint at, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) part = slice (range, at, g_bytes_get_size (bytes) / range->unit);
+
+  test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (part), 0, bytes, &error), error);
+  test_synchronize (stream);
+}
+
+/* @size bytes of @bytes from @offset on are behind the addresses. */
+static void
+check (Range *range, guint at, GBytes *bytes, gsize offset, gsize size)
+{
+  g_autoptr (GpuBuffer) part = slice (range, at, (size + range->unit - 1) / range->unit);
+  g_autoptr (GBytes) expected = g_bytes_new_from_bytes (bytes, offset, size);
+
+  test_assert_content (part, expected);
+}
+
+static guint
+n_live (const char *kind)
+{
+  return gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL
+         ? GPUMEM_CUDA_DRIVER (get_live) (kind) : 0;
+}
+
+/* --- what it is ------------------------------------------------------------------------- */
+
+static void
+virtual_missing (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuNativeContext *context = _gpu_context_get_native (fixture->context);
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
+    {
+      test_assert_ok (_gpu_virtual_check (context, FALSE, &error), error);
+      return;
+    }
+  g_assert_false (_gpu_virtual_check (context, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, gpu_device_get_id (fixture->device));
+  g_assert_null (_gpu_virtual_create_piece (context, 1 << 21, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+}
+
+/* Pieces count while they exist, mapped or not; addresses never do. */
+static void
+virtual_counts (TestFixture *fixture)
+{
+  g_auto (Range) range = { 0 };
+  GpuNativePiece *one;
+  guint64 before;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  before = gpu_context_get_allocated_size (fixture->context);
+  range_init (&range, fixture->context, N_UNITS);
+  g_assert_cmpuint (range.unit, >, 0);
+  g_assert_cmpuint (range.unit & (range.unit - 1), ==, 0);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+  one = piece (&range, 3);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==,
+                    before + 3 * range.unit);
+  map (&range, 1, &one, 1);
+  unmap (&range, 1, 3);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==,
+                    before + 3 * range.unit);
+  destroy (&range, one);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+}
+
+/* --- pieces that move ------------------------------------------------------------------- */
+
+/* Three pieces side by side are one memory; the one in the middle goes elsewhere, another one comes
+ * in its place, and each has what it had. */
+static void
+virtual_moves (TestFixture *fixture)
+{
+  g_auto (Range) range = { 0 };
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) other = NULL;
+  g_autoptr (GpuBuffer) whole = NULL;
+  GpuNativePiece *pieces[4];
+  guint64 address;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  bytes = test_random_bytes (4 * range.unit);
+  other = test_random_bytes (2 * range.unit);
+  address = GPU_MEMORY (range.buffer)->address;
+  for (guint i = 0; i < 4; i++)
+    pieces[i] = piece (&range, i == 1 || i == 3 ? 2 : 1);
+  map (&range, 0, pieces, 3);
+  whole = slice (&range, 0, 4);
+  g_assert_cmpuint (GPU_MEMORY (whole)->address, ==, address);
+  put (&range, fixture->stream, 0, bytes);
+  check (&range, 0, bytes, 0, 4 * range.unit);
+
+  unmap (&range, 1, 2);
+  map (&range, 6, &pieces[1], 1);
+  check (&range, 6, bytes, range.unit, 2 * range.unit);
+  map (&range, 1, &pieces[3], 1);
+  put (&range, fixture->stream, 1, other);
+  check (&range, 6, bytes, range.unit, 2 * range.unit);
+  check (&range, 0, bytes, 0, range.unit);
+  check (&range, 3, bytes, 3 * range.unit, range.unit);
+  check (&range, 1, other, 0, 2 * range.unit);
+  g_assert_cmpuint (GPU_MEMORY (whole)->address, ==, address);
+
+  unmap (&range, 0, 1);
+  unmap (&range, 1, 2);
+  unmap (&range, 3, 1);
+  map (&range, 2, &pieces[3], 1);
+  check (&range, 2, other, 0, 2 * range.unit);
+  unmap (&range, 2, 2);
+  unmap (&range, 6, 2);
+  for (guint i = 0; i < 4; i++)
+    destroy (&range, pieces[i]);
+}
+
+/* From one range to another, and back after the first is gone. */
+static void
+virtual_changes_range (TestFixture *fixture)
+{
+  g_auto (Range) last = { 0 };
+  g_autoptr (GBytes) bytes = NULL;
+  GpuNativePiece *one;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&last, fixture->context, 2);
+  bytes = test_random_bytes (last.unit);
+  one = piece (&last, 1);
+  {
+    g_auto (Range) first = { 0 };
+
+    range_init (&first, fixture->context, 3);
+    map (&first, 2, &one, 1);
+    put (&first, fixture->stream, 2, bytes);
+    unmap (&first, 2, 1);
+  }
+  map (&last, 1, &one, 1);
+  check (&last, 1, bytes, 0, last.unit);
+  unmap (&last, 1, 1);
+  destroy (&last, one);
+}
+
+/* Copies and fills go over the edges of pieces, each way. */
+static void
+virtual_copies (TestFixture *fixture)
+{
+  static const guint32 pattern = 0x01020304;
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autoptr (GpuBuffer) plain = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuNativePiece *pieces[3];
+  gsize size;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 3; i++)
+    pieces[i] = piece (&range, 1);
+  map (&range, 2, pieces, 3);
+  size = range.unit + 4096;
+  bytes = test_random_bytes (size);
+  plain = test_buffer_from (fixture, bytes);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (range.buffer),
+                                   3 * range.unit - 2048, GPU_MEMORY (plain), 0, size, &error),
+                  error);
+  content = gpu_buffer_read_bytes (range.buffer, fixture->stream, 3 * range.unit - 2048, size, NULL,
+                                   &error);
+  g_assert_no_error (error);
+  test_assert_bytes (content, bytes);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (range.buffer),
+                                   4 * range.unit - 1024, 2048, (const guint8 *) &pattern, 4,
+                                   &error), error);
+  g_clear_pointer (&content, g_bytes_unref);
+  content = gpu_buffer_read_bytes (range.buffer, fixture->stream, 4 * range.unit - 1024, 2048, NULL,
+                                   &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 512; i++)
+    g_assert_cmphex (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, pattern);
+  test_synchronize (fixture->stream);
+  for (guint i = 0; i < 3; i++)
+    {
+      unmap (&range, 2 + i, 1);
+      destroy (&range, pieces[i]);
+    }
+}
+
+/* A kernel counts through all of three pieces. */
+static void
+virtual_kernel (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GBytes) content = NULL;
+  GpuNativePiece *pieces[3];
+  GpuExtent grid = { 1, 1, 1 };
+  const guint32 *data;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_SOURCE))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 3; i++)
+    pieces[i] = piece (&range, 1);
+  map (&range, 4, pieces, 3);
+  kernel = test_kernel (fixture, "__kernel void number (__global uint *p)\n"
+                        "{ p[get_global_id (0)] = get_global_id (0); }\n", "number");
+  part = slice (&range, 4, 3);
+  grid.width = 3 * range.unit / 4;
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &grid, NULL, &error, part), error);
+  content = test_content (part);
+  data = g_bytes_get_data (content, NULL);
+  for (gsize i = 0; i < grid.width; i++)
+    g_assert_cmpuint (data[i], ==, i);
+  test_synchronize (fixture->stream);
+  for (guint i = 0; i < 3; i++)
+    {
+      unmap (&range, 4 + i, 1);
+      destroy (&range, pieces[i]);
+    }
+}
+
+/* --- holes ------------------------------------------------------------------------------ */
+
+/* On the host, whose addresses this thread reaches. */
+static void
+virtual_hole (TestFixture *fixture)
+{
+  g_auto (Range) range = { 0 };
+  guint8 *data;
+  GpuNativePiece *one;
+
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      g_test_skip ("the host need not reach the addresses");
+      return;
+    }
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, TEST_DEADLINE * G_USEC_PER_SEC, 0);
+      g_test_trap_assert_failed ();
+      g_test_trap_assert_stdout ("*mapped: 3*");
+      g_test_trap_assert_stdout_unmatched ("*unmapped*");
+      return;
+    }
+  range_init (&range, fixture->context, 2);
+  one = piece (&range, 1);
+  data = (guint8 *) (guintptr) GPU_MEMORY (range.buffer)->address;
+  map (&range, 1, &one, 1);
+  data[range.unit] = 3;
+  g_print ("mapped: %d\n", data[range.unit]);
+  unmap (&range, 1, 1);
+  g_print ("%d: un" "mapped\n", data[range.unit]);
+}
+
+/* --- what fails ------------------------------------------------------------------------- */
+
+static void
+virtual_no_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autofree char *size_text = NULL;
+  GpuNativePiece *one;
+  guint64 before;
+  gsize size;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&range, fixture->context, 1);
+  before = gpu_context_get_allocated_size (fixture->context);
+  /* Of the host there is more where nobody writes to it. */
+  size = g_str_equal (gpu_device_get_backend (fixture->device), "host")
+         ? (gsize) G_MAXINT64 / range.unit * range.unit
+         : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
+  size_text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", size);
+  one = piece (&range, 1);
+  g_assert_null (_gpu_virtual_create_piece (range.context, size, FALSE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, size_text, "held by the context");
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before + range.unit);
+  g_assert_null (range.ops->reserve (range.context, G_MAXSIZE / 4 / range.unit * range.unit,
+                                     &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  destroy (&range, one);
+}
+
+/* Pieces take all that the device has, and what one gives back can be had again. */
+static void
+virtual_all_memory (TestFixture *fixture)
+{
+  g_autoptr (GPtrArray) pieces = g_ptr_array_new ();
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  GpuNativePiece *next;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") == NULL
+      || !g_str_has_prefix (gpu_device_get_id (fixture->device), "cuda"))
+    {
+      g_test_skip ("others may need the memory of a real device");
+      return;
+    }
+  range_init (&range, fixture->context, 64);
+  while ((next = _gpu_virtual_create_piece (range.context, 64 * range.unit, FALSE, &error)) != NULL)
+    g_ptr_array_add (pieces, next);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuMemCreate");
+  g_assert_cmpuint (pieces->len, >, 0);
+  for (guint i = 0; i < 3; i++)
+    {
+      destroy (&range, pieces->pdata[0]);
+      pieces->pdata[0] = piece (&range, 64);
+      map (&range, 0, (GpuNativePiece **) &pieces->pdata[0], 1);
+      unmap (&range, 0, 64);
+    }
+  for (guint i = 0; i < pieces->len; i++)
+    destroy (&range, pieces->pdata[i]);
+}
+
+/* Whichever call of the driver fails, nothing is mapped, and all goes well the next time. */
+static void
+virtual_map_fails (TestFixture *fixture)
+{
+  static const char *const faults[] = { "cuMemMap:1", "cuMemMap:2", "cuMemMap:4:2",
+                                        "cuMemSetAccess:1" };
+  g_auto (Range) range = { 0 };
+  GpuNativePiece *pieces[4];
+  guint n_mapped;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("needs the stand-in");
+      return;
+    }
+  range_init (&range, fixture->context, N_UNITS);
+  n_mapped = n_live ("mapped memory");
+  for (guint i = 0; i < 4; i++)
+    pieces[i] = piece (&range, 1 + i % 2);
+  for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      GPUMEM_CUDA_DRIVER (set_fail) (faults[i]);
+      g_assert_false (range.ops->map (range.context, range.native, range.unit, pieces, 4, &error));
+      GPUMEM_CUDA_DRIVER (set_fail) ("");
+      test_assert_gpu_error (error, i == 2 ? GPU_ERROR_OUT_OF_DEVICE_MEMORY : GPU_ERROR_FAILED,
+                             i == 3 ? "cuMemSetAccess" : "cuMemMap", "4 allocations");
+      g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped);
+    }
+  map (&range, 1, pieces, 4);
+  g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped + 4);
+  for (guint i = 0, at = 1; i < 4; at += 1 + i++ % 2)
+    {
+      unmap (&range, at, 1 + i % 2);
+      destroy (&range, pieces[i]);
+    }
+  g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped);
+}
+
+/* --- others ----------------------------------------------------------------------------- */
+
+/* A part of one piece passes as a file descriptor; one over two pieces does not. */
+static void
+virtual_shared (TestFixture *fixture)
+{
+  static const guint8 value = 0x5a;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+  g_autoptr (GpuBuffer) part = NULL;
+  g_autoptr (GpuBuffer) both = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  GpuNativePiece *pieces[2];
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 2; i++)
+    {
+      pieces[i] = _gpu_virtual_create_piece (range.context, range.unit, TRUE, &error);
+      if (pieces[i] == NULL && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        {
+          g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "host");
+          return;
+        }
+      g_assert_no_error (error);
+    }
+  map (&range, 3, pieces, 2);
+  both = slice (&range, 3, 2);
+  g_assert_null (gpu_buffer_export_fds (both, fds, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "several pieces");
+  part = gpu_buffer_slice (both, range.unit + 65536, 65536, &error);
+  g_assert_no_error (error);
+  handle = gpu_buffer_export_fds (part, fds, &error);
+  g_assert_no_error (error);
+  again = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_fill (part, fixture->stream, 0, 65536, &value, 1, NULL, &error),
+                  error);
+  {
+    g_autoptr (GBytes) content = test_content (again);
+
+    test_assert_value (g_bytes_get_data (content, NULL), value, 65536);
+  }
+  test_synchronize (fixture->stream);
+  for (guint i = 0; i < 2; i++)
+    {
+      unmap (&range, 3 + i, 1);
+      destroy (&range, pieces[i]);
+    }
+}
+
+/* A kernel of @context writes to memory of another one. */
+static void
+write_from (GpuContext *context, guint64 address, guint32 value)
+{
+  const GpuExtent grid = { 64, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (context);
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuProgram) program = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+
+  program = gpu_program_new_from_source (context, "extern \"C\" __global__ void set "
+                                         "(unsigned *p, unsigned v) { p[threadIdx.x] = v; }",
+                                         NULL, &error);
+  g_assert_no_error (error);
+  kernel = gpu_program_get_kernel (program, "set", &error);
+  g_assert_no_error (error);
+  gpu_arguments_add_value (arguments, (const guint8 *) &address, sizeof address);
+  gpu_arguments_add_value (arguments, (const guint8 *) &value, sizeof value);
+  test_assert_ok (gpu_stream_launch_arguments (stream, kernel, &grid, NULL, arguments, &error),
+                  error);
+  test_synchronize (stream);
+}
+
+static void
+check_written (Range *range, GpuContext *peer, guint at, guint32 value)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  write_from (peer, GPU_MEMORY (range->buffer)->address + at * range->unit, value);
+  content = gpu_buffer_read_bytes (range->buffer, NULL, at * range->unit, 256, NULL, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 64; i++)
+    g_assert_cmpuint (((const guint32 *) g_bytes_get_data (content, NULL))[i], ==, value);
+}
+
+/* NULL, skipped, where there is none. */
+static GpuContext *
+find_peer (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) other = gpu_device_find ("cuda:1", NULL);
+  gboolean reaches = FALSE;
+  GpuContext *peer;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_SOURCE))
+    return NULL;
+  if (other == NULL || g_str_equal (gpu_device_get_id (fixture->device), "cuda:1")
+      || !gpu_device_can_access_peer (other, fixture->device, &reaches, NULL) || !reaches)
+    {
+      g_test_skip ("not two devices that reach one another");
+      return NULL;
+    }
+  peer = gpu_context_new (other, &error);
+  g_assert_no_error (error);
+  return peer;
+}
+
+/* What was mapped before another device gets access is open to it, and so is what comes later;
+ * memory that passes to other processes as well. */
+static void
+virtual_peers (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) peer = find_peer (fixture);
+  g_autoptr (GpuBuffer) shared = NULL;
+  g_auto (Range) range = { 0 };
+  GpuNativePiece *pieces[4];
+
+  if (peer == NULL)
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 4; i++)
+    pieces[i] = piece (&range, 1);
+  map (&range, 0, pieces, 2);
+  map (&range, 3, &pieces[2], 1);
+  shared = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, 4096, &error);
+  g_assert_no_error (error);
+  for (guint32 i = 0; i < 2; i++)
+    {
+      test_assert_ok (gpu_context_enable_peer_access (peer, fixture->context, &error), error);
+      map (&range, 6, &pieces[3], 1);
+      check_written (&range, peer, 0, 8 * i + 1);
+      check_written (&range, peer, 1, 8 * i + 2);
+      check_written (&range, peer, 3, 8 * i + 3);
+      check_written (&range, peer, 6, 8 * i + 4);
+      write_from (peer, GPU_MEMORY (shared)->address, 1);
+      unmap (&range, 6, 1);
+      test_assert_ok (gpu_context_disable_peer_access (peer, fixture->context, &error), error);
+    }
+  unmap (&range, 0, 1);
+  unmap (&range, 1, 1);
+  unmap (&range, 3, 1);
+  for (guint i = 0; i < 4; i++)
+    destroy (&range, pieces[i]);
+}
+
+/* Where one of the mappings cannot be opened, none is, and the next time all are. */
+static void
+virtual_peers_fail (TestFixture *fixture)
+{
+  static const char *const faults[] = { "cuMemSetAccess:1", "cuMemSetAccess:2" };
+  g_autoptr (GpuContext) peer = find_peer (fixture);
+  g_auto (Range) range = { 0 };
+  GpuNativePiece *pieces[2];
+
+  if (peer == NULL)
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("needs the stand-in");
+      return;
+    }
+  range_init (&range, fixture->context, N_UNITS);
+  for (guint i = 0; i < 2; i++)
+    {
+      pieces[i] = piece (&range, 1);
+      map (&range, 2 * i, &pieces[i], 1);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      GPUMEM_CUDA_DRIVER (set_fail) (faults[i]);
+      g_assert_false (gpu_context_enable_peer_access (peer, fixture->context, &error));
+      GPUMEM_CUDA_DRIVER (set_fail) ("");
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "cuMemSetAccess");
+      test_assert_ok (gpu_context_enable_peer_access (peer, fixture->context, &error), error);
+      check_written (&range, peer, 0, 2 * i);
+      GPUMEM_CUDA_DRIVER (set_fail) (faults[i]);
+      g_assert_false (gpu_context_disable_peer_access (peer, fixture->context, &error));
+      GPUMEM_CUDA_DRIVER (set_fail) ("");
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "cuMemSetAccess");
+      check_written (&range, peer, 0, 2 * i + 1);
+      check_written (&range, peer, 2, 2 * i + 1);
+      test_assert_ok (gpu_context_disable_peer_access (peer, fixture->context, &error), error);
+    }
+  for (guint i = 0; i < 2; i++)
+    {
+      unmap (&range, 2 * i, 1);
+      destroy (&range, pieces[i]);
+    }
+}
+
+/* --- threads ---------------------------------------------------------------------------- */
+
+/* Each has addresses of its own, and writes and reads what it maps. */
+static gpointer
+map_often (gpointer data)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GError) error = NULL;
+  g_auto (Range) range = { 0 };
+
+  stream = gpu_stream_new (data, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  range_init (&range, data, 4);
+  for (guint i = 0; i < N_TIMES; i++)
+    {
+      g_autoptr (GBytes) bytes = test_random_bytes (2 * range.unit);
+      GpuNativePiece *pieces[2] = { piece (&range, 1), piece (&range, 1) };
+      const guint at = i % 3;
+
+      map (&range, at, pieces, 2);
+      put (&range, stream, at, bytes);
+      check (&range, at, bytes, 0, 2 * range.unit);
+      for (guint j = 0; j < 2; j++)
+        {
+          unmap (&range, at + j, 1);
+          destroy (&range, pieces[j]);
+        }
+    }
+  return NULL;
+}
+
+static void
+run_threads (TestFixture *fixture, GpuContext *peer)
+{
+  g_autoptr (GError) error = NULL;
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("maps", map_often, fixture->context);
+  for (guint i = 0; peer != NULL && i < N_TIMES; i++)
+    {
+      test_assert_ok (gpu_context_enable_peer_access (peer, fixture->context, &error), error);
+      test_assert_ok (gpu_context_disable_peer_access (peer, fixture->context, &error), error);
+    }
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+}
+
+static void
+virtual_threads (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    run_threads (fixture, NULL);
+}
+
+/* Meanwhile a peer comes and goes. */
+static void
+virtual_threads_peers (TestFixture *fixture)
+{
+  g_autoptr (GpuContext) peer = find_peer (fixture);
+
+  if (peer != NULL)
+    run_threads (fixture, peer);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("missing", virtual_missing);
+  test_add ("counts", virtual_counts);
+  test_add ("moves", virtual_moves);
+  test_add ("changes-range", virtual_changes_range);
+  test_add ("copies", virtual_copies);
+  test_add ("kernel", virtual_kernel);
+  test_add ("hole", virtual_hole);
+  test_add ("no-memory", virtual_no_memory);
+  test_add ("all-memory", virtual_all_memory);
+  test_add ("map-fails", virtual_map_fails);
+  test_add ("shared", virtual_shared);
+  test_add ("peers", virtual_peers);
+  test_add ("peers-fail", virtual_peers_fail);
+  test_add ("threads", virtual_threads);
+  test_add ("threads-peers", virtual_threads_peers);
+  return test_run ();
+}
