@@ -66,6 +66,8 @@ _gpu_pool_new (const GpuPoolConfig    *config,
   pool->areas = g_new0 (GpuPoolArea *, GPU_POOL_MAX_AREAS);
   _gpu_pool_heap_get_frees (pool, NULL);
   _gpu_pool_set_cache_limits (pool);
+  if (config->granularity != 0)
+    _gpu_pool_pieces_new (pool);
 
   return pool;
 }
@@ -75,6 +77,9 @@ _gpu_pool_free (GpuPool *pool)
 {
   _gpu_pool_cache_detach_all (pool);
   _gpu_pool_trim (pool, 0, TRUE);
+  if (pool->pieces != NULL)
+    _gpu_pool_pieces_free (pool);
+  _gpu_pool_segments_free (pool);
 
   for (guint i = 0; i < pool->n_frees; i++)
     g_free (pool->frees[i]);
