@@ -693,6 +693,15 @@ const GpuPoolStreamOps sim_stream_ops = {
 };
 
 void
+sim_stream_submit (SimStream *stream)
+{
+  g_mutex_lock (&stream->sim->lock);
+  stream->submitted++;
+  lag_behind (stream);
+  g_mutex_unlock (&stream->sim->lock);
+}
+
+void
 sim_stream_finish (SimStream *stream)
 {
   g_mutex_lock (&stream->sim->lock);

@@ -56,6 +56,8 @@ void        sim_set_make_room   (Sim                   *sim,
 SimStream  *sim_stream_new      (Sim                   *sim,
                                  guint64                lag);
 void        sim_stream_unref    (SimStream             *stream);
+/* Something, on no memory. */
+void        sim_stream_submit   (SimStream             *stream);
 /* All of it is over. */
 void        sim_stream_finish   (SimStream             *stream);
 /* Nobody submits to it any more. */
