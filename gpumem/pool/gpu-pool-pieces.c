@@ -8,9 +8,16 @@
 
 #include "gpumem/pool/gpu-pool-private.h"
 
+/* Pieces are as large as can be for few calls, but small parts of what they serve and of all there
+ * is: only whole ones move. */
 #define MAX_PIECE      (64 * 1024 * 1024)
+#define PIECE_REQUEST  16
+#define PIECE_PEAK     256
 /* Pieces that are moved by one request: more would take longer than new memory is worth. */
 #define MAX_MOVED      256
+/* Over so many times the waste it waits rather than makes more. Waiting ends: a program that has all
+ * the memory it needs grows no more. */
+#define PATIENCE       1.3
 /* Nodes on each side of a gap that are looked at. */
 #define RADIUS         4
 
@@ -54,6 +61,7 @@ typedef struct
   GpuPool              *pool;
   GpuPoolPieces        *pieces;
   const GpuPoolRequest *request;
+  gsize                 largest;    /* bytes of new pieces */
   gboolean              overshoot;  /* may move more than was asked for */
   GArray               *moved;      /* of Piece: taken from elsewhere */
   GPtrArray            *holes;      /* nodes: where they were */
@@ -455,7 +463,6 @@ get_piece (Growth   *growth,
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
-  gsize size = MIN (growth->request->size / 4, MAX_PIECE);
   gint best = -1;
 
   for (guint i = 0; i < growth->moved->len; i++)
@@ -475,7 +482,7 @@ get_piece (Growth   *growth,
     }
 
   piece->n = 1;
-  while (2 * piece->n <= max && 2 * piece->n * granularity <= size)
+  while (2 * piece->n <= max && 2 * piece->n * granularity <= growth->largest)
     piece->n *= 2;
 
   piece->piece = pool->ops.create_piece (pool->owner, piece->n * granularity, error);
@@ -618,23 +625,21 @@ destroy_moved (Growth *growth)
 
 /* --- growth -------------------------------------------------------------------------------------- */
 
-/* How much of @cost bytes should be moved rather than made. */
+/* How much of @cost bytes should be moved rather than made, where @waste is allowed. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
               guint64               cost,
-              gboolean              frugal)
+              double                waste)
 {
   guint64 used = gpu_pool_bytes (pool, pool->counts.units + request->units);
-  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + pool->limits.waste);
+  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste);
   guint64 managed = pool->stats.managed_bytes + cost;
 
   if (pool->limits.soft_limit != 0)
     allowed = MIN (allowed, pool->limits.soft_limit);
   if (pool->limits.limit != 0)
     allowed = MIN (allowed, pool->limits.limit);
-  if (frugal)
-    allowed = 0;
 
   return managed > allowed ? MIN (managed - allowed, cost) : 0;
 }
@@ -657,9 +662,12 @@ prepare (Growth    *growth,
       return FALSE;
     }
 
+  growth->largest = MIN (growth->request->size / PIECE_REQUEST, MAX_PIECE);
+  growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / PIECE_PEAK);
+
   take_window (growth, window);
   cost = gpu_pool_bytes (pool, window->cost);
-  moved = get_shortage (pool, growth->request, cost, frugal);
+  moved = frugal ? cost : get_shortage (pool, growth->request, cost, pool->limits.waste);
   moved = take_all_pieces (growth, (moved + granularity - 1) / granularity) * granularity;
   pool->stats.n_recycled += growth->moved->len;
 
@@ -763,18 +771,81 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* Whether new memory would be more than there should be, so that it is worth to know what is over. */
-static gboolean
-is_scarce (GpuPool              *pool,
-           const GpuPoolRequest *request)
+/* Bytes of what is over that could be moved, as far as it is easily told. */
+static guint64
+count_movable (GpuPool *pool)
 {
-  gboolean is_scarce;
+  guint32 granule = pool->pieces->granule;
+  g_autoptr (GPtrArray) ranges = find_ranges (pool, granule);
+  guint64 n = 0;
+
+  for (guint i = 0; i < ranges->len; i++)
+    {
+      const GpuPoolNode *node = g_ptr_array_index (ranges, i);
+      guint32 from = (node->offset + granule - 1) / granule;
+
+      n += MAX ((node->offset + node->units) / granule, from) - from;
+    }
+
+  return n * pool->config.granularity;
+}
+
+typedef enum
+{
+  PLENTY,
+  SCARCE,                           /* worth to know what is over */
+  SHORT                             /* worth to wait until more is */
+} Supply;
+
+static Supply
+get_supply (GpuPool              *pool,
+            const GpuPoolRequest *request)
+{
+  guint64 cost = gpu_pool_bytes (pool, request->units);
+  double waste = pool->limits.waste;
+  Supply supply = PLENTY;
 
   _gpu_pool_lock (&pool->lock);
-  is_scarce = get_shortage (pool, request, gpu_pool_bytes (pool, request->units), FALSE) > 0;
+  if (get_shortage (pool, request, cost, waste) > 0)
+    supply = SCARCE;
+  if (supply == SCARCE
+      && get_shortage (pool, request, cost, PATIENCE * waste) > count_movable (pool))
+    supply = SHORT;
   _gpu_pool_unlock (&pool->lock);
 
-  return is_scarce;
+  return supply;
+}
+
+static GpuPoolNode *
+serve (GpuPool              *pool,
+       const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* Before there is more memory than there should be. */
+static GpuPoolNode *
+find_more (GpuPool              *pool,
+           const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  if (get_supply (pool, request) == PLENTY)
+    return NULL;
+
+  _gpu_pool_settle (pool);
+  node = serve (pool, request);
+  while (node == NULL && get_supply (pool, request) == SHORT
+         && _gpu_pool_wait_for_pending (pool))
+    node = serve (pool, request);
+
+  return node;
 }
 
 GpuPoolNode *
@@ -783,18 +854,12 @@ _gpu_pool_pieces_grow (GpuPool               *pool,
                        GError               **error)
 {
   GError *local_error = NULL;
-  GpuPoolNode *node = NULL;
+  GpuPoolNode *node = find_more (pool, request);
 
-  if (is_scarce (pool, request))
-    {
-      _gpu_pool_settle (pool);
-      _gpu_pool_lock (&pool->lock);
-      node = _gpu_pool_serve (pool, request);
-      _gpu_pool_leave (pool);
-    }
+  if (node != NULL)
+    return node;
 
-  if (node == NULL)
-    node = grow (pool, request, FALSE, &local_error);
+  node = grow (pool, request, FALSE, &local_error);
   if (node == NULL
       && g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     {
