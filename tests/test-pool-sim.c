@@ -675,7 +675,8 @@ sim_is_gone (gpointer key)
   gboolean is_gone;
 
   g_mutex_lock (&stream->sim->lock);
-  lag_behind (stream);
+  if (stream->closed)
+    advance (stream, stream->submitted, FALSE);
   is_gone = stream->closed && stream->completed == stream->submitted;
   g_mutex_unlock (&stream->sim->lock);
 

@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-#define SIM_MAX_STREAMS 8
+#define SIM_MAX_STREAMS 16
 
 typedef struct _Sim       Sim;
 typedef struct _SimStream SimStream;

@@ -18,6 +18,8 @@
 /* Over so many times the waste it waits rather than makes more. Waiting ends: a program that has all
  * the memory it needs grows no more. */
 #define PATIENCE       1.3
+/* Granules that are not worth a thought. */
+#define SLACK          4
 /* Nodes on each side of a gap that are looked at. */
 #define RADIUS         4
 
@@ -633,7 +635,8 @@ get_shortage (GpuPool              *pool,
               double                waste)
 {
   guint64 used = gpu_pool_bytes (pool, pool->counts.units + request->units);
-  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste);
+  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste)
+                    + SLACK * pool->config.granularity;
   guint64 managed = pool->stats.managed_bytes + cost;
 
   if (pool->limits.soft_limit != 0)

@@ -474,7 +474,7 @@ _gpu_pool_streams_want_sweep (GpuPoolStreams *streams)
   gboolean wanted;
 
   _gpu_pool_lock (&streams->lock);
-  wanted = g_hash_table_size (streams->by_key) >= 2 * streams->n_swept + 16;
+  wanted = g_hash_table_size (streams->by_key) >= 2 * streams->n_swept + 4;
   _gpu_pool_unlock (&streams->lock);
 
   return wanted;

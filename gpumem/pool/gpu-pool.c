@@ -454,8 +454,6 @@ climb (GpuPool               *pool,
       if (node != NULL || local_error != NULL)
         break;
 
-      sweep_streams (pool);
-
       _gpu_pool_lock (&pool->growth_lock);
       node = grow_hard (pool, request, &local_error);
       _gpu_pool_unlock (&pool->growth_lock);
@@ -532,6 +530,7 @@ lock_with_drawer (GpuPool       *pool,
   while (G_UNLIKELY ((drawer = gpu_pool_cache_find (*cache, key)) == NULL))
     {
       _gpu_pool_unlock (&pool->lock);
+      sweep_streams (pool);
       _gpu_pool_cache_get_stream (pool, *cache, key);
       _gpu_pool_lock (&pool->lock);
     }
