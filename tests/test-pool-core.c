@@ -85,7 +85,7 @@ get_sim_stats (Fixture *fixture)
   return stats;
 }
 
-/* --- streams -------------------------------------------------------------------------------- */
+/* --- streams --------------------------------------------------------------------------- */
 
 /* The same stream gets it again at once, and nobody is asked for anything. */
 static void
@@ -235,7 +235,7 @@ test_many_streams (Fixture       *fixture,
     }
 }
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------- */
 
 static void
 test_alignment (Fixture       *fixture,
@@ -261,7 +261,8 @@ static void
 test_join (Fixture       *fixture,
            gconstpointer  data)
 {
-  static const guint orders[][4] = { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 0, 2, 1, 3 }, { 1, 3, 0, 2 } };
+  static const guint orders[][4] =
+    { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 0, 2, 1, 3 }, { 1, 3, 0, 2 } };
   GpuMemoryBlock *blocks[4];
   guint64 managed = 0;
 
@@ -352,7 +353,7 @@ test_out_of_memory (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
-/* What is held by the wrong stream, in the wrong place or in a cache does not make memory run out. */
+/* What is held by the wrong stream, in the wrong place or in a cache is found all the same. */
 static void
 test_last_byte (Fixture       *fixture,
                 gconstpointer  data)
@@ -425,7 +426,7 @@ test_threshold (Fixture       *fixture,
   g_assert_cmpuint (get_sim_stats (fixture).bytes, >, 0);
 }
 
-/* --- failures --------------------------------------------------------------------------------- */
+/* --- failures -------------------------------------------------------------------------- */
 
 static void
 work_a_bit (Fixture *fixture)
@@ -486,7 +487,7 @@ test_failures (Fixture       *fixture,
   sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --------------------------------------------------------------------------- */
 
 #define N_THREADS 4
 #define N_SHARED  64
@@ -642,7 +643,7 @@ test_lives (Fixture       *fixture,
     }
 }
 
-/* --- whatever comes ------------------------------------------------------------------------------ */
+/* --- whatever comes -------------------------------------------------------------------- */
 
 static guint64
 choose (gpointer data,

@@ -3,6 +3,9 @@
 
 #include "gpumem/pool/gpu-pool-index.h"
 
+/* Nodes that are worth a look before there is said to be no range that is large enough. */
+#define MAX_LAST_SCAN 1024
+
 static GpuPoolNode *
 scan (GpuPoolNode *node,
       guint32      units,
@@ -62,7 +65,7 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
     return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
 
   /* Nothing is larger: somewhere in the own bin may yet be one. */
-  return scan (index->bins[own], units, G_MAXUINT);
+  return scan (index->bins[own], units, MAX_LAST_SCAN);
 }
 
 GpuPoolNode *

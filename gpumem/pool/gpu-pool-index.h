@@ -79,7 +79,7 @@ gpu_pool_index_remove (GpuPoolIndex *index,
     }
 }
 
-/* A range of at least so many units: the tightest of a few. NULL if there is none, which is exact. */
+/* A range of at least so many units: the tightest of a few. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
 /* One of the largest. */

@@ -37,8 +37,8 @@ struct _GpuPoolData
   GpuPoolData    *next;             /* of those that are to be destroyed */
 };
 
-/* All is guarded by the lock of the pool, but for what the thread that has an active or cached block
- * may do with it: slack, use, state and free_next. */
+/* All is guarded by the lock of the pool, but for what the thread that has an active or cached
+ * block may do with it: slack, use, state and free_next. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */

@@ -15,7 +15,7 @@
 #define PIECE_PEAK     256
 /* Pieces that are moved by one request: more would take longer than new memory is worth. */
 #define MAX_MOVED      256
-/* Over so many times the waste it waits rather than makes more. Waiting ends: a program that has all
+/* Over so many times the waste it waits rather than makes more. That ends: a program that has all
  * the memory it needs grows no more. */
 #define PATIENCE       1.3
 /* Granules that are not worth a thought. */
@@ -71,7 +71,7 @@ typedef struct
   guint                 n_unmaps;
 } Growth;
 
-/* --- gaps: under the lock of the heap ------------------------------------------------------ */
+/* --- gaps: under the lock of the heap -------------------------------------------------- */
 
 static void
 add_gap (GpuPool     *pool,
@@ -189,7 +189,7 @@ _gpu_pool_pieces_free (GpuPool *pool)
   g_free (pieces);
 }
 
-/* --- where it should be: under the lock of the heap ------------------------------------------ */
+/* --- where it should be: under the lock of the heap ------------------------------------ */
 
 static gboolean
 is_part (GpuPool     *pool,
@@ -325,7 +325,7 @@ take_window (Growth *growth,
       }
 }
 
-/* --- what can be moved: under the lock of the heap --------------------------------------------- */
+/* --- what can be moved: under the lock of the heap ------------------------------------- */
 
 /* Takes whole pieces out of @node, which is free and over. */
 static guint32
@@ -454,7 +454,7 @@ unmap_moved (Growth *growth)
   _gpu_pool_leave (pool);
 }
 
-/* --- putting memory there: without the lock ------------------------------------------------------ */
+/* --- putting memory there: without the lock -------------------------------------------- */
 
 /* The largest that fits, of those that are moved or a new one. */
 static gboolean
@@ -625,7 +625,7 @@ destroy_moved (Growth *growth)
   _gpu_pool_unlock (&pool->lock);
 }
 
-/* --- growth -------------------------------------------------------------------------------------- */
+/* --- growth ---------------------------------------------------------------------------- */
 
 /* How much of @cost bytes should be moved rather than made, where @waste is allowed. */
 static guint64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of the core share. Locks, outermost first: that of threads, that of growth, that of
- * the heap, that of the streams. */
+/* What the files of the core share. Locks, outermost first: that of threads, that of growth, that
+ * of the heap, that of the streams. */
 #pragma once
 
 #include "gpumem/gpu-hot-private.h"

@@ -51,8 +51,8 @@ typedef struct
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
 /* The one for @key, made when it is first asked for. @key NULL is the host, for which NULL stands:
- * what it gives back nobody uses any more, and what it takes is over. The structure lives as long as
- * @streams; once it was swept its uses are over, and it may come back for another key. */
+ * what it gives back nobody uses any more, and what it takes is over. The structure lives as long
+ * as @streams; once it was swept its uses are over, and it may come back for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* The same, and it is not swept before it is unpinned. */
