@@ -101,7 +101,7 @@ _gpu_pool_heap_join_next (GpuPool     *pool,
 
 /* --- free ranges ------------------------------------------------------------------ */
 
-static void
+static inline void
 insert (GpuPool     *pool,
         GpuPoolNode *node)
 {
@@ -137,7 +137,7 @@ _gpu_pool_heap_remove (GpuPool     *pool,
 
 /* Memory of several streams is joined only when it is over, or else one would wait for the other
  * where it need not. While there is one stream there is no such danger. */
-static gboolean
+static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
           guint64  other,

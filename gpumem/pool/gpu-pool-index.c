@@ -6,7 +6,7 @@
 /* Nodes that are worth a look before there is said to be no range that is large enough. */
 #define MAX_LAST_SCAN 1024
 
-static GpuPoolNode *
+static inline GpuPoolNode *
 scan (GpuPoolNode *node,
       guint32      units,
       guint        n)

@@ -150,26 +150,6 @@ _gpu_pool_settle (GpuPool *pool)
 
 /* --- giving back ----------------------------------------------------------------------- */
 
-gboolean
-_gpu_pool_has_excess (GpuPool           *pool,
-                      const GpuPoolNode *node)
-{
-  guint64 used = gpu_pool_bytes (pool, pool->counts.units);
-  gsize whole = pool->config.granularity;
-
-  if (!pool->is_holding)
-    return TRUE;
-
-  if (pool->stats.managed_bytes <= used
-      || pool->stats.managed_bytes - used <= pool->limits.release_threshold)
-    return FALSE;
-
-  if (whole == 0)
-    return node->units == pool->areas[node->area]->units;
-
-  return gpu_pool_bytes (pool, node->units) >= whole;
-}
-
 static guint64
 get_keep (GpuPool *pool)
 {

@@ -199,8 +199,26 @@ gboolean      _gpu_pool_settle_shared     (GpuPool              *pool);
 /* Waits for what one stream still does; FALSE if there is nothing to wait for. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool);
 /* Whether memory should go back to the owner now that @node is free; the heap is locked. */
-gboolean      _gpu_pool_has_excess        (GpuPool              *pool,
-                                           const GpuPoolNode    *node);
+static inline gboolean
+gpu_pool_has_excess (GpuPool           *pool,
+                     const GpuPoolNode *node)
+{
+  guint64 used = gpu_pool_bytes (pool, pool->counts.units);
+  gsize whole = pool->config.granularity;
+
+  if (!pool->is_holding)
+    return TRUE;
+
+  if (pool->stats.managed_bytes <= used
+      || pool->stats.managed_bytes - used <= pool->limits.release_threshold)
+    return FALSE;
+
+  if (whole == 0)
+    return node->units == pool->areas[node->area]->units;
+
+  return gpu_pool_bytes (pool, node->units) >= whole;
+}
+
 void          _gpu_pool_release_excess    (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);
 

@@ -2,7 +2,7 @@
 /*
  * Stamps are epochs: the number of marks that a stream had when the memory was given back. So
  * taking one is a load. A mark counts up first and marks then; whoever still read the old number
- * had put his work into the stream before, as the stream orders marks and work by a lock of its own.
+ * had put his work into the stream before, as the stream orders both by a lock of its own.
  */
 #pragma once
 

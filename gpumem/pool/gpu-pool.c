@@ -120,7 +120,7 @@ _gpu_pool_leave (GpuPool *pool)
 
 /* --- counting ---------------------------------------------------------------------- */
 
-static void
+static inline void
 update_peaks (GpuPool *pool)
 {
   GpuPoolStats *stats = &pool->stats;
@@ -153,7 +153,8 @@ count_alloc (GpuPool              *pool,
 {
   GpuPoolCache *cache = _gpu_pool_cache_current;
 
-  if (cache != NULL && cache->pool == pool)
+  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
+      && cache->pool == pool)
     _gpu_pool_add_counts (pool, &cache->counts);
 
   pool->n_out++;
@@ -281,10 +282,13 @@ find_stolen (GpuPool              *pool,
   return best;
 }
 
-static guint64
+static inline guint64
 get_use_now (GpuPoolStream *stream)
 {
-  return gpu_pool_use_pack (_gpu_pool_stream_get_slot (stream), _gpu_pool_stream_stamp (stream));
+  if (stream == NULL)
+    return 0;
+
+  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_stamp (stream));
 }
 
 /* The error is one of the driver; without one there is just nothing to steal. */
@@ -489,7 +493,7 @@ round_units (guint32 units)
   return (units + (1u << level) - 1) & ~((1u << level) - 1);
 }
 
-static gboolean
+static inline gboolean
 make_request (GpuPool         *pool,
               gsize            size,
               gsize            alignment,
@@ -524,7 +528,9 @@ lock_with_drawer (GpuPool       *pool,
 {
   GpuPoolDrawer *drawer;
 
-  *cache = _gpu_pool_cache_get (pool, TRUE);
+  *cache = gpu_pool_cache_here (pool);
+  if (G_UNLIKELY (*cache == NULL))
+    *cache = _gpu_pool_cache_get (pool, TRUE);
 
   _gpu_pool_lock (&pool->lock);
   while (G_UNLIKELY ((drawer = gpu_pool_cache_find (*cache, key)) == NULL))
@@ -553,7 +559,7 @@ alloc_from_heap (GpuPool   *pool,
     return NULL;
 
   request.stream = lock_with_drawer (pool, &cache, key)->stream;
-  request.slot = _gpu_pool_stream_get_slot (request.stream);
+  request.slot = request.stream != NULL ? request.stream->slot : 0;
   node = _gpu_pool_serve (pool, &request);
   _gpu_pool_leave (pool);
 
@@ -626,7 +632,7 @@ give_back (GpuPool       *pool,
     }
 
   node = _gpu_pool_heap_add (pool, node, use);
-  *has_excess |= _gpu_pool_has_excess (pool, node);
+  *has_excess |= gpu_pool_has_excess (pool, node);
 }
 
 static void

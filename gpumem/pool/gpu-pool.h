@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The core of GpuMemoryPool: cuts blocks from memory that its owner gets for it, and hands out
- * again what is given back. It knows addresses, sizes and streams (gpu-pool-stream.h), and no driver.
+ * again what is given back. It knows addresses, sizes and streams (gpu-pool-stream.h), and no
+ * driver.
  *
  * Any thread calls anything. No op of the owner is called with a lock of the pool held, but for the
  * one that lets one thread at a time grow it.
