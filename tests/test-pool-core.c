@@ -390,6 +390,26 @@ test_limit (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
+/* From there on what is over is used, and what is empty goes, before there is more. */
+static void
+test_soft_limit (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  GpuPoolLimits limits = { .soft_limit = 16 * MIB, .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *block;
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  for (guint i = 0; i < 5; i++)
+    {
+      block = take (fixture, (8 + i) * MIB, NULL);
+      give (fixture, block, NULL);
+    }
+  g_assert_cmpuint (get_sim_stats (fixture).peak_bytes, <=, 16 * MIB);
+
+  block = take (fixture, 20 * MIB, NULL);
+  give (fixture, block, NULL);
+}
+
 /* What is not held goes back as soon as its use is over. */
 static void
 test_stop_holding (Fixture       *fixture,
@@ -705,6 +725,7 @@ main (int   argc,
   add ("out-of-memory", test_out_of_memory);
   add ("last-byte", test_last_byte);
   add ("limit", test_limit);
+  add ("soft-limit", test_soft_limit);
   add ("stop-holding", test_stop_holding);
   add ("threshold", test_threshold);
   add ("failures", test_failures);

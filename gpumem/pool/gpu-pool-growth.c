@@ -100,6 +100,50 @@ add_segment (GpuPool              *pool,
   return node;
 }
 
+/* Ids have 16 bits in a node. */
+static gboolean
+has_id (GpuPool *pool)
+{
+  guint id = 0;
+
+  _gpu_pool_lock (&pool->lock);
+  while (id < pool->n_areas && pool->areas[id] != NULL)
+    id++;
+  _gpu_pool_unlock (&pool->lock);
+
+  return id < GPU_POOL_MAX_AREAS;
+}
+
+/* Rather than go over the soft limit: what is over serves, and empty segments go. */
+static GpuPoolNode *
+save_memory (GpuPool              *pool,
+             const GpuPoolRequest *request,
+             gsize                 needed)
+{
+  GpuPoolNode *node;
+  guint64 soft_limit;
+  gboolean is_over;
+
+  _gpu_pool_lock (&pool->lock);
+  soft_limit = pool->limits.soft_limit;
+  is_over = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
+  _gpu_pool_unlock (&pool->lock);
+
+  if (!is_over)
+    return NULL;
+
+  _gpu_pool_settle (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  if (node == NULL)
+    _gpu_pool_shrink (pool, soft_limit - MIN (soft_limit, needed));
+
+  return node;
+}
+
 static GpuPoolNode *
 grow_segments (GpuPool               *pool,
                const GpuPoolRequest  *request,
@@ -107,10 +151,14 @@ grow_segments (GpuPool               *pool,
 {
   gsize needed = gpu_pool_bytes (pool, (guint64) request->units + request->align - 1);
   gsize max = pool->config.max_segment_size;
+  GpuPoolNode *node = save_memory (pool, request, needed);
   guint64 room = get_room (pool);
   GpuPoolSegment segment;
 
-  if (needed > room)
+  if (node != NULL)
+    return node;
+
+  if (needed > room || !has_id (pool))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                    "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes", room);

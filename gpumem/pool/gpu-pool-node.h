@@ -122,7 +122,6 @@ gpu_pool_node_pool (const GpuPoolNode *node)
 /* --- uses in one word ----------------------------------------------------------- */
 
 #define GPU_POOL_STAMP_BITS 48
-#define GPU_POOL_MAX_SLOTS  65535
 
 static inline guint64
 gpu_pool_use_pack (guint   slot,

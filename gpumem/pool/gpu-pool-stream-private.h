@@ -14,6 +14,9 @@ G_BEGIN_DECLS
 /* More marks of one stream than these are not worth asking about: the older ones are forgotten. */
 #define GPU_POOL_MAX_MARKS 8
 
+/* That are there at a time: slots have 16 bits in a node. */
+#define GPU_POOL_MAX_STREAMS 65535
+
 typedef struct
 {
   guint64 stamp;                    /* it covers this one and all before */

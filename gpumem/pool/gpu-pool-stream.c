@@ -55,6 +55,9 @@ make_stream_locked (GpuPoolStreams *streams,
 
   if (stream == NULL)
     {
+      if (streams->by_slot->len == GPU_POOL_MAX_STREAMS)
+        g_error ("gpumem: a pool is used by more than %d streams", GPU_POOL_MAX_STREAMS);
+
       stream = g_new0 (GpuPoolStream, 1);
       stream->streams = streams;
       stream->followed = g_array_new (FALSE, TRUE, sizeof (guint64));

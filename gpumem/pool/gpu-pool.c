@@ -35,7 +35,7 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
   if (!pool->is_holding)
     budget = 0;
 
-  largest = MIN (largest, budget / 4);
+  largest = MIN (largest, budget / 2);
   units = largest >> pool->unit_shift;
   while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
     units /= 2;
