@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core of GpuMemoryPool: cuts blocks from memory that its owner gets for it, and hands out again
- * what is given back. It knows addresses, sizes and streams (gpu-pool-stream.h), and no driver.
+ * The core of GpuMemoryPool: cuts blocks from memory that its owner gets for it, and hands out
+ * again what is given back. It knows addresses, sizes and streams (gpu-pool-stream.h), and no
+ * driver.
  *
  * Any thread calls anything. No op of the owner is called with a lock of the pool held, but for the
  * one that lets one thread at a time grow it.
@@ -44,8 +45,8 @@ typedef struct
   void     (*destroy_piece) (gpointer               owner,
                              gpointer               piece,
                              gsize                  size);
-  /* The pieces follow each other from @offset on, and are there for use when it returns; all of them
-   * or, when it fails, none. */
+  /* The pieces follow each other from @offset on, and are there for use when it returns; all of
+   * them or, when it fails, none. */
   gboolean (*map_pieces)    (gpointer               owner,
                              gsize                  offset,
                              const gpointer        *pieces,
@@ -58,8 +59,8 @@ typedef struct
                              gpointer               piece,
                              gsize                  size);
 
-  /* There is no memory for @size bytes although the pool has given up what it can: somebody may make
-   * room. TRUE if it should try again; @attempt counts from 0. */
+  /* There is no memory for @size bytes although the pool has given up what it can: somebody may
+   * make room. TRUE if it should try again; @attempt counts from 0, to 2. */
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
                              guint                  attempt);
@@ -81,7 +82,7 @@ typedef struct
   guint64  limit;                   /* bytes that are held and active at most; 0: no limit */
   guint64  soft_limit;              /* from here on it recycles and trims rather than grow */
   guint64  release_threshold;       /* bytes that are kept when nobody uses them */
-  double   waste;                   /* so much over the peak of live bytes before it recycles: 0.03 */
+  double   waste;                   /* so much over the peak of used bytes before it recycles */
 } GpuPoolLimits;
 
 typedef struct
@@ -135,9 +136,10 @@ void            _gpu_pool_release_n   (GpuMemoryBlock *const   *blocks,
 GpuPool        *_gpu_pool_block_get_pool    (const GpuMemoryBlock *block);
 guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
-gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);   /* GpuPoolSegment.data */
-/* What the owner keeps with the place, e.g. a driver's handle for exactly this range: stays until the
- * block is cut or joined, when @destroy is called without a lock. */
+/* GpuPoolSegment.data; NULL in a range. */
+gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
+/* What the owner keeps with the place, e.g. a driver's handle for exactly this range: stays until
+ * the block is cut or joined, when @destroy is called without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,

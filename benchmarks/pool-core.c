@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the core of memory pools costs, without any device: memory is only counted, and streams are
+ * done with what they have when a number of further operations were submitted.
+ *
+ *   pool-core latency                    time of an allocation and a release, by workload
+ *   pool-core replay [--lag N] [--granularity KIB] [--waste PERCENT] TRACE...
+ *
+ * A trace has lines "a ID SIZE STREAM" and "f ID STREAM", and may be compressed by gzip.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/test-pool-sim.h"
+
+#define KIB 1024u
+#define MIB (1024u * KIB)
+#define GIB ((gsize) 1024 * MIB)
+
+static gint lag = 0;
+static gint granularity = 2048;
+static gdouble waste = 3;
+
+static const GOptionEntry options[] = {
+  { "lag", 0, 0, G_OPTION_ARG_INT, &lag, "Operations until something is done", "N" },
+  { "granularity", 0, 0, G_OPTION_ARG_INT, &granularity, "Of pieces; 0 for segments", "KIB" },
+  { "waste", 0, 0, G_OPTION_ARG_DOUBLE, &waste, "Over the peak before memory moves", "PERCENT" },
+  { NULL, }
+};
+
+static guint64
+get_random (guint64 *state)
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+
+  return *state >> 16;
+}
+
+static GpuPool *
+make_pool (Sim *sim)
+{
+  GpuPoolLimits limits = { .release_threshold = G_MAXUINT64, .waste = waste / 100 };
+  GpuPoolConfig config;
+  GpuPool *pool;
+
+  sim_config (sim, &config);
+  config.segment_size = 256 * MIB;
+  pool = _gpu_pool_new (&config, &sim_ops, sim, &sim_stream_ops);
+  _gpu_pool_set_limits (pool, &limits);
+
+  return pool;
+}
+
+/* --- traces ------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  gboolean is_alloc;
+  guint    id;
+  guint    stream;
+  gsize    size;
+} Op;
+
+static GArray *
+read_trace (const char  *path,
+            GError     **error)
+{
+  g_autoptr (GFile) file = g_file_new_for_commandline_arg (path);
+  g_autoptr (GInputStream) stream = G_INPUT_STREAM (g_file_read (file, NULL, error));
+  g_autoptr (GConverter) unzip = NULL;
+  g_autoptr (GDataInputStream) data = NULL;
+  g_autoptr (GArray) ops = g_array_new (FALSE, TRUE, sizeof (Op));
+  char *line;
+
+  if (stream == NULL)
+    return NULL;
+
+  if (g_str_has_suffix (path, ".gz"))
+    {
+      g_autoptr (GInputStream) zipped = g_steal_pointer (&stream);
+
+      unzip = G_CONVERTER (g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP));
+      stream = g_converter_input_stream_new (zipped, unzip);
+    }
+
+  data = g_data_input_stream_new (stream);
+  while ((line = g_data_input_stream_read_line (data, NULL, NULL, error)) != NULL)
+    {
+      Op op = { .is_alloc = line[0] == 'a' };
+      guint64 size = 0;
+
+      if (op.is_alloc
+          ? sscanf (line, "a %u %" G_GUINT64_FORMAT " %u", &op.id, &size, &op.stream) == 3
+          : sscanf (line, "f %u %u", &op.id, &op.stream) == 2)
+        {
+          op.size = size;
+          g_array_append_val (ops, op);
+        }
+      g_free (line);
+    }
+
+  return g_steal_pointer (&ops);
+}
+
+typedef struct
+{
+  guint64 peak_live;
+  gint64  nanoseconds;
+  guint64 n_refused;
+} Played;
+
+static gint64
+get_nanoseconds (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+
+  return now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
+}
+
+static void
+play (GpuPool    *pool,
+      SimStream **streams,
+      GArray     *ops,
+      Played     *played)
+{
+  g_autofree GpuMemoryBlock **by_id = NULL;
+  guint64 live = 0;
+  guint last = 0;
+  gint64 begin;
+
+  for (guint i = 0; i < ops->len; i++)
+    last = MAX (last, g_array_index (ops, Op, i).id);
+  by_id = g_new0 (GpuMemoryBlock *, last + 1);
+  *played = (Played) { .peak_live = 0 };
+
+  begin = get_nanoseconds ();
+  for (guint i = 0; i < ops->len; i++)
+    {
+      const Op *op = &g_array_index (ops, Op, i);
+      SimStream *stream = streams[op->stream];
+
+      if (op->is_alloc)
+        {
+          by_id[op->id] = _gpu_pool_alloc (pool, op->size, 0, stream, NULL);
+          played->n_refused += by_id[op->id] == NULL;
+          live += by_id[op->id] != NULL ? op->size : 0;
+          played->peak_live = MAX (played->peak_live, live);
+        }
+      else if (by_id[op->id] != NULL)
+        {
+          live -= _gpu_pool_block_get_size (by_id[op->id]);
+          _gpu_pool_release (g_steal_pointer (&by_id[op->id]), stream);
+        }
+
+      if (lag > 0)
+        sim_stream_submit (stream);
+    }
+  played->nanoseconds = get_nanoseconds () - begin;
+
+  for (guint i = 0; i <= last; i++)
+    if (by_id[i] != NULL)
+      _gpu_pool_release (by_id[i], streams[0]);
+}
+
+static gboolean
+replay (const char  *path,
+        GError     **error)
+{
+  g_autoptr (GArray) ops = read_trace (path, error);
+  g_autofree char *name = g_path_get_basename (path);
+  SimStream *streams[SIM_MAX_STREAMS];
+  SimStats made;
+  GpuPoolStats stats;
+  Played played;
+  GpuPool *pool;
+  Sim *sim;
+
+  if (ops == NULL)
+    return FALSE;
+
+  sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
+  pool = make_pool (sim);
+  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
+    streams[i] = sim_stream_new (sim, lag);
+
+  play (pool, streams, ops, &played);
+  _gpu_pool_get_stats (pool, &stats);
+  sim_get_stats (sim, &made);
+  g_print ("%-28s %6.0f %7.3f %9" G_GUINT64_FORMAT " %9" G_GUINT64_FORMAT " %9" G_GUINT64_FORMAT
+           " %9" G_GUINT64_FORMAT " %7" G_GUINT64_FORMAT " %7" G_GUINT64_FORMAT " %7"
+           G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT "\n",
+           name, (double) played.nanoseconds / ops->len,
+           (double) made.peak_bytes / played.peak_live, made.n_allocs, made.n_maps, made.n_mapped,
+           made.n_unmaps, stats.n_steals, stats.n_waits, made.n_marks, played.n_refused);
+
+  _gpu_pool_free (pool);
+  for (guint i = 0; i < SIM_MAX_STREAMS; i++)
+    sim_stream_unref (streams[i]);
+  sim_free (sim);
+
+  return TRUE;
+}
+
+/* --- latency ---------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const char *name;
+  guint       n_live;
+  gsize       smallest;
+  gsize       largest;
+  guint       n_holes;              /* of 512 bytes, that stay */
+} Workload;
+
+typedef struct
+{
+  const Workload *workload;
+  GpuPool        *pool;
+  SimStream      *stream;
+  guint           n_rounds;
+  guint64         seed;
+  double          nanoseconds;      /* of a pair */
+} Thread;
+
+static const Workload workloads[] = {
+  { "one block, 256 B", 1, 256, 256, 0 },
+  { "one block, 1 MiB", 1, MIB, MIB, 0 },
+  { "one block, 64 MiB", 1, 64 * MIB, 64 * MIB, 0 },
+  { "16 blocks, 256 KiB", 16, 256 * KIB, 256 * KIB, 0 },
+  { "100 live, 512 B to 1 MiB", 100, 512, MIB, 0 },
+  { "1,000 live, 512 B to 1 MiB", 1000, 512, MIB, 0 },
+  { "10,000 live, 512 B to 1 MiB", 10000, 512, MIB, 0 },
+  { "100 live, 4 KiB to 4 MiB", 100, 4 * KIB, 4 * MIB, 0 },
+  { "10,000 live, 8 to 4,096 B", 10000, 8, 4096, 0 },
+  { "1 KiB, 4,096 holes", 1, KIB, KIB, 4096 },
+  { "1 KiB, 65,536 holes", 1, KIB, KIB, 65536 },
+  { "1 KiB, 1,000,000 holes", 1, KIB, KIB, 1000000 },
+  { "1,000 live, 1,000,000 holes", 1000, 512, MIB, 1000000 },
+};
+
+static inline gsize
+choose_size (const Workload *workload,
+             guint64        *state)
+{
+  return workload->smallest + get_random (state) % (workload->largest - workload->smallest + 1);
+}
+
+/* A block at random goes, another one comes. */
+static gpointer
+work (gpointer data)
+{
+  Thread *thread = data;
+  const Workload *workload = thread->workload;
+  g_autofree GpuMemoryBlock **blocks = g_new (GpuMemoryBlock *, workload->n_live);
+  guint64 state = thread->seed;
+  gint64 begin = 0;
+
+  for (guint i = 0; i < workload->n_live; i++)
+    blocks[i] = _gpu_pool_alloc (thread->pool, choose_size (workload, &state), 0, thread->stream,
+                                 NULL);
+
+  for (guint i = 0; i < thread->n_rounds + thread->n_rounds / 4; i++)
+    {
+      guint at = workload->n_live > 1 ? get_random (&state) % workload->n_live : 0;
+
+      if (i == thread->n_rounds / 4)
+        begin = get_nanoseconds ();
+      _gpu_pool_release (blocks[at], thread->stream);
+      blocks[at] = _gpu_pool_alloc (thread->pool, choose_size (workload, &state), 0,
+                                    thread->stream, NULL);
+    }
+  thread->nanoseconds = (double) (get_nanoseconds () - begin) / thread->n_rounds;
+
+  for (guint i = 0; i < workload->n_live; i++)
+    _gpu_pool_release (blocks[i], thread->stream);
+
+  return NULL;
+}
+
+/* Blocks with a hole behind each; NULL if there are to be none. */
+static GpuMemoryBlock **
+make_holes (GpuPool   *pool,
+            SimStream *stream,
+            guint      n)
+{
+  g_autofree GpuMemoryBlock **holes = g_new (GpuMemoryBlock *, n);
+  GpuMemoryBlock **blocks = g_new (GpuMemoryBlock *, n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      blocks[i] = _gpu_pool_alloc (pool, 512, 0, stream, NULL);
+      holes[i] = _gpu_pool_alloc (pool, 512, 0, stream, NULL);
+    }
+  for (guint i = 0; i < n; i++)
+    _gpu_pool_release (holes[i], stream);
+
+  return blocks;
+}
+
+static double
+measure (const Workload *workload,
+         guint           n_threads,
+         gboolean        one_stream)
+{
+  g_autofree Thread *threads = g_new0 (Thread, n_threads);
+  g_autofree GThread **running = g_new0 (GThread *, n_threads);
+  g_autofree GpuMemoryBlock **blocks = NULL;
+  Sim *sim = sim_new (80 * GIB, 512, granularity * KIB, FALSE);
+  GpuPool *pool = make_pool (sim);
+  double sum = 0;
+
+  for (guint i = 0; i < n_threads; i++)
+    threads[i] = (Thread) { workload, pool, NULL, 2000000, i + 88172645463325252, 0 };
+  for (guint i = 0; i < n_threads; i++)
+    threads[i].stream = i == 0 || !one_stream ? sim_stream_new (sim, 0) : threads[0].stream;
+
+  blocks = make_holes (pool, threads[0].stream, workload->n_holes);
+  for (guint i = 1; i < n_threads; i++)
+    running[i] = g_thread_new ("pool", work, &threads[i]);
+  work (&threads[0]);
+  for (guint i = 1; i < n_threads; i++)
+    g_thread_join (running[i]);
+  for (guint i = 0; i < n_threads; i++)
+    sum += threads[i].nanoseconds;
+  for (guint i = 0; i < workload->n_holes; i++)
+    _gpu_pool_release (blocks[i], threads[0].stream);
+
+  _gpu_pool_free (pool);
+  for (guint i = 0; i < (one_stream ? 1 : n_threads); i++)
+    sim_stream_unref (threads[i].stream);
+  sim_free (sim);
+
+  return sum / n_threads;
+}
+
+static double
+best_of (const Workload *workload,
+         guint           n_threads,
+         gboolean        one_stream)
+{
+  double best = G_MAXDOUBLE;
+
+  for (guint i = 0; i < 3; i++)
+    best = MIN (best, measure (workload, n_threads, one_stream));
+
+  return best;
+}
+
+/* What everything else is to be seen against. */
+static double
+measure_mutex (void)
+{
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  double best = G_MAXDOUBLE;
+
+  for (guint i = 0; i < 5; i++)
+    {
+      gint64 begin = get_nanoseconds ();
+
+      for (guint j = 0; j < 1000000; j++)
+        {
+          pthread_mutex_lock (&mutex);
+          pthread_mutex_unlock (&mutex);
+        }
+      best = MIN (best, (get_nanoseconds () - begin) / 1e6);
+    }
+
+  return best;
+}
+
+static void
+show_latency (void)
+{
+  g_print ("a mutex, taken and left: %.1f ns\n\n", measure_mutex ());
+  g_print ("%-30s %8s %12s %10s\n", "ns of allocation and release", "1 thread", "2, 1 stream",
+           "2 threads");
+  for (guint i = 0; i < G_N_ELEMENTS (workloads); i++)
+    g_print ("%-30s %8.1f %12.1f %10.1f\n", workloads[i].name, best_of (&workloads[i], 1, TRUE),
+             best_of (&workloads[i], 2, TRUE), best_of (&workloads[i], 2, FALSE));
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_autoptr (GOptionContext) context = g_option_context_new ("latency | replay TRACE...");
+  g_autoptr (GError) error = NULL;
+
+  g_option_context_add_main_entries (context, options, NULL);
+  if (!g_option_context_parse (context, &argc, &argv, &error) || argc < 2)
+    {
+      g_printerr ("%s\n", error != NULL ? error->message : "latency or replay?");
+      return 1;
+    }
+
+  if (strcmp (argv[1], "latency") == 0)
+    {
+      show_latency ();
+      return 0;
+    }
+
+  g_print ("%-28s %6s %7s %9s %9s %9s %9s %7s %7s %7s %6s\n", "trace", "ns/op", "peak", "created",
+           "maps", "mapped", "unmaps", "steals", "waits", "marks", "OOM");
+  for (gint i = 2; i < argc; i++)
+    if (!replay (argv[i], &error))
+      {
+        g_printerr ("%s: %s\n", argv[i], error->message);
+        return 1;
+      }
+
+  return 0;
+}

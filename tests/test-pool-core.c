@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The core of memory pools, on an owner and streams that only count: see test-pool-sim.h. */
+#include "config.h"
+
+#include "test-pool-model.h"
+
+#define UNIT ((gsize) 512)
+#define KIB  ((gsize) 1024)
+#define MIB  (1024 * KIB)
+
+typedef struct
+{
+  Sim       *sim;
+  GpuPool   *pool;
+  SimStream *a, *b;
+} Fixture;
+
+static void
+set_up (Fixture       *fixture,
+        gconstpointer  data)
+{
+  gboolean pieces = GPOINTER_TO_INT (data);
+
+  fixture->sim = sim_new (64 * MIB, UNIT, pieces ? 64 * KIB : 0, TRUE);
+  fixture->pool = sim_pool_new (fixture->sim);
+  fixture->a = sim_stream_new (fixture->sim, G_MAXUINT64);
+  fixture->b = sim_stream_new (fixture->sim, G_MAXUINT64);
+}
+
+/* sim_free() checks that everything has come back. */
+static void
+tear_down (Fixture       *fixture,
+           gconstpointer  data)
+{
+  _gpu_pool_free (fixture->pool);
+  sim_stream_unref (fixture->a);
+  sim_stream_unref (fixture->b);
+  sim_free (fixture->sim);
+}
+
+static GpuMemoryBlock *
+take (Fixture   *fixture,
+      gsize      size,
+      SimStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *block = _gpu_pool_alloc (fixture->pool, size, 0, stream, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (block);
+  g_assert_cmpuint (_gpu_pool_block_get_size (block), ==, size);
+  sim_take (fixture->sim, stream, _gpu_pool_block_get_address (block), size);
+  if (stream != NULL)
+    sim_use (fixture->sim, stream, _gpu_pool_block_get_address (block), size);
+
+  return block;
+}
+
+static void
+give (Fixture        *fixture,
+      GpuMemoryBlock *block,
+      SimStream      *stream)
+{
+  sim_give (fixture->sim, _gpu_pool_block_get_address (block), _gpu_pool_block_get_size (block));
+  _gpu_pool_release (block, stream);
+}
+
+static GpuPoolStats
+get_stats (Fixture *fixture)
+{
+  GpuPoolStats stats;
+
+  _gpu_pool_get_stats (fixture->pool, &stats);
+
+  return stats;
+}
+
+static SimStats
+get_sim_stats (Fixture *fixture)
+{
+  SimStats stats;
+
+  sim_get_stats (fixture->sim, &stats);
+
+  return stats;
+}
+
+/* --- streams --------------------------------------------------------------------------- */
+
+/* The same stream gets it again at once, and nobody is asked for anything. */
+static void
+test_same_stream (Fixture       *fixture,
+                  gconstpointer  data)
+{
+  static const gsize sizes[] = { 1, 512, 4000, 100 * KIB, MIB, 3 * MIB };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      GpuMemoryBlock *block = take (fixture, sizes[i], fixture->a);
+      guint64 address = _gpu_pool_block_get_address (block);
+      SimStats before = get_sim_stats (fixture), after;
+
+      give (fixture, block, fixture->a);
+      block = take (fixture, sizes[i], fixture->a);
+      g_assert_cmpuint (_gpu_pool_block_get_address (block), ==, address);
+      give (fixture, block, fixture->a);
+
+      after = get_sim_stats (fixture);
+      g_assert_cmpmem (&before, sizeof (before), &after, sizeof (after));
+    }
+
+  /* Each the second time but the largest; 512 bytes also the first time. */
+  g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
+}
+
+/* Another stream gets it with a wait, and a second block behind the same mark with none. */
+static void
+test_other_stream (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  GpuMemoryBlock *first = take (fixture, 30 * MIB, fixture->a);
+  GpuMemoryBlock *second = take (fixture, 20 * MIB, fixture->a);
+
+  give (fixture, first, fixture->a);
+  give (fixture, second, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+
+  first = take (fixture, 30 * MIB, fixture->b);
+  second = take (fixture, 20 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 1);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 1);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).n_steals, ==, 2);
+  g_assert_cmpuint (get_stats (fixture).n_waits, ==, 1);
+
+  give (fixture, first, fixture->b);
+  give (fixture, second, fixture->b);
+}
+
+/* What is over costs another stream nothing. */
+static void
+test_over (Fixture       *fixture,
+           gconstpointer  data)
+{
+  GpuMemoryBlock *block = take (fixture, 30 * MIB, fixture->a);
+  GpuMemoryBlock *small;
+
+  give (fixture, block, fixture->a);
+  _gpu_pool_trim (fixture->pool, G_MAXUINT64, FALSE);
+  sim_stream_finish (fixture->a);
+
+  block = take (fixture, 30 * MIB, fixture->b);
+  small = take (fixture, KIB, fixture->b);
+  g_assert_cmpuint (get_stats (fixture).n_waits, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
+  give (fixture, small, fixture->b);
+  give (fixture, block, fixture->b);
+}
+
+/* The host waits where nothing else is left, and not otherwise. */
+static void
+test_host (Fixture       *fixture,
+           gconstpointer  data)
+{
+  GpuMemoryBlock *block = take (fixture, 40 * MIB, fixture->a);
+
+  give (fixture, block, fixture->a);
+  block = take (fixture, 40 * MIB, NULL);
+  g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 1);
+  give (fixture, block, NULL);
+
+  block = take (fixture, 40 * MIB, fixture->b);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
+  give (fixture, block, fixture->b);
+}
+
+/* Taken for a stream that works on it still, and given back by the host without any use. */
+static void
+test_unused (Fixture       *fixture,
+             gconstpointer  data)
+{
+  for (guint i = 0; i < 2; i++)
+    {
+      gsize size = i == 0 ? 4 * KIB : 40 * MIB;
+      GpuMemoryBlock *block = take (fixture, size, fixture->a);
+
+      give (fixture, block, fixture->a);
+      block = _gpu_pool_alloc (fixture->pool, size, 0, fixture->a, NULL);
+      _gpu_pool_release (block, NULL);
+
+      /* sim_take() checks that it is over for the host. */
+      block = take (fixture, size, NULL);
+      give (fixture, block, NULL);
+    }
+}
+
+/* Used on several streams: for a third one after all of them. */
+static void
+test_several_streams (Fixture       *fixture,
+                      gconstpointer  data)
+{
+  gpointer keys[] = { fixture->a, fixture->b, fixture->a, NULL };
+  GpuMemoryBlock *block = take (fixture, 40 * MIB, fixture->a);
+  guint64 address = _gpu_pool_block_get_address (block);
+  SimStream *c = sim_stream_new (fixture->sim, G_MAXUINT64);
+
+  sim_order (fixture->b, fixture->a);
+  sim_use (fixture->sim, fixture->b, address, 40 * MIB);
+  sim_give (fixture->sim, address, 40 * MIB);
+  _gpu_pool_release_all (block, keys, G_N_ELEMENTS (keys));
+  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).held_blocks, >=, 1);
+  g_assert_cmpuint (get_stats (fixture).active_blocks, ==, 0);
+
+  block = take (fixture, 40 * MIB, c);
+  g_assert_cmpuint (_gpu_pool_block_get_address (block), ==, address);
+  give (fixture, block, c);
+  sim_stream_close (c);
+  sim_stream_unref (c);
+}
+
+/* Streams that are gone are forgotten: there are many in the life of a program. */
+static void
+test_many_streams (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  for (guint i = 0; i < 2000; i++)
+    {
+      SimStream *stream = sim_stream_new (fixture->sim, 10);
+      GpuMemoryBlock *block = take (fixture, 3 * MIB + i * UNIT, stream);
+
+      give (fixture, block, stream);
+      sim_stream_finish (stream);
+      sim_stream_close (stream);
+      sim_stream_unref (stream);
+    }
+}
+
+/* --- memory ---------------------------------------------------------------------------- */
+
+static void
+test_alignment (Fixture       *fixture,
+                gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[24];
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    {
+      gsize alignment = (gsize) 1 << (i % 21);
+
+      blocks[i] = _gpu_pool_alloc (fixture->pool, 700 + i * 1000, alignment, fixture->a, NULL);
+      g_assert_nonnull (blocks[i]);
+      g_assert_cmpuint (_gpu_pool_block_get_address (blocks[i]) % MAX (alignment, UNIT), ==, 0);
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    _gpu_pool_release (blocks[i], fixture->a);
+}
+
+/* Neighbours become one again, in whatever order they come back. */
+static void
+test_join (Fixture       *fixture,
+           gconstpointer  data)
+{
+  static const guint orders[][4] =
+    { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 0, 2, 1, 3 }, { 1, 3, 0, 2 } };
+  GpuMemoryBlock *blocks[4];
+  guint64 managed = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (orders); i++)
+    {
+      for (guint j = 0; j < 4; j++)
+        blocks[j] = take (fixture, 10 * MIB, fixture->a);
+      for (guint j = 0; j < 4; j++)
+        give (fixture, blocks[orders[i][j]], fixture->a);
+
+      if (i == 0)
+        managed = get_stats (fixture).managed_bytes;
+      g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, managed);
+    }
+
+  _gpu_pool_trim (fixture->pool, 0, TRUE);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+}
+
+static void
+count_destroyed (gpointer data)
+{
+  ++*(guint *) data;
+}
+
+/* What the owner keeps with a place is there again with the place, and goes when it is cut. */
+static void
+test_data (Fixture       *fixture,
+           gconstpointer  data)
+{
+  guint n = 0;
+  GpuMemoryBlock *block = take (fixture, 2 * MIB, fixture->a), *other;
+
+  g_assert_null (_gpu_pool_block_get_data (block));
+  _gpu_pool_block_set_data (block, &n, count_destroyed);
+  other = take (fixture, 2 * MIB, fixture->a);
+  give (fixture, block, fixture->a);
+  g_assert_cmpuint (n, ==, 0);
+
+  block = take (fixture, 2 * MIB, fixture->a);
+  g_assert_true (_gpu_pool_block_get_data (block) == &n);
+  give (fixture, block, fixture->a);
+  block = take (fixture, 2 * MIB - UNIT, fixture->a);
+  g_assert_cmpuint (n, ==, 1);
+  g_assert_null (_gpu_pool_block_get_data (block));
+
+  _gpu_pool_block_set_data (block, &n, count_destroyed);
+  _gpu_pool_block_set_data (block, NULL, NULL);
+  g_assert_cmpuint (n, ==, 2);
+  give (fixture, block, fixture->a);
+  give (fixture, other, fixture->a);
+}
+
+static gboolean
+give_way (gpointer data)
+{
+  Fixture *fixture = data;
+
+  sim_set_capacity (fixture->sim, 64 * MIB);
+
+  return TRUE;
+}
+
+/* The text says all that one wants to know, and somebody may make room before. */
+static void
+test_out_of_memory (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  static const char *words[] = { "50331648 bytes", " active", " held", "largest free", "limit" };
+  GpuMemoryBlock *block = take (fixture, 30 * MIB, fixture->a);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 48 * MIB, 0, fixture->a, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    g_assert_nonnull (strstr (error->message, words[i]));
+  g_assert_cmpuint (get_sim_stats (fixture).n_rooms, ==, 1);
+  g_assert_cmpuint (get_stats (fixture).n_refused, ==, 1);
+  g_clear_error (&error);
+
+  g_assert_null (_gpu_pool_alloc (fixture->pool, G_MAXSIZE, 0, fixture->a, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+
+  sim_set_capacity (fixture->sim, 31 * MIB);
+  sim_set_make_room (fixture->sim, give_way, fixture);
+  give (fixture, take (fixture, 20 * MIB, fixture->a), fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_rooms, ==, 2);
+  give (fixture, block, fixture->a);
+}
+
+/* What is held by the wrong stream, in the wrong place or in a cache is found all the same. */
+static void
+test_last_byte (Fixture       *fixture,
+                gconstpointer  data)
+{
+  GpuMemoryBlock *blocks[256];
+
+  sim_set_capacity (fixture->sim, 33 * MIB);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (fixture, 128 * KIB, i % 2 == 0 ? fixture->a : fixture->b);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    give (fixture, blocks[i], i % 2 == 0 ? fixture->a : fixture->b);
+
+  blocks[0] = take (fixture, 32 * MIB, fixture->a);
+  give (fixture, blocks[0], fixture->a);
+}
+
+static void
+test_limit (Fixture       *fixture,
+            gconstpointer  data)
+{
+  GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64, .waste = 0.03 };
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *block, *other;
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  block = take (fixture, 12 * MIB, fixture->a);
+  g_assert_null (_gpu_pool_alloc (fixture->pool, 8 * MIB, 0, fixture->a, &error));
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_assert_nonnull (strstr (error->message, "the limit is 16777216"));
+
+  other = take (fixture, 3 * MIB, fixture->a);
+  g_assert_cmpuint (get_stats (fixture).peak_managed_bytes, <=, 16 * MIB);
+  give (fixture, other, fixture->a);
+  give (fixture, block, fixture->a);
+}
+
+/* From there on what is over is used, and what is empty goes, before there is more. */
+static void
+test_soft_limit (Fixture       *fixture,
+                 gconstpointer  data)
+{
+  GpuPoolLimits limits = { .soft_limit = 16 * MIB, .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *block;
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  for (guint i = 0; i < 5; i++)
+    {
+      block = take (fixture, (8 + i) * MIB, NULL);
+      give (fixture, block, NULL);
+    }
+  g_assert_cmpuint (get_sim_stats (fixture).peak_bytes, <=, 16 * MIB);
+
+  block = take (fixture, 20 * MIB, NULL);
+  give (fixture, block, NULL);
+}
+
+/* What is not held goes back as soon as its use is over. */
+static void
+test_stop_holding (Fixture       *fixture,
+                   gconstpointer  data)
+{
+  GpuMemoryBlock *block = take (fixture, 20 * MIB, fixture->a);
+  GpuMemoryBlock *other = take (fixture, 4 * KIB, NULL);
+
+  _gpu_pool_stop_holding (fixture->pool);
+  give (fixture, block, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, >, 0);
+
+  sim_stream_finish (fixture->a);
+  give (fixture, other, NULL);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).held_blocks, ==, 0);
+}
+
+static void
+test_threshold (Fixture       *fixture,
+                gconstpointer  data)
+{
+  GpuPoolLimits limits = { .release_threshold = 8 * MIB, .waste = 0.03 };
+  GpuMemoryBlock *blocks[4];
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    blocks[i] = take (fixture, 7 * MIB, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    give (fixture, blocks[i], NULL);
+
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, <=, 8 * MIB);
+  g_assert_cmpuint (get_sim_stats (fixture).bytes, >, 0);
+}
+
+/* --- failures -------------------------------------------------------------------------- */
+
+static void
+work_a_bit (Fixture *fixture)
+{
+  GpuMemoryBlock *blocks[32];
+  SimStream *streams[] = { fixture->a, fixture->b };
+
+  for (guint round = 0; round < 4; round++)
+    {
+      for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+        {
+          g_autoptr (GError) error = NULL;
+          gsize size = ((i * 7 + round * 5) % 13 + 1) * 170 * KIB;
+          SimStream *stream = streams[(i + round) % 2];
+
+          blocks[i] = _gpu_pool_alloc (fixture->pool, size, 0, stream, &error);
+          if (blocks[i] == NULL)
+            {
+              g_assert_nonnull (error);
+              g_assert_true (sim_has_failed (fixture->sim));
+              continue;
+            }
+          sim_take (fixture->sim, stream, _gpu_pool_block_get_address (blocks[i]), size);
+          sim_use (fixture->sim, stream, _gpu_pool_block_get_address (blocks[i]), size);
+        }
+      for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+        if (blocks[i] != NULL)
+          give (fixture, blocks[i], streams[(i + round) % 2]);
+      if (round == 1)
+        _gpu_pool_trim (fixture->pool, 8 * MIB, FALSE);
+    }
+}
+
+/* Calls that can fail do so, each of the first ones and some of the later, in two ways; nothing is
+ * lost. */
+static void
+test_failures (Fixture       *fixture,
+               gconstpointer  data)
+{
+  guint n_failed = 0;
+
+  for (guint nth = 1; ; nth += 1 + nth / 24)
+    {
+      sim_fail (fixture->sim, nth,
+                nth % 2 == 0 ? GPU_ERROR_OUT_OF_DEVICE_MEMORY : GPU_ERROR_DEVICE_LOST);
+      work_a_bit (fixture);
+      if (!sim_has_failed (fixture->sim))
+        break;
+
+      n_failed++;
+      sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
+      _gpu_pool_trim (fixture->pool, 0, TRUE);
+      g_assert_cmpuint (get_sim_stats (fixture).bytes, ==, 0);
+      g_assert_cmpuint (get_stats (fixture).active_blocks, ==, 0);
+      g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 0);
+    }
+
+  g_assert_cmpuint (n_failed, >=, 10);
+  sim_fail (fixture->sim, 0, GPU_ERROR_FAILED);
+}
+
+/* --- threads --------------------------------------------------------------------------- */
+
+#define N_THREADS 4
+#define N_SHARED  64
+
+typedef struct
+{
+  Fixture   *fixture;
+  SimStream *stream;
+  guint      n_steps;
+  guint32    seed;
+  GpuMemoryBlock **shared;          /* N_SHARED, atomic: between threads */
+} Worker;
+
+/* Takes, and gives back what others have taken. */
+static gpointer
+run_worker (gpointer data)
+{
+  Worker *worker = data;
+  Fixture *fixture = worker->fixture;
+  g_autoptr (GRand) random = g_rand_new_with_seed (worker->seed);
+
+  for (guint i = 0; i < worker->n_steps; i++)
+    {
+      guint at = g_rand_int_range (random, 0, N_SHARED);
+      gsize size = (gsize) 1 << g_rand_int_range (random, 0, 19);
+      GpuMemoryBlock *block, *old;
+
+      size += g_rand_int_range (random, 0, size);
+      block = _gpu_pool_alloc (fixture->pool, size, 0, worker->stream, NULL);
+      if (block != NULL)
+        {
+          sim_take (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
+          sim_use (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
+          /* Who gives it back may be of another stream, which is then to be after this one. */
+          sim_stream_finish (worker->stream);
+        }
+
+      old = g_atomic_pointer_exchange (&worker->shared[at], block);
+      if (old != NULL)
+        give (fixture, old, worker->stream);
+      if (i % 997 == 0)
+        _gpu_pool_trim (fixture->pool, MIB, i % 2);
+      if (i % 499 == 0)
+        get_stats (fixture);
+    }
+
+  return NULL;
+}
+
+static void
+test_threads (Fixture       *fixture,
+              gconstpointer  data)
+{
+  GpuMemoryBlock *shared[N_SHARED] = { NULL, };
+  Worker workers[N_THREADS];
+  GThread *threads[N_THREADS];
+  GpuPoolStats stats;
+
+  /* More rounds than one: threads end, and caches with them. */
+  for (guint round = 0; round < 3; round++)
+    {
+      for (guint i = 0; i < N_THREADS; i++)
+        {
+          workers[i] = (Worker) { fixture, sim_stream_new (fixture->sim, i * 10),
+                                  g_test_slow () ? 100000 : 3000, round * 10 + i, shared };
+          threads[i] = g_thread_new ("pool", run_worker, &workers[i]);
+        }
+      for (guint i = 0; i < N_THREADS; i++)
+        {
+          g_thread_join (threads[i]);
+          sim_stream_finish (workers[i].stream);
+          sim_stream_close (workers[i].stream);
+          sim_stream_unref (workers[i].stream);
+        }
+      _gpu_pool_trim (fixture->pool, 0, TRUE);
+    }
+
+  for (guint i = 0; i < N_SHARED; i++)
+    if (shared[i] != NULL)
+      give (fixture, shared[i], NULL);
+
+  stats = get_stats (fixture);
+  g_assert_cmpuint (stats.active_blocks, ==, 0);
+  g_assert_cmpuint (stats.active_bytes, ==, 0);
+  g_assert_cmpuint (stats.used_bytes, ==, 0);
+  g_assert_cmpuint (stats.n_allocs, ==, stats.n_frees);
+}
+
+typedef struct
+{
+  Sim     *sims[4];
+  GpuPool *pools[4];
+  gint     done;                    /* atomic */
+  GMutex   stay;                    /* the thread stays until it gets it */
+} Lives;
+
+static gpointer
+use_pools (gpointer data)
+{
+  Lives *lives = data;
+
+  for (guint i = 0; i < 100; i++)
+    for (guint j = 0; j < 4; j++)
+      _gpu_pool_release (_gpu_pool_alloc (lives->pools[j], 4096 + j, 0, NULL, NULL), NULL);
+
+  g_atomic_int_set (&lives->done, 1);
+  g_mutex_lock (&lives->stay);
+  g_mutex_unlock (&lives->stay);
+
+  return NULL;
+}
+
+static void
+free_pools (Lives *lives,
+            guint  first)
+{
+  for (guint i = 0; i < 4; i++)
+    {
+      _gpu_pool_free (lives->pools[(first + i) % 4]);
+      sim_free (lives->sims[(first + i) % 4]);
+    }
+}
+
+/* A thread has caches of several pools; it may end before them or after them. */
+static void
+test_lives (Fixture       *fixture,
+            gconstpointer  data)
+{
+  for (guint i = 0; i < 20; i++)
+    {
+      Lives lives = { .done = 0 };
+      GThread *thread;
+
+      for (guint j = 0; j < 4; j++)
+        {
+          lives.sims[j] = sim_new (MIB, UNIT, GPOINTER_TO_INT (data) ? 64 * KIB : 0, TRUE);
+          lives.pools[j] = sim_pool_new (lives.sims[j]);
+        }
+      use_pools (&lives);
+      lives.done = 0;
+
+      g_mutex_lock (&lives.stay);
+      thread = g_thread_new ("pool", use_pools, &lives);
+      while (g_atomic_int_get (&lives.done) == 0)
+        g_thread_yield ();
+      if (i % 2 == 0)
+        free_pools (&lives, i);
+      g_mutex_unlock (&lives.stay);
+      g_thread_join (thread);
+      if (i % 2 == 1)
+        free_pools (&lives, i);
+      g_mutex_clear (&lives.stay);
+    }
+}
+
+/* --- whatever comes -------------------------------------------------------------------- */
+
+static guint64
+choose (gpointer data,
+        guint64  n)
+{
+  GRand *random = data;
+
+  return (((guint64) g_rand_int (random) << 32) | g_rand_int (random)) % n;
+}
+
+static void
+test_random (gconstpointer data)
+{
+  guint n_models = g_test_slow () ? 1000 : 10;
+
+  for (guint i = 0; i < n_models; i++)
+    {
+      g_autoptr (GRand) random = g_rand_new_with_seed (i);
+      Model *model = model_new (GPOINTER_TO_INT (data), choose, random);
+
+      for (guint j = 0; j < 5000; j++)
+        model_step (model);
+      model_free (model);
+    }
+}
+
+static void
+add (const char *name,
+     void      (*test) (Fixture       *fixture,
+                        gconstpointer  data))
+{
+  static const char *kinds[] = { "segments", "pieces" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/pool-core/%s/%s", kinds[i], name);
+
+      g_test_add (path, Fixture, GINT_TO_POINTER (i), set_up, test, tear_down);
+    }
+}
+
+int
+main (int   argc,
+      char *argv[])
+{
+  g_test_init (&argc, &argv, NULL);
+
+  add ("same-stream", test_same_stream);
+  add ("other-stream", test_other_stream);
+  add ("over", test_over);
+  add ("host", test_host);
+  add ("unused", test_unused);
+  add ("several-streams", test_several_streams);
+  add ("many-streams", test_many_streams);
+  add ("alignment", test_alignment);
+  add ("join", test_join);
+  add ("data", test_data);
+  add ("out-of-memory", test_out_of_memory);
+  add ("last-byte", test_last_byte);
+  add ("limit", test_limit);
+  add ("soft-limit", test_soft_limit);
+  add ("stop-holding", test_stop_holding);
+  add ("threshold", test_threshold);
+  add ("failures", test_failures);
+  add ("threads", test_threads);
+  add ("lives", test_lives);
+  g_test_add_data_func ("/pool-core/segments/random", GINT_TO_POINTER (FALSE), test_random);
+  g_test_add_data_func ("/pool-core/pieces/random", GINT_TO_POINTER (TRUE), test_random);
+
+  return g_test_run ();
+}
