@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Files of recorded allocations: what is in them, in both formats, plain and compressed, and what is
- * said of those that are wrong. */
+/* Files of recorded allocations: what is in them, in both formats, plain and compressed, and what
+ * is said of those that are wrong. */
 #include "config.h"
 
 #include <glib/gstdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Recorded allocations, read from files: lines "a ID SIZE STREAM" and "f ID STREAM", or the log of a
- * memory resource of RMM, where the first line has the names of the columns. In both, empty lines
+ * Recorded allocations, read from files: lines "a ID SIZE STREAM" and "f ID STREAM", or the log of
+ * a memory resource of RMM, where the first line has the names of the columns. In both, empty lines
  * and those that begin with '#' say nothing, and either may be compressed with gzip.
  */
 #pragma once
