@@ -50,17 +50,31 @@ typedef struct
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* The one for @key, made when it is first asked for; lives as long as @streams unless it is swept.
- * @key NULL is the host: what it gives back nobody uses any more, and what it takes is over. */
+/* The one for @key, made when it is first asked for. @key NULL is the host, for which NULL stands:
+ * what it gives back nobody uses any more, and what it takes is over. The structure lives as long as
+ * @streams; once it was swept its uses are over, and it may come back for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
-/* Forgets streams that are gone and that no use names (@uses counts them). */
+/* The same, and it is not swept before it is unpinned. */
+GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams    *streams,
+                                         gpointer                key);
+void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
+/* Asks about all marks that are not reached yet; TRUE if one has become so. */
+gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
+/* All uses of streams that are gone are over; those that nobody has pinned are forgotten. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
+/* Whether there are so many more streams than after the last sweep that it is worth one. */
+gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
-/* The stamp of what is given back now. Any thread, without a lock. */
+/* From 1, small, another one for each stream there is at a time; 0 for the host. */
+guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
+/* The stamp of what is given back now, 0 for the host. Any thread, without a lock. */
 guint64         _gpu_pool_stream_stamp  (GpuPoolStream          *stream);
 /* Whether the use is over, by what marks have shown so far; asks about them, makes none. */
 gboolean        _gpu_pool_use_is_over   (const GpuPoolUse       *use);
+/* Makes a mark that covers the use, unless one does or it is over. */
+gboolean        _gpu_pool_use_mark      (const GpuPoolUse       *use,
+                                         GError                **error);
 /* Makes @stream wait for the use, by a mark if none covers it; blocks instead where @stream is the
  * host. Nothing is done where it is over, or of @stream itself. */
 gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is over, what goes back to the owner, and what people ask about. */
+#include "config.h"
+
+#include "gpumem/pool/gpu-pool-cache.h"
+
+/* --- uses ------------------------------------------------------------------------------ */
+
+/* Drops uses that are over; @mark: makes marks where there are none. */
+static void
+settle_uses (GpuPoolShared *shared,
+             gboolean       mark)
+{
+  for (guint i = shared->n_uses; i > 0; i--)
+    {
+      if (mark)
+        _gpu_pool_use_mark (&shared->uses[i - 1], NULL);
+      if (_gpu_pool_use_is_over (&shared->uses[i - 1]))
+        shared->uses[i - 1] = shared->uses[--shared->n_uses];
+    }
+}
+
+/* Those with one use left are free memory of its stream. */
+gboolean
+_gpu_pool_settle_shared (GpuPool *pool)
+{
+  g_autoptr (GPtrArray) all = NULL;
+  gboolean any = FALSE;
+
+  _gpu_pool_lock (&pool->lock);
+  if (pool->shared->len > 0)
+    {
+      all = pool->shared;
+      pool->shared = g_ptr_array_new ();
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  if (all == NULL)
+    return FALSE;
+
+  for (guint i = 0; i < all->len; i++)
+    settle_uses (g_ptr_array_index (all, i), TRUE);
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint i = 0; i < all->len; i++)
+    {
+      GpuPoolShared *shared = g_ptr_array_index (all, i);
+      GpuPoolUse use = shared->uses[0];
+
+      if (shared->n_uses > 1)
+        {
+          g_ptr_array_add (pool->shared, shared);
+          continue;
+        }
+
+      any = TRUE;
+      if (shared->n_uses == 0)
+        use = (GpuPoolUse) { NULL, 0 };
+      _gpu_pool_heap_add (pool, shared->node,
+                          gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.stamp));
+      g_free (shared);
+    }
+  _gpu_pool_leave (pool);
+
+  return any;
+}
+
+static gboolean
+find_pending (GpuPool    *pool,
+              GpuPoolUse *use)
+{
+  gboolean found = FALSE;
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint slot = 1; slot < pool->n_frees && !found; slot++)
+    {
+      GpuPoolFrees *frees = pool->frees[slot];
+
+      if (frees == NULL || frees->n == 0)
+        continue;
+
+      *use = (GpuPoolUse) { frees->stream, frees->youngest };
+      found = !gpu_pool_stream_has_reached (use->stream, use->stamp);
+    }
+  if (!found && pool->shared->len > 0)
+    {
+      GpuPoolShared *shared = g_ptr_array_index (pool->shared, 0);
+
+      *use = shared->uses[0];
+      found = TRUE;
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  return found;
+}
+
+gboolean
+_gpu_pool_wait_for_pending (GpuPool *pool)
+{
+  GpuPoolUse use;
+  gboolean waited;
+
+  if (!find_pending (pool, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
+    return FALSE;
+
+  _gpu_pool_settle_shared (pool);
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_waits += waited;
+  _gpu_pool_heap_settle (pool, TRUE);
+  _gpu_pool_leave (pool);
+
+  return TRUE;
+}
+
+/* A mark for each stream that has free memory which is not over, unless one is under way. */
+static void
+mark_pending (GpuPool *pool)
+{
+  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint slot = 1; slot < pool->n_frees; slot++)
+    {
+      GpuPoolFrees *frees = pool->frees[slot];
+
+      if (frees != NULL && frees->n > 0)
+        {
+          GpuPoolUse use = { frees->stream, frees->youngest };
+
+          g_array_append_val (uses, use);
+        }
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  for (guint i = 0; i < uses->len; i++)
+    _gpu_pool_use_mark (&g_array_index (uses, GpuPoolUse, i), NULL);
+}
+
+void
+_gpu_pool_settle (GpuPool *pool)
+{
+  mark_pending (pool);
+  _gpu_pool_streams_poll (pool->streams);
+  _gpu_pool_settle_shared (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_heap_settle (pool, TRUE);
+  _gpu_pool_leave (pool);
+}
+
+/* --- giving back ----------------------------------------------------------------------- */
+
+gboolean
+_gpu_pool_has_excess (GpuPool           *pool,
+                      const GpuPoolNode *node)
+{
+  guint64 used = gpu_pool_bytes (pool, pool->counts.units);
+  gsize whole = pool->config.granularity;
+
+  if (!pool->is_holding)
+    return TRUE;
+
+  if (pool->stats.managed_bytes <= used
+      || pool->stats.managed_bytes - used <= pool->limits.release_threshold)
+    return FALSE;
+
+  if (whole == 0)
+    return node->units == pool->areas[node->area]->units;
+
+  return gpu_pool_bytes (pool, node->units) >= whole;
+}
+
+static guint64
+get_keep (GpuPool *pool)
+{
+  guint64 threshold, used;
+
+  _gpu_pool_lock (&pool->lock);
+  threshold = pool->is_holding ? pool->limits.release_threshold : 0;
+  used = gpu_pool_bytes (pool, pool->counts.units);
+  _gpu_pool_unlock (&pool->lock);
+
+  return threshold > G_MAXUINT64 - used ? G_MAXUINT64 : used + threshold;
+}
+
+void
+_gpu_pool_release_excess (GpuPool *pool)
+{
+  gboolean is_holding = __atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED);
+
+  /* When something is growing there may be a next time, unless nothing is to be held. */
+  if (!is_holding)
+    _gpu_pool_lock (&pool->growth_lock);
+  else if (!_gpu_pool_try_lock (&pool->growth_lock))
+    return;
+
+  _gpu_pool_settle (pool);
+  _gpu_pool_shrink (pool, get_keep (pool));
+
+  _gpu_pool_unlock (&pool->growth_lock);
+}
+
+static gboolean
+manages_more (GpuPool *pool,
+              guint64  keep)
+{
+  gboolean more;
+
+  _gpu_pool_lock (&pool->lock);
+  more = pool->stats.managed_bytes > keep;
+  _gpu_pool_unlock (&pool->lock);
+
+  return more;
+}
+
+void
+_gpu_pool_trim (GpuPool  *pool,
+                guint64   keep,
+                gboolean  wait)
+{
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_cache_flush_all (pool, FALSE);
+  _gpu_pool_leave (pool);
+
+  _gpu_pool_lock (&pool->growth_lock);
+  _gpu_pool_settle (pool);
+  _gpu_pool_shrink (pool, keep);
+  while (wait && manages_more (pool, keep) && _gpu_pool_wait_for_pending (pool))
+    _gpu_pool_shrink (pool, keep);
+  _gpu_pool_unlock (&pool->growth_lock);
+}
+
+void
+_gpu_pool_stop_holding (GpuPool *pool)
+{
+  _gpu_pool_lock (&pool->lock);
+  __atomic_store_n (&pool->is_holding, FALSE, __ATOMIC_RELAXED);
+  _gpu_pool_set_cache_limits (pool);
+  _gpu_pool_cache_flush_all (pool, FALSE);
+  _gpu_pool_leave (pool);
+
+  _gpu_pool_release_excess (pool);
+}
+
+void
+_gpu_pool_set_limits (GpuPool             *pool,
+                      const GpuPoolLimits *limits)
+{
+  _gpu_pool_lock (&pool->lock);
+  pool->limits = *limits;
+  _gpu_pool_set_cache_limits (pool);
+  _gpu_pool_unlock (&pool->lock);
+}
+
+/* --- figures --------------------------------------------------------------------------- */
+
+static guint64
+count_held (GpuPool *pool)
+{
+  guint64 n = pool->shared->len;
+
+  for (guint slot = 0; slot < pool->n_frees; slot++)
+    if (pool->frees[slot] != NULL)
+      n += pool->frees[slot]->n;
+
+  return n;
+}
+
+static guint64
+find_largest (GpuPool *pool)
+{
+  guint32 largest = 0;
+
+  for (guint slot = 0; slot < pool->n_frees; slot++)
+    {
+      GpuPoolNode *node = NULL;
+
+      if (pool->frees[slot] != NULL)
+        node = _gpu_pool_index_largest (&pool->frees[slot]->index);
+      if (node != NULL)
+        largest = MAX (largest, node->units);
+    }
+
+  return gpu_pool_bytes (pool, largest);
+}
+
+void
+_gpu_pool_get_stats (GpuPool      *pool,
+                     GpuPoolStats *stats)
+{
+  GpuPoolCounts counts;
+
+  _gpu_pool_lock (&pool->lock);
+
+  *stats = pool->stats;
+  counts = pool->counts;
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    {
+      guint64 n_allocs = __atomic_load_n (&cache->counts.n_allocs, __ATOMIC_RELAXED);
+
+      stats->n_cache_hits += n_allocs;
+      counts.n_allocs += n_allocs;
+      counts.n_frees += __atomic_load_n (&cache->counts.n_frees, __ATOMIC_RELAXED);
+      counts.bytes += __atomic_load_n (&cache->counts.bytes, __ATOMIC_RELAXED);
+      counts.units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
+    }
+
+  stats->n_allocs = counts.n_allocs;
+  stats->n_frees = counts.n_frees;
+  stats->active_blocks = counts.n_allocs - counts.n_frees;
+  stats->active_bytes = counts.bytes;
+  stats->used_bytes = gpu_pool_bytes (pool, counts.units);
+  stats->peak_active_bytes = MAX (stats->peak_active_bytes, stats->active_bytes);
+  stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
+  stats->held_blocks = count_held (pool) + pool->n_out - stats->active_blocks;
+  stats->largest_free = find_largest (pool);
+
+  _gpu_pool_unlock (&pool->lock);
+}
+
+static GpuPoolState
+get_state (GpuPool           *pool,
+           const GpuPoolNode *node)
+{
+  switch (gpu_pool_node_state (node))
+    {
+    case GPU_POOL_NODE_ACTIVE:
+      return GPU_POOL_ACTIVE;
+    case GPU_POOL_NODE_CACHED:
+      return GPU_POOL_CACHED;
+    case GPU_POOL_NODE_GAP:
+      return GPU_POOL_UNMAPPED;
+    case GPU_POOL_NODE_FREE:
+      if (_gpu_pool_heap_is_over (pool, node->use))
+        return GPU_POOL_FREE;
+      return GPU_POOL_PENDING;
+    default:
+      return GPU_POOL_PENDING;
+    }
+}
+
+static void
+visit_area (GpuPool           *pool,
+            const GpuPoolArea *area,
+            GpuPoolVisitFunc   func,
+            gpointer           data)
+{
+  for (GpuPoolNode *node = area->first; node != NULL; node = node->next)
+    {
+      GpuPoolState state = get_state (pool, node);
+      gsize size = gpu_pool_bytes (pool, node->units), requested = 0;
+      gpointer key = NULL;
+
+      if (state == GPU_POOL_ACTIVE)
+        requested = size - __atomic_load_n (&node->slack, __ATOMIC_RELAXED);
+      if (state == GPU_POOL_PENDING && gpu_pool_node_state (node) == GPU_POOL_NODE_FREE)
+        key = _gpu_pool_stream_get_key (gpu_pool_heap_use (pool, node->use).stream);
+
+      func (data, &area->segment,
+            area->segment.address + gpu_pool_bytes (pool, node->offset), size, requested, state,
+            key);
+    }
+}
+
+static gint
+compare_areas (gconstpointer a,
+               gconstpointer b)
+{
+  const GpuPoolArea *area = *(const GpuPoolArea *const *) a;
+  const GpuPoolArea *other = *(const GpuPoolArea *const *) b;
+
+  return (area->segment.address > other->segment.address)
+         - (area->segment.address < other->segment.address);
+}
+
+void
+_gpu_pool_visit (GpuPool          *pool,
+                 GpuPoolVisitFunc  func,
+                 gpointer          data)
+{
+  g_autoptr (GPtrArray) areas = g_ptr_array_new ();
+
+  _gpu_pool_lock (&pool->lock);
+
+  for (guint id = 0; id < pool->n_areas; id++)
+    if (pool->areas[id] != NULL)
+      g_ptr_array_add (areas, pool->areas[id]);
+  g_ptr_array_sort (areas, compare_areas);
+
+  for (guint i = 0; i < areas->len; i++)
+    visit_area (pool, g_ptr_array_index (areas, i), func, data);
+
+  _gpu_pool_unlock (&pool->lock);
+}
+
+/* --- of a block ------------------------------------------------------------------------ */
+
+GpuPool *
+_gpu_pool_block_get_pool (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block);
+}
+
+guint64
+_gpu_pool_block_get_address (const GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+
+  return pool->areas[block->area]->segment.address + gpu_pool_bytes (pool, block->offset);
+}
+
+gsize
+_gpu_pool_block_get_size (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units) - block->slack;
+}
+
+gpointer
+_gpu_pool_block_get_segment (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block)->areas[block->area]->segment.data;
+}
+
+gpointer
+_gpu_pool_block_get_data (const GpuMemoryBlock *block)
+{
+  return block->data != NULL ? block->data->data : NULL;
+}
+
+void
+_gpu_pool_block_set_data (GpuMemoryBlock *block,
+                          gpointer        data,
+                          GDestroyNotify  destroy)
+{
+  GpuPoolData *old = g_steal_pointer (&block->data);
+
+  if (data != NULL)
+    {
+      block->data = g_new0 (GpuPoolData, 1);
+      block->data->data = data;
+      block->data->destroy = destroy;
+    }
+
+  _gpu_pool_destroy_data (old);
+}
