@@ -164,9 +164,11 @@ stream_wait (gpointer key,
 }
 
 static gboolean
-stream_is_gone (gpointer key G_GNUC_UNUSED)
+stream_is_gone (gpointer key)
 {
-  return FALSE;
+  PoolStream *stream = key;
+
+  return get (stream->gone);
 }
 
 static const GpuPoolStreamOps stream_ops =

@@ -43,6 +43,7 @@ typedef struct
   guint64  waits[POOL_N_STREAMS];   /* for so much of others */
   guint    n_marks, n_waits;
   gboolean broken;                  /* marks fail */
+  gboolean gone;                    /* nobody else has it, and all is done */
 } PoolStream;
 
 extern PoolStream pool_streams[POOL_N_STREAMS];

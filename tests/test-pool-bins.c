@@ -382,6 +382,42 @@ check_broken_stream (void)
   pool_end (&owner);
 }
 
+/* Streams that are gone are let go of, those that are still known from their last use as well */
+static void
+check_gone (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  PoolStream *gone = g_new0 (PoolStream, 100);
+  GpuPoolItem *item = NULL;
+  guint n_refs = 0;
+
+  for (guint i = 0; i < 100; i++)
+    {
+      item = pool_take (bins, i + 1, &gone[i]);
+      g_assert_cmpuint (gone[i].refs, >, 0);
+      pool_give (item, &gone[i]);
+      gone[i].gone = TRUE;
+    }
+  for (guint i = 0; i < 100; i++)
+    n_refs += gone[i].refs;
+  g_assert_cmpuint (n_refs, <, 100);
+  _gpu_pool_bins_trim (bins, G_MAXUINT64, FALSE);
+  for (guint i = 0; i < 100; i++)
+    g_assert_cmpuint (gone[i].refs, ==, 0);
+
+  /* What they had is free, and others at their addresses are others */
+  gone[99] = (PoolStream) { .number = 0 };
+  g_assert_true (pool_take (bins, 100, &gone[99]) == item);
+  g_assert_cmpuint (gone[99].n_waits + gone[99].n_marks + pool_n_blocked, ==, 0);
+  pool_give (item, &gone[99]);
+  g_assert_cmpuint (gone[99].refs, ==, 1);
+
+  pool_end (&owner);
+  g_assert_cmpuint (gone[99].refs, ==, 0);
+  g_free (gone);
+}
+
 static void
 give_at_random (GpuPoolItem *item)
 {
@@ -458,6 +494,7 @@ main (int    argc,
   test_add_plain ("host", check_host);
   test_add_plain ("several-streams", check_several_streams);
   test_add_plain ("broken-stream", check_broken_stream);
+  test_add_plain ("gone", check_gone);
   test_add_plain ("order", check_order);
 
   return test_run ();

@@ -234,27 +234,29 @@ check_trim (void)
 static void
 check_stop_holding (void)
 {
-  const gsize sizes[] = { 100, 1000, 0 };
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
   GpuPoolItem *one = pool_take (bins, 50, NULL);
   GpuPoolItem *two = pool_take (bins, 60, &pool_streams[0]);
-  GpuPoolItem *three;
+  GpuPoolItem *three = pool_take (bins, 70, &pool_streams[1]);
+  GpuPoolItem *four = pool_take (bins, 80, NULL);
 
-  hold (bins, NULL, &sizes[2]);
-  three = pool_take (bins, 70, NULL);
-  _gpu_pool_bins_release (three, NULL);
+  _gpu_pool_bins_release (four, NULL);
   _gpu_pool_bins_stop_holding (bins);
-  g_assert_cmpuint (owner.n_live, ==, 2);
+  g_assert_cmpuint (owner.n_live, ==, 3);
+
+  /* Not before its use is over, and then without anybody asking for it */
+  pool_give (two, &pool_streams[0]);
+  pool_give (three, &pool_streams[1]);
+  g_assert_cmpuint (owner.n_live, ==, 3);
+  pool_streams[0].completed = pool_streams[0].submitted;
   _gpu_pool_bins_release (one, NULL);
   g_assert_cmpuint (owner.n_live, ==, 1);
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
 
-  /* Not before its use is over */
-  pool_give (two, &pool_streams[0]);
-  g_assert_cmpuint (owner.n_live, ==, 1);
   _gpu_pool_bins_trim (bins, 0, TRUE);
   g_assert_cmpuint (owner.n_live, ==, 0);
-  g_assert_cmpuint (pool_streams[0].completed, ==, 1);
+  g_assert_cmpuint (pool_n_blocked, ==, 1);
 
   pool_end (&owner);
 }
@@ -326,6 +328,8 @@ check_trace (void)
 
 #define N_ROUNDS 20000
 #define N_MINE   2
+#define N_SIZES  10
+#define SIZE(i)  (512 + 64 * (i))    /* of as many bins */
 
 typedef struct
 {
@@ -337,7 +341,8 @@ static void
 work_once (Worker      *worker,
            GRand       *random,
            PoolStream  *stream,
-           GpuPoolItem *items[N_MINE])
+           GpuPoolItem *items[N_MINE],
+           gsize        size)
 {
   GpuPoolItem **item = &items[g_rand_int_range (random, 0, N_MINE)];
   PoolMemory *memory;
@@ -356,7 +361,7 @@ work_once (Worker      *worker,
       return;
     }
 
-  *item = pool_take (worker->bins, 64u << g_rand_int_range (random, 0, 5), stream);
+  *item = pool_take (worker->bins, size, stream);
   memory = _gpu_pool_item_get_data (*item);
   g_assert_cmpuint (memory->byte, ==, 0);
   pool_assert_is_over (memory, stream);
@@ -373,7 +378,7 @@ work (gpointer data)
 
   for (guint i = 0; i < N_ROUNDS; i++)
     {
-      work_once (worker, random, stream, items);
+      work_once (worker, random, stream, items, SIZE (i / 300 % N_SIZES));
       if (i % 1000 == 0)
         _gpu_pool_bins_trim (worker->bins, 2000, i % 2000 == 0);
     }
@@ -394,12 +399,13 @@ work (gpointer data)
   return NULL;
 }
 
-/* With as much memory as all can have at once, nobody is ever refused, whoever holds what */
+/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
 static void
 check_threads (void)
 {
   PoolOwner owner;
-  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE * CAPACITY (1024));
+  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
+                                          * CAPACITY (SIZE (N_SIZES - 1)));
   GThread *threads[POOL_N_STREAMS];
   Worker workers[POOL_N_STREAMS];
   GpuPoolStats stats;

@@ -161,6 +161,8 @@ grow (const GpuPoolRequest  *request,
   GpuPoolStats *stats = &bins->stats;
   GpuPoolItem *item;
 
+  if (_gpu_pool_streams_want_sweep (bins->streams))
+    _gpu_pool_bins_sweep (bins);
   if (data == NULL)
     return NULL;
 
@@ -237,13 +239,13 @@ free_largest (const GpuPoolRequest  *request,
     item = take_best (bins, bin - 1, &over);
   moving = item == NULL && bins->n_moving > 0;
   if (moving)
-    pthread_cond_wait (&bins->moved, &bins->lock);
+    pthread_cond_wait (&bins->moved, &bins->lock.mutex);
   changed = moving || count_changes (bins) != request->n_changes;
   bins_unlock (bins);
 
   if (item == NULL)
     return changed;
-  if (!over && !_gpu_pool_item_follow (item, bins->host, &n_waits, error))
+  if (!over && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
     {
       bins_lock (bins);
       bins_push (bins, item);

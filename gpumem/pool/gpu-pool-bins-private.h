@@ -2,11 +2,9 @@
 /* The insides of pools of items; see gpu-pool-bins.h. */
 #pragma once
 
-#include <pthread.h>
-
-#include "gpumem/pool/gpu-pool-bins.h"
-
 #include "gpumem/gpu-hot-private.h"
+#include "gpumem/pool/gpu-pool-bins.h"
+#include "gpumem/pool/gpu-pool-lock.h"
 
 G_BEGIN_DECLS
 
@@ -30,6 +28,7 @@ struct _GpuPoolItem
   gboolean     moving;              /* out of its bin, without being active */
 };
 
+/* It is pinned, so that the key stays its own. */
 typedef struct
 {
   gpointer       key;               /* NULL: none */
@@ -38,7 +37,7 @@ typedef struct
 
 struct _GpuPoolBins
 {
-  pthread_mutex_t        lock;      /* guards what follows, but not what never changes */
+  GpuPoolLock            lock;      /* guards what follows, but not what never changes */
   guint                  bits;
   guint                  n_bins;
   gboolean               stopped;
@@ -55,7 +54,6 @@ struct _GpuPoolBins
   const GpuPoolBinsOps  *ops;
   gpointer               owner;
   GpuPoolStreams        *streams;
-  GpuPoolStream         *host;
 };
 
 /* What somebody wants. */
@@ -71,13 +69,13 @@ typedef struct
 static inline void
 bins_lock (GpuPoolBins *bins)
 {
-  pthread_mutex_lock (&bins->lock);
+  _gpu_pool_lock (&bins->lock);
 }
 
 static inline void
 bins_unlock (GpuPoolBins *bins)
 {
-  pthread_mutex_unlock (&bins->lock);
+  _gpu_pool_unlock (&bins->lock);
 }
 
 #define bins_are_traced(bins) G_UNLIKELY (g_atomic_int_get (&(bins)->trace))
@@ -89,6 +87,8 @@ GPU_COLD void _gpu_pool_bins_say (GpuPoolBins *bins,
 /* Where the bin has nothing that is ready. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
+/* Lets go of streams that are gone. */
+void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 /* Of one that is moving, and whose use is over. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);

@@ -46,6 +46,14 @@ _gpu_pool_bin_size (guint bits,
 
 /* --- streams, under the lock -------------------------------------------------- */
 
+static void
+forget (KnownStream *known)
+{
+  if (known->key != NULL)
+    _gpu_pool_stream_unpin (known->stream);
+  known->key = NULL;
+}
+
 GPU_COLD static GpuPoolStream *
 get_to_know (GpuPoolBins *bins,
              gpointer     key,
@@ -54,8 +62,9 @@ get_to_know (GpuPoolBins *bins,
   GpuPoolStream *stream;
 
   bins_unlock (bins);
-  stream = _gpu_pool_streams_get (bins->streams, key);
+  stream = _gpu_pool_streams_get_pinned (bins->streams, key);
   bins_lock (bins);
+  forget (known);
   *known = (KnownStream) { key, stream };
 
   return stream;
@@ -69,11 +78,22 @@ find_stream (GpuPoolBins *bins,
   KnownStream *known = &bins->known[(number >> 4 ^ number >> 9) % N_KNOWN];
 
   if (key == NULL)
-    return bins->host;
+    return NULL;
   if (G_LIKELY (known->key == key))
     return known->stream;
 
   return get_to_know (bins, key, known);
+}
+
+void
+_gpu_pool_bins_sweep (GpuPoolBins *bins)
+{
+  bins_lock (bins);
+  for (guint i = 0; i < N_KNOWN; i++)
+    forget (&bins->known[i]);
+  bins_unlock (bins);
+
+  _gpu_pool_streams_sweep (bins->streams);
 }
 
 /* --- what the owner calls --------------------------------------------------------- */
@@ -85,17 +105,11 @@ _gpu_pool_bins_new (guint                   bits,
                     const GpuPoolStreamOps *stream_ops)
 {
   GpuPoolBins *bins;
-  pthread_mutexattr_t attributes;
 
   g_return_val_if_fail (bits <= GPU_POOL_BINS_MAX_BITS, NULL);
 
   bins = g_new0 (GpuPoolBins, 1);
-  pthread_mutexattr_init (&attributes);
-#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-  pthread_mutexattr_settype (&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-#endif
-  pthread_mutex_init (&bins->lock, &attributes);
-  pthread_mutexattr_destroy (&attributes);
+  _gpu_pool_lock_init (&bins->lock);
   pthread_cond_init (&bins->moved, NULL);
   bins->bits = bits;
   bins->n_bins = 64u << bits;
@@ -103,7 +117,6 @@ _gpu_pool_bins_new (guint                   bits,
   bins->ops = ops;
   bins->owner = owner;
   bins->streams = _gpu_pool_streams_new (stream_ops);
-  bins->host = _gpu_pool_streams_get (bins->streams, NULL);
   bins->trace = _gpu_debug_has (GPU_DEBUG_POOL);
 
   return bins;
@@ -231,6 +244,16 @@ _gpu_pool_item_get_capacity (const GpuPoolItem *item)
   return item->capacity;
 }
 
+/* Not only by marks that others have made. */
+static gboolean
+is_over_by_now (GpuPoolItem *item)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    _gpu_pool_use_mark (&item->uses[i], NULL);
+
+  return _gpu_pool_item_is_over (item);
+}
+
 static gboolean
 is_too_much (GpuPoolBins *bins,
              guint64      keep)
@@ -252,6 +275,8 @@ _gpu_pool_bins_trim (GpuPoolBins *bins,
   GpuPoolItem *items = NULL, *item;
   guint n_waits = 0;
 
+  _gpu_pool_bins_sweep (bins);
+
   bins_lock (bins);
   for (guint bin = 0; bin < bins->n_bins && bins->stats.managed_bytes > keep; bin++)
     {
@@ -267,8 +292,8 @@ _gpu_pool_bins_trim (GpuPoolBins *bins,
     {
       items = item->below;
       if (is_too_much (bins, keep)
-          && (_gpu_pool_item_is_over (item)
-              || (wait && _gpu_pool_item_follow (item, bins->host, &n_waits, NULL))))
+          && (is_over_by_now (item)
+              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
         {
           _gpu_pool_bins_discard (bins, item);
           continue;
@@ -307,7 +332,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
 
   _gpu_pool_streams_free (bins->streams);
   pthread_cond_destroy (&bins->moved);
-  pthread_mutex_destroy (&bins->lock);
+  _gpu_pool_lock_clear (&bins->lock);
   g_free (bins->tops);
   g_free (bins);
 }
