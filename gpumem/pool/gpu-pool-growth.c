@@ -181,6 +181,9 @@ _gpu_pool_grow (GpuPool               *pool,
                 const GpuPoolRequest  *request,
                 GError               **error)
 {
+  if (pool->pieces != NULL)
+    return _gpu_pool_pieces_grow (pool, request, error);
+
   return grow_segments (pool, request, error);
 }
 
@@ -190,8 +193,24 @@ _gpu_pool_shrink (GpuPool *pool,
 {
   gboolean any = FALSE;
 
+  if (pool->pieces != NULL)
+    return _gpu_pool_pieces_shrink (pool, keep);
+
   while (free_empty_area (pool, keep))
     any = TRUE;
 
   return any;
+}
+
+/* Whatever is still there goes, over or not. */
+void
+_gpu_pool_segments_free (GpuPool *pool)
+{
+  for (guint id = 0; id < pool->n_areas; id++)
+    if (pool->areas[id] != NULL)
+      {
+        if (pool->pieces == NULL)
+          pool->ops.free_segment (pool->owner, &pool->areas[id]->segment);
+        g_free (pool->areas[id]);
+      }
 }

@@ -171,17 +171,18 @@ _gpu_pool_heap_add (GpuPool     *pool,
                     GpuPoolNode *node,
                     guint64      use)
 {
-  GpuPoolNode *prev = node->prev, *next = node->next;
+  GpuPoolNode *prev, *next;
 
-  if (next != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
-      && can_join (pool, use, next->use, &use))
+  /* What is over by now may be so on both sides of what was in between. */
+  while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
+         && can_join (pool, use, next->use, &use))
     {
       _gpu_pool_heap_remove (pool, next);
       _gpu_pool_heap_join_next (pool, node);
     }
 
-  if (prev != NULL && gpu_pool_node_state (prev) == GPU_POOL_NODE_FREE
-      && can_join (pool, use, prev->use, &use))
+  while ((prev = node->prev) != NULL && gpu_pool_node_state (prev) == GPU_POOL_NODE_FREE
+         && can_join (pool, use, prev->use, &use))
     {
       _gpu_pool_heap_remove (pool, prev);
       _gpu_pool_heap_join_next (pool, prev);
@@ -262,7 +263,7 @@ is_worth_it (GpuPoolFrees *frees,
 {
   guint n_over = reached >= frees->youngest ? frees->n : frees->n - frees->n_youngest;
 
-  return frees->n > 0 && reached != frees->settled && (all || 2 * n_over >= frees->n);
+  return frees->n > 0 && (all || (reached != frees->settled && 2 * n_over >= frees->n));
 }
 
 void

@@ -54,7 +54,7 @@ struct _GpuMemoryBlock
   guint32      slack;               /* bytes that were not asked for; atomic, as visitors look */
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic, as above */
-  guint8       spare;
+  guint8       was_gap;             /* busy, and memory is being put behind it */
 };
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);

@@ -183,6 +183,15 @@ GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
 gboolean      _gpu_pool_shrink            (GpuPool              *pool,
                                            guint64               keep);
 
+void          _gpu_pool_pieces_new        (GpuPool              *pool);
+void          _gpu_pool_pieces_free       (GpuPool              *pool);
+GpuPoolNode  *_gpu_pool_pieces_grow       (GpuPool              *pool,
+                                           const GpuPoolRequest *request,
+                                           GError              **error);
+gboolean      _gpu_pool_pieces_shrink     (GpuPool              *pool,
+                                           guint64               keep);
+void          _gpu_pool_segments_free     (GpuPool              *pool);
+
 /* For what is not needed any more: asks about all uses, and makes marks to ask about later. */
 void          _gpu_pool_settle            (GpuPool              *pool);
 /* The same for blocks that were used on several streams; TRUE if one is free now. */

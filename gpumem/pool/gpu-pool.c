@@ -66,6 +66,8 @@ _gpu_pool_new (const GpuPoolConfig    *config,
   pool->areas = g_new0 (GpuPoolArea *, GPU_POOL_MAX_AREAS);
   _gpu_pool_heap_get_frees (pool, NULL);
   _gpu_pool_set_cache_limits (pool);
+  if (config->granularity != 0)
+    _gpu_pool_pieces_new (pool);
 
   return pool;
 }
@@ -75,6 +77,9 @@ _gpu_pool_free (GpuPool *pool)
 {
   _gpu_pool_cache_detach_all (pool);
   _gpu_pool_trim (pool, 0, TRUE);
+  if (pool->pieces != NULL)
+    _gpu_pool_pieces_free (pool);
+  _gpu_pool_segments_free (pool);
 
   for (guint i = 0; i < pool->n_frees; i++)
     g_free (pool->frees[i]);
@@ -233,18 +238,17 @@ serve (GpuPool              *pool,
 
 static GpuPoolNode *
 poll_and_serve (GpuPool              *pool,
-                const GpuPoolRequest *request,
-                gboolean              all)
+                const GpuPoolRequest *request)
 {
   gboolean any = _gpu_pool_streams_poll (pool->streams);
   GpuPoolNode *node;
 
   any = _gpu_pool_settle_shared (pool) || any;
-  if (!any && !all)
+  if (!any)
     return NULL;
 
   _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_settle (pool, all);
+  _gpu_pool_heap_settle (pool, FALSE);
   node = _gpu_pool_serve (pool, request);
   _gpu_pool_leave (pool);
 
@@ -364,7 +368,7 @@ try_held (GpuPool               *pool,
   GpuPoolNode *node = serve (pool, request);
 
   if (node == NULL)
-    node = poll_and_serve (pool, request, FALSE);
+    node = poll_and_serve (pool, request);
   if (node == NULL)
     node = steal (pool, request, &local_error);
   if (node == NULL && local_error == NULL)
@@ -384,8 +388,8 @@ grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,
            GError               **error)
 {
-  GpuPoolNode *node = poll_and_serve (pool, request, TRUE);
-  gboolean more = TRUE;
+  GpuPoolNode *node = poll_and_serve (pool, request);
+  gboolean is_settled = FALSE, more = TRUE;
 
   while (node == NULL)
     {
@@ -395,12 +399,13 @@ grow_hard (GpuPool               *pool,
           || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
         break;
 
-      more = _gpu_pool_shrink (pool, 0);
-      if (!more && _gpu_pool_wait_for_pending (pool))
-        {
-          more = TRUE;
-          node = serve (pool, request);
-        }
+      if (!is_settled)
+        _gpu_pool_settle (pool);
+      else
+        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool);
+
+      is_settled = TRUE;
+      node = serve (pool, request);
     }
 
   if (node != NULL)
