@@ -296,25 +296,49 @@ check_visit (void)
 }
 
 static void
+trace (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 2000);
+
+  _gpu_pool_bins_release (pool_take (bins, 1111, NULL), NULL);
+  _gpu_pool_bins_set_trace (bins, TRUE);
+  _gpu_pool_bins_release (pool_take (bins, 1000, NULL), NULL);
+  pool_give (pool_take (bins, 1001, &pool_streams[0]), &pool_streams[0]);
+  _gpu_pool_bins_release (pool_take (bins, 1002, &pool_streams[1]), NULL);
+  _gpu_pool_bins_set_trace (bins, FALSE);
+  _gpu_pool_bins_release (pool_take (bins, 1003, NULL), NULL);
+  pool_end (&owner);
+}
+
+/* In a process of its own, with GPUMEM_DEBUG */
+static void
+run_trace (const char *debug)
+{
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_DEBUG"));
+
+  g_setenv ("GPUMEM_DEBUG", debug, TRUE);
+  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+  if (before != NULL)
+    g_setenv ("GPUMEM_DEBUG", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEBUG");
+}
+
+static void
 check_trace (void)
 {
   if (g_test_subprocess ())
     {
-      PoolOwner owner;
-      GpuPoolBins *bins = pool_begin (&owner, 2000);
-
-      g_assert_cmpstr (g_getenv ("GPUMEM_DEBUG"), ==, NULL);
-      _gpu_pool_bins_release (pool_take (bins, 1111, NULL), NULL);
-      _gpu_pool_bins_set_trace (bins, TRUE);
-      _gpu_pool_bins_release (pool_take (bins, 1000, NULL), NULL);
-      pool_give (pool_take (bins, 1001, &pool_streams[0]), &pool_streams[0]);
-      _gpu_pool_bins_release (pool_take (bins, 1002, &pool_streams[1]), NULL);
-      pool_end (&owner);
+      trace ();
       return;
     }
 
-  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
-  g_test_trap_assert_passed ();
+  run_trace ("pool");
+  g_test_trap_assert_stderr ("*1111 bytes from a new block of 1151 for bin 161\n*");
+
+  run_trace ("cache");
   g_test_trap_assert_stderr ("*no memory for 1000 bytes, attempt 0\n"
                              "*block of 1151 bytes of bin 161 is freed\n"
                              "*1000 bytes from a new block of 1023 for bin 159\n"
@@ -322,6 +346,7 @@ check_trace (void)
                              "*1001 bytes from bin 159 of 1023\n*"
                              "*1002 bytes from bin 159 of 1023, with 1 waits\n*");
   g_test_trap_assert_stderr_unmatched ("*1111*");
+  g_test_trap_assert_stderr_unmatched ("*1003*");
 }
 
 /* --- threads ---------------------------------------------------------------------------- */
