@@ -18,6 +18,7 @@ alloc_item (gpointer   data,
 {
   PoolOwner *owner = data;
   PoolMemory *memory = NULL;
+  gboolean trims;
 
   g_mutex_lock (&owner->lock);
   g_string_append_c (owner->steps, 'a');
@@ -38,7 +39,11 @@ alloc_item (gpointer   data,
       owner->n_live++;
       owner->n_allocs++;
     }
+  trims = memory == NULL && owner->trims;
   g_mutex_unlock (&owner->lock);
+
+  if (trims)
+    _gpu_pool_bins_trim (owner->bins, 0, FALSE);
 
   return memory;
 }

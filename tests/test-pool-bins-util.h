@@ -32,6 +32,7 @@ typedef struct
   GString     *steps;               /* a: asked for an item, f: got one back, rN: make_room(N) */
   guint        n_rooms;             /* so many times make_room() says that it did something */
   GPtrArray   *garbage;             /* items that make_room() gives back */
+  gboolean     trims;               /* the pool, when it has just refused an item */
 } PoolOwner;
 
 /* What is submitted to it, and done of that; all atomic. */

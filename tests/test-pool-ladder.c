@@ -88,6 +88,26 @@ check_garbage_first (void)
   pool_end (&owner);
 }
 
+/* It was refused, and then nothing is held: as somebody else has freed it, there is room now */
+static void
+check_freed_meanwhile (void)
+{
+  const gsize sizes[] = { 1000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 1100);
+  GpuPoolItem *item;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_streams[0].completed = pool_streams[0].submitted;
+  owner.trims = TRUE;
+  pool_assert_steps (&owner, "a");
+  item = pool_take (bins, 500, &pool_streams[1]);
+  pool_assert_steps (&owner, "afr0a");
+
+  pool_give (item, &pool_streams[1]);
+  pool_end (&owner);
+}
+
 static void
 check_refused (void)
 {
@@ -467,6 +487,7 @@ main (int    argc,
 
   test_add_plain ("largest-first", check_largest_first);
   test_add_plain ("garbage-first", check_garbage_first);
+  test_add_plain ("freed-meanwhile", check_freed_meanwhile);
   test_add_plain ("refused", check_refused);
   test_add_plain ("other-failure", check_other_failure);
   test_add_plain ("waits", check_waits);
