@@ -16,7 +16,8 @@ typedef enum
   GPU_DEBUG_HOST_DELAY = 1 << 5,    /* the host back end dawdles before each operation */
   GPU_DEBUG_BUILD      = 1 << 6,    /* logs of programs */
   GPU_DEBUG_DEVICES    = 1 << 7,    /* devices found and back ends passed over */
-  GPU_DEBUG_STAGE      = 1 << 8     /* stage all copies that can be, also small ones */
+  GPU_DEBUG_STAGE      = 1 << 8,    /* stage all copies that can be, also small ones */
+  GPU_DEBUG_POOL       = 1 << 9     /* decisions of memory pools */
 } GpuDebugFlags;
 
 /* Kinds of objects, and of the private cores behind them, that are counted while they live. */

@@ -10,12 +10,12 @@
  *
  * The environment variable `GPUMEM_DEBUG` makes the library tell on the standard error what it
  * does. It takes keys, separated by commas: `errors`, `hazards`, `completion`, `cache`,
- * `build`, `devices`, `transfer`, which tells of copies of ordinary memory of the host that are
- * staged, or that may make their caller wait; `stage`, which has all copies staged that can be,
- * however small, and on devices that gain nothing by it; and `host-delay`, which makes every
- * operation of the host back end start late, so that programs that forget to wait show it. `all`
- * stands for all of them, and `help` lists them. The variable is read once, when it is first
- * needed.
+ * `build`, `devices`, `pool`, which tells of the decisions of memory pools; `transfer`, which tells
+ * of copies of ordinary memory of the host that are staged, or that may make their caller wait;
+ * `stage`, which has all copies staged that can be, however small, and on devices that gain nothing
+ * by it; and `host-delay`, which makes every operation of the host back end start late, so that
+ * programs that forget to wait show it. `all` stands for all of them, and `help` lists them. The
+ * variable is read once, when it is first needed.
  *
  * gpu_debug_list_live_objects() tells what a program has not let go of.
  */
@@ -30,7 +30,8 @@ static const GDebugKey debug_keys[] =
   { "host-delay", GPU_DEBUG_HOST_DELAY },
   { "build", GPU_DEBUG_BUILD },
   { "devices", GPU_DEBUG_DEVICES },
-  { "stage", GPU_DEBUG_STAGE }
+  { "stage", GPU_DEBUG_STAGE },
+  { "pool", GPU_DEBUG_POOL }
 };
 
 static const char *const live_names[GPU_LIVE_N] =

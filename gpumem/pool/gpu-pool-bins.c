@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/pool/gpu-pool-bins-private.h"
+
+#include "gpumem/gpu-debug-private.h"
+
+void
+_gpu_pool_bins_say (GpuPoolBins *bins,
+                    const char  *format,
+                    ...)
+{
+  g_autofree char *text = NULL;
+  va_list ap;
+
+  va_start (ap, format);
+  text = g_strdup_vprintf (format, ap);
+  va_end (ap);
+  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
+}
+
+guint
+_gpu_pool_bin_number (guint bits,
+                      gsize size)
+{
+  guint exponent = size == 0 ? 0 : 63 - __builtin_clzll (size);
+  gsize leading = exponent >= bits ? size >> (exponent - bits) : size << (bits - exponent);
+
+  return exponent << bits | (guint) (leading & ((1u << bits) - 1));
+}
+
+gsize
+_gpu_pool_bin_size (guint bits,
+                    guint bin)
+{
+  guint exponent = bin >> bits;
+  gsize leading = 1u << bits | (bin & ((1u << bits) - 1));
+
+  g_return_val_if_fail (exponent < 64, 0);
+
+  if (exponent < bits)
+    return leading >> (bits - exponent);
+
+  return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
+}
+
+/* --- streams, under the lock -------------------------------------------------- */
+
+static void
+forget (KnownStream *known)
+{
+  if (known->key != NULL)
+    _gpu_pool_stream_unpin (known->stream);
+  known->key = NULL;
+}
+
+GPU_COLD static GpuPoolStream *
+get_to_know (GpuPoolBins *bins,
+             gpointer     key,
+             KnownStream *known)
+{
+  GpuPoolStream *stream;
+
+  bins_unlock (bins);
+  stream = _gpu_pool_streams_get_pinned (bins->streams, key);
+  bins_lock (bins);
+  forget (known);
+  *known = (KnownStream) { key, stream };
+
+  return stream;
+}
+
+static inline GpuPoolStream *
+find_stream (GpuPoolBins *bins,
+             gpointer     key)
+{
+  gsize number = GPOINTER_TO_SIZE (key);
+  KnownStream *known = &bins->known[(number >> 4 ^ number >> 9) % N_KNOWN];
+
+  if (key == NULL)
+    return NULL;
+  if (G_LIKELY (known->key == key))
+    return known->stream;
+
+  return get_to_know (bins, key, known);
+}
+
+void
+_gpu_pool_bins_sweep (GpuPoolBins *bins)
+{
+  bins_lock (bins);
+  for (guint i = 0; i < N_KNOWN; i++)
+    forget (&bins->known[i]);
+  bins_unlock (bins);
+
+  _gpu_pool_streams_sweep (bins->streams);
+}
+
+/* --- what the owner calls --------------------------------------------------------- */
+
+GpuPoolBins *
+_gpu_pool_bins_new (guint                   bits,
+                    const GpuPoolBinsOps   *ops,
+                    gpointer                owner,
+                    const GpuPoolStreamOps *stream_ops)
+{
+  GpuPoolBins *bins;
+
+  g_return_val_if_fail (bits <= GPU_POOL_BINS_MAX_BITS, NULL);
+
+  bins = g_new0 (GpuPoolBins, 1);
+  _gpu_pool_lock_init (&bins->lock);
+  pthread_cond_init (&bins->moved, NULL);
+  bins->bits = bits;
+  bins->n_bins = 64u << bits;
+  bins->tops = g_new0 (GpuPoolItem *, bins->n_bins);
+  bins->ops = ops;
+  bins->owner = owner;
+  bins->streams = _gpu_pool_streams_new (stream_ops);
+  bins->trace = _gpu_debug_has (GPU_DEBUG_POOL);
+
+  return bins;
+}
+
+GPU_HOT GpuPoolItem *
+_gpu_pool_bins_alloc (GpuPoolBins  *bins,
+                      gsize         size,
+                      gpointer      key,
+                      GError      **error)
+{
+  GpuPoolRequest request = { bins, size, _gpu_pool_bin_number (bins->bits, size), NULL, 0 };
+  GpuPoolItem *item;
+
+  bins_lock (bins);
+  request.stream = find_stream (bins, key);
+  item = bins_take_ready (bins, request.bin, request.stream);
+  if (G_LIKELY (item != NULL))
+    {
+      item_forget_uses (item);
+      bins->stats.n_hits++;
+      bins_set_active (bins, item, size);
+    }
+  bins_unlock (bins);
+
+  if (G_UNLIKELY (item == NULL))
+    return _gpu_pool_bins_alloc_slowly (&request, error);
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT, size,
+                        request.bin, item->capacity);
+
+  return item;
+}
+
+GPU_COLD static void
+was_released (GpuPoolBins *bins,
+              guint        bin,
+              gboolean     stopped)
+{
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
+                        _gpu_pool_bin_size (bins->bits, bin), bin);
+  if (stopped)
+    _gpu_pool_bins_trim (bins, 0, FALSE);
+}
+
+GPU_HOT void
+_gpu_pool_bins_release (GpuPoolItem *item,
+                        gpointer     key)
+{
+  GpuPoolBins *bins = item->bins;
+  guint bin = item->bin;
+  gboolean stopped;
+
+  bins_lock (bins);
+  if (key != NULL)
+    {
+      GpuPoolStream *stream = find_stream (bins, key);
+
+      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
+      item->n_uses = 1;
+    }
+  bins->stats.n_frees++;
+  bins_set_held (bins, item);
+  stopped = bins->stopped;
+  bins_unlock (bins);
+
+  if (G_UNLIKELY (stopped) || bins_are_traced (bins))
+    was_released (bins, bin, stopped);
+}
+
+void
+_gpu_pool_bins_release_all (GpuPoolItem    *item,
+                            const gpointer *keys,
+                            guint           n_keys)
+{
+  GpuPoolBins *bins = item->bins;
+  guint bin = item->bin;
+  gboolean stopped;
+
+  if (n_keys > 1)
+    item->uses = g_new (GpuPoolUse, n_keys);
+
+  for (guint i = 0; i < n_keys; i++)
+    {
+      GpuPoolStream *stream;
+
+      if (keys[i] == NULL)
+        continue;
+      stream = _gpu_pool_streams_get (bins->streams, keys[i]);
+      item->uses[item->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
+    }
+
+  bins_lock (bins);
+  bins->stats.n_frees++;
+  bins_set_held (bins, item);
+  stopped = bins->stopped;
+  bins_unlock (bins);
+
+  if (stopped || bins_are_traced (bins))
+    was_released (bins, bin, stopped);
+}
+
+GpuPoolBins *
+_gpu_pool_item_get_bins (const GpuPoolItem *item)
+{
+  return item->bins;
+}
+
+gpointer
+_gpu_pool_item_get_data (const GpuPoolItem *item)
+{
+  return item->data;
+}
+
+gsize
+_gpu_pool_item_get_size (const GpuPoolItem *item)
+{
+  return item->requested;
+}
+
+gsize
+_gpu_pool_item_get_capacity (const GpuPoolItem *item)
+{
+  return item->capacity;
+}
+
+/* Not only by marks that others have made. */
+static gboolean
+is_over_by_now (GpuPoolItem *item)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    _gpu_pool_use_mark (&item->uses[i], NULL);
+
+  return _gpu_pool_item_is_over (item);
+}
+
+static gboolean
+is_too_much (GpuPoolBins *bins,
+             guint64      keep)
+{
+  gboolean too_much;
+
+  bins_lock (bins);
+  too_much = bins->stats.managed_bytes > keep;
+  bins_unlock (bins);
+
+  return too_much;
+}
+
+void
+_gpu_pool_bins_trim (GpuPoolBins *bins,
+                     guint64      keep,
+                     gboolean     wait)
+{
+  GpuPoolItem *items = NULL, *item;
+  guint n_waits = 0;
+
+  _gpu_pool_bins_sweep (bins);
+
+  bins_lock (bins);
+  for (guint bin = 0; bin < bins->n_bins && bins->stats.managed_bytes > keep; bin++)
+    {
+      while ((item = bins_pop_moving (bins, bin)) != NULL)
+        {
+          item->below = items;
+          items = item;
+        }
+    }
+  bins_unlock (bins);
+
+  while ((item = items) != NULL)
+    {
+      items = item->below;
+      if (is_too_much (bins, keep)
+          && (is_over_by_now (item)
+              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
+        {
+          _gpu_pool_bins_discard (bins, item);
+          continue;
+        }
+      bins_lock (bins);
+      bins_push (bins, item);
+      bins_stop_moving (bins, item);
+      bins_unlock (bins);
+    }
+}
+
+void
+_gpu_pool_bins_stop_holding (GpuPoolBins *bins)
+{
+  bins_lock (bins);
+  bins->stopped = TRUE;
+  bins_unlock (bins);
+
+  _gpu_pool_bins_trim (bins, 0, FALSE);
+}
+
+void
+_gpu_pool_bins_free (GpuPoolBins *bins)
+{
+  GpuPoolItem *item;
+
+  g_return_if_fail (bins->stats.active_blocks == 0);
+
+  _gpu_pool_bins_trim (bins, 0, TRUE);
+  /* What cannot be waited for, as the device is gone */
+  for (guint bin = 0; bin < bins->n_bins; bin++)
+    {
+      while ((item = bins_pop_moving (bins, bin)) != NULL)
+        _gpu_pool_bins_discard (bins, item);
+    }
+
+  _gpu_pool_streams_free (bins->streams);
+  pthread_cond_destroy (&bins->moved);
+  _gpu_pool_lock_clear (&bins->lock);
+  g_free (bins->tops);
+  g_free (bins);
+}
+
+void
+_gpu_pool_bins_get_stats (GpuPoolBins  *bins,
+                          GpuPoolStats *stats)
+{
+  guint largest;
+
+  bins_lock (bins);
+  *stats = bins->stats;
+  largest = bins_find_largest (bins);
+  bins_unlock (bins);
+
+  stats->largest_free = largest == 0 ? 0 : _gpu_pool_bin_size (bins->bits, largest - 1);
+}
+
+void
+_gpu_pool_bins_set_trace (GpuPoolBins *bins,
+                          gboolean     trace)
+{
+  g_atomic_int_set (&bins->trace, trace);
+}
+
+void
+_gpu_pool_bins_visit (GpuPoolBins          *bins,
+                      GpuPoolBinsVisitFunc  func,
+                      gpointer              data)
+{
+  bins_lock (bins);
+  for (GpuPoolItem *item = bins->items; item != NULL; item = item->next)
+    {
+      GpuPoolState state = GPU_POOL_ACTIVE;
+
+      if (item->requested == 0)
+        state = !item->moving && item_is_ready (item, NULL) ? GPU_POOL_FREE : GPU_POOL_PENDING;
+      func (data, item, item->capacity, item->requested, state);
+    }
+  bins_unlock (bins);
+}

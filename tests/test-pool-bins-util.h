@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pools of items on memory of the host, with an owner that has as much of it as he is said to have,
+ * and with streams that are numbers. */
+#pragma once
+
+#include "gpumem/pool/gpu-pool-bins.h"
+
+#include "test-util.h"
+
+G_BEGIN_DECLS
+
+#define POOL_N_STREAMS 4
+
+/* An item. */
+typedef struct
+{
+  gsize    size;
+  guint8   byte;                    /* what its user wrote */
+  guint    n_uses;                  /* when it was given back, as far as the test says */
+  guint    streams[POOL_N_STREAMS];
+  guint64  points[POOL_N_STREAMS];
+} PoolMemory;
+
+typedef struct
+{
+  GpuPoolBins *bins;
+  GMutex       lock;                /* guards what follows */
+  guint64      capacity, used;
+  guint        n_live, n_allocs, n_frees, n_refused;
+  GError      *failure;             /* of the next alloc_item(), nullable */
+  GArray      *freed;               /* sizes, in order */
+  GString     *steps;               /* a: asked for an item, f: got one back, rN: make_room(N) */
+  guint        n_rooms;             /* so many times make_room() says that it did something */
+  GPtrArray   *garbage;             /* items that make_room() gives back */
+  gboolean     trims;               /* the pool, when it has just refused an item */
+} PoolOwner;
+
+/* What is submitted to it, and done of that; all atomic. */
+typedef struct
+{
+  guint    number;
+  guint    refs;
+  guint64  submitted, completed;
+  guint64  waits[POOL_N_STREAMS];   /* for so much of others */
+  guint    n_marks, n_waits;
+  gboolean broken;                  /* marks fail */
+  gboolean gone;                    /* nobody else has it, and all is done */
+} PoolStream;
+
+extern PoolStream pool_streams[POOL_N_STREAMS];
+/* So often the host waited. */
+extern guint pool_n_blocked;
+
+GpuPoolBins *pool_begin           (PoolOwner   *owner,
+                                   guint64      capacity);
+/* Fails unless everything is back at the owner. */
+void         pool_end             (PoolOwner   *owner);
+
+/* Fails unless there is an item, and it is as asked for. */
+GpuPoolItem *pool_take            (GpuPoolBins *bins,
+                                   gsize        size,
+                                   PoolStream  *stream);
+/* After one more piece of work. */
+void         pool_give            (GpuPoolItem *item,
+                                   PoolStream  *stream);
+/* Of the owner, since this was last asked. */
+void         pool_assert_steps    (PoolOwner   *owner,
+                                   const char  *steps);
+/* Fails unless what is known of the uses of an item is over, or waited for by @stream; NULL is the
+ * host. */
+void         pool_assert_is_over  (const PoolMemory *memory,
+                                   const PoolStream *stream);
+guint        pool_count_marks     (void);
+
+G_END_DECLS

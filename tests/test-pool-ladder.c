@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A pool of items at the end of memory: what it gives up, in which order and how much of it, whom
+ * it asks, what it says in the end; the same with threads; and giving back when told to. */
+#include "config.h"
+
+#include "test-pool-bins-util.h"
+
+#define CAPACITY(size) _gpu_pool_bin_size (4, _gpu_pool_bin_number (4, size))
+
+static gsize
+freed (PoolOwner *owner,
+       guint      number)
+{
+  g_assert_cmpuint (number, <, owner->freed->len);
+
+  return g_array_index (owner->freed, gsize, number);
+}
+
+/* Holds items of the sizes up to a 0, all used on the stream. */
+static void
+hold (GpuPoolBins *bins,
+      PoolStream  *stream,
+      const gsize *sizes)
+{
+  GpuPoolItem *items[16];
+  guint n = 0;
+
+  for (; sizes[n] != 0; n++)
+    items[n] = pool_take (bins, sizes[n], stream);
+  while (n-- > 0)
+    pool_give (items[n], stream);
+}
+
+/* --- the ladder ---------------------------------------------------------------------- */
+
+static void
+check_largest_first (void)
+{
+  const gsize sizes[] = { 100, 4000, 1000, 4000, 2000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, CAPACITY (100) + CAPACITY (1000) + CAPACITY (2000)
+                                          + 2 * CAPACITY (4000));
+  GpuPoolItem *item;
+  GpuPoolStats stats;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_assert_steps (&owner, "aaaaa");
+
+  /* One is enough, then two, and what was not needed is still held */
+  item = pool_take (bins, 3000, &pool_streams[0]);
+  pool_assert_steps (&owner, "ar0fa");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
+  pool_give (item, &pool_streams[0]);
+
+  item = pool_take (bins, 5200, &pool_streams[0]);
+  pool_assert_steps (&owner, "ar0fafa");
+  g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (4000));
+  g_assert_cmpuint (freed (&owner, 2), ==, CAPACITY (3000));
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.held_blocks, ==, 3);
+  g_assert_cmpuint (stats.largest_free, ==, CAPACITY (2000));
+  g_assert_cmpuint (stats.n_refused, ==, 0);
+
+  pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+static void
+check_garbage_first (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000));
+  GpuPoolItem *garbage = pool_take (bins, 1000, &pool_streams[0]);
+  GpuPoolItem *held = pool_take (bins, 100, &pool_streams[0]);
+  GpuPoolItem *item;
+
+  pool_give (held, &pool_streams[0]);
+  g_ptr_array_add (owner.garbage, garbage);
+  owner.n_rooms = 1;
+  pool_assert_steps (&owner, "aa");
+
+  /* Found in the bin: nothing that is held is freed for it, nobody is asked for more */
+  item = pool_take (bins, 1010, &pool_streams[0]);
+  g_assert_true (item == garbage);
+  pool_assert_steps (&owner, "ar0");
+
+  pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+/* It was refused, and then nothing is held: as somebody else has freed it, there is room now */
+static void
+check_freed_meanwhile (void)
+{
+  const gsize sizes[] = { 1000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 1100);
+  GpuPoolItem *item;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_streams[0].completed = pool_streams[0].submitted;
+  owner.trims = TRUE;
+  pool_assert_steps (&owner, "a");
+  item = pool_take (bins, 500, &pool_streams[1]);
+  pool_assert_steps (&owner, "afr0a");
+
+  pool_give (item, &pool_streams[1]);
+  pool_end (&owner);
+}
+
+static void
+check_refused (void)
+{
+  const gsize sizes[] = { 100, 200, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 5000);
+  GpuPoolItem *item = pool_take (bins, 1000, &pool_streams[0]);
+  g_autoptr (GError) error = NULL;
+  GpuPoolStats stats;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_assert_steps (&owner, "aaa");
+  g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500", "4607",
+                         "1 active blocks of 1000 bytes, with rounding 1023", "0 held",
+                         "manages 1023", "the owner has no more");
+  pool_assert_steps (&owner, "ar0fafa");
+
+  /* As long as there is room made, but not for ever */
+  owner.n_rooms = 2;
+  g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+  pool_assert_steps (&owner, "ar0ar1ar2");
+  owner.n_rooms = G_MAXUINT;
+  g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.n_refused, ==, 3);
+  g_assert_cmpuint (stats.active_bytes, ==, 1000);
+  pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+/* Only the end of memory is something to do about */
+static void
+check_other_failure (void)
+{
+  const gsize sizes[] = { 100, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 5000);
+  g_autoptr (GError) error = NULL;
+  GpuPoolItem *item;
+
+  hold (bins, &pool_streams[0], sizes);
+  owner.failure = g_error_new (GPU_ERROR, GPU_ERROR_DEVICE_LOST, "fell off the bus");
+  g_assert_null (_gpu_pool_bins_alloc (bins, 1000, &pool_streams[0], &error));
+  g_assert_cmpstr (error->message, ==, "fell off the bus");
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "fell off");
+  pool_assert_steps (&owner, "aa");
+
+  owner.failure = g_error_new (GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY, "no pages");
+  item = pool_take (bins, 1000, &pool_streams[0]);
+  pool_assert_steps (&owner, "ar0fa");
+
+  pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+/* What is over is freed before what is not, and that only after a wait */
+static void
+check_waits (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000) + 100);
+  GpuPoolItem *busy = pool_take (bins, 1000, &pool_streams[0]);
+  GpuPoolItem *idle = pool_take (bins, 1000, &pool_streams[1]);
+  GpuPoolItem *item, *more;
+  PoolMemory *memory = _gpu_pool_item_get_data (busy);
+
+  memory->n_uses = 1;
+  memory->points[0] = 1;
+  _gpu_pool_bins_release (idle, NULL);
+  pool_give (busy, &pool_streams[0]);
+
+  item = pool_take (bins, 500, &pool_streams[2]);
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+  more = pool_take (bins, 600, &pool_streams[2]);
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+  _gpu_pool_bins_release (more, NULL);
+  more = pool_take (bins, 700, &pool_streams[2]);
+  g_assert_cmpuint (pool_n_blocked, ==, 1);
+  g_assert_cmpuint (pool_streams[0].completed, ==, 1);
+
+  _gpu_pool_bins_release (item, NULL);
+  _gpu_pool_bins_release (more, NULL);
+  pool_end (&owner);
+}
+
+static void
+check_broken (void)
+{
+  const gsize sizes[] = { 1000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 1100);
+  g_autoptr (GError) error = NULL;
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_streams[0].broken = TRUE;
+  g_assert_null (_gpu_pool_bins_alloc (bins, 500, &pool_streams[1], &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "stream 0 is broken");
+  g_assert_cmpuint (owner.n_live, ==, 1);
+
+  pool_end (&owner);
+}
+
+/* --- giving back ---------------------------------------------------------------------- */
+
+static void
+check_trim (void)
+{
+  const gsize sizes[] = { 100, 1000, 4000, 2000, 0 };
+  const gsize busy[] = { 8000, 0 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  guint64 kept = CAPACITY (100) + CAPACITY (1000);
+  GpuPoolStats stats;
+
+  hold (bins, &pool_streams[0], sizes);
+  _gpu_pool_bins_trim (bins, G_MAXUINT64, TRUE);
+  g_assert_cmpuint (owner.n_live, ==, 4);
+
+  _gpu_pool_bins_trim (bins, kept, FALSE);
+  g_assert_cmpuint (owner.n_live, ==, 4);
+  _gpu_pool_bins_trim (bins, kept, TRUE);
+  g_assert_cmpuint (owner.used, ==, kept);
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
+  g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (2000));
+  g_assert_cmpuint (pool_streams[0].completed, ==, pool_streams[0].submitted);
+
+  /* What is in use is passed over */
+  hold (bins, &pool_streams[1], busy);
+  _gpu_pool_bins_trim (bins, 0, FALSE);
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.held_blocks, ==, 1);
+  g_assert_cmpuint (stats.managed_bytes, ==, CAPACITY (8000));
+  g_assert_cmpuint (stats.peak_managed_bytes, ==, kept + CAPACITY (8000));
+  _gpu_pool_bins_trim (bins, 0, TRUE);
+  g_assert_cmpuint (owner.n_live, ==, 0);
+
+  pool_end (&owner);
+}
+
+static void
+check_stop_holding (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *one = pool_take (bins, 50, NULL);
+  GpuPoolItem *two = pool_take (bins, 60, &pool_streams[0]);
+  GpuPoolItem *three = pool_take (bins, 70, &pool_streams[1]);
+  GpuPoolItem *four = pool_take (bins, 80, NULL);
+
+  _gpu_pool_bins_release (four, NULL);
+  _gpu_pool_bins_stop_holding (bins);
+  g_assert_cmpuint (owner.n_live, ==, 3);
+
+  /* Not before its use is over, and then without anybody asking for it */
+  pool_give (two, &pool_streams[0]);
+  pool_give (three, &pool_streams[1]);
+  g_assert_cmpuint (owner.n_live, ==, 3);
+  pool_streams[0].completed = pool_streams[0].submitted;
+  _gpu_pool_bins_release (one, NULL);
+  g_assert_cmpuint (owner.n_live, ==, 1);
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+
+  _gpu_pool_bins_trim (bins, 0, TRUE);
+  g_assert_cmpuint (owner.n_live, ==, 0);
+  g_assert_cmpuint (pool_n_blocked, ==, 1);
+
+  pool_end (&owner);
+}
+
+static void
+visit (gpointer           data,
+       const GpuPoolItem *item,
+       gsize              capacity,
+       gsize              requested,
+       GpuPoolState       state)
+{
+  const PoolMemory *memory = _gpu_pool_item_get_data (item);
+
+  g_assert_cmpuint (capacity, ==, memory->size);
+  g_string_append_printf (data, "%" G_GSIZE_FORMAT ":%u ", requested, state);
+}
+
+static void
+check_visit (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *one = pool_take (bins, 50, NULL);
+  GpuPoolItem *two = pool_take (bins, 60, &pool_streams[0]);
+  GpuPoolItem *three = pool_take (bins, 70, NULL);
+  g_autoptr (GString) seen = g_string_new (NULL);
+  g_autofree char *expected = g_strdup_printf ("70:%u 0:%u 0:%u ", GPU_POOL_ACTIVE,
+                                               GPU_POOL_PENDING, GPU_POOL_FREE);
+
+  _gpu_pool_bins_release (one, NULL);
+  pool_give (two, &pool_streams[0]);
+  _gpu_pool_bins_visit (bins, visit, seen);
+  g_assert_cmpstr (seen->str, ==, expected);
+
+  _gpu_pool_bins_release (three, NULL);
+  pool_end (&owner);
+}
+
+static void
+trace (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 2000);
+
+  _gpu_pool_bins_release (pool_take (bins, 1111, NULL), NULL);
+  _gpu_pool_bins_set_trace (bins, TRUE);
+  _gpu_pool_bins_release (pool_take (bins, 1000, NULL), NULL);
+  pool_give (pool_take (bins, 1001, &pool_streams[0]), &pool_streams[0]);
+  _gpu_pool_bins_release (pool_take (bins, 1002, &pool_streams[1]), NULL);
+  _gpu_pool_bins_set_trace (bins, FALSE);
+  _gpu_pool_bins_release (pool_take (bins, 1003, NULL), NULL);
+  pool_end (&owner);
+}
+
+/* In a process of its own, with GPUMEM_DEBUG */
+static void
+run_trace (const char *debug)
+{
+  g_autofree char *before = g_strdup (g_getenv ("GPUMEM_DEBUG"));
+
+  g_setenv ("GPUMEM_DEBUG", debug, TRUE);
+  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_passed ();
+  if (before != NULL)
+    g_setenv ("GPUMEM_DEBUG", before, TRUE);
+  else
+    g_unsetenv ("GPUMEM_DEBUG");
+}
+
+static void
+check_trace (void)
+{
+  if (g_test_subprocess ())
+    {
+      trace ();
+      return;
+    }
+
+  run_trace ("pool");
+  g_test_trap_assert_stderr ("*1111 bytes from a new block of 1151 for bin 161\n*");
+
+  run_trace ("cache");
+  g_test_trap_assert_stderr ("*no memory for 1000 bytes, attempt 0\n"
+                             "*block of 1151 bytes of bin 161 is freed\n"
+                             "*1000 bytes from a new block of 1023 for bin 159\n"
+                             "*a block of 1023 bytes is back in bin 159\n"
+                             "*1001 bytes from bin 159 of 1023\n*"
+                             "*1002 bytes from bin 159 of 1023, with 1 waits\n*");
+  g_test_trap_assert_stderr_unmatched ("*1111*");
+  g_test_trap_assert_stderr_unmatched ("*1003*");
+}
+
+/* --- threads ---------------------------------------------------------------------------- */
+
+#define N_ROUNDS 20000
+#define N_MINE   2
+#define N_SIZES  10
+#define SIZE(i)  (512 + 64 * (i))    /* of as many bins */
+
+typedef struct
+{
+  GpuPoolBins *bins;
+  guint        number;
+} Worker;
+
+static void
+work_once (Worker      *worker,
+           GRand       *random,
+           PoolStream  *stream,
+           GpuPoolItem *items[N_MINE],
+           gsize        size)
+{
+  GpuPoolItem **item = &items[g_rand_int_range (random, 0, N_MINE)];
+  PoolMemory *memory;
+
+  if (*item != NULL)
+    {
+      /* Nobody else has had it */
+      memory = _gpu_pool_item_get_data (*item);
+      g_assert_cmpuint (memory->byte, ==, worker->number + 1);
+      memory->byte = 0;
+      memory->n_uses = 1;
+      memory->streams[0] = stream->number;
+      memory->points[0] = __atomic_add_fetch (&stream->submitted, 1, __ATOMIC_SEQ_CST);
+      _gpu_pool_bins_release (*item, stream);
+      *item = NULL;
+      return;
+    }
+
+  *item = pool_take (worker->bins, size, stream);
+  memory = _gpu_pool_item_get_data (*item);
+  g_assert_cmpuint (memory->byte, ==, 0);
+  pool_assert_is_over (memory, stream);
+  memory->byte = worker->number + 1;
+}
+
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  PoolStream *stream = &pool_streams[worker->number];
+  GpuPoolItem *items[N_MINE] = { NULL };
+  GRand *random = g_rand_new_with_seed (worker->number);
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      work_once (worker, random, stream, items, SIZE (i / 300 % N_SIZES));
+      if (i % 1000 == 0)
+        _gpu_pool_bins_trim (worker->bins, 2000, i % 2000 == 0);
+    }
+
+  for (guint i = 0; i < N_MINE; i++)
+    {
+      if (items[i] != NULL)
+        {
+          PoolMemory *memory = _gpu_pool_item_get_data (items[i]);
+
+          memory->byte = 0;
+          memory->n_uses = 0;
+          _gpu_pool_bins_release (items[i], NULL);
+        }
+    }
+  g_rand_free (random);
+
+  return NULL;
+}
+
+/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
+static void
+check_threads (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
+                                          * CAPACITY (SIZE (N_SIZES - 1)));
+  GThread *threads[POOL_N_STREAMS];
+  Worker workers[POOL_N_STREAMS];
+  GpuPoolStats stats;
+
+  for (guint i = 0; i < POOL_N_STREAMS; i++)
+    {
+      workers[i] = (Worker) { bins, i };
+      threads[i] = g_thread_new ("worker", work, &workers[i]);
+    }
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_autoptr (GString) seen = g_string_new (NULL);
+
+      _gpu_pool_bins_visit (bins, visit, seen);
+      _gpu_pool_bins_get_stats (bins, &stats);
+      g_assert_cmpuint (stats.active_blocks, <=, POOL_N_STREAMS * N_MINE);
+      g_assert_cmpuint (stats.used_bytes, <=, stats.managed_bytes);
+    }
+  for (guint i = 0; i < POOL_N_STREAMS; i++)
+    g_thread_join (threads[i]);
+
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.n_refused, ==, 0);
+  g_assert_cmpuint (stats.n_steals, >, 0);
+  g_assert_cmpuint (owner.n_refused, >, 0);
+  pool_end (&owner);
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+
+  test_add_plain ("largest-first", check_largest_first);
+  test_add_plain ("garbage-first", check_garbage_first);
+  test_add_plain ("freed-meanwhile", check_freed_meanwhile);
+  test_add_plain ("refused", check_refused);
+  test_add_plain ("other-failure", check_other_failure);
+  test_add_plain ("waits", check_waits);
+  test_add_plain ("broken", check_broken);
+  test_add_plain ("trim", check_trim);
+  test_add_plain ("stop-holding", check_stop_holding);
+  test_add_plain ("visit", check_visit);
+  test_add_plain ("trace", check_trace);
+  test_add_plain ("threads", check_threads);
+
+  return test_run ();
+}

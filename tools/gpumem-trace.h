@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Recorded allocations, read from files: lines "a ID SIZE STREAM" and "f ID STREAM", or the log of
+ * a memory resource of RMM, where the first line has the names of the columns. In both, empty lines
+ * and those that begin with '#' say nothing, and either may be compressed with gzip.
+ */
+#pragma once
+
+#include <gio/gio.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  guint64 size;                     /* bytes of the block */
+  guint32 block;                    /* counted from 0, by allocation */
+  guint32 stream : 31;              /* counted from 0, in order of appearance */
+  guint32 is_free : 1;
+} GpumemTraceOperation;
+
+typedef struct
+{
+  GpumemTraceOperation *operations;
+  gsize                 n_operations;
+  gsize                 n_blocks;   /* allocations */
+  gsize                 n_failures; /* of allocations, as the log tells; no operations */
+  GPtrArray            *streams;    /* their names */
+  char                 *comment;    /* the first one, nullable */
+  guint64               peak_live;  /* bytes */
+  guint64               live;       /* bytes that are never freed */
+  gsize                 peak_blocks;
+} GpumemTrace;
+
+GpumemTrace *gpumem_trace_read (const char   *path,
+                                GError      **error);
+void         gpumem_trace_free (GpumemTrace  *trace);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpumemTrace, gpumem_trace_free)
+
+G_END_DECLS
