@@ -41,6 +41,9 @@ struct _GpuPoolBins
   guint                  bits;
   guint                  n_bins;
   gboolean               stopped;
+  guint                  n_inside;  /* threads that free what was given back since */
+  GDestroyNotify         closed;    /* NULL until it is closed, and after */
+  gpointer               closed_data;
   gint                   trace;     /* atomic */
   GpuPoolItem          **tops;      /* of each bin */
   KnownStream            known[N_KNOWN];

@@ -151,6 +151,71 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   return item;
 }
 
+/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
+static void
+leave_closed (GpuPoolBins *bins)
+{
+  GDestroyNotify notify = NULL;
+  gpointer data = bins->closed_data;
+
+  if (bins->stats.active_blocks == 0 && bins->n_inside == 0)
+    notify = g_steal_pointer (&bins->closed);
+
+  bins_unlock (bins);
+
+  if (notify != NULL)
+    notify (data);
+}
+
+static void
+leave_stopped (GpuPoolBins *bins)
+{
+  _gpu_pool_bins_trim (bins, 0, FALSE);
+
+  bins_lock (bins);
+  bins->n_inside--;
+  leave_closed (bins);
+}
+
+void
+_gpu_pool_bins_close (GpuPoolBins    *bins,
+                      GDestroyNotify  notify,
+                      gpointer        data)
+{
+  bins_lock (bins);
+  bins->stopped = TRUE;
+  bins->closed = notify;
+  bins->closed_data = data;
+  bins->n_inside++;
+  bins_unlock (bins);
+
+  leave_stopped (bins);
+}
+
+GPtrArray *
+_gpu_pool_bins_list_pending (GpuPoolBins *bins)
+{
+  g_autoptr (GPtrArray) streams = g_ptr_array_new ();
+  GPtrArray *keys = g_ptr_array_new ();
+
+  bins_lock (bins);
+  for (GpuPoolItem *item = bins->items; item != NULL; item = item->next)
+    for (guint i = 0; item->requested == 0 && i < item->n_uses; i++)
+      if (item->uses[i].stream != NULL && !g_ptr_array_find (streams, item->uses[i].stream, NULL))
+        g_ptr_array_add (streams, item->uses[i].stream);
+  bins_unlock (bins);
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
+
+      if (key != NULL)
+        g_ptr_array_add (keys, key);
+    }
+
+  return keys;
+}
+
 GPU_COLD static void
 was_released (GpuPoolBins *bins,
               guint        bin,
@@ -160,7 +225,7 @@ was_released (GpuPoolBins *bins,
     _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
                         _gpu_pool_bin_size (bins->bits, bin), bin);
   if (stopped)
-    _gpu_pool_bins_trim (bins, 0, FALSE);
+    leave_stopped (bins);
 }
 
 GPU_HOT void
@@ -182,6 +247,7 @@ _gpu_pool_bins_release (GpuPoolItem *item,
   bins->stats.n_frees++;
   bins_set_held (bins, item);
   stopped = bins->stopped;
+  bins->n_inside += stopped;
   bins_unlock (bins);
 
   if (G_UNLIKELY (stopped) || bins_are_traced (bins))
@@ -214,6 +280,7 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
   bins->stats.n_frees++;
   bins_set_held (bins, item);
   stopped = bins->stopped;
+  bins->n_inside += stopped;
   bins_unlock (bins);
 
   if (stopped || bins_are_traced (bins))

@@ -56,6 +56,15 @@ GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
 /* All items were given back. Waits for their uses. */
 void         _gpu_pool_bins_free         (GpuPoolBins             *bins);
 
+/* Nothing is handed out any more, and held only while its use is not over. @notify is called once
+ * all is given back, which may be now, and may free the pool. */
+void         _gpu_pool_bins_close        (GpuPoolBins             *bins,
+                                          GDestroyNotify           notify,
+                                          gpointer                 data);
+/* (transfer full): the keys, each with a reference, of streams whose work may still use held
+ * items. */
+GPtrArray   *_gpu_pool_bins_list_pending (GpuPoolBins             *bins);
+
 /* @key is a stream, NULL for the host, which blocks until a use is over where no other item is.
  * @size is not 0. */
 GpuPoolItem *_gpu_pool_bins_alloc        (GpuPoolBins             *bins,

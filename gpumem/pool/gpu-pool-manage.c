@@ -232,6 +232,102 @@ _gpu_pool_set_limits (GpuPool             *pool,
   _gpu_pool_unlock (&pool->lock);
 }
 
+/* --- closing --------------------------------------------------------------------------- */
+
+/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
+static void
+leave_closed (GpuPool *pool)
+{
+  GDestroyNotify notify = NULL;
+  gpointer data = pool->closed_data;
+
+  if (pool->n_out == 0 && pool->n_inside == 0)
+    notify = g_steal_pointer (&pool->closed);
+
+  _gpu_pool_leave (pool);
+
+  if (notify != NULL)
+    notify (data);
+}
+
+void
+_gpu_pool_leave_excess (GpuPool  *pool,
+                        gboolean  has_excess)
+{
+  if (G_LIKELY (!has_excess))
+    {
+      _gpu_pool_leave (pool);
+      return;
+    }
+
+  pool->n_inside++;
+  _gpu_pool_leave (pool);
+
+  _gpu_pool_release_excess (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  pool->n_inside--;
+  leave_closed (pool);
+}
+
+void
+_gpu_pool_close (GpuPool        *pool,
+                 GDestroyNotify  notify,
+                 gpointer        data)
+{
+  _gpu_pool_lock (&pool->lock);
+  pool->closed = notify;
+  pool->closed_data = data;
+  pool->n_inside++;
+  _gpu_pool_unlock (&pool->lock);
+
+  _gpu_pool_stop_holding (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  pool->n_inside--;
+  leave_closed (pool);
+}
+
+GPtrArray *
+_gpu_pool_list_pending (GpuPool *pool)
+{
+  g_autoptr (GPtrArray) streams = g_ptr_array_new ();
+  GPtrArray *keys = g_ptr_array_new ();
+
+  _gpu_pool_lock (&pool->lock);
+
+  for (guint slot = 1; slot < pool->n_frees; slot++)
+    if (pool->frees[slot] != NULL && pool->frees[slot]->n > 0)
+      g_ptr_array_add (streams, pool->frees[slot]->stream);
+
+  for (guint i = 0; i < pool->shared->len; i++)
+    {
+      const GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
+
+      for (guint k = 0; k < shared->n_uses; k++)
+        if (!g_ptr_array_find (streams, shared->uses[k].stream, NULL))
+          g_ptr_array_add (streams, shared->uses[k].stream);
+    }
+
+  _gpu_pool_unlock (&pool->lock);
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
+
+      if (key != NULL)
+        g_ptr_array_add (keys, key);
+    }
+
+  return keys;
+}
+
+gpointer
+_gpu_pool_get_owner (GpuPool *pool)
+{
+  return pool->owner;
+}
+
 /* --- figures --------------------------------------------------------------------------- */
 
 static guint64
@@ -393,6 +489,25 @@ gsize
 _gpu_pool_block_get_size (const GpuMemoryBlock *block)
 {
   return gpu_pool_bytes (gpu_pool_node_pool (block), block->units) - block->slack;
+}
+
+gsize
+_gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units);
+}
+
+gboolean
+_gpu_pool_block_get_mark (const GpuMemoryBlock *block)
+{
+  return __atomic_load_n (&block->flag, __ATOMIC_ACQUIRE);
+}
+
+void
+_gpu_pool_block_set_mark (GpuMemoryBlock *block,
+                          gboolean        mark)
+{
+  __atomic_store_n (&block->flag, mark != FALSE, __ATOMIC_RELEASE);
 }
 
 gpointer

@@ -38,7 +38,7 @@ struct _GpuPoolData
 };
 
 /* All is guarded by the lock of the pool, but for what the thread that has an active or cached
- * block may do with it: slack, use, state and free_next. */
+ * block may do with it: slack, use, state, flag and free_next. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
@@ -54,7 +54,8 @@ struct _GpuMemoryBlock
   guint32      slack;               /* bytes that were not asked for; atomic, as visitors look */
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic, as above */
-  guint8       was_gap;             /* busy, and memory is being put behind it */
+  guint8       flag;                /* of an active block: the owner's mark, atomic; of a busy one:
+                                     * memory is being put behind it */
 };
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);

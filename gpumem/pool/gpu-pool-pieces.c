@@ -316,12 +316,12 @@ take_window (Growth *growth,
     if (gpu_pool_node_state (node) == GPU_POOL_NODE_GAP)
       {
         remove_gap (pool, node);
-        node->was_gap = TRUE;
+        node->flag = TRUE;
       }
     else
       {
         _gpu_pool_heap_remove (pool, node);
-        node->was_gap = FALSE;
+        node->flag = FALSE;
       }
 }
 
@@ -574,7 +574,7 @@ empty_gaps (Growth      *growth,
 
   for (GpuPoolNode *node = first; node != end; node = node->next)
     for (guint32 at = node->offset / granule;
-         node->was_gap && at < (node->offset + node->units) / granule; )
+         node->flag && at < (node->offset + node->units) / granule; )
       {
         Piece piece = { growth->pieces->granules[at].piece, at, growth->pieces->granules[at].n };
 
@@ -592,7 +592,7 @@ fill_window (Growth        *growth,
 {
   for (GpuPoolNode *node = window->first; ; node = node->next)
     {
-      if (node->was_gap && !fill_gap (growth, node, error))
+      if (node->flag && !fill_gap (growth, node, error))
         {
           empty_gaps (growth, window->first, node);
           return FALSE;
@@ -696,7 +696,7 @@ give_up_window (Growth       *growth,
   for (node = window->first; node != end; node = next)
     {
       next = node->next;
-      if (node->was_gap)
+      if (node->flag)
         make_gap (growth->pool, node);
       else
         _gpu_pool_heap_add (growth->pool, node, node->use);
@@ -723,7 +723,7 @@ use_window (Growth       *growth,
   guint64 use = gpu_pool_use_pack (growth->request->slot, 0);
 
   for (GpuPoolNode *part = window->first; part != end; part = part->next)
-    if (!part->was_gap && gpu_pool_use_slot (part->use) == growth->request->slot)
+    if (!part->flag && gpu_pool_use_slot (part->use) == growth->request->slot)
       use = MAX (use, part->use);
 
   while (node->next != end)

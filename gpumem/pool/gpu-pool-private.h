@@ -61,6 +61,9 @@ struct _GpuPool
   guint32           cached_units;   /* atomic: of the largest block that threads keep */
   guint32           cache_budget;   /* atomic: units a thread keeps */
   gboolean          is_holding;     /* atomic */
+  guint             n_inside;       /* threads that give back what is too much; under lock */
+  GDestroyNotify    closed;         /* NULL until it is closed, and after; under lock */
+  gpointer          closed_data;
 
   GpuPoolConfig     config;
   GpuPoolOps        ops;
@@ -100,6 +103,9 @@ gpu_pool_bytes (GpuPool *pool,
 /* Unlocks, and destroys what was dropped meanwhile. */
 void          _gpu_pool_leave             (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
+/* The same for who gives back; @has_excess: there may be too much now. */
+void          _gpu_pool_leave_excess      (GpuPool           *pool,
+                                           gboolean           has_excess);
 /* Adds the counts of a thread to those of the pool; the lock is held. */
 void          _gpu_pool_add_counts        (GpuPool           *pool,
                                            GpuPoolCounts     *counts);

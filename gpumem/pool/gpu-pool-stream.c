@@ -164,6 +164,20 @@ _gpu_pool_stream_get_key (GpuPoolStream *stream)
   return key;
 }
 
+gpointer
+_gpu_pool_stream_ref_key (GpuPoolStream *stream)
+{
+  gpointer key = NULL;
+
+  if (pin (stream))
+    {
+      key = stream->streams->ops.ref (stream->key);
+      _gpu_pool_stream_unpin (stream);
+    }
+
+  return key;
+}
+
 guint
 _gpu_pool_stream_get_slot (GpuPoolStream *stream)
 {

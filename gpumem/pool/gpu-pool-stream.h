@@ -59,6 +59,8 @@ GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
 GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams    *streams,
                                          gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
+/* Its key with a reference; NULL once it was swept. */
+gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
 /* Asks about all marks that are not reached yet; TRUE if one has become so. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
 /* All uses of streams that are gone are over; those that nobody has pinned are forgotten. */

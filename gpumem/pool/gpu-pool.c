@@ -194,8 +194,17 @@ _gpu_pool_serve_from (GpuPool              *pool,
   guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
+
+  /* Memory of nobody has the stream as its home, with nothing to wait for. */
+  if (node->use == 0 && request->slot != 0)
+    {
+      _gpu_pool_heap_get_frees (pool, request->stream);
+      node->use = gpu_pool_use_pack (request->slot, 0);
+    }
+
   __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
                     __ATOMIC_RELAXED);
+  __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
   gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
   count_alloc (pool, node, request);
 
@@ -648,10 +657,7 @@ release_to_heap (GpuPool      *pool,
   give_back (pool, node, drawer->stream, &has_excess);
   if (units <= pool->cached_units)
     _gpu_pool_cache_shed (pool, cache, drawer, gpu_pool_index_bin (units));
-  _gpu_pool_leave (pool);
-
-  if (G_UNLIKELY (has_excess))
-    _gpu_pool_release_excess (pool);
+  _gpu_pool_leave_excess (pool, has_excess);
 }
 
 void
@@ -674,6 +680,19 @@ _gpu_pool_release (GpuMemoryBlock *block,
     }
 
   release_to_heap (pool, block, key);
+}
+
+void
+_gpu_pool_release_home (GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+  gboolean has_excess = FALSE;
+
+  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
+
+  _gpu_pool_lock (&pool->lock);
+  give_back (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
+  _gpu_pool_leave_excess (pool, has_excess);
 }
 
 /* --- several at once ------------------------------------------------------------------- */
@@ -723,10 +742,7 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
     add_use (shared, gpu_pool_heap_use (pool, block->use));
   count_free (pool, block);
   add_shared (pool, block, shared);
-  _gpu_pool_leave (pool);
-
-  if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
-    _gpu_pool_release_excess (pool);
+  _gpu_pool_leave_excess (pool, !pool->is_holding);
 }
 
 gboolean
@@ -788,8 +804,5 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
   stream = lock_with_drawer (pool, &cache, key)->stream;
   for (guint i = 0; i < n; i++)
     give_back (pool, blocks[i], stream, &has_excess);
-  _gpu_pool_leave (pool);
-
-  if (has_excess)
-    _gpu_pool_release_excess (pool);
+  _gpu_pool_leave_excess (pool, has_excess);
 }

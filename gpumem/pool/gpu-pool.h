@@ -108,6 +108,15 @@ GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolStreamOps  *stream_ops);
 /* All blocks were given back. */
 void            _gpu_pool_free        (GpuPool                 *pool);
+/* Nothing is handed out any more, and nothing held but for what blocks that are active lie in.
+ * @notify is called once all are given back, which may be now, and may free the pool. */
+void            _gpu_pool_close       (GpuPool                 *pool,
+                                       GDestroyNotify           notify,
+                                       gpointer                 data);
+/* (transfer full): the keys, each with a reference, of streams whose work may still use memory that
+ * was given back. */
+GPtrArray      *_gpu_pool_list_pending (GpuPool                *pool);
+gpointer        _gpu_pool_get_owner   (GpuPool                 *pool);
 
 /* @key is a stream, NULL for the host. @alignment is a power of two or 0. @size is not 0. */
 GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
@@ -118,6 +127,8 @@ GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
 /* Free for use after all that was submitted to @key so far. */
 void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
+/* The same with the stream that it was handed out to. */
+void            _gpu_pool_release_home (GpuMemoryBlock         *block);
 /* The same after all of several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
@@ -136,6 +147,12 @@ void            _gpu_pool_release_n   (GpuMemoryBlock *const   *blocks,
 GpuPool        *_gpu_pool_block_get_pool    (const GpuMemoryBlock *block);
 guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
+/* With rounding. */
+gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
+/* One bit for the owner, not set at first. */
+gboolean        _gpu_pool_block_get_mark    (const GpuMemoryBlock *block);
+void            _gpu_pool_block_set_mark    (GpuMemoryBlock       *block,
+                                             gboolean              mark);
 /* GpuPoolSegment.data; NULL in a range. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
 /* What the owner keeps with the place, e.g. a driver's handle for exactly this range: stays until
