@@ -674,15 +674,16 @@ slice_storage (GpuMemory       *memory,
 {
   GpuStorage *whole = memory->storage->whole;
   GpuNativeContext *context = whole->context;
+  GpuNativeBuffer *from = whole->place != NULL ? whole->place->whole : whole->buffer;
   GpuNativeBuffer *native;
-  gsize begin = offset - whole->offset;
+  gsize begin = offset - whole->offset + (whole->place != NULL ? whole->place->offset : 0);
 
   if (!_gpu_buffer_check_flags (function, context, flags, error)
       || !_gpu_memory_inherit_flags (memory, function, &flags, error)
-      || (!whole->buffer->is_host_only && !check_origin (function, context, begin, error)))
+      || (!from->is_host_only && !check_origin (function, context, begin, error)))
     return NULL;
 
-  native = _gpu_buffer_cut (context, whole->buffer, flags, begin, size, error);
+  native = _gpu_buffer_cut (context, from, flags, begin, size, error);
 
   if (native == NULL)
     {

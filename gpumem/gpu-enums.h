@@ -658,4 +658,26 @@ typedef enum
   GPU_READ_MODE_NORMALIZED
 } GpuReadMode;
 
+/**
+ * GpuMemoryPoolKind:
+ * @GPU_MEMORY_POOL_AUTOMATIC: the best that the device, or the allocator, can do: the first that
+ *   follows
+ * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, behind which memory is put as it is needed,
+ *   and moved: needs %GPU_CAPABILITIES_VIRTUAL_MEMORY
+ * @GPU_MEMORY_POOL_SEGMENTS: large pieces of memory that blocks are cut from: needs memory with
+ *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS
+ * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes that are rounded up so that they fit again
+ *
+ * How a pool manages its memory.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_MEMORY_POOL_AUTOMATIC,
+  GPU_MEMORY_POOL_EXPANDABLE,
+  GPU_MEMORY_POOL_SEGMENTS,
+  GPU_MEMORY_POOL_BINS
+} GpuMemoryPoolKind;
+
 G_END_DECLS

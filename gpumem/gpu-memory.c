@@ -110,10 +110,28 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
+/* Handlers and weak references go first: they may bring the object back to life themselves. */
+static gboolean
+recycle (GpuMemory *memory)
+{
+  GObject *object = G_OBJECT (memory);
+
+  if (memory->storage == NULL || memory->storage->place == NULL
+      || g_atomic_int_get (&memory->released) || g_atomic_int_get (&object->ref_count) != 1)
+    return FALSE;
+
+  G_OBJECT_CLASS (gpu_memory_parent_class)->dispose (object);
+
+  return g_atomic_int_get (&object->ref_count) == 1 && memory->storage->place->recycle (memory);
+}
+
 static void
 gpu_memory_dispose (GObject *object)
 {
   GpuMemory *memory = GPU_MEMORY (object);
+
+  if (recycle (memory))
+    return;
 
   g_clear_object (&memory->context);
 
@@ -134,6 +152,7 @@ gpu_memory_finalize (GObject *object)
     }
 
   g_clear_pointer (&memory->host_bytes, g_bytes_unref);
+  g_clear_object (&memory->context);
 
   G_OBJECT_CLASS (gpu_memory_parent_class)->finalize (object);
 }

@@ -30,6 +30,18 @@ typedef enum
   GPU_STORAGE_HOST                  /* memory of the host alone */
 } GpuStorageKind;
 
+/* Storage of a pool: a place in greater memory. The buffer is the pool's, too, and is let go with
+ * the owner of the storage. */
+typedef struct
+{
+  GpuNativeBuffer  *whole;          /* that the place is in, and slices of it are cut from */
+  gsize             offset;         /* within whole */
+  /* Nobody uses the storage any more: the pool has the place back, but for what is pending. */
+  void            (*give_back)  (GpuStorage *storage);
+  /* Nobody refers to the object any more: TRUE if the pool has taken it to use it again. */
+  gboolean        (*recycle)    (GpuMemory  *memory);
+} GpuPlace;
+
 typedef struct _GpuStorageHook GpuStorageHook;
 
 /* Told once, when nobody uses the storage any more, on any thread and without a lock; work may
@@ -76,6 +88,7 @@ struct _GpuStorage
   GDestroyNotify    owner_notify;
   GpuTimeline      *home;           /* that the buffer was allocated in the order of, or NULL */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
+  const GpuPlace   *place;          /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
 };
 
@@ -90,12 +103,26 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
+/* @place stays until @owner_notify; nobody else is over it. */
+GpuStorage *_gpu_storage_new_for_place  (GpuNativeContext  *context,
+                                         GpuNativeBuffer   *buffer,
+                                         GpuMemoryFlags     flags,
+                                         const GpuPlace    *place,
+                                         gpointer           owner,
+                                         GDestroyNotify     owner_notify);
+/* Whether nothing but the one who asks knows the storage, whose uses then are those that pend: of
+ * GpuPoint, or NULL. It is as new afterwards. */
+gboolean    _gpu_storage_renew          (GpuStorage        *storage,
+                                         GArray           **uses);
 /* gpu-storage-origin.c, for a storage that was just made: finds the root of the memory, if others
  * are over it, which it is a user of from then on. @is_new: there can be none. */
 void        _gpu_storage_join           (GpuStorage        *storage,
                                          gboolean           is_new);
 /* Nobody finds it any more; before its buffer is freed. */
 void        _gpu_storage_leave          (GpuStorage        *storage);
+/* Everything submitted to @timeline so far comes before any use. Nobody else knows @storage yet. */
+void        _gpu_storage_start_after    (GpuStorage        *storage,
+                                         GpuTimeline       *timeline);
 /* Tells of the newest submission of @timeline that it has allocated the buffer. */
 void        _gpu_storage_set_home       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);

@@ -68,6 +68,23 @@ _gpu_storage_new (GpuNativeContext *context,
 }
 
 GpuStorage *
+_gpu_storage_new_for_place (GpuNativeContext *context,
+                            GpuNativeBuffer  *buffer,
+                            GpuMemoryFlags    flags,
+                            const GpuPlace   *place,
+                            gpointer          owner,
+                            GDestroyNotify    owner_notify)
+{
+  GpuStorage *storage = storage_new (context, buffer, flags);
+
+  storage->owner = owner;
+  storage->owner_notify = owner_notify;
+  storage->place = place;
+
+  return storage;
+}
+
+GpuStorage *
 _gpu_storage_new_slice (GpuStorage      *whole,
                         GpuNativeBuffer *buffer,
                         GpuMemoryFlags   flags,
@@ -84,12 +101,22 @@ _gpu_storage_new_slice (GpuStorage      *whole,
 }
 
 void
+_gpu_storage_start_after (GpuStorage  *storage,
+                          GpuTimeline *timeline)
+{
+  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+
+  if (!_gpu_timeline_is_complete (timeline, submitted))
+    _gpu_point_set (&storage->writer, timeline, submitted);
+}
+
+void
 _gpu_storage_set_home (GpuStorage  *storage,
                        GpuTimeline *timeline)
 {
   storage->home = _gpu_timeline_ref (timeline);
   _gpu_storage_lock (storage);
-  _gpu_point_set (&storage->writer, timeline, _gpu_timeline_get_submitted (timeline));
+  _gpu_storage_start_after (storage, timeline);
   _gpu_storage_unlock (storage);
 }
 
@@ -218,21 +245,22 @@ add_point (GArray         *points,
   g_array_append_val (points, copy);
 }
 
-static void
-add_pending (GArray         *points,
-             const GpuPoint *point)
+static GArray *
+point_array_new (void)
 {
-  if (_gpu_point_is_pending (point))
-    add_point (points, point);
+  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+
+  g_array_set_clear_func (points, readers_clear);
+
+  return points;
 }
 
 GArray *
 _gpu_storage_list_uses (GpuStorage *root,
                         gboolean    readers)
 {
-  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+  GArray *points = point_array_new ();
 
-  g_array_set_clear_func (points, readers_clear);
   _gpu_storage_lock (root);
   add_point (points, &root->writer);
 
@@ -250,25 +278,34 @@ _gpu_storage_list_uses (GpuStorage *root,
   return points;
 }
 
+static void
+add_pending (GArray         **points,
+             const GpuPoint  *point)
+{
+  if (!_gpu_point_is_pending (point))
+    return;
+
+  if (*points == NULL)
+    *points = point_array_new ();
+
+  add_point (*points, point);
+}
+
 /* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
  * asks: it is used no more. */
 static GArray *
 list_pending (GpuStorage *root)
 {
-  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+  GArray *points = NULL;
 
-  g_array_set_clear_func (points, readers_clear);
   _gpu_storage_lock (root);
-  add_pending (points, &root->writer);
-  add_pending (points, &root->reader);
+  add_pending (&points, &root->writer);
+  add_pending (&points, &root->reader);
 
   for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
-    add_pending (points, &g_array_index (root->readers, GpuPoint, i));
+    add_pending (&points, &g_array_index (root->readers, GpuPoint, i));
 
   _gpu_storage_unlock (root);
-
-  if (points->len == 0)
-    g_clear_pointer (&points, g_array_unref);
 
   return points;
 }
@@ -296,6 +333,22 @@ forget_uses (GpuStorage *storage)
   _gpu_point_clear (&reader);
 }
 
+gboolean
+_gpu_storage_renew (GpuStorage  *storage,
+                    GArray     **uses)
+{
+  if (!g_atomic_ref_count_compare (&storage->refs, 1) || g_atomic_int_get (&storage->users) != 1
+      || g_atomic_pointer_get (&storage->hooks) != NULL)
+    return FALSE;
+
+  *uses = list_pending (storage);
+  forget_uses (storage);
+  storage->last_holder = NULL;
+  storage->n_holders = 0;
+
+  return TRUE;
+}
+
 static void
 free_buffer (GpuStorage *storage)
 {
@@ -304,7 +357,7 @@ free_buffer (GpuStorage *storage)
 
   _gpu_storage_leave (storage);
 
-  if (storage->buffer != NULL)
+  if (storage->buffer != NULL && storage->place == NULL)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
 
   g_clear_pointer (&storage->home, _gpu_timeline_unref);
@@ -426,6 +479,9 @@ _gpu_storage_go_on (GpuStorage *storage)
         return;
     }
 
+  if (storage->place != NULL)
+    storage->place->give_back (storage);
+
   free_in_order (storage);
   retire (_gpu_storage_ref (storage));
 }
@@ -438,13 +494,7 @@ _gpu_storage_wait_for (GpuStorage  *storage,
 
   _gpu_point_set (&point, timeline, _gpu_timeline_get_submitted (timeline));
 
-  if (storage->pending == NULL)
-    {
-      storage->pending = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
-      g_array_set_clear_func (storage->pending, readers_clear);
-    }
-
-  add_pending (storage->pending, &point);
+  add_pending (&storage->pending, &point);
   _gpu_point_clear (&point);
 }
 

@@ -377,6 +377,7 @@ gpu_stream_initable_init (GInitable     *initable,
     }
 
   stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
+  stream->timeline->is_open = stream->is_foreign;
 
   if (stream->device == NULL)
     stream->device = _gpu_device_new_for_native (device);
@@ -625,6 +626,8 @@ gpu_stream_get_native_handle (GpuStream *stream)
 
   if (stream->timeline == NULL)
     return 0;
+
+  g_atomic_int_set (&stream->timeline->is_open, TRUE);
 
   return stream->timeline->context->backend->stream->get_handle (stream->timeline->stream);
 }

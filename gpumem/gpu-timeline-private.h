@@ -76,6 +76,8 @@ struct _GpuTimeline
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
+  gint              is_open;        /* atomic; whether the program has the driver's stream, and may
+                                     * have put work of its own into it */
 
   /* The lock guards what follows. */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */

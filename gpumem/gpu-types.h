@@ -40,6 +40,7 @@ typedef struct _GpuSvmAllocator          GpuSvmAllocator;
 typedef struct _GpuTrackingAllocator     GpuTrackingAllocator;
 typedef struct _GpuMapping     GpuMapping;
 typedef struct _GpuMemoryBlock GpuMemoryBlock;
+typedef struct _GpuMemoryPool  GpuMemoryPool;
 typedef struct _GpuProgram     GpuProgram;
 typedef struct _GpuKernel      GpuKernel;
 typedef struct _GpuArguments   GpuArguments;

@@ -15,6 +15,8 @@
 #include <gpumem/gpu-device.h>
 #include <gpumem/gpu-context.h>
 #include <gpumem/gpu-memory.h>
+#include <gpumem/gpu-memory-block.h>
+#include <gpumem/gpu-memory-pool.h>
 #include <gpumem/gpu-buffer.h>
 #include <gpumem/gpu-svm.h>
 #include <gpumem/gpu-image.h>

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-memory-pool-private.h"
+#include "gpumem/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-memory-block
+ * @title: GpuMemoryBlock
+ * @short_description: memory of a pool, as an address and a size
+ * @see_also: #GpuMemoryPool
+ *
+ * A block is the quickest way to memory of a #GpuMemoryPool: no object is made for it. Its address
+ * is for kernels, which take it as a number of 64 bits, and for programs that call the driver
+ * themselves. Nobody knows who uses a block: it is used on the stream that it was taken on, on
+ * others that wait for that, and after gpu_memory_block_add_stream().
+ *
+ * A block keeps its pool alive.
+ */
+
+/**
+ * GpuMemoryBlock:
+ *
+ * Memory of a pool.
+ *
+ * Since: 0.1
+ */
+
+G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
+                     gpu_memory_block_unref)
+
+/* What few blocks have: it is marked that they do. */
+typedef struct
+{
+  guint      refs;                  /* beyond the first */
+  GPtrArray *timelines;             /* that use it beside its own, or NULL */
+} Extra;
+
+static void
+extra_free (gpointer data)
+{
+  Extra *extra = data;
+
+  g_clear_pointer (&extra->timelines, g_ptr_array_unref);
+  g_free (extra);
+}
+
+static Extra *
+get_extra_locked (GpuPoolCore    *core,
+                  GpuMemoryBlock *block)
+{
+  Extra *extra;
+
+  if (core->extras == NULL)
+    core->extras = g_hash_table_new_full (NULL, NULL, NULL, extra_free);
+
+  extra = g_hash_table_lookup (core->extras, block);
+
+  if (extra == NULL)
+    {
+      extra = g_new0 (Extra, 1);
+      g_hash_table_insert (core->extras, block, extra);
+      _gpu_pool_block_set_mark (block, TRUE);
+    }
+
+  return extra;
+}
+
+/* (transfer full): the further timelines, and the caller's; NULL if others still refer to the
+ * block. */
+static GPtrArray *
+drop_reference (GpuPoolCore    *core,
+                GpuMemoryBlock *block)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+  Extra *extra = get_extra_locked (core, block);
+  GPtrArray *timelines;
+
+  if (extra->refs > 0)
+    {
+      extra->refs--;
+      return NULL;
+    }
+
+  timelines = extra->timelines != NULL
+                ? g_steal_pointer (&extra->timelines)
+                : g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+  _gpu_pool_block_set_mark (block, FALSE);
+  g_hash_table_remove (core->extras, block);
+
+  return timelines;
+}
+
+/* @key NULL is the stream that it was taken on. */
+static GPU_COLD void
+release_marked (GpuMemoryBlock *block,
+                gpointer        key)
+{
+  GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_autoptr (GPtrArray) timelines = drop_reference (core, block);
+
+  if (timelines == NULL)
+    return;
+
+  if (key != NULL)
+    g_ptr_array_add (timelines, _gpu_timeline_ref (key));
+
+  if (timelines->len > 0)
+    _gpu_pool_release_all (block, timelines->pdata, timelines->len);
+  else
+    _gpu_pool_release_home (block);
+}
+
+static inline void
+release (GpuMemoryBlock *block,
+         gpointer        key)
+{
+  if (G_UNLIKELY (_gpu_pool_block_get_mark (block)))
+    release_marked (block, key);
+  else if (G_LIKELY (key != NULL))
+    _gpu_pool_release (block, key);
+  else
+    _gpu_pool_release_home (block);
+}
+
+/**
+ * gpu_memory_block_ref:
+ * @block: a #GpuMemoryBlock
+ *
+ * Adds a reference.
+ *
+ * Returns: (transfer full): @block
+ *
+ * Since: 0.1
+ */
+GpuMemoryBlock *
+gpu_memory_block_ref (GpuMemoryBlock *block)
+{
+  GpuPoolCore *core;
+
+  g_return_val_if_fail (block != NULL, NULL);
+
+  core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_mutex_lock (&core->lock);
+  get_extra_locked (core, block)->refs++;
+  g_mutex_unlock (&core->lock);
+
+  return block;
+}
+
+/**
+ * gpu_memory_block_unref:
+ * @block: (transfer full): a #GpuMemoryBlock
+ *
+ * Drops a reference. The last one gives the block back to its pool, in the order of the stream that
+ * it was taken on: as gpu_memory_pool_free_block() does with that stream. Any thread. Does not
+ * block.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_block_unref (GpuMemoryBlock *block)
+{
+  g_return_if_fail (block != NULL);
+
+  release (block, NULL);
+}
+
+/**
+ * gpu_memory_block_get_address:
+ * @block: a #GpuMemoryBlock
+ *
+ * Gets where the block begins.
+ *
+ * Returns: the address that kernels see
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_block_get_address (const GpuMemoryBlock *block)
+{
+  g_return_val_if_fail (block != NULL, 0);
+
+  return _gpu_pool_block_get_address (block);
+}
+
+/**
+ * gpu_memory_block_get_size:
+ * @block: a #GpuMemoryBlock
+ *
+ * Gets the size that was asked for.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_memory_block_get_size (const GpuMemoryBlock *block)
+{
+  g_return_val_if_fail (block != NULL, 0);
+
+  return _gpu_pool_block_get_size (block);
+}
+
+/**
+ * gpu_memory_block_add_stream:
+ * @block: a #GpuMemoryBlock
+ * @stream: a #GpuStream of the context of the pool
+ *
+ * Tells that work on @stream uses the block, too: when it is given back, nobody gets it before all
+ * that was submitted to @stream by then is over, or without waiting for that. Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_block_add_stream (GpuMemoryBlock *block,
+                             GpuStream      *stream)
+{
+  GpuTimeline *timeline;
+  GpuPoolCore *core;
+  Extra *extra;
+
+  g_return_if_fail (block != NULL);
+  g_return_if_fail (GPU_IS_STREAM (stream) && stream->timeline != NULL);
+
+  timeline = stream->timeline;
+  core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_return_if_fail (timeline->context == core->context);
+
+  g_mutex_lock (&core->lock);
+  extra = get_extra_locked (core, block);
+
+  if (extra->timelines == NULL)
+    extra->timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  if (!g_ptr_array_find (extra->timelines, timeline, NULL))
+    g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
+
+  g_mutex_unlock (&core->lock);
+}
+
+/* The key of a raw block. Those of a stream that is out of order are taken after a barrier: nothing
+ * else says what work with a block comes first. */
+static gboolean
+get_key (GpuMemoryPool  *pool,
+         GpuStream      *stream,
+         const char     *function,
+         GpuTimeline   **timeline,
+         GError        **error)
+{
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return FALSE;
+
+  if (G_UNLIKELY (pool->core->pool == NULL || !pool->core->has_addresses))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: memory of this pool has no addresses that the driver would tell; it has "
+                   "buffers", function);
+      return FALSE;
+    }
+
+  *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+
+  if (*timeline == NULL)
+    return FALSE;
+
+  return G_LIKELY (((*timeline)->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+         || _gpu_pool_timeline_bar (*timeline, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_block:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes a block, whose content is undefined. Work that is submitted to @stream from now on may use
+ * it. A block that the same stream gave back last is had without any call of the driver; one of
+ * another stream may need a wait that is put into @stream (CUDA: cuEventRecord and
+ * cuStreamWaitEvent). Blocks only where there is no other memory than such that work still uses,
+ * and where the driver does when it is asked for more.
+ *
+ * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
+ * #GpuContext::memory-pressure are emitted.
+ *
+ * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_NOT_SUPPORTED if memory of the pool has no
+ *   addresses, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+GpuMemoryBlock *
+gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
+                       gsize           size,
+                       GpuStream      *stream,
+                       GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_block";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (!get_key (pool, stream, function, &timeline, error) || G_UNLIKELY (size == 0))
+    return NULL;
+
+  return _gpu_pool_alloc (pool->core->pool, size, 0, timeline, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_block_aligned:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @alignment: a power of two, in bytes; 0 for what all blocks have, which is 512 at least
+ * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes a block that begins at a multiple of @alignment, as gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the block, %NULL with no error for a @size of 0, or %NULL
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @alignment is no power of two, or an error as of
+ *   gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+GpuMemoryBlock *
+gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
+                               gsize           size,
+                               gsize           alignment,
+                               GpuStream      *stream,
+                               GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_block_aligned";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if ((alignment & (alignment - 1)) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the alignment %" G_GSIZE_FORMAT " is no power of two", function, alignment);
+      return NULL;
+    }
+
+  if (!get_key (pool, stream, function, &timeline, error) || size == 0)
+    return NULL;
+
+  return _gpu_pool_alloc (pool->core->pool, size, alignment, timeline, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_blocks: (skip)
+ * @pool: a #GpuMemoryPool
+ * @sizes: (array length=n_blocks): sizes in bytes
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that they are used on first, %NULL for the default one
+ * @blocks: (array length=n_blocks): return location for the blocks: %NULL for those of 0 bytes
+ * @error: return location for an error
+ *
+ * Takes several blocks at once, which costs less than one after the other, otherwise as
+ * gpu_memory_pool_alloc_block() does. When it fails there are none.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
+                         const gsize     *sizes,
+                         guint            n_blocks,
+                         GpuStream       *stream,
+                         GpuMemoryBlock **blocks,
+                         GError         **error)
+{
+  const char *function = "gpu_memory_pool_alloc_blocks";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
+  g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
+
+  return get_key (pool, stream, function, &timeline, error)
+         && _gpu_pool_alloc_n (pool->core->pool, sizes, n_blocks, timeline, blocks, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_block_list: (rename-to gpu_memory_pool_alloc_blocks)
+ * @pool: a #GpuMemoryPool
+ * @sizes: (array length=n_blocks): sizes in bytes, none of them 0
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that they are used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes several blocks at once, as gpu_memory_pool_alloc_blocks() does.
+ *
+ * Returns: (transfer full) (element-type GpuMemoryBlock): the blocks, or %NULL with
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+GPtrArray *
+gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
+                            const gsize    *sizes,
+                            guint           n_blocks,
+                            GpuStream      *stream,
+                            GError        **error)
+{
+  g_autoptr (GPtrArray) blocks = NULL;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  for (guint i = 0; i < n_blocks; i++)
+    {
+      if (sizes[i] != 0)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_pool_alloc_block_list: size %u of %u is 0", i, n_blocks);
+      return NULL;
+    }
+
+  blocks = g_ptr_array_new_with_free_func ((GDestroyNotify) gpu_memory_block_unref);
+  g_ptr_array_set_size (blocks, (int) n_blocks);
+
+  if (gpu_memory_pool_alloc_blocks (pool, sizes, n_blocks, stream,
+                                    (GpuMemoryBlock **) blocks->pdata, error))
+    return g_steal_pointer (&blocks);
+
+  g_ptr_array_set_free_func (blocks, NULL);
+
+  return NULL;
+}
+
+static gboolean
+check_free (GpuMemoryPool        *pool,
+            const GpuMemoryBlock *block,
+            GpuStream            *stream)
+{
+  g_return_val_if_fail (pool->core != NULL
+                        && _gpu_pool_block_get_pool (block) == pool->core->pool, FALSE);
+  g_return_val_if_fail (stream == NULL || (GPU_IS_STREAM (stream) && stream->timeline != NULL
+                                           && stream->timeline->context == pool->core->context),
+                        FALSE);
+
+  return TRUE;
+}
+
+/**
+ * gpu_memory_pool_free_block:
+ * @pool: a #GpuMemoryPool
+ * @block: (transfer full) (nullable): a block of @pool, or %NULL
+ * @stream: (nullable): the stream that used it last, %NULL for the one that it was taken on
+ *
+ * Drops a reference of @block, as gpu_memory_block_unref() does. The last one gives it back: it may
+ * be used again after all that was submitted to @stream so far. Does not block.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_pool_free_block (GpuMemoryPool  *pool,
+                      GpuMemoryBlock *block,
+                      GpuStream      *stream)
+{
+  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+
+  if (block != NULL && check_free (pool, block, stream))
+    release (block, stream != NULL ? stream->timeline : NULL);
+}
+
+/**
+ * gpu_memory_pool_free_blocks: (skip)
+ * @pool: a #GpuMemoryPool
+ * @blocks: (array length=n_blocks) (transfer full): blocks of @pool, or %NULL
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that used them last, %NULL for the one that each was taken on
+ *
+ * Does what gpu_memory_pool_free_block() does with several blocks, which costs less than one after
+ * the other.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
+                        GpuMemoryBlock **blocks,
+                        guint            n_blocks,
+                        GpuStream       *stream)
+{
+  guint begin = 0;
+
+  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+
+  for (guint i = 0; i <= n_blocks; i++)
+    {
+      if (i < n_blocks && stream != NULL && blocks[i] != NULL
+          && !_gpu_pool_block_get_mark (blocks[i]) && check_free (pool, blocks[i], stream))
+        continue;
+
+      if (i > begin)
+        _gpu_pool_release_n (blocks + begin, i - begin, stream->timeline);
+
+      if (i < n_blocks)
+        gpu_memory_pool_free_block (pool, blocks[i], stream);
+
+      begin = i + 1;
+    }
+}
+
+/**
+ * gpu_memory_pool_alloc_buffer:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes memory as a buffer, whose content is undefined. It may be used on all streams of the
+ * context: others than @stream wait by themselves, as for any use of memory. It is given back when
+ * nothing refers to it any more, or it is released, and may be used again on the streams that used
+ * it last; nobody else gets it before their work is over, or without waiting for that.
+ *
+ * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
+ * #GpuContext::memory-pressure are emitted. Blocks as gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
+ *   context, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
+                              gsize           size,
+                              GpuStream      *stream,
+                              GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_buffer";
+  GpuTimeline *timeline;
+  GpuPoolPlace place;
+  GpuBuffer *buffer;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return NULL;
+
+  timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+
+  if (timeline == NULL || size == 0)
+    return NULL;
+
+  place = _gpu_pool_core_alloc (pool->core, size, timeline, error);
+
+  if (place == NULL)
+    return NULL;
+
+  buffer = _gpu_pool_core_new_buffer (pool->core, pool->context, place, timeline, error);
+
+  if (buffer == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return buffer;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers over blocks of a pool. The block goes back to the pool as soon as nobody uses the buffer,
+ * with the work that is still pending; objects that nothing else refers to are used again. */
+#include "config.h"
+
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-memory-pool-private.h"
+
+#define MAX_SPARE 64
+
+/* The owner of a storage. */
+typedef struct
+{
+  GpuPlace        place;
+  GpuPoolCore    *core;
+  GpuPoolView    *view;
+  GpuPoolPlace    held;             /* NULL once it was given back */
+  GpuTimeline    *timeline;         /* that it was taken on */
+} Pooled;
+
+static void
+give_back (GpuStorage *storage)
+{
+  Pooled *pooled = storage->owner;
+
+  if (pooled->held != NULL)
+    _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
+                            storage->pending);
+}
+
+static void
+pooled_free (gpointer data)
+{
+  Pooled *pooled = data;
+
+  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
+  _gpu_timeline_unref (pooled->timeline);
+  _gpu_pool_core_unref (pooled->core);
+  g_free (pooled);
+}
+
+/* Those that are spare do not count as living. */
+static void
+count_live (int delta)
+{
+  _gpu_live_add (GPU_LIVE_BUFFER, delta);
+  _gpu_live_add (GPU_LIVE_STORAGE, delta);
+}
+
+static gboolean
+keep_spare (GpuPoolCore *core,
+            GpuMemory   *memory)
+{
+  gboolean kept;
+
+  g_mutex_lock (&core->lock);
+  kept = !core->closed && core->spare->len < MAX_SPARE;
+
+  if (kept)
+    {
+      g_ptr_array_add (core->spare, g_object_ref (memory));
+      count_live (-1);
+    }
+
+  g_mutex_unlock (&core->lock);
+
+  return kept;
+}
+
+static void
+find_data (GQuark   key,
+           gpointer data G_GNUC_UNUSED,
+           gpointer user_data)
+{
+  static GQuark notify_queue;       /* atomic; GObject's own, while it disposes of the object */
+  gboolean *found = user_data;
+
+  if (G_UNLIKELY (g_atomic_int_get (&notify_queue) == 0))
+    g_atomic_int_set (&notify_queue, g_quark_from_static_string ("GObject-notify-queue"));
+
+  if (key != (GQuark) g_atomic_int_get (&notify_queue))
+    *found = TRUE;
+}
+
+/* Whether anybody has put data of his own on the object, which go with it. */
+static gboolean
+has_data (GObject *object)
+{
+  gboolean found = FALSE;
+
+  g_datalist_foreach (&object->qdata, find_data, &found);
+
+  return found;
+}
+
+/* The last reference to @memory is being dropped. */
+static gboolean
+recycle (GpuMemory *memory)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+  g_autoptr (GArray) uses = NULL;
+
+  if (pooled->held == NULL || has_data (G_OBJECT (memory))
+      || !_gpu_storage_renew (storage, &uses))
+    return FALSE;
+
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+  _gpu_pool_view_unref (g_steal_pointer (&pooled->view));
+
+  return keep_spare (pooled->core, memory);
+}
+
+void
+_gpu_pool_core_drop_spare (GpuPoolCore *core)
+{
+  g_autoptr (GPtrArray) spare = NULL;
+
+  g_mutex_lock (&core->lock);
+  core->closed = TRUE;
+  spare = g_steal_pointer (&core->spare);
+  g_mutex_unlock (&core->lock);
+
+  count_live ((int) spare->len);
+  g_ptr_array_set_free_func (spare, g_object_unref);
+}
+
+static GpuMemory *
+take_spare (GpuPoolCore *core)
+{
+  GpuMemory *memory = NULL;
+
+  g_mutex_lock (&core->lock);
+
+  if (core->spare != NULL && core->spare->len > 0)
+    {
+      memory = g_ptr_array_steal_index_fast (core->spare, core->spare->len - 1);
+      count_live (1);
+    }
+
+  g_mutex_unlock (&core->lock);
+
+  return memory;
+}
+
+static GpuMemory *
+make_memory (GpuPoolCore *core,
+             GpuContext  *context,
+             GpuPoolView *view)
+{
+  GpuMemory *memory = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  Pooled *pooled = g_new0 (Pooled, 1);
+
+  pooled->place.give_back = give_back;
+  pooled->place.recycle = recycle;
+  pooled->core = _gpu_pool_core_ref (core);
+  memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
+                                                &pooled->place, pooled, pooled_free);
+
+  return memory;
+}
+
+static void
+set_place (GpuMemory    *memory,
+           GpuPoolView  *view,
+           GpuPoolPlace  place,
+           GpuTimeline  *timeline)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+
+  pooled->place.whole = view->whole;
+  pooled->place.offset = view->offset;
+  pooled->view = view;
+  pooled->held = place;
+
+  if (pooled->timeline != timeline)
+    {
+      g_clear_pointer (&pooled->timeline, _gpu_timeline_unref);
+      pooled->timeline = _gpu_timeline_ref (timeline);
+    }
+
+  storage->buffer = view->buffer;
+  storage->flags = view->flags;
+  storage->size = _gpu_pool_core_get_size (pooled->core, place);
+  _gpu_storage_start_after (storage, timeline);
+  _gpu_memory_set_storage (memory, storage);
+}
+
+GpuBuffer *
+_gpu_pool_core_new_buffer (GpuPoolCore   *core,
+                           GpuContext    *context,
+                           GpuPoolPlace   place,
+                           GpuTimeline   *timeline,
+                           GError       **error)
+{
+  GpuPoolView *view = _gpu_pool_core_get_view (core, place, error);
+  GpuMemory *memory;
+
+  if (view == NULL)
+    {
+      _gpu_pool_core_release (core, place, timeline, NULL);
+      return NULL;
+    }
+
+  memory = take_spare (core);
+
+  if (memory == NULL)
+    memory = make_memory (core, context, view);
+
+  set_place (memory, view, place, timeline);
+
+  return GPU_BUFFER (memory);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is behind a GpuMemoryPool: the core of gpumem/pool/, where its memory comes from, and the
+ * memory objects that were made over its blocks.
+ */
+#pragma once
+
+#include "gpumem/gpu-memory-private.h"
+#include "gpumem/pool/gpu-pool-bins.h"
+#include "gpumem/pool/gpu-pool.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
+  GpuNativeContext  *context;
+  GpuMemoryFlags     flags;         /* of memory objects */
+  GpuAllocator      *allocator;     /* of segments or items, or NULL */
+  GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
+  gboolean           has_addresses; /* that the driver tells */
+  gsize              unit;          /* bytes */
+  GpuPool           *pool;          /* NULL for a pool in bins */
+  GpuPoolBins       *bins;          /* NULL for others */
+  gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
+
+  gint               stopped;       /* atomic; it holds nothing */
+
+  GMutex             lock;          /* guards what follows */
+  GPtrArray         *spare;         /* of GpuBuffer: they wait to be used again */
+  gboolean           closed;        /* the pool is gone */
+  guint64            next_address;  /* for memory without */
+  guint64            limit;         /* bytes, of a pool in bins; 0 for none */
+  GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
+} GpuPoolCore;
+
+/* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+typedef gpointer GpuPoolPlace;
+
+/* Where it is for the driver. The structure is that of the place, and of work that still uses
+ * it. */
+typedef struct
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+  GpuNativeBuffer  *whole;          /* that it is in */
+  gsize             offset;
+  GpuNativeBuffer  *buffer;         /* of exactly the place, which may be whole */
+  GpuMemoryFlags    flags;
+} GpuPoolView;
+
+struct _GpuMemoryPool
+{
+  GObject            parent_instance;
+
+  GpuContext        *context;
+  GpuAllocator      *allocator;     /* where its memory comes from, or NULL */
+  GpuMemoryPoolKind  kind;
+  GpuMemoryFlags     flags;
+  guint              leading_bits;
+  GpuPoolCore       *core;          /* NULL if never initialised */
+  GMutex             lock;          /* guards limits */
+  GpuPoolLimits      limits;
+};
+
+/* Streams as timelines. */
+extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
+/* All that is submitted later comes after all that was; for streams that are out of order. */
+gboolean      _gpu_pool_timeline_bar       (GpuTimeline        *timeline,
+                                            GError            **error);
+
+/* NULL and @error if the device cannot do what @kind asks for; @kind is not AUTOMATIC. */
+GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
+                                            GpuAllocator       *allocator,
+                                            GpuMemoryPoolKind   kind,
+                                            GpuMemoryFlags      flags,
+                                            guint               leading_bits,
+                                            gpointer            owner,
+                                            GError            **error);
+GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
+void          _gpu_pool_core_unref         (GpuPoolCore        *core);
+/* The GpuMemoryPool is gone. */
+void          _gpu_pool_core_close         (GpuPoolCore        *core);
+GpuPoolPlace  _gpu_pool_core_alloc         (GpuPoolCore        *core,
+                                            gsize               size,
+                                            GpuTimeline        *timeline,
+                                            GError            **error);
+/* It may be used again after all that was submitted so far to @home, and to the timelines of @uses,
+ * nullable: of GpuPoint. Memory of a pool that holds nothing goes with the last of them. */
+void          _gpu_pool_core_release       (GpuPoolCore        *core,
+                                            GpuPoolPlace        place,
+                                            GpuTimeline        *home,
+                                            GArray             *uses);
+/* Bytes, as requested. */
+gsize         _gpu_pool_core_get_size      (GpuPoolCore        *core,
+                                            GpuPoolPlace        place);
+/* (transfer full): NULL if the driver could not make it. */
+GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore        *core,
+                                            GpuPoolPlace        place,
+                                            GError            **error);
+void          _gpu_pool_view_unref         (gpointer            view);
+/* The driver's. */
+guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
+
+void          _gpu_pool_core_set_limits    (GpuPoolCore        *core,
+                                            const GpuPoolLimits *limits);
+void          _gpu_pool_core_trim          (GpuPoolCore        *core,
+                                            guint64             keep,
+                                            gboolean            wait);
+void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
+void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
+                                            GpuPoolStats       *stats);
+
+/* FALSE for a pool that was never initialised. */
+gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
+                                            const char         *function,
+                                            GError            **error);
+/* (transfer none): the timeline of @stream, which has to be of the pool's context, or the default
+ * one. */
+GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
+                                            GpuStream          *stream,
+                                            const char         *function,
+                                            GError            **error);
+/* Asks who listens to the pool and to its context to make room; in gpu-memory-pool.c. */
+gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
+                                            guint64             size);
+
+/* gpu-memory-pool-buffer.c: a buffer over @place, which it takes over, also if it fails. */
+GpuBuffer    *_gpu_pool_core_new_buffer    (GpuPoolCore        *core,
+                                            GpuContext         *context,
+                                            GpuPoolPlace        place,
+                                            GpuTimeline        *timeline,
+                                            GError            **error);
+/* Closed, a pool keeps no objects to use them again. */
+void          _gpu_pool_core_drop_spare    (GpuPoolCore        *core);
+
+G_END_DECLS

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pools: memory of each kind is right, comes back at once, and is never handed out under work that
+ * still uses it. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE 100000
+
+typedef void (*PoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
+
+/* Every kind that the device can have, each on a new pool. */
+static void
+for_each_kind (TestFixture *fixture, PoolFunc func)
+{
+  guint n = 0;
+
+  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
+                                                                 GPU_MEMORY_NONE, &error);
+
+      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        {
+          g_assert_cmpint (kind, ==, GPU_MEMORY_POOL_EXPANDABLE);
+          continue;
+        }
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_memory_pool_get_kind (pool), ==, kind);
+      func (fixture, pool);
+      n++;
+    }
+
+  g_assert_cmpuint (n, >=, 2);
+}
+
+static GpuBuffer *
+take (GpuMemoryPool *pool, gsize size, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, stream, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (buffer);
+  g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
+  g_assert_true (gpu_memory_get_context (GPU_MEMORY (buffer))
+                 == gpu_memory_pool_get_context (pool));
+  return buffer;
+}
+
+static guint64
+get_figure (GpuMemoryPool *pool, const char *name)
+{
+  guint64 value;
+
+  g_object_get (pool, name, &value, NULL);
+  return value;
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, gpu_memory_get_size (GPU_MEMORY (buffer)),
+                   &value, 1, &error);
+  g_assert_no_error (error);
+}
+
+static void
+copy (GpuStream *stream, GpuBuffer *to, GpuBuffer *from)
+{
+  g_autoptr (GError) error = NULL;
+
+  gpu_stream_copy (stream, GPU_MEMORY (to), 0, GPU_MEMORY (from), 0,
+                   gpu_memory_get_size (GPU_MEMORY (from)), &error);
+  g_assert_no_error (error);
+}
+
+static void
+assert_filled (GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+
+  test_assert_value (g_bytes_get_data (content, NULL), value, g_bytes_get_size (content));
+}
+
+/* Blocks next to each other keep what each was given, slices of them too. */
+static void
+check_content (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const gsize sizes[] = { 1, 511, 512, 513, 4096, 70000, 1 << 20, (1 << 20) + 1, 5 << 20 };
+  GpuBuffer *buffers[G_N_ELEMENTS (sizes)];
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      buffers[i] = take (pool, sizes[i], NULL);
+      fill (fixture->stream, buffers[i], i + 1);
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    assert_filled (buffers[i], i + 1);
+
+  {
+    g_autoptr (GError) error = NULL;
+    g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffers[5], 4096, 1000, &error);
+    g_autoptr (GBytes) content = NULL;
+
+    g_assert_no_error (error);
+    fill (fixture->stream, slice, 0xee);
+    content = test_content (buffers[5]);
+    test_assert_value (g_bytes_get_data (content, NULL), 6, 4096);
+    test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 4096, 0xee, 1000);
+    test_assert_value ((const guint8 *) g_bytes_get_data (content, NULL) + 5096, 6, 70000 - 5096);
+  }
+
+  assert_filled (buffers[4], 5);
+  assert_filled (buffers[6], 7);
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    g_object_unref (buffers[i]);
+}
+
+static void
+pool_content (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_content);
+}
+
+static void
+count_release (guint *n)
+{
+  (*n)++;
+}
+
+/* The same memory at once, and as soon as the last reference is gone; the object is as new. */
+static void
+check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  GpuBuffer *buffer = take (pool, SIZE, NULL);
+  gpointer seen = buffer;
+  guint n_former = 0, n_released = 0;
+  guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  guint64 managed = get_figure (pool, "managed-bytes");
+
+  g_assert_cmpuint (managed, >=, SIZE);
+  g_signal_connect_swapped (buffer, "released", G_CALLBACK (count_release), &n_former);
+  g_object_set_data (G_OBJECT (buffer), "mine", &n_former);
+  g_object_add_weak_pointer (G_OBJECT (buffer), &seen);
+  g_object_unref (buffer);
+  g_assert_null (seen);
+
+  for (guint i = 0; i < 100; i++)
+    {
+      buffer = take (pool, SIZE - i, NULL);
+      g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
+      g_assert_null (g_object_get_data (G_OBJECT (buffer), "mine"));
+      g_assert_false (gpu_memory_is_released (GPU_MEMORY (buffer)));
+      fill (fixture->stream, buffer, i);
+      assert_filled (buffer, i);
+      g_object_unref (buffer);
+      test_synchronize (fixture->stream);
+    }
+
+  buffer = take (pool, SIZE, NULL);
+  g_signal_connect_swapped (buffer, "released", G_CALLBACK (count_release), &n_released);
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_cmpuint (n_released, ==, 1);
+  g_assert_cmpuint (n_former, ==, 0);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_object_unref (buffer);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, managed);
+  g_assert_cmpuint (get_figure (pool, "n-growths"), ==, 1);
+}
+
+static void
+pool_reuse (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_reuse);
+}
+
+/* Let go of while work on the same stream, and on another one, still uses it. */
+static void
+check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) results = test_buffer (fixture, 64);
+  GpuBuffer *outs[24];
+  TestHold *hold = test_hold (first);
+
+  for (guint i = 0; i < G_N_ELEMENTS (outs); i++)
+    {
+      GpuStream *stream = i % 3 == 0 ? second : first;
+      GpuBuffer *buffer = take (pool, SIZE, stream);
+
+      outs[i] = test_buffer (fixture, SIZE);
+      fill (stream, buffer, i + 1);
+      copy (i % 2 == 0 ? first : stream, outs[i], buffer);
+      g_object_unref (buffer);
+    }
+
+  test_let_go (hold);
+
+  for (guint i = 0; i < G_N_ELEMENTS (outs); i++)
+    {
+      assert_filled (outs[i], i + 1);
+      g_object_unref (outs[i]);
+    }
+
+  test_hold_free (hold);
+}
+
+static void
+pool_in_flight (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_kind (fixture, check_in_flight);
+}
+
+/* The pool goes first, then the context of the program, then the memory, with work under way. */
+static void
+check_gone (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) out = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) mine =
+    gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool), GPU_MEMORY_NONE,
+                              &error);
+  GpuBuffer *buffer = take (mine, SIZE, stream);
+  GpuBuffer *other = take (mine, SIZE, NULL);
+  TestHold *hold;
+
+  fill (stream, other, 8);
+  hold = test_hold (stream);
+  fill (stream, buffer, 9);
+  g_object_unref (other);
+  g_clear_object (&mine);
+  copy (stream, out, buffer);
+  g_object_unref (buffer);
+  test_let_go (hold);
+  assert_filled (out, 9);
+  test_hold_free (hold);
+}
+
+static void
+pool_gone (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_kind (fixture, check_gone);
+}
+
+/* What is counted is what there is. */
+static void
+check_figures (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GVariant) figures = NULL;
+  GpuBuffer *buffers[10];
+  guint64 value;
+
+  for (guint i = 0; i < 10; i++)
+    buffers[i] = take (pool, 1000 * (i + 1), NULL);
+  for (guint i = 0; i < 4; i++)
+    g_object_unref (buffers[i]);
+
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 6);
+  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 45000);
+  g_assert_cmpuint (get_figure (pool, "peak-active-bytes"), ==, 55000);
+  g_assert_cmpuint (get_figure (pool, "held-blocks"), >=, 1);
+  g_assert_cmpuint (get_figure (pool, "used-bytes"), >=, 45000);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), >=, get_figure (pool, "used-bytes"));
+  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, 10);
+  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, 4);
+
+  figures = gpu_memory_pool_get_statistics (pool);
+  g_assert_true (g_variant_lookup (figures, "active-bytes", "t", &value));
+  g_assert_cmpuint (value, ==, 45000);
+
+  for (guint i = 4; i < 10; i++)
+    g_object_unref (buffers[i]);
+  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
+  gpu_memory_pool_free_held (pool);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "held-blocks"), ==, 0);
+}
+
+static void
+pool_figures (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_figures);
+}
+
+/* All that is managed, each byte once. */
+static void
+check_snapshot (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) kept = take (pool, 70000, NULL);
+  g_autoptr (GVariant) snapshot = NULL;
+  guint64 sum = 0, active = 0;
+  GVariantIter iter;
+  GVariant *segment;
+
+  g_object_unref (take (pool, 5000, NULL));
+  snapshot = gpu_memory_pool_snapshot (pool);
+  g_variant_iter_init (&iter, snapshot);
+
+  while ((segment = g_variant_iter_next_value (&iter)) != NULL)
+    {
+      g_autoptr (GVariant) blocks = g_variant_lookup_value (segment, "blocks",
+                                                            G_VARIANT_TYPE ("aa{sv}"));
+
+      for (gsize i = 0; i < g_variant_n_children (blocks); i++)
+        {
+          g_autoptr (GVariant) block = g_variant_get_child_value (blocks, i);
+          guint64 size, requested;
+          const char *state;
+
+          g_assert_true (g_variant_lookup (block, "state", "&s", &state));
+          g_assert_true (g_variant_lookup (block, "size", "t", &size));
+          sum += g_str_equal (state, "unmapped") ? 0 : size;
+          if (g_variant_lookup (block, "requested", "t", &requested))
+            active += requested;
+        }
+
+      g_variant_unref (segment);
+    }
+
+  g_assert_cmpuint (sum, ==, get_figure (pool, "managed-bytes"));
+  g_assert_cmpuint (active, ==, 70000);
+}
+
+static void
+pool_snapshot (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_snapshot);
+}
+
+static void
+check_stop_holding (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  guint64 before = gpu_context_get_allocated_size (fixture->context);
+  GpuBuffer *kept = take (pool, SIZE, NULL);
+  GpuBuffer *dropped = take (pool, SIZE, NULL);
+
+  fill (fixture->stream, kept, 3);
+  g_object_unref (dropped);
+  gpu_memory_pool_stop_holding (pool);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
+  assert_filled (kept, 3);
+  g_object_unref (kept);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+
+  g_object_unref (take (pool, SIZE, NULL));
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+}
+
+static void
+pool_stop_holding (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_stop_holding);
+}
+
+static gboolean
+give_up (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, GPtrArray *victims)
+{
+  g_assert_cmpuint (requested, ==, 8 << 20);
+  if (victims->len == 0)
+    return FALSE;
+  g_ptr_array_remove_index (victims, victims->len - 1);
+  return TRUE;
+}
+
+/* A handler makes room as long as it can; then it is an error that tells the figures. */
+static void
+check_out_of_memory (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GPtrArray) victims = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GPtrArray) mine = g_ptr_array_new_with_free_func (g_object_unref);
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+
+  gpu_memory_pool_set_limit (pool, 36 << 20);
+  g_assert_cmpuint (gpu_memory_pool_get_limit (pool), ==, 36 << 20);
+  g_signal_connect (pool, "out-of-memory", G_CALLBACK (give_up), victims);
+
+  for (guint i = 0; i < 2; i++)
+    g_ptr_array_add (victims, take (pool, 8 << 20, NULL));
+  for (guint i = 0; i < 4; i++)
+    g_ptr_array_add (mine, take (pool, 8 << 20, NULL));
+  g_assert_cmpuint (victims->len, ==, 0);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), <=, 36 << 20);
+
+  buffer = gpu_memory_pool_alloc_buffer (pool, 8 << 20, NULL, &error);
+  g_assert_null (buffer);
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "8388608", "33554432", "37748736");
+  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, 1);
+
+  g_ptr_array_set_size (mine, 3);
+  g_ptr_array_add (mine, take (pool, 8 << 20, NULL));
+}
+
+static void
+pool_out_of_memory (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_out_of_memory);
+}
+
+static void
+check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuStream) foreign = gpu_context_get_default_stream (context);
+
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, 0, NULL, &error));
+  g_assert_no_error (error);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, 10, foreign, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
+  g_assert_false (gpu_memory_pool_set_fraction (pool, 1.5, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "1.5");
+  g_assert_true (gpu_memory_pool_set_fraction (pool, 0.5, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_pool_get_limit (pool), ==,
+                    gpu_device_get_memory_size (fixture->device) / 2);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, G_MAXSIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+}
+
+static void
+pool_arguments (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_arguments);
+}
+
+/* --- blocks --------------------------------------------------------------------------- */
+
+static GpuMemoryPool *
+make_pool (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool = gpu_memory_pool_new (fixture->context, &error);
+
+  g_assert_no_error (error);
+  return pool;
+}
+
+/* Where the driver tells no addresses there are no blocks. */
+static gboolean
+has_blocks (GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryBlock) block = gpu_memory_pool_alloc_block (pool, 512, NULL, &error);
+
+  if (block != NULL)
+    return TRUE;
+
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "addresses");
+  g_test_skip ("memory without addresses has no blocks");
+  return FALSE;
+}
+
+static void
+pool_blocks (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GpuMemoryBlock *block, *other;
+  guint64 address;
+
+  if (!has_blocks (pool))
+    return;
+
+  block = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
+  g_assert_no_error (error);
+  address = gpu_memory_block_get_address (block);
+  g_assert_cmpuint (address % 512, ==, 0);
+  g_assert_cmpuint (gpu_memory_block_get_size (block), ==, 1000);
+
+  /* A reference of somebody else keeps it */
+  gpu_memory_block_ref (block);
+  gpu_memory_pool_free_block (pool, block, stream);
+  other = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
+  g_assert_cmpuint (gpu_memory_block_get_address (other), !=, address);
+  gpu_memory_block_unref (block);
+  gpu_memory_block_unref (other);
+  block = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
+  other = gpu_memory_pool_alloc_block (pool, 1000, stream, &error);
+  g_assert_true (gpu_memory_block_get_address (block) == address
+                 || gpu_memory_block_get_address (other) == address);
+  gpu_memory_pool_free_block (pool, block, NULL);
+  gpu_memory_pool_free_block (pool, other, stream);
+
+  block = gpu_memory_pool_alloc_block_aligned (pool, 10, 1 << 16, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_block_get_address (block) % (1 << 16), ==, 0);
+  gpu_memory_pool_free_block (pool, block, NULL);
+  gpu_memory_pool_free_block (pool, NULL, NULL);
+  g_assert_null (gpu_memory_pool_alloc_block_aligned (pool, 10, 3, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3");
+  g_assert_null (gpu_memory_pool_alloc_block (pool, 0, NULL, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+}
+
+static void
+pool_blocks_at_once (TestFixture *fixture)
+{
+  const gsize sizes[] = { 100, 5000, 100, 1 << 20, 700, 3 << 20 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GPtrArray) list = NULL;
+  GpuMemoryBlock *blocks[G_N_ELEMENTS (sizes)];
+
+  if (!has_blocks (pool))
+    return;
+
+  gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, G_N_ELEMENTS (sizes));
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      guint64 begin = gpu_memory_block_get_address (blocks[i]);
+
+      g_assert_cmpuint (gpu_memory_block_get_size (blocks[i]), ==, sizes[i]);
+      for (guint k = 0; k < i; k++)
+        g_assert_true (begin >= gpu_memory_block_get_address (blocks[k]) + sizes[k]
+                       || begin + sizes[i] <= gpu_memory_block_get_address (blocks[k]));
+    }
+
+  gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (sizes), fixture->stream);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+
+  list = gpu_memory_pool_alloc_block_list (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (list->len, ==, G_N_ELEMENTS (sizes));
+  g_clear_pointer (&list, g_ptr_array_unref);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+
+  gpu_memory_pool_set_limit (pool, 2 << 20);
+  gpu_memory_pool_free_held (pool);
+  g_assert_false (gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks,
+                                           &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "3145728");
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+}
+
+/* A block that two streams use is had on a third only after both. */
+static void
+pool_block_streams (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) third = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  TestHold *hold;
+  GpuMemoryBlock *block;
+  guint64 address;
+
+  if (!has_blocks (pool) || !test_can_hold (fixture))
+    return;
+
+  gpu_memory_pool_set_limit (pool, 4 << 20);
+  block = gpu_memory_pool_alloc_block (pool, 3 << 20, first, &error);
+  g_assert_no_error (error);
+  address = gpu_memory_block_get_address (block);
+  hold = test_hold (second);
+  gpu_memory_block_add_stream (block, second);
+  gpu_memory_pool_free_block (pool, block, first);
+
+  block = gpu_memory_pool_alloc_block (pool, 3 << 20, third, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_block_get_address (block), ==, address);
+  g_assert_cmpuint (get_figure (pool, "n-waits"), >=, 1);
+  g_assert_false (gpu_stream_is_idle (third, &error));
+  g_assert_no_error (error);
+  test_let_go (hold);
+  test_synchronize (third);
+  gpu_memory_block_unref (block);
+  test_hold_free (hold);
+}
+
+/* --- threads ---------------------------------------------------------------------------- */
+
+#define N_THREADS 4
+#define N_ROUNDS  300
+
+typedef struct
+{
+  TestFixture   *fixture;
+  GpuMemoryPool *pool;
+  GpuBuffer     *exchange[8];
+  GMutex         lock;
+} Shared;
+
+static gpointer
+run_thread (gpointer data)
+{
+  Shared *shared = data;
+  g_autoptr (GpuStream) stream = test_stream (shared->fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GRand) rand = g_rand_new_with_seed (GPOINTER_TO_UINT (g_thread_self ()));
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      gsize size = 1 + (gsize) g_rand_int (rand) % (1u << g_rand_int_range (rand, 8, 20));
+      GpuBuffer *buffer = take (shared->pool, size, stream);
+      g_autoptr (GpuBuffer) copied = take (shared->pool, size, stream);
+      guint8 value = g_rand_int (rand);
+      guint place = g_rand_int_range (rand, 0, 8);
+      GpuBuffer *other;
+
+      fill (stream, buffer, value);
+      copy (stream, copied, buffer);
+
+      /* Somebody else lets go of it, or uses it before */
+      g_mutex_lock (&shared->lock);
+      other = shared->exchange[place];
+      shared->exchange[place] = buffer;
+      g_mutex_unlock (&shared->lock);
+
+      if (other != NULL && i % 4 == 0)
+        fill (stream, other, ~value);
+      g_clear_object (&other);
+      if (i % 8 == 0)
+        assert_filled (copied, value);
+    }
+
+  test_synchronize (stream);
+  return NULL;
+}
+
+static void
+check_threads (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  Shared shared = { .fixture = fixture, .pool = pool };
+  GThread *threads[N_THREADS];
+
+  g_mutex_init (&shared.lock);
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("test-pool", run_thread, &shared);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (shared.exchange); i++)
+    g_clear_object (&shared.exchange[i]);
+  g_mutex_clear (&shared.lock);
+
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, 2 * N_THREADS * N_ROUNDS);
+}
+
+static void
+pool_threads (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_threads);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("content", pool_content);
+  test_add ("reuse", pool_reuse);
+  test_add ("in-flight", pool_in_flight);
+  test_add ("gone", pool_gone);
+  test_add ("figures", pool_figures);
+  test_add ("snapshot", pool_snapshot);
+  test_add ("stop-holding", pool_stop_holding);
+  test_add ("out-of-memory", pool_out_of_memory);
+  test_add ("arguments", pool_arguments);
+  test_add ("blocks", pool_blocks);
+  test_add ("blocks-at-once", pool_blocks_at_once);
+  test_add ("block-streams", pool_block_streams);
+  test_add ("threads", pool_threads);
+
+  return test_run ();
+}
