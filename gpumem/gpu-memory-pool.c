@@ -572,8 +572,14 @@ static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
 {
-  g_autoptr (GpuStream) stream = gpu_context_get_default_stream (pool->context);
-  GpuImmediateAllocator *allocator = gpu_immediate_allocator_new (stream, pool->flags, error);
+  g_autoptr (GpuStream) stream = NULL;
+  GpuImmediateAllocator *allocator;
+
+  if (_gpu_context_peek_timeline (pool->context, NULL, FUNCTION, error) == NULL)
+    return NULL;
+
+  stream = gpu_context_get_default_stream (pool->context);
+  allocator = gpu_immediate_allocator_new (stream, pool->flags, error);
 
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: pools of every kind, with memory that goes from one stream to
+ * another, comes back while it is in use, and outlives the pool. */
+#include "config.h"
+
+#include "fault-util.h"
+
+#define SIZE (3 * 1024 * 1024)
+
+static GpuBuffer *
+take_filled (GpuMemoryPool *pool, GpuStream *stream, guint8 value, GError **error)
+{
+  g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, error);
+
+  if (buffer == NULL
+      || !gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, error))
+    return NULL;
+
+  return g_steal_pointer (&buffer);
+}
+
+static gboolean
+check (GpuBuffer *buffer, GpuStream *stream, guint8 value, GError **error)
+{
+  g_autoptr (GBytes) content = gpu_buffer_read_bytes (buffer, stream, 0, SIZE, NULL, error);
+
+  if (content == NULL)
+    return FALSE;
+
+  fault_check (g_bytes_get_data (content, NULL), value, SIZE, "buffer");
+
+  return TRUE;
+}
+
+/* The limit has room for two: the second stream needs what the first one has given back. */
+static gboolean
+use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
+{
+  g_autoptr (GpuBuffer) kept = NULL;
+  g_autoptr (GpuBuffer) other = NULL;
+
+  gpu_memory_pool_set_limit (pool, 4 * SIZE);
+
+  for (guint8 i = 1; i < 4; i++)
+    {
+      g_autoptr (GpuBuffer) one = take_filled (pool, first, i, error);
+      g_autoptr (GpuBuffer) two = one != NULL ? take_filled (pool, first, ~i, error) : NULL;
+
+      if (two == NULL
+          || !gpu_stream_copy (first, GPU_MEMORY (two), 0, GPU_MEMORY (one), 0, SIZE, error))
+        return FALSE;
+
+      g_set_object (&kept, two);
+    }
+
+  other = take_filled (pool, second, 99, error);
+
+  return other != NULL && check (kept, second, 3, error) && check (other, first, 99, error);
+}
+
+static gboolean
+use_kind (GpuContext *context, GpuMemoryPoolKind kind, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (context, kind, GPU_MEMORY_NONE,
+                                                             &local_error);
+  g_autoptr (GpuStream) first = NULL;
+  g_autoptr (GpuStream) second = NULL;
+  g_autoptr (GpuBuffer) last = NULL;
+
+  if (g_error_matches (local_error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    return TRUE;
+
+  if (pool == NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+
+  first = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  second = first != NULL ? gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error) : NULL;
+
+  if (second == NULL || !use (pool, first, second, error))
+    return FALSE;
+
+  gpu_memory_pool_trim (pool, SIZE);
+  last = take_filled (pool, second, 7, error);
+  g_clear_object (&pool);
+
+  return last != NULL && check (last, second, 7, error);
+}
+
+static gboolean
+pools (GpuContext *context, GError **error)
+{
+  return use_kind (context, GPU_MEMORY_POOL_EXPANDABLE, error)
+         && use_kind (context, GPU_MEMORY_POOL_SEGMENTS, error)
+         && use_kind (context, GPU_MEMORY_POOL_BINS, error);
+}
+
+int
+main (void)
+{
+  return fault_run (pools);
+}
