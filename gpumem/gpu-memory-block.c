@@ -66,11 +66,23 @@ get_extra_locked (GpuPoolCore    *core,
   return extra;
 }
 
-/* (transfer full): the further timelines, and the caller's; NULL if others still refer to the
- * block. */
+static void
+add_timeline (Extra       *extra,
+              GpuTimeline *timeline)
+{
+  if (extra->timelines == NULL)
+    extra->timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  if (!g_ptr_array_find (extra->timelines, timeline, NULL))
+    g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
+}
+
+/* (transfer full): the timelines that use it beside its own; NULL if others still refer to the
+ * block, which is then used by @timeline, nullable, as well. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
-                GpuMemoryBlock *block)
+                GpuMemoryBlock *block,
+                GpuTimeline    *timeline)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
   Extra *extra = get_extra_locked (core, block);
@@ -79,6 +91,10 @@ drop_reference (GpuPoolCore    *core,
   if (extra->refs > 0)
     {
       extra->refs--;
+
+      if (timeline != NULL)
+        add_timeline (extra, timeline);
+
       return NULL;
     }
 
@@ -97,13 +113,16 @@ release_marked (GpuMemoryBlock *block,
                 gpointer        key)
 {
   GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
-  g_autoptr (GPtrArray) timelines = drop_reference (core, block);
+  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key);
+  gpointer last;
 
   if (timelines == NULL)
     return;
 
-  if (key != NULL)
-    g_ptr_array_add (timelines, _gpu_timeline_ref (key));
+  last = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
+
+  if (last != NULL)
+    g_ptr_array_add (timelines, last);
 
   if (timelines->len > 0)
     _gpu_pool_release_all (block, timelines->pdata, timelines->len);
@@ -230,12 +249,7 @@ gpu_memory_block_add_stream (GpuMemoryBlock *block,
   g_mutex_lock (&core->lock);
   extra = get_extra_locked (core, block);
 
-  if (extra->timelines == NULL)
-    extra->timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
-
-  if (!g_ptr_array_find (extra->timelines, timeline, NULL))
-    g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
-
+  add_timeline (extra, timeline);
   g_mutex_unlock (&core->lock);
 }
 
@@ -393,8 +407,9 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
  *
  * Takes several blocks at once, as gpu_memory_pool_alloc_blocks() does.
  *
- * Returns: (transfer full) (element-type GpuMemoryBlock): the blocks, or %NULL with
- *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of gpu_memory_pool_alloc_block()
+ * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array drops
+ *   when it goes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of
+ *   gpu_memory_pool_alloc_block()
  *
  * Since: 0.1
  */
@@ -452,7 +467,8 @@ check_free (GpuMemoryPool        *pool,
  * @stream: (nullable): the stream that used it last, %NULL for the one that it was taken on
  *
  * Drops a reference of @block, as gpu_memory_block_unref() does. The last one gives it back: it may
- * be used again after all that was submitted to @stream so far. Does not block.
+ * be used again after all that was submitted to @stream so far. One that is not the last counts as
+ * gpu_memory_block_add_stream() with @stream. Does not block.
  *
  * Since: 0.1
  */

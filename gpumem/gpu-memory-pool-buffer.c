@@ -7,6 +7,7 @@
 #include "gpumem/gpu-memory-pool-private.h"
 
 #define MAX_SPARE 64
+#define MAX_DATA  16
 
 /* The owner of a storage. */
 typedef struct
@@ -73,24 +74,33 @@ find_data (GQuark   key,
            gpointer user_data)
 {
   static GQuark notify_queue;       /* atomic; GObject's own, while it disposes of the object */
-  gboolean *found = user_data;
+  GQuark *found = user_data;
 
   if (G_UNLIKELY (g_atomic_int_get (&notify_queue) == 0))
     g_atomic_int_set (&notify_queue, g_quark_from_static_string ("GObject-notify-queue"));
 
   if (key != (GQuark) g_atomic_int_get (&notify_queue))
-    *found = TRUE;
+    *found = key;
 }
 
-/* Whether anybody has put data of his own on the object, which go with it. */
+/* What others have put on the object, such as what a language knows of it, goes as it does with the
+ * object itself. FALSE if that brought the object back, or put more on it. */
 static gboolean
-has_data (GObject *object)
+drop_data (GObject *object)
 {
-  gboolean found = FALSE;
+  for (guint i = 0; i < MAX_DATA; i++)
+    {
+      GQuark key = 0;
 
-  g_datalist_foreach (&object->qdata, find_data, &found);
+      g_datalist_foreach (&object->qdata, find_data, &key);
 
-  return found;
+      if (key == 0)
+        return g_atomic_int_get (&object->ref_count) == 1;
+
+      g_object_set_qdata (object, key, NULL);
+    }
+
+  return FALSE;
 }
 
 /* The last reference to @memory is being dropped. */
@@ -101,7 +111,7 @@ recycle (GpuMemory *memory)
   Pooled *pooled = storage->owner;
   g_autoptr (GArray) uses = NULL;
 
-  if (pooled->held == NULL || has_data (G_OBJECT (memory))
+  if (pooled->held == NULL || !drop_data (G_OBJECT (memory))
       || !_gpu_storage_renew (storage, &uses))
     return FALSE;
 

@@ -682,6 +682,19 @@ _gpu_pool_release (GpuMemoryBlock *block,
   release_to_heap (pool, block, key);
 }
 
+gpointer
+_gpu_pool_block_ref_home (GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPoolStream *stream;
+
+  _gpu_pool_lock (&pool->lock);
+  stream = gpu_pool_heap_use (pool, block->use).stream;
+  _gpu_pool_leave (pool);
+
+  return stream != NULL ? _gpu_pool_stream_ref_key (stream) : NULL;
+}
+
 void
 _gpu_pool_release_home (GpuMemoryBlock *block)
 {

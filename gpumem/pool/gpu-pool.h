@@ -129,6 +129,8 @@ void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
 /* The same with the stream that it was handed out to. */
 void            _gpu_pool_release_home (GpuMemoryBlock         *block);
+/* (transfer full): that stream; NULL for the host, and once all of it is over. */
+gpointer        _gpu_pool_block_ref_home (GpuMemoryBlock       *block);
 /* The same after all of several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,

@@ -30,6 +30,7 @@ from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
+from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
                              to_shape)
@@ -635,6 +636,20 @@ class DeferredFreeAllocator(DeferredFreeAllocatorMethods, Gpu.DeferredFreeAlloca
 
 
 DeferredFreeAllocator = override(DeferredFreeAllocator)
+
+
+class MemoryBlock(MemoryBlockMethods, Gpu.MemoryBlock):
+    __doc__ = MemoryBlockMethods.__doc__
+
+
+MemoryBlock = override(MemoryBlock)
+
+
+class MemoryPool(MemoryPoolMethods, Gpu.MemoryPool):
+    __doc__ = MemoryPoolMethods.__doc__
+
+
+MemoryPool = override(MemoryPool)
 
 
 class Mapping(Gpu.Mapping):

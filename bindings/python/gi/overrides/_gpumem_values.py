@@ -5,6 +5,7 @@ arguments of kernels."""
 import ctypes
 import operator
 import reprlib
+import sys
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, loaded_numpy
@@ -102,6 +103,8 @@ def _add_argument(arguments, value, index, type_name):
         _add_integer(arguments, value)
     elif isinstance(value, float):
         arguments.add_double(value)
+    elif isinstance(value, Gpu.MemoryBlock):
+        arguments.add_value(value.address.to_bytes(8, sys.byteorder))
     elif isinstance(value, Local):
         arguments.add_local(value.size)
     elif isinstance(value, bytes):

@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Pools from Python: buffers and blocks of every kind of pool, collected and freed at bad moments,
+over every device that GPUMEM_TEST chooses."""
+
+import ctypes
+import gc
+import random
+import sys
+import threading
+import weakref
+
+from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
+from gi.repository import Gpu
+
+KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
+BINS = Gpu.MemoryPoolKind.BINS
+
+SOURCE = """
+__kernel void
+add_at (ulong address, uint summand)
+{
+  __global uint *numbers = (__global uint *) address;
+
+  numbers[get_global_id (0)] += summand;
+}
+"""
+
+
+def pools(fixture):
+    """One of every kind that the device can have, and the one that it has by itself."""
+    yield Gpu.MemoryPool(fixture.context)
+    n = 0
+    for kind in KINDS:
+        try:
+            pool = Gpu.MemoryPool(fixture.context, kind)
+        except Exception as error:
+            assert error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED), error
+            equal(kind, Gpu.MemoryPoolKind.EXPANDABLE)
+            continue
+        equal(pool.kind, kind)
+        n += 1
+        yield pool
+    assert n >= 2
+
+
+def block_pools(fixture):
+    """Those that have blocks."""
+    if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
+        with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
+            Gpu.MemoryPool(fixture.context).alloc(10)
+        raise Skip(f"{fixture.device.id} tells no addresses")
+    for pool in pools(fixture):
+        if pool.kind == BINS:
+            with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
+                pool.alloc(10)
+        else:
+            yield pool
+
+
+def collect():
+    for i in range(2):
+        gc.collect()
+
+
+def check_data(fixture, pool):
+    """Neighbours do not touch each other, and each way to a buffer gives one."""
+    buffers = []
+    for number, size in enumerate((1, 511, 512, 513, 70000, 1 << 20), 1):
+        take = (pool, pool.allocate, pool.alloc_buffer, pool.alloc_buffer)[number % 4]
+        buffer = take(size, fixture.stream) if number % 2 else take(size)
+        assert isinstance(buffer, Gpu.Buffer), buffer
+        equal((buffer.size, buffer.context), (size, fixture.context))
+        fixture.stream.fill(buffer, number)
+        buffers.append(buffer)
+    for number, buffer in enumerate(buffers, 1):
+        equal(buffer.read(), bytes([number]) * buffer.size)
+    equal(pool.active_blocks, len(buffers))
+    equal(pool.active_bytes, sum(buffer.size for buffer in buffers))
+    assert pool.managed_bytes >= pool.used_bytes >= pool.active_bytes
+
+
+def test_data(fixture):
+    for pool in pools(fixture):
+        check_data(fixture, pool)
+        collect()
+        equal((pool.active_blocks, pool.active_bytes), (0, 0))
+        assert pool.held_blocks > 0
+        fixture.context.synchronize()
+        pool.free_held()
+        equal((pool.held_blocks, pool.managed_bytes), (0, 0))
+
+
+def test_nothing(fixture):
+    for pool in pools(fixture):
+        for take in pool, pool.allocate, pool.alloc_buffer:
+            assert take(0) is None and take(0, fixture.stream) is None
+        equal((pool.n_allocs, pool.managed_bytes), (0, 0))
+        for wrong in -1, 1 << 64:
+            with raises(OverflowError):
+                pool(wrong)
+        with raises(TypeError):
+            pool("many")
+        with raises(TypeError):
+            pool.alloc_buffer(10, fixture.context)
+    stranger = Gpu.Context(fixture.device).default_stream
+    if stranger.context != fixture.context:
+        with raises(Gpu.Error.INVALID_ARGUMENT, "another context"):
+            Gpu.MemoryPool(fixture.context)(10, stranger)
+
+
+def test_numpy(fixture):
+    need_numpy()
+    for pool in pools(fixture):
+        arrays = [np.random.default_rng(n).integers(0, 1 << 30, n) for n in (1, 1000, 100000)]
+        buffers = [pool.alloc_buffer(array.nbytes) for array in arrays]
+        for buffer, array in zip(buffers, arrays):
+            buffer.write(array)
+        for buffer, array in zip(buffers, arrays):
+            assert np.array_equal(buffer.to_numpy(array.dtype), array)
+        assert pool.alloc_buffer(np.empty(0).nbytes) is None
+        equal(pool(np.int64(100)).size, 100)
+
+
+def test_reuse(fixture):
+    """The memory comes back when the last reference goes, while work still uses it, too."""
+    for pool in pools(fixture):
+        handles = {pool(5000).native_handle}
+        managed = pool.managed_bytes
+        for number in range(200):
+            buffer = pool(5000)
+            fixture.stream.fill(buffer, number)
+            handles.add(buffer.native_handle)
+            copy = pool(5000)
+            fixture.stream.copy(copy, buffer)
+            del buffer
+            equal(copy.read(), bytes([number]) * 5000)
+            del copy
+        assert pool.managed_bytes <= 3 * managed
+        if fixture.device.backend != "opencl":
+            assert len(handles) <= 3, handles
+        with pool(100) as buffer:
+            equal(pool.active_blocks, 1)
+        equal((buffer.released, pool.active_blocks), (True, 0))
+
+
+def test_attributes(fixture):
+    """What Python puts on a buffer goes with it, and not to whoever has the memory next."""
+    class Token:
+        pass
+
+    for pool in pools(fixture):
+        for i in range(10):
+            buffer = pool(100)
+            assert not hasattr(buffer, "token")
+            buffer.token = Token()
+            gone = weakref.ref(buffer.token)
+            called = []
+            buffer.connect("released", lambda *args: called.append(args))
+            del buffer
+            collect()
+            assert gone() is None
+        buffer = pool(100)
+        buffer.me = buffer                      # a cycle: only the collector ends it
+        equal(pool.active_blocks, 1)
+        del buffer
+        collect()
+        equal(pool.active_blocks, 0)
+
+
+def test_blocks(fixture):
+    for pool in block_pools(fixture):
+        with pool.alloc(1000) as block:
+            equal((block.size, len(block), int(block)), (1000, 1000, block.address))
+            assert block.address % 512 == 0 and hex(block) == hex(block.address)
+            equal((pool.active_blocks, pool.active_bytes, block.freed), (1, 1000, False))
+            address = block.address
+        equal((pool.active_blocks, block.freed), (0, True))
+        again = pool.alloc(1000)
+        equal(again.address, address)
+        for use in (block.free, block.get_size, block.get_address, block.ref, block.copy,
+                    lambda: int(block), lambda: len(block), lambda: block.size,
+                    lambda: pool.free(block), lambda: block.__enter__(),
+                    lambda: block.add_stream(fixture.stream)):
+            with raises(Gpu.Error.RELEASED, "given back"):
+                use()
+        equal(repr(block), "<Gpu.MemoryBlock given back>")
+        equal((pool.active_blocks, again.address), (1, address))
+        pool.free(again)
+        equal(pool.active_blocks, 0)
+        with pool.alloc(10) as block:
+            block.free()
+        with raises(ZeroDivisionError):
+            with pool.alloc(10):
+                1 / 0
+        equal(pool.active_blocks, 0)
+        assert pool.alloc(0) is None
+        with raises(TypeError):
+            Gpu.MemoryBlock()
+        block = pool.alloc_aligned(100, 1 << 16)
+        equal(block.address % (1 << 16), 0)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "power of two"):
+            pool.alloc_aligned(100, 1000)
+
+
+def test_collected_blocks(fixture):
+    """Blocks go back when they are collected; another reference keeps them."""
+    for pool in block_pools(fixture):
+        block = pool.alloc(3000)
+        address = block.address
+        other = block.ref()
+        block.free()
+        equal((pool.active_blocks, other.address, other.size), (1, address, 3000))
+        del block, other
+        collect()
+        equal(pool.active_blocks, 0)
+        equal(pool.alloc(3000).address, address)
+
+        blocks = pool.alloc_n([10, 2000, 30000])
+        equal([block.size for block in blocks], [10, 2000, 30000])
+        equal(pool.active_blocks, 3)
+        del blocks[1]
+        equal(pool.active_blocks, 2)
+        blocks[0].free()
+        blocks.append(blocks)
+        del blocks
+        collect()
+        equal(pool.active_blocks, 0)
+
+        block = pool.alloc(10)                  # holds what it needs of the pool
+        del pool
+        collect()
+        assert block.address != 0
+        block.free()
+
+
+def test_block_arguments(fixture):
+    """A kernel takes a block for its address."""
+    need(fixture, Gpu.Capabilities.SOURCE)
+    stream = fixture.new_stream()
+    for pool in block_pools(fixture):
+        kernel = Gpu.Program(fixture.context, SOURCE).add_at
+        buffer = pool.alloc_buffer(4096, stream)
+        address = buffer.device_address
+        stream.fill(buffer, 0)
+        stream.synchronize()
+        del buffer
+        with pool.alloc(4096, stream) as block:
+            equal(block.address, address)
+            stream.launch(kernel, 1024, args=(block, 7))
+            stream.launch(kernel, 1024, args=(int(block), 5))
+            block.free(stream)
+        with raises(Gpu.Error.RELEASED):
+            stream.launch(kernel, 1024, args=(block, 7))
+        buffer = pool.alloc_buffer(4096, stream)
+        equal(buffer.device_address, address)
+        equal(buffer.read(stream=stream), (12).to_bytes(4, sys.byteorder) * 1024)
+
+
+def test_block_streams(fixture):
+    """A block that two streams use comes back after the work of both, whoever is told of last."""
+    for pool in block_pools(fixture):
+        for n in range(3):
+            one, other = fixture.new_stream(), fixture.new_stream()
+            gate = fixture.gate(one, must_hold=False)
+            block = pool.alloc(5000, one)
+            address = block.address
+            if n == 0:
+                block.free(other)
+            elif n == 1:
+                block.add_stream(other)
+                block.free()
+            else:
+                kept = block.ref()
+                pool.free(block, other)
+                del kept
+            equal(pool.active_blocks, 0)
+            block = pool.alloc(5000, other)
+            end = other.record()
+            if gate.holds and block.address == address:
+                equal(end.query(), Gpu.EventStatus.PENDING)
+            gate.complete()
+            end.wait()
+            block.free()
+            fixture.context.synchronize()
+            pool.free_held()
+
+
+def test_bins(fixture):
+    """Each size has a bin whose size holds it, with no more waste than the leading bits allow."""
+    for bits in 0, 2, 4, 8:
+        allocator = Gpu.ImmediateAllocator(fixture.stream)
+        pool = Gpu.MemoryPool.new_for_allocator(allocator, BINS, bits)
+        equal((pool.leading_bits, pool.allocator), (bits, allocator))
+        random.seed(bits)
+        sizes = {1, 2, 3} | {(1 << i) + j for i in range(2, 40) for j in (-1, 0, 1)}
+        sizes |= {int(2 ** random.uniform(0, 40)) for i in range(500)}
+        before = -1
+        for size in sorted(sizes):
+            number = pool.bin_number(size)
+            capacity = pool.alloc_size(number)
+            assert size <= capacity, (size, number, capacity)
+            assert capacity <= size * (1 + 2 ** -bits), (size, number, capacity)
+            equal(pool.bin_number(capacity), number)
+            if number > 0:
+                assert pool.alloc_size(number - 1) < size
+            assert number >= before
+            before = number
+    equal(Gpu.MemoryPool.new_for_allocator(allocator).leading_bits, 4)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "11"):
+        Gpu.MemoryPool.new_for_allocator(allocator, BINS, 11)
+
+
+def test_mempool(fixture):
+    """Ten of each size live at a time, and are what is made, however many are asked for."""
+    pool = Gpu.MemoryPool.new_for_allocator(Gpu.ImmediateAllocator(fixture.stream), BINS)
+    for exponent in 6, 7:
+        live = []
+        for i in range(100):
+            live.append(pool.allocate(1 << exponent))
+            if len(live) > 10:
+                live.pop(0)
+        equal(pool.active_blocks, 10)
+        del live[:]
+        fixture.stream.synchronize()
+    equal(pool.active_blocks, 0)
+    equal((pool.held_blocks, pool.n_growths), (22, 22))
+    pool.stop_holding()
+    equal((pool.held_blocks, pool.managed_bytes), (0, 0))
+    buffer = pool(64)
+    del buffer
+    fixture.stream.synchronize()
+    equal((pool.held_blocks, pool.managed_bytes), (0, 0))
+
+
+def test_statistics(fixture):
+    for pool in pools(fixture):
+        buffers = [pool(size) for size in (100, 200, 300)]
+        buffers.pop(1)
+        figures = pool.statistics
+        equal((figures["active-blocks"], figures["active-bytes"], figures["peak-active-bytes"],
+               figures["n-allocs"], figures["n-frees"]), (2, 400, 600, 3, 1))
+        for name, value in figures.items():
+            equal(getattr(pool, name.replace("-", "_")), value, name)
+        segments = pool.snapshot()
+        assert isinstance(segments, list)
+        blocks = [block for segment in segments for block in segment["blocks"]]
+        active = [block for block in blocks if block["state"] == "active"]
+        equal(sorted(block["requested"] for block in active), [100, 300])
+        equal(sum(block["size"] for block in blocks if block["state"] != "unmapped"),
+              pool.managed_bytes)
+        equal(sum(block["size"] for block in active), pool.used_bytes)
+        pool.limit = 1 << 30
+        pool.soft_limit = 1 << 29
+        pool.release_threshold = 1 << 20
+        pool.fragmentation_target = 0.5
+        equal((pool.limit, pool.soft_limit, pool.release_threshold, pool.fragmentation_target),
+              (1 << 30, 1 << 29, 1 << 20, 0.5))
+        with raises(AttributeError):
+            pool.active_bytes = 0
+
+
+def check_out_of_memory(fixture, pool):
+    """The handler drops what only a cycle holds, and the request goes through."""
+    pool.limit = 4 << 20
+    hoard = [[pool(3 << 20)]]
+    sizes = []
+
+    def make_room(which, size):
+        assert which is pool
+        sizes.append(size)
+        if not hoard:
+            return False
+        cycle = hoard.pop()
+        cycle.append(cycle)
+        del cycle
+        collect()
+        return True
+
+    handler = pool.connect("out-of-memory", make_room)
+    fixture.stream.fill(hoard[0][0], 1)
+    buffer = pool(2 << 20)
+    fixture.stream.fill(buffer, 9)
+    equal(buffer.read(), b"\x09" * (2 << 20))
+    equal((len(sizes), pool.active_blocks), (1, 1))
+    assert sizes[0] >= 2 << 20
+    with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY, str(4 << 20) if pool.kind == BINS else ""):
+        pool(3 << 20)
+    assert len(sizes) >= 2 and pool.n_refused == 1
+    pool.disconnect(handler)
+    del buffer
+    equal(pool(3 << 20).size, 3 << 20)
+
+
+def test_out_of_memory(fixture):
+    for pool in pools(fixture):
+        check_out_of_memory(fixture, pool)
+
+
+def test_handler_raises(fixture):
+    """An exception in a handler is reported and makes no room."""
+    pool = Gpu.MemoryPool(fixture.context)
+    pool.limit = 1 << 20
+    raised = []
+    before = sys.excepthook
+    sys.excepthook = lambda kind, error, trace: raised.append(kind)
+
+    def fail(*args):
+        raise KeyError("no room")
+
+    try:
+        pool.connect("out-of-memory", fail)
+        with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
+            pool(64 << 20)
+    finally:
+        sys.excepthook = before
+        sys.last_traceback = sys.last_value = None
+    equal(set(raised), {KeyError})
+
+
+def work(pool, stream, seed, failures):
+    """Takes, writes, reads and drops, partly by cycles that the collector finds on any thread."""
+    try:
+        chooser = random.Random(seed)
+        live = []
+        for i in range(150):
+            size = chooser.randint(1, 20000)
+            buffer = pool(size, stream)
+            stream.fill(buffer, seed)
+            live.append(buffer)
+            if len(live) > 8:
+                buffer = live.pop(chooser.randrange(len(live)))
+                equal(buffer.read(stream=stream), bytes([seed]) * buffer.size)
+                if i % 3 == 0:
+                    buffer.cycle = buffer
+                del buffer
+            if i % 40 == 0:
+                gc.collect()
+    except BaseException as error:
+        failures.append(error)
+
+
+def test_threads(fixture):
+    for pool in pools(fixture):
+        failures = []
+        threads = [threading.Thread(target=work, args=(pool, fixture.new_stream(), seed, failures))
+                   for seed in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(failures, [])
+        collect()
+        spin(lambda: gc.collect() is not None and pool.active_blocks == 0)
+        equal(pool.n_allocs, 600)
+        equal(pool.n_frees, 600)
+
+
+def test_block_threads(fixture):
+    """Of those who free a block at the same time one does, and the others hear of it."""
+    for pool in block_pools(fixture):
+        blocks = [pool.alloc(100 * n) for n in range(1, 301)]
+        barrier = threading.Barrier(4)
+        freed = []
+
+        def free_all():
+            barrier.wait()
+            for block in blocks:
+                try:
+                    block.free()
+                    freed.append(block)
+                except Exception as error:
+                    assert error.matches(Gpu.error_quark(), Gpu.Error.RELEASED), error
+
+        threads = [threading.Thread(target=free_all) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal((len(freed), pool.active_blocks, pool.n_frees), (300, 0, 300))
+
+
+def test_python_allocator(fixture):
+    """A pool over an adaptor and an adaptor over a pool."""
+    statistics = Gpu.StatisticsAllocator(Gpu.ImmediateAllocator(fixture.stream))
+    pool = Gpu.MemoryPool.new_for_allocator(statistics, BINS)
+    tracking = Gpu.TrackingAllocator(pool)
+    for i in range(10):
+        memory = tracking(1000)
+        fixture.stream.fill(memory, i)
+        equal(memory.read(), bytes([i]) * 1000)
+        tracking.free(memory)
+        del memory
+        fixture.stream.synchronize()
+    assert statistics.total_count <= 2
+    equal(tracking.blocks, [])
+    pool.trim()
+    equal((statistics.current_bytes, pool.managed_bytes), (0, 0))
+
+
+def test_pool_gone(fixture):
+    """Buffers outlive their pool and keep their data."""
+    for kind in range(4):
+        pool = list(pools(fixture))[-1 - kind % 2]
+        buffer = pool(10000)
+        fixture.stream.fill(buffer, 5)
+        del pool
+        collect()
+        equal(buffer.read(), b"\5" * 10000)
+
+
+def plain_address():
+    """A block reads as a number where one is wanted."""
+    try:
+        context = Gpu.Context("host")
+    except Exception:
+        raise Skip("there is no host device")
+    with Gpu.MemoryPool(context).alloc(16) as block:
+        ctypes.memset(int(block), 3, 16)
+        equal(ctypes.string_at(block.address, 16), b"\3" * 16)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
