@@ -387,6 +387,52 @@ const tests = {
         equal(failure.alloc(50, null).get_size(), 50);
     },
 
+    async pool(fixture) {
+        const pool = Gpu.MemoryPool.new(fixture.context);
+        const buffers = range(5).map(i => pool.alloc_buffer(1000 + i, null));
+        buffers.forEach((buffer, i) => fixture.stream.fill(buffer, i + 1));
+        for (const [i, buffer] of buffers.entries())
+            equalData(await buffer.read(998), new Uint8Array(2 + i).fill(i + 1));
+        equal(pool.active_blocks, 5);
+        equal(pool.active_bytes, 5010);
+        buffers.forEach(buffer => buffer.release());
+        equal(pool.active_blocks, 0);
+        equal(pool.alloc_buffer(0, null), null);
+        equal(pool.get_statistics().deepUnpack()['n-allocs'].deepUnpack(), 5);
+
+        const hog = pool.alloc_buffer(3 << 20, null);
+        let asked = 0;
+        pool.limit = 4 << 20;
+        pool.connect('out-of-memory', (_, size) => {
+            asked = size;
+            hog.release();
+            return true;
+        });
+        equal(pool.alloc_buffer(2 << 20, fixture.stream).get_size(), 2 << 20);
+        assert(asked >= 2 << 20);
+
+        const bins = Gpu.MemoryPool.new_for_allocator(
+            Gpu.ImmediateAllocator.new(fixture.stream, Gpu.MemoryFlags.NONE),
+            Gpu.MemoryPoolKind.BINS, 4);
+        equal(bins.alloc_size(bins.bin_number(100)), 103);
+        await raises(Gpu.Error.NOT_SUPPORTED, () => bins.alloc(100, null), 'no addresses');
+    },
+
+    async poolBlocks(fixture) {
+        if (fixture.device.get_capabilities() & Gpu.Capabilities.SUB_BUFFERS)
+            throw new Skip(`${fixture.device.get_id()} tells no addresses`);
+        const pool = Gpu.MemoryPool.new(fixture.context);
+        const block = pool.alloc(4096, null);
+        equal(block.get_size(), 4096);
+        equal(block.get_address() % 512, 0);
+        block.add_stream(fixture.newStream());
+        equal(pool.alloc_n([10, 20], null).map(one => one.get_size()).join(), '10,20');
+        const [segment] = pool.snapshot().deepUnpack();
+        const [first] = segment.blocks.deepUnpack();
+        equal(first.state.deepUnpack(), 'active');
+        equal(first.requested.deepUnpack(), 4096);
+    },
+
     async map(fixture) {
         const buffer = fixture.bufferFrom(Uint8Array.from(range(256)));
         let mapping = await buffer.map();

@@ -222,6 +222,44 @@ void with_allocators (Gpu.Context context) throws Error {
     assert (new Gpu.HostAllocator (context, Gpu.HostMemoryFlags.NONE).alloc (16).get_size () == 16);
 }
 
+void with_pool (Gpu.Context context) throws Error {
+    var pool = new Gpu.MemoryPool (context);
+    var stream = new Gpu.Stream (context);
+    var one = pool.alloc_buffer (1000, stream);
+    var other = pool.alloc_buffer (2000);
+    stream.fill (one, 0, 1000, { 1 });
+    stream.fill (other, 0, 2000, { 2 });
+    assert (one.read (999)[0] == 1 && other.read ()[1999] == 2);
+    assert (pool.active_blocks == 2 && pool.active_bytes == 3000);
+    one = null;
+    Gpu.Allocator allocator = pool;
+    allocator.free (other);
+    assert (pool.active_blocks == 0 && pool.alloc_buffer (0) == null);
+    assert (allocator.alloc (10).get_size () == 10);
+    uint64 n_allocs = 0;
+    pool.get_statistics ().lookup ("n-allocs", "t", out n_allocs);
+    assert (n_allocs == 3);
+
+    if (Gpu.Capabilities.SUB_BUFFERS in context.get_device ().get_capabilities ()) {
+        try {
+            pool.alloc (10);
+            assert_not_reached ();
+        } catch (Gpu.Error e) {
+            assert (e is Gpu.Error.NOT_SUPPORTED && "no addresses" in e.message);
+        }
+        return;
+    }
+    var block = pool.alloc (3000);
+    var address = block.get_address ();
+    assert (block.get_size () == 3000 && address % 512 == 0 && pool.active_blocks == 1);
+    pool.free ((owned) block, stream);
+    assert (block == null && pool.active_blocks == 0);
+    block = pool.alloc (3000, stream);
+    assert (block.get_address () == address);
+    block = null;
+    assert (pool.active_blocks == 0);
+}
+
 void with_errors (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 100);
     int n_errors = 0;
@@ -475,6 +513,7 @@ int main (string[] args) {
         add_test (device, "samplers", with_samplers);
         add_test (device, "host-memory", with_host_memory);
         add_test (device, "allocators", with_allocators);
+        add_test (device, "pool", with_pool);
         add_test (device, "errors", with_errors);
         add_test (device, "async", with_async);
     }
