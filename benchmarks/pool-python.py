@@ -56,7 +56,7 @@ def main():
     rival = find_rival(device)
     takes = {"pool.alloc_buffer (size)": pool.alloc_buffer}
     if not device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
-        takes["pool.alloc (size), a block"] = pool.alloc
+        takes["pool.alloc_block (size)"] = pool.alloc_block
     if rival is not None:
         takes["PyOpenCL's MemoryPool.allocate (size)"] = rival.allocate
     rounds = [{name: measure(take, size) for name, take in takes.items()} for i in range(ROUNDS)]

@@ -422,11 +422,11 @@ const tests = {
         if (fixture.device.get_capabilities() & Gpu.Capabilities.SUB_BUFFERS)
             throw new Skip(`${fixture.device.get_id()} tells no addresses`);
         const pool = Gpu.MemoryPool.new(fixture.context);
-        const block = pool.alloc(4096, null);
+        const block = pool.alloc_block(4096, null);
         equal(block.get_size(), 4096);
         equal(block.get_address() % 512, 0);
         block.add_stream(fixture.newStream());
-        equal(pool.alloc_n([10, 20], null).map(one => one.get_size()).join(), '10,20');
+        equal(pool.alloc_blocks([10, 20], null).map(one => one.get_size()).join(), '10,20');
         const [segment] = pool.snapshot().deepUnpack();
         const [first] = segment.blocks.deepUnpack();
         equal(first.state.deepUnpack(), 'active');

@@ -52,7 +52,7 @@ def block_pools(fixture):
     for pool in pools(fixture):
         if pool.kind == BINS:
             with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
-                pool.alloc(10)
+                pool.alloc_block(10)
         else:
             yield pool
 
@@ -169,13 +169,13 @@ def test_attributes(fixture):
 
 def test_blocks(fixture):
     for pool in block_pools(fixture):
-        with pool.alloc(1000) as block:
+        with pool.alloc_block(1000) as block:
             equal((block.size, len(block), int(block)), (1000, 1000, block.address))
             assert block.address % 512 == 0 and hex(block) == hex(block.address)
             equal((pool.active_blocks, pool.active_bytes, block.freed), (1, 1000, False))
             address = block.address
         equal((pool.active_blocks, block.freed), (0, True))
-        again = pool.alloc(1000)
+        again = pool.alloc_block(1000)
         equal(again.address, address)
         for use in (block.free, block.get_size, block.get_address, block.ref, block.copy,
                     lambda: int(block), lambda: len(block), lambda: block.size,
@@ -187,25 +187,25 @@ def test_blocks(fixture):
         equal((pool.active_blocks, again.address), (1, address))
         pool.free(again)
         equal(pool.active_blocks, 0)
-        with pool.alloc(10) as block:
+        with pool.alloc_block(10) as block:
             block.free()
         with raises(ZeroDivisionError):
-            with pool.alloc(10):
+            with pool.alloc_block(10):
                 1 / 0
         equal(pool.active_blocks, 0)
-        assert pool.alloc(0) is None
+        assert pool.alloc_block(0) is None
         with raises(TypeError):
             Gpu.MemoryBlock()
-        block = pool.alloc_aligned(100, 1 << 16)
+        block = pool.alloc_block_aligned(100, 1 << 16)
         equal(block.address % (1 << 16), 0)
         with raises(Gpu.Error.INVALID_ARGUMENT, "power of two"):
-            pool.alloc_aligned(100, 1000)
+            pool.alloc_block_aligned(100, 1000)
 
 
 def test_collected_blocks(fixture):
     """Blocks go back when they are collected; another reference keeps them."""
     for pool in block_pools(fixture):
-        block = pool.alloc(3000)
+        block = pool.alloc_block(3000)
         address = block.address
         other = block.ref()
         block.free()
@@ -213,9 +213,9 @@ def test_collected_blocks(fixture):
         del block, other
         collect()
         equal(pool.active_blocks, 0)
-        equal(pool.alloc(3000).address, address)
+        equal(pool.alloc_block(3000).address, address)
 
-        blocks = pool.alloc_n([10, 2000, 30000])
+        blocks = pool.alloc_blocks([10, 2000, 30000])
         equal([block.size for block in blocks], [10, 2000, 30000])
         equal(pool.active_blocks, 3)
         del blocks[1]
@@ -226,7 +226,7 @@ def test_collected_blocks(fixture):
         collect()
         equal(pool.active_blocks, 0)
 
-        block = pool.alloc(10)                  # holds what it needs of the pool
+        block = pool.alloc_block(10)                  # holds what it needs of the pool
         del pool
         collect()
         assert block.address != 0
@@ -244,7 +244,7 @@ def test_block_arguments(fixture):
         stream.fill(buffer, 0)
         stream.synchronize()
         del buffer
-        with pool.alloc(4096, stream) as block:
+        with pool.alloc_block(4096, stream) as block:
             equal(block.address, address)
             stream.launch(kernel, 1024, args=(block, 7))
             stream.launch(kernel, 1024, args=(int(block), 5))
@@ -262,7 +262,7 @@ def test_block_streams(fixture):
         for n in range(3):
             one, other = fixture.new_stream(), fixture.new_stream()
             gate = fixture.gate(one, must_hold=False)
-            block = pool.alloc(5000, one)
+            block = pool.alloc_block(5000, one)
             address = block.address
             if n == 0:
                 block.free(other)
@@ -274,7 +274,7 @@ def test_block_streams(fixture):
                 pool.free(block, other)
                 del kept
             equal(pool.active_blocks, 0)
-            block = pool.alloc(5000, other)
+            block = pool.alloc_block(5000, other)
             end = other.record()
             if gate.holds and block.address == address:
                 equal(end.query(), Gpu.EventStatus.PENDING)
@@ -458,7 +458,7 @@ def test_threads(fixture):
 def test_block_threads(fixture):
     """Of those who free a block at the same time one does, and the others hear of it."""
     for pool in block_pools(fixture):
-        blocks = [pool.alloc(100 * n) for n in range(1, 301)]
+        blocks = [pool.alloc_block(100 * n) for n in range(1, 301)]
         barrier = threading.Barrier(4)
         freed = []
 

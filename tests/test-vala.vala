@@ -242,19 +242,19 @@ void with_pool (Gpu.Context context) throws Error {
 
     if (Gpu.Capabilities.SUB_BUFFERS in context.get_device ().get_capabilities ()) {
         try {
-            pool.alloc (10);
+            pool.alloc_block (10);
             assert_not_reached ();
         } catch (Gpu.Error e) {
             assert (e is Gpu.Error.NOT_SUPPORTED && "no addresses" in e.message);
         }
         return;
     }
-    var block = pool.alloc (3000);
+    var block = pool.alloc_block (3000);
     var address = block.get_address ();
     assert (block.get_size () == 3000 && address % 512 == 0 && pool.active_blocks == 1);
-    pool.free ((owned) block, stream);
+    pool.free_block ((owned) block, stream);
     assert (block == null && pool.active_blocks == 0);
-    block = pool.alloc (3000, stream);
+    block = pool.alloc_block (3000, stream);
     assert (block.get_address () == address);
     block = null;
     assert (pool.active_blocks == 0);

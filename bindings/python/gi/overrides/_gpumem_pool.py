@@ -79,7 +79,7 @@ class MemoryBlockMethods:
 
 class MemoryPoolMethods:
     """Gpu.MemoryPool(context): memory that is handed out again and again. pool(size), which is
-    pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc(size) a Gpu.MemoryBlock.
+    pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc_block(size) a Gpu.MemoryBlock.
     Either is None for a size of 0.
 
     All figures are attributes, managed_bytes and so on, and keys of the dictionary statistics."""
