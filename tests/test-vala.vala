@@ -235,7 +235,9 @@ void with_pool (Gpu.Context context) throws Error {
     Gpu.Allocator allocator = pool;
     allocator.free (other);
     assert (pool.active_blocks == 0 && pool.alloc_buffer (0) == null);
-    assert (allocator.alloc (10).get_size () == 10);
+    Gpu.Memory? memory = allocator.alloc (10);
+    assert (memory.get_size () == 10 && pool.active_blocks == 1);
+    memory = null;
     uint64 n_allocs = 0;
     pool.get_statistics ().lookup ("n-allocs", "t", out n_allocs);
     assert (n_allocs == 3);

@@ -115,9 +115,10 @@ print_figures (GpuContext *context, GpuMemoryPool *pool)
                 "active-blocks", &active, "peak-active-bytes", &peak, NULL);
   g_print ("%d chunks on %s are right\n", N_CHUNKS,
            gpu_device_get_id (gpu_context_get_device (context)));
-  g_print ("%" G_GUINT64_FORMAT " buffers came out of %" G_GUINT64_FORMAT " bytes, which the driver "
-           "was asked for %" G_GUINT64_FORMAT " times; %" G_GUINT64_FORMAT " are in use, and at most "
-           "%" G_GUINT64_FORMAT " bytes were\n", n_allocs, managed, n_growths, active, peak);
+  g_print ("%" G_GUINT64_FORMAT " buffers came out of %" G_GUINT64_FORMAT " bytes, which the "
+           "driver was asked for %" G_GUINT64_FORMAT " times; %" G_GUINT64_FORMAT " are in use, "
+           "and at most %" G_GUINT64_FORMAT " bytes were\n", n_allocs, managed, n_growths, active,
+           peak);
 }
 
 int

@@ -62,8 +62,8 @@ async function run() {
     check(results);
 
     print(`${CHUNKS} chunks on ${context.get_device().get_id()} are right`);
-    print(`${pool.n_allocs} buffers came out of ${pool.managed_bytes} bytes, which the driver was ` +
-        `asked for ${pool.n_growths} times; ${pool.active_blocks} are in use, and at most ${
+    print(`${pool.n_allocs} buffers came out of ${pool.managed_bytes} bytes, which the driver ` +
+        `was asked for ${pool.n_growths} times; ${pool.active_blocks} are in use, and at most ${
             pool.peak_active_bytes} bytes were`);
 }
 

@@ -79,8 +79,8 @@ class MemoryBlockMethods:
 
 class MemoryPoolMethods:
     """Gpu.MemoryPool(context): memory that is handed out again and again. pool(size), which is
-    pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc_block(size) a Gpu.MemoryBlock.
-    Either is None for a size of 0.
+    pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc_block(size) is a
+    Gpu.MemoryBlock. Either is None for a size of 0.
 
     All figures are attributes, managed_bytes and so on, and keys of the dictionary statistics."""
 
@@ -113,7 +113,7 @@ class MemoryPoolMethods:
         return self.get_statistics().unpack()
 
     def snapshot(self):
-        """What is where: a list of segments, dictionaries whose blocks are lists of dictionaries."""
+        """What is where: segments, dictionaries whose blocks are lists of dictionaries."""
         return Gpu.MemoryPool.snapshot(self).unpack()
 
     def __repr__(self):
