@@ -2,10 +2,9 @@
 /* A diagram for each direction, drawn by gnuplot. */
 #include "config.h"
 
-#include <glib/gstdio.h>
-
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-format.h"
+#include "tools/gpumem-plot.h"
 
 static const char *const titles[GPUMEM_N_DIRECTIONS] = {
   [GPUMEM_DIRECTION_TO]     = "to the device",
@@ -13,48 +12,6 @@ static const char *const titles[GPUMEM_N_DIRECTIONS] = {
   [GPUMEM_DIRECTION_BOTH]   = "both ways at once",
   [GPUMEM_DIRECTION_WITHIN] = "on the device"
 };
-
-/* Whether the plot can be drawn, asked before the long work. */
-gboolean
-gpumem_plot_check (const char  *path,
-                   GError     **error)
-{
-  g_autofree char *program = g_find_program_in_path ("gnuplot");
-  g_autofree char *folder = g_path_get_dirname (path);
-
-  if (program == NULL)
-    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-                 "Cannot draw '%s': there is no gnuplot in PATH", path);
-  else if (!g_file_test (folder, G_FILE_TEST_IS_DIR))
-    g_set_error (error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-                 "Cannot draw '%s': there is no folder '%s'", path, folder);
-  else
-    return TRUE;
-  return FALSE;
-}
-
-/* In single quotes only these have a meaning. */
-static void
-append_quoted (GString    *script,
-               const char *text)
-{
-  g_string_append_c (script, '\'');
-  for (; *text != '\0'; text++)
-    if (*text == '\'')
-      g_string_append (script, "''");
-    else
-      g_string_append_c (script, g_ascii_iscntrl (*text) ? ' ' : *text);
-  g_string_append_c (script, '\'');
-}
-
-static void
-append_number (GString *script,
-               double   number)
-{
-  char text[G_ASCII_DTOSTR_BUF_SIZE];
-
-  g_string_append_printf (script, " %s", g_ascii_dtostr (text, sizeof text, number));
-}
 
 static gboolean
 is_of (const GpumemFigure *figure,
@@ -91,8 +48,8 @@ append_data (GString           *script,
       if (!is_of (figure, g_ptr_array_index (bench->paths, path), direction))
         continue;
       g_string_append_printf (script, "%" G_GSIZE_FORMAT, figure->size);
-      append_number (script, figure->ours.median);
-      append_number (script, figure->raw.median);
+      gpumem_plot_append_number (script, figure->ours.median);
+      gpumem_plot_append_number (script, figure->raw.median);
       g_string_append_c (script, '\n');
     }
   g_string_append (script, "END\n");
@@ -109,7 +66,7 @@ append_diagram (GString           *script,
     if (count_figures (bench, g_ptr_array_index (bench->paths, i), direction) > 0)
       append_data (script, bench, i, direction);
   g_string_append (script, "set title ");
-  append_quoted (script, titles[direction]);
+  gpumem_plot_append_quoted (script, titles[direction]);
   g_string_append (script, "\nplot");
   for (guint i = 0; i < bench->paths->len; i++)
     {
@@ -138,7 +95,7 @@ append_sizes (GString           *script,
       g_autofree char *text = gpumem_format_size (size);
 
       g_string_append (script, i > 0 ? ", " : "");
-      append_quoted (script, text);
+      gpumem_plot_append_quoted (script, text);
       g_string_append_printf (script, " %" G_GUINT64_FORMAT, size);
     }
   g_string_append_printf (script, ")\nset xrange [%" G_GUINT64_FORMAT ".0 / 1.5 : %"
@@ -150,7 +107,7 @@ append_sizes (GString           *script,
 static char *
 make_script (const GpumemBench *bench)
 {
-  GString *script = g_string_new (NULL);
+  GString *script = gpumem_plot_begin (bench->plot);
   g_autofree char *title = g_strdup_printf ("%s: %s, driver %s; dashed: the driver's own calls",
                                             gpu_device_get_id (bench->device),
                                             gpu_device_get_name (bench->device),
@@ -159,15 +116,6 @@ make_script (const GpumemBench *bench)
 
   for (guint i = 0; i < GPUMEM_N_DIRECTIONS; i++)
     n_diagrams += count_figures (bench, NULL, i) > 0;
-  if (g_str_has_suffix (bench->plot, ".svg"))
-    g_string_append (script, "set terminal svg size 1200,900 background 'white'\n");
-  else
-    g_string_append (script,
-                     "if (strstrt (GPVAL_TERMINALS, 'pngcairo')) {\n"
-                     "  set terminal pngcairo size 1200,900\n"
-                     "} else {\n"
-                     "  set terminal png size 1200,900\n"
-                     "}\n");
   g_string_append (script,
                    "set logscale x 2\nset logscale y 10\nset ylabel 'GB/s'\nset grid\n"
                    "set key inside bottom right samplen 2 noenhanced\n"
@@ -175,7 +123,7 @@ make_script (const GpumemBench *bench)
   append_sizes (script, bench);
   g_string_append_printf (script, "set multiplot layout %u,%u title ", n_diagrams > 2 ? 2 : 1,
                           n_diagrams > 1 ? 2 : 1);
-  append_quoted (script, title);
+  gpumem_plot_append_quoted (script, title);
   g_string_append (script, " noenhanced\n");
   for (guint i = 0; i < GPUMEM_N_DIRECTIONS; i++)
     if (count_figures (bench, NULL, i) > 0)
@@ -184,52 +132,15 @@ make_script (const GpumemBench *bench)
   return g_string_free (script, FALSE);
 }
 
-static gboolean
-draw (const GpumemBench  *bench,
-      const char         *script,
-      GError            **error)
-{
-  g_autoptr (GBytes) picture = NULL;
-  g_autoptr (GBytes) complaint = NULL;
-  g_autoptr (GSubprocess) process =
-    g_subprocess_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, error,
-                      "gnuplot", script, NULL);
-
-  if (process == NULL ||
-      !g_subprocess_communicate (process, NULL, NULL, &picture, &complaint, error))
-    return FALSE;
-  if (!g_subprocess_get_successful (process) || g_bytes_get_size (picture) == 0)
-    {
-      gsize size = 0;
-      const char *text = g_bytes_get_data (complaint, &size);
-
-      g_set_error (error, G_IO_ERROR, G_IO_ERROR_FAILED, "gnuplot did not draw '%s': %.*s",
-                   bench->plot, (int) MIN (size, 1000), text != NULL ? text : "");
-      return FALSE;
-    }
-  return g_file_set_contents (bench->plot, g_bytes_get_data (picture, NULL),
-                              g_bytes_get_size (picture), error);
-}
-
-/* Nothing is drawn where there are no figures. The script is a file: a gnuplot that ends before it
- * has read a pipe would end the command, too. */
+/* Nothing is drawn where there are no figures. */
 gboolean
-gpumem_plot_write (const GpumemBench  *bench,
-                   GError            **error)
+gpumem_bandwidth_plot (const GpumemBench  *bench,
+                       GError            **error)
 {
   g_autofree char *script = NULL;
-  g_autofree char *path = NULL;
-  gboolean success;
-  int fd;
 
   if (bench->figures->len == 0)
     return TRUE;
-  fd = g_file_open_tmp ("gpumem-XXXXXX.gnuplot", &path, error);
-  if (fd < 0)
-    return FALSE;
   script = make_script (bench);
-  success = g_close (fd, error) && g_file_set_contents (path, script, -1, error) &&
-            draw (bench, path, error);
-  g_unlink (path);
-  return success;
+  return gpumem_plot_draw (bench->plot, script, error);
 }

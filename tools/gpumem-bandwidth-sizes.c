@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/gpumem-bandwidth.h"
+#include "tools/gpumem-format.h"
 
 #define MAX_SIZE  (G_GUINT64_CONSTANT (1) << 40)
 #define MAX_SIZES 64
@@ -23,28 +24,12 @@ parse_size (const char  *word,
             guint64     *size,
             GError     **error)
 {
-  static const char letters[] = "kmgt";
-  const char *letter;
-  char *end = NULL;
-  guint shift = 0;
-
-  *size = g_ascii_isdigit (word[0]) ? g_ascii_strtoull (word, &end, 10) : 0;
-  if (end == NULL)
-    return fail (error, word, "is no number of bytes such as 4096, 64K or 1GiB");
-  if (*end != '\0' && (letter = strchr (letters, g_ascii_tolower (*end))) != NULL)
-    {
-      shift = 10 * (letter - letters + 1);
-      end++;
-      if (g_ascii_strcasecmp (end, "iB") == 0)
-        end += 2;
-    }
-  if (*end != '\0')
-    return fail (error, word, "is no number of bytes such as 4096, 64K or 1GiB");
+  if (!gpumem_parse_size (word, size, error))
+    return FALSE;
   if (*size == 0)
     return fail (error, word, "is none: copies are of 1 byte or more");
-  if (*size > MAX_SIZE >> shift)
+  if (*size > MAX_SIZE)
     return fail (error, word, "is too large: copies are of 1T or less");
-  *size <<= shift;
   return TRUE;
 }
 

@@ -4,6 +4,7 @@
 #include "tools/gpumem-bandwidth.h"
 #include "tools/gpumem-command.h"
 #include "tools/gpumem-interrupt.h"
+#include "tools/gpumem-plot.h"
 
 #define DEFAULT_SIZES    "4K,64K,1M,16M,256M"
 #define DEFAULT_MIN_TIME 0.1
@@ -67,8 +68,7 @@ read_options (GpumemBench   *bench,
     return gpumem_command_usage (&gpumem_bandwidth_command,
                                  "%g seconds: the time is more than 0 and at most %d",
                                  options->min_time, MAX_MIN_TIME);
-  if (options->plot != NULL && !g_str_has_suffix (options->plot, ".svg") &&
-      !g_str_has_suffix (options->plot, ".png"))
+  if (options->plot != NULL && !gpumem_plot_is_name (options->plot))
     return gpumem_command_usage (&gpumem_bandwidth_command,
                                  "'%s' ends neither in .svg nor in .png", options->plot);
   bench->n_rounds = options->n_rounds;
@@ -137,7 +137,7 @@ measure (GpumemBench   *bench,
   interrupt = gpumem_interrupt_new (cancellable);
   whole = gpumem_bench_run (bench);
   report (bench, options->json);
-  if (bench->plot != NULL && !gpumem_plot_write (bench, &error))
+  if (bench->plot != NULL && !gpumem_bandwidth_plot (bench, &error))
     {
       gpumem_complain ("%s", error->message);
       return GPUMEM_EXIT_FAILED;

@@ -152,9 +152,7 @@ void         gpumem_bandwidth_print       (const GpumemBench   *bench);
 void         gpumem_bandwidth_print_json  (const GpumemBench   *bench);
 #endif
 
-gboolean     gpumem_plot_check            (const char          *path,
-                                           GError             **error);
-gboolean     gpumem_plot_write            (const GpumemBench   *bench,
+gboolean     gpumem_bandwidth_plot        (const GpumemBench   *bench,
                                            GError             **error);
 
 G_END_DECLS

@@ -25,6 +25,7 @@ typedef struct
 extern const GpumemCommand gpumem_bandwidth_command;
 extern const GpumemCommand gpumem_devices_command;
 extern const GpumemCommand gpumem_info_command;
+extern const GpumemCommand gpumem_pool_command;
 extern const GpumemCommand gpumem_tour_command;
 
 gboolean gpumem_command_parse (const GpumemCommand *command,

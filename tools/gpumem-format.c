@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "tools/gpumem-format.h"
 
 /* "9.4 MiB": of memory people expect powers of two. */
@@ -89,4 +92,37 @@ gpumem_format_variant (GVariant *value)
   if (text->len == 0)
     g_string_append (text, "-");
   return g_string_free (text, FALSE);
+}
+
+gboolean
+gpumem_parse_size (const char  *word,
+                   guint64     *size,
+                   GError     **error)
+{
+  static const char letters[] = "kmgtpe";
+  const char *letter;
+  char *end = (char *) word;
+  guint shift = 0;
+
+  errno = 0;
+  *size = g_ascii_isdigit (word[0]) ? g_ascii_strtoull (word, &end, 10) : 0;
+  if (end > word && *end != '\0' && (letter = strchr (letters, g_ascii_tolower (*end))) != NULL)
+    {
+      shift = 10 * (letter - letters + 1);
+      end++;
+      if (g_ascii_strcasecmp (end, "iB") == 0)
+        end += 2;
+    }
+  if (end == word || *end != '\0')
+    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                 "the size '%s' is no number of bytes such as 4096, 64K or 1GiB", word);
+  else if (errno == ERANGE || *size > G_MAXUINT64 >> shift)
+    g_set_error (error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the size '%s' is too large",
+                 word);
+  else
+    {
+      *size <<= shift;
+      return TRUE;
+    }
+  return FALSE;
 }

@@ -10,6 +10,7 @@ static const GpumemCommand *const commands[] = {
   &gpumem_devices_command,
   &gpumem_info_command,
   &gpumem_bandwidth_command,
+  &gpumem_pool_command,
 #ifdef HAVE_TOUR
   &gpumem_tour_command,
 #endif
@@ -68,7 +69,8 @@ main (int    argc,
 
   setlocale (LC_CTYPE, "");
   g_set_prgname ("gpumem");
-  if (g_strcmp0 (word, "--help") == 0 || g_strcmp0 (word, "-h") == 0)
+  if (g_strcmp0 (word, "--help") == 0 || g_strcmp0 (word, "-h") == 0 ||
+      (g_strcmp0 (word, "help") == 0 && argc == 2))
     {
       print_usage ();
       return GPUMEM_EXIT_OK;

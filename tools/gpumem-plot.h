@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Diagrams, drawn by gnuplot. */
+#pragma once
+
+#include <gio/gio.h>
+
+G_BEGIN_DECLS
+
+/* Whether it ends as pictures do that can be drawn. */
+gboolean  gpumem_plot_is_name       (const char  *path);
+/* Whether it can be drawn, asked before the long work. */
+gboolean  gpumem_plot_check         (const char  *path,
+                                     GError     **error);
+GString  *gpumem_plot_begin         (const char  *path);
+void      gpumem_plot_append_quoted (GString     *script,
+                                     const char  *text);
+void      gpumem_plot_append_number (GString     *script,
+                                     double       number);
+gboolean  gpumem_plot_draw          (const char  *path,
+                                     const char  *script,
+                                     GError     **error);
+
+G_END_DECLS

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What an allocation and a release cost, by workload, beside the device's own. */
+#include "config.h"
+
+#include <time.h>
+
+#include "tools/gpumem-pool.h"
+
+#define KIB ((gsize) 1024)
+#define MIB ((gsize) 1024 * KIB)
+#define N_ROUNDS     5              /* of which the median counts */
+#define MAX_OWN_LIVE 1000           /* of the device's own memory at once */
+
+typedef enum
+{
+  PATTERN_ONE,                      /* one comes and goes */
+  PATTERN_STACK,                    /* all come, and go in the opposite order */
+  PATTERN_RANDOM,                   /* one at random goes, another one comes */
+  PATTERN_GROWING                   /* comes or goes at random, up to a number of bytes */
+} Pattern;
+
+typedef struct
+{
+  const char *name;
+  Pattern     pattern;
+  guint       n_live;
+  gsize       smallest, largest;    /* bytes */
+  guint       n_holes;              /* of 512 bytes, that stay */
+} Workload;
+
+static const Workload workloads[] = {
+  { "one of 1 KiB", PATTERN_ONE, 1, KIB, KIB, 0 },
+  { "one of 1 MiB", PATTERN_ONE, 1, MIB, MIB, 0 },
+  { "16 of 256 KiB, last in, first out", PATTERN_STACK, 16, 256 * KIB, 256 * KIB, 0 },
+  { "100 of 512 B to 1 MiB", PATTERN_RANDOM, 100, 512, MIB, 0 },
+  { "1,000 of 512 B to 1 MiB", PATTERN_RANDOM, 1000, 512, MIB, 0 },
+  { "10,000 of 8 to 4,096 B", PATTERN_RANDOM, 10000, 8, 4096, 0 },
+  { "up to 256 MiB of 1 B to 1 MiB, at random", PATTERN_GROWING, 1000, 1, MIB, 0 },
+  { "one of 1 KiB, 4,096 holes", PATTERN_ONE, 1, KIB, KIB, 4096 },
+  { "one of 1 KiB, 65,536 holes", PATTERN_ONE, 1, KIB, KIB, 65536 },
+  { "one of 1 KiB, 1,000,000 holes", PATTERN_ONE, 1, KIB, KIB, 1000000 }
+};
+
+#define MAX_GROWN (256 * MIB)
+#define SLOW      1000000           /* holes, from which on it is only done with --slow */
+
+static const char *const source_names[GPUMEM_N_SOURCES] = {
+  "pool-block-ns", "pool-buffer-ns", "device-ns", "device-on-stream-ns"
+};
+
+/* One thread with its memory. */
+typedef struct
+{
+  const GpumemPoolBench *bench;
+  const Workload        *workload;
+  GpumemSource           source;
+  GpuMemoryPool         *pool;
+  GpuStream             *stream;
+  GPtrArray             *memories;
+  GArray                *sizes;     /* of gsize, of the memories */
+  gsize                  bytes;     /* of all of them */
+  guint64                seed;
+  guint64                n_pairs;
+  gint64                 nanoseconds;
+  GError                *error;
+} Worker;
+
+const char *
+gpumem_source_get_name (GpumemSource source)
+{
+  return source_names[source];
+}
+
+static gint64
+get_nanoseconds (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
+}
+
+static guint64
+get_random (guint64 *state)
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state >> 16;
+}
+
+/* --- memory of each source --------------------------------------------------------------- */
+
+static inline gpointer
+take (Worker *worker,
+      gsize   size)
+{
+  switch (worker->source)
+    {
+    case GPUMEM_SOURCE_BLOCKS:
+      return gpu_memory_pool_alloc (worker->pool, size, worker->stream, &worker->error);
+    case GPUMEM_SOURCE_BUFFERS:
+      return gpu_memory_pool_alloc_buffer (worker->pool, size, worker->stream, &worker->error);
+    case GPUMEM_SOURCE_DEVICE:
+      return gpu_buffer_new (worker->bench->context, GPU_MEMORY_NONE, size, &worker->error);
+    default:
+      return gpu_buffer_new_on_stream (worker->stream, GPU_MEMORY_NONE, size, &worker->error);
+    }
+}
+
+static inline void
+give_back (Worker  *worker,
+           gpointer memory)
+{
+  if (worker->source == GPUMEM_SOURCE_BLOCKS)
+    gpu_memory_pool_free (worker->pool, memory, worker->stream);
+  else
+    g_object_unref (memory);
+}
+
+static inline gsize
+choose_size (Worker *worker)
+{
+  const Workload *workload = worker->workload;
+
+  return workload->smallest == workload->largest
+         ? workload->smallest
+         : workload->smallest +
+           get_random (&worker->seed) % (workload->largest - workload->smallest + 1);
+}
+
+static gboolean
+add (Worker *worker)
+{
+  gsize size = choose_size (worker);
+  gpointer memory = take (worker, size);
+
+  if (memory == NULL)
+    return FALSE;
+  g_ptr_array_add (worker->memories, memory);
+  g_array_append_val (worker->sizes, size);
+  worker->bytes += size;
+  return TRUE;
+}
+
+static void
+drop (Worker *worker,
+      guint   i)
+{
+  worker->bytes -= g_array_index (worker->sizes, gsize, i);
+  g_array_remove_index_fast (worker->sizes, i);
+  give_back (worker, g_ptr_array_steal_index_fast (worker->memories, i));
+}
+
+/* --- the patterns --------------------------------------------------------------------------- */
+
+static gboolean
+run_one (Worker  *worker,
+         guint64  n)
+{
+  const gsize size = choose_size (worker);
+
+  for (guint64 i = 0; i < n; i++)
+    {
+      gpointer memory = take (worker, size);
+
+      if (memory == NULL)
+        return FALSE;
+      give_back (worker, memory);
+    }
+  worker->n_pairs += n;
+  return TRUE;
+}
+
+static gboolean
+run_stack (Worker  *worker,
+           guint64  n)
+{
+  for (guint64 done = 0; done < n; done += worker->workload->n_live)
+    {
+      for (guint i = 0; i < worker->workload->n_live; i++)
+        if (!add (worker))
+          return FALSE;
+      for (guint i = worker->workload->n_live; i > 0; i--)
+        drop (worker, i - 1);
+      worker->n_pairs += worker->workload->n_live;
+    }
+  return TRUE;
+}
+
+static gboolean
+run_random (Worker  *worker,
+            guint64  n)
+{
+  const guint n_live = worker->workload->n_live;
+
+  while (worker->memories->len < n_live)
+    if (!add (worker))
+      return FALSE;
+  for (guint64 i = 0; i < n; i++)
+    {
+      gpointer *place = &g_ptr_array_index (worker->memories, get_random (&worker->seed) % n_live);
+      gpointer memory;
+
+      give_back (worker, *place);
+      memory = take (worker, choose_size (worker));
+      *place = memory != NULL ? memory : g_ptr_array_index (worker->memories, n_live - 1);
+      if (memory == NULL)
+        {
+          g_ptr_array_steal_index (worker->memories, n_live - 1);
+          return FALSE;
+        }
+    }
+  worker->n_pairs += n;
+  return TRUE;
+}
+
+/* 73 of 100 times one comes, as long as there is room; two operations are a pair. */
+static gboolean
+run_growing (Worker  *worker,
+             guint64  n)
+{
+  for (guint64 i = 0; i < 2 * n; i++)
+    {
+      gboolean room = worker->bytes + worker->workload->largest <= MAX_GROWN;
+      guint n_live = worker->memories->len;
+
+      if (n_live == 0 || (room && get_random (&worker->seed) % 100 < 73))
+        {
+          if (!add (worker))
+            return FALSE;
+        }
+      else
+        drop (worker, get_random (&worker->seed) % n_live);
+    }
+  worker->n_pairs += n;
+  return TRUE;
+}
+
+static gboolean
+run_pattern (Worker  *worker,
+             guint64  n)
+{
+  switch (worker->workload->pattern)
+    {
+    case PATTERN_ONE:
+      return run_one (worker, n);
+    case PATTERN_STACK:
+      return run_stack (worker, n);
+    case PATTERN_RANDOM:
+      return run_random (worker, n);
+    default:
+      return run_growing (worker, n);
+    }
+}
+
+/* --- rounds ------------------------------------------------------------------------------------ */
+
+static int
+compare (gconstpointer a,
+         gconstpointer b)
+{
+  double one = *(const double *) a, other = *(const double *) b;
+
+  return one < other ? -1 : one > other;
+}
+
+/* As many pairs as take long enough for the clock, then the rounds. */
+static gboolean
+run_rounds (Worker *worker,
+            double *median)
+{
+  const double least = worker->bench->min_time * 1e9 / N_ROUNDS;
+  double rounds[N_ROUNDS];
+  guint64 n = 16;
+  gint64 begin, time = 0;
+
+  for (;; n *= 2)
+    {
+      begin = get_nanoseconds ();
+      if (!run_pattern (worker, n) || g_cancellable_is_cancelled (worker->bench->cancellable))
+        return FALSE;
+      time = get_nanoseconds () - begin;
+      if (time >= least)
+        break;
+    }
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      worker->n_pairs = 0;
+      begin = get_nanoseconds ();
+      if (!run_pattern (worker, n) || g_cancellable_is_cancelled (worker->bench->cancellable))
+        return FALSE;
+      rounds[i] = (double) (get_nanoseconds () - begin) / worker->n_pairs;
+    }
+  qsort (rounds, N_ROUNDS, sizeof *rounds, compare);
+  *median = rounds[N_ROUNDS / 2];
+  return TRUE;
+}
+
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  double median = 0;
+
+  run_rounds (worker, &median);
+  worker->nanoseconds = (gint64) (median * 1000);
+  for (guint i = 0; i < worker->memories->len; i++)
+    give_back (worker, g_ptr_array_index (worker->memories, i));
+  g_ptr_array_set_size (worker->memories, 0);
+  return NULL;
+}
+
+/* Blocks with a hole behind each; nothing where there is no memory for them. */
+static gboolean
+make_holes (Worker    *worker,
+            GPtrArray *kept)
+{
+  const guint n = worker->workload->n_holes;
+  g_autoptr (GPtrArray) holes = g_ptr_array_new ();
+
+  for (guint i = 0; i < 2 * n && worker->error == NULL; i++)
+    {
+      gpointer memory = take (worker, 512);
+
+      if (memory != NULL)
+        g_ptr_array_add (i % 2 == 0 ? kept : holes, memory);
+    }
+  for (guint i = 0; i < holes->len; i++)
+    give_back (worker, g_ptr_array_index (holes, i));
+  return worker->error == NULL;
+}
+
+static void
+worker_clear (Worker *worker)
+{
+  g_clear_pointer (&worker->memories, g_ptr_array_unref);
+  g_clear_pointer (&worker->sizes, g_array_unref);
+  g_clear_object (&worker->stream);
+  g_clear_error (&worker->error);
+}
+
+static gboolean
+worker_init (Worker                *worker,
+             const GpumemPoolBench *bench,
+             const Workload        *workload,
+             GpumemSource           source,
+             GpuMemoryPool         *pool,
+             guint                  number,
+             GError               **error)
+{
+  *worker = (Worker) { .bench = bench, .workload = workload, .source = source, .pool = pool,
+                       .seed = 88172645463325252 + number };
+  worker->memories = g_ptr_array_new ();
+  worker->sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
+  worker->stream = gpu_stream_new (bench->context, GPU_STREAM_FLAGS_NON_BLOCKING, error);
+  return worker->stream != NULL;
+}
+
+/* Runs the first worker here and the others beside it. Returns: the mean of their medians */
+static double
+run_workers (Worker  *workers,
+             guint    n,
+             GError **error)
+{
+  g_autofree GThread **threads = g_new0 (GThread *, n);
+  g_autoptr (GPtrArray) kept = g_ptr_array_new ();
+  double sum = 0;
+
+  if (make_holes (&workers[0], kept))
+    {
+      for (guint i = 1; i < n; i++)
+        threads[i] = g_thread_new ("pool", work, &workers[i]);
+      work (&workers[0]);
+      for (guint i = 1; i < n; i++)
+        g_thread_join (threads[i]);
+    }
+  for (guint i = 0; i < kept->len; i++)
+    give_back (&workers[0], g_ptr_array_index (kept, i));
+  for (guint i = 0; i < n; i++)
+    {
+      sum += workers[i].nanoseconds / 1000.0;
+      if (workers[i].error != NULL && *error == NULL)
+        *error = g_steal_pointer (&workers[i].error);
+    }
+  return sum / n;
+}
+
+static double
+measure (const GpumemPoolBench *bench,
+         const Workload        *workload,
+         GpumemSource           source,
+         guint                  n_threads,
+         GError               **error)
+{
+  g_autofree Worker *workers = g_new0 (Worker, n_threads);
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  gboolean ready = TRUE;
+  double nanoseconds = 0;
+
+  if (source == GPUMEM_SOURCE_BLOCKS || source == GPUMEM_SOURCE_BUFFERS)
+    {
+      pool = gpu_memory_pool_new_full (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+      if (pool == NULL)
+        return 0;
+    }
+  for (guint i = 0; i < n_threads && ready; i++)
+    ready = worker_init (&workers[i], bench, workload, source, pool, i, error);
+  if (ready)
+    nanoseconds = run_workers (workers, n_threads, error);
+  for (guint i = 0; i < n_threads; i++)
+    worker_clear (&workers[i]);
+  return *error == NULL ? nanoseconds : 0;
+}
+
+/* --- the table ---------------------------------------------------------------------------------- */
+
+static void G_GNUC_PRINTF (2, 3)
+omit (GpumemPoolBench *bench,
+      const char      *format,
+      ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_ptr_array_add (bench->omissions, g_strdup_vprintf (format, arguments));
+  va_end (arguments);
+}
+
+static gboolean
+is_measured (const GpumemPoolBench *bench,
+             const Workload        *workload,
+             GpumemSource           source,
+             guint                  n_threads)
+{
+  switch (source)
+    {
+    case GPUMEM_SOURCE_BLOCKS:
+      return bench->has_blocks;
+    case GPUMEM_SOURCE_BUFFERS:
+      return workload->n_holes == 0 || (!bench->has_blocks && workload->n_holes < SLOW);
+    case GPUMEM_SOURCE_STREAM:
+      if ((gpu_device_get_capabilities (bench->device) & GPU_CAPABILITIES_STREAM_ORDERED) == 0)
+        return FALSE;
+      G_GNUC_FALLTHROUGH;
+    default:
+      return workload->n_holes == 0 && workload->n_live <= MAX_OWN_LIVE && n_threads == 1;
+    }
+}
+
+static void
+run_line (GpumemPoolBench *bench,
+          const Workload  *workload,
+          guint            n_threads)
+{
+  GpumemLatency *latency = g_new0 (GpumemLatency, 1);
+  gboolean any = FALSE;
+
+  latency->workload = g_strdup (workload->name);
+  latency->n_threads = n_threads;
+  for (guint source = 0; source < GPUMEM_N_SOURCES; source++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (!is_measured (bench, workload, source, n_threads) ||
+          g_cancellable_is_cancelled (bench->cancellable))
+        continue;
+      latency->nanoseconds[source] = measure (bench, workload, source, n_threads, &error);
+      any |= latency->nanoseconds[source] > 0;
+      if (error == NULL)
+        continue;
+      omit (bench, "%s, %s: %s", workload->name, source_names[source], error->message);
+      bench->failed |= !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+    }
+  if (any)
+    g_ptr_array_add (bench->latencies, latency);
+  else
+    {
+      g_free (latency->workload);
+      g_free (latency);
+    }
+}
+
+static void
+latency_free (gpointer data)
+{
+  GpumemLatency *latency = data;
+
+  g_free (latency->workload);
+  g_free (latency);
+}
+
+gboolean
+gpumem_pool_bench_open (GpumemPoolBench  *bench,
+                        GError          **error)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  bench->latencies = g_ptr_array_new_with_free_func (latency_free);
+  bench->omissions = g_ptr_array_new_with_free_func (g_free);
+  bench->context = gpu_context_new (bench->device, error);
+  if (bench->context == NULL)
+    return FALSE;
+  pool = gpu_memory_pool_new_full (bench->context, bench->kind, GPU_MEMORY_NONE, error);
+  if (pool == NULL)
+    return FALSE;
+  bench->kind = gpu_memory_pool_get_kind (pool);
+  bench->has_blocks = gpumem_pool_has_blocks (pool);
+  bench->progress = gpumem_progress_new (2 * G_N_ELEMENTS (workloads));
+  if (!bench->has_blocks)
+    omit (bench, "blocks: a pool of %s on this device has none, only buffers",
+          gpumem_pool_kind_get_name (bench->kind));
+  return TRUE;
+}
+
+/* Returns: %FALSE if it was interrupted */
+gboolean
+gpumem_pool_bench_run (GpumemPoolBench *bench)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (workloads); i++)
+    {
+      const Workload *workload = &workloads[i];
+
+      if (workload->n_holes >= SLOW && !bench->slow)
+        {
+          omit (bench, "%s: only with --slow", workload->name);
+          continue;
+        }
+      gpumem_progress_begin (bench->progress, "%s", workload->name);
+      run_line (bench, workload, 1);
+      if (bench->n_threads == 1 || workload->n_holes > 0)
+        {
+          gpumem_progress_skip (bench->progress, 1);
+          continue;
+        }
+      gpumem_progress_begin (bench->progress, "%s, %u threads", workload->name, bench->n_threads);
+      run_line (bench, workload, bench->n_threads);
+    }
+  return !g_cancellable_is_cancelled (bench->cancellable);
+}
+
+void
+gpumem_pool_bench_clear (GpumemPoolBench *bench)
+{
+  g_clear_object (&bench->context);
+  g_clear_object (&bench->device);
+  g_clear_pointer (&bench->progress, gpumem_progress_free);
+  g_clear_pointer (&bench->latencies, g_ptr_array_unref);
+  g_clear_pointer (&bench->omissions, g_ptr_array_unref);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "tools/gpumem-format.h"
+#include "tools/gpumem-interrupt.h"
+#include "tools/gpumem-plot.h"
+#include "tools/gpumem-pool.h"
+
+#define DEFAULT_MIN_TIME 0.1
+#define MAX_MIN_TIME     3600
+#define MAX_THREADS      256
+
+typedef struct
+{
+  char     *kind;       /* nullable, as those below */
+  char     *limit;
+  char     *plot;
+  char     *snapshot;
+  char     *perfetto;
+  double    target;
+  double    min_time;
+  int       n_threads;
+  gboolean  blocks;
+  gboolean  buffers;
+  gboolean  touch;
+  gboolean  slow;
+  gboolean  json;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->kind);
+  g_free (options->limit);
+  g_free (options->plot);
+  g_free (options->snapshot);
+  g_free (options->perfetto);
+}
+
+static void
+replay_clear (GpumemReplay *replay)
+{
+  g_clear_object (&replay->context);
+  g_clear_object (&replay->device);
+  g_clear_object (&replay->cancellable);
+  g_clear_pointer (&replay->progress, gpumem_progress_free);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemReplay, replay_clear)
+
+static int
+fail (const GError *error)
+{
+  gpumem_complain ("%s", error->message);
+  return GPUMEM_EXIT_FAILED;
+}
+
+static gboolean
+find_kind (const char        *name,
+           GpuMemoryPoolKind *kind)
+{
+  *kind = GPU_MEMORY_POOL_AUTOMATIC;
+  if (name == NULL)
+    return TRUE;
+  for (guint i = GPU_MEMORY_POOL_EXPANDABLE; i <= GPU_MEMORY_POOL_BINS; i++)
+    if (g_str_equal (name, gpumem_pool_kind_get_name (i)))
+      *kind = i;
+  return *kind != GPU_MEMORY_POOL_AUTOMATIC;
+}
+
+static int
+wrong_kind (const GpumemCommand *command,
+            const char          *name)
+{
+  return gpumem_command_usage (command, "no kind '%s'; there are expandable, segments and bins",
+                               name);
+}
+
+/* --- replay ------------------------------------------------------------------------------- */
+
+static gboolean
+is_viewers (const char *path)
+{
+  return g_str_has_suffix (path, ".json") || g_str_has_suffix (path, ".pickle");
+}
+
+/* Returns: an exit status */
+static int
+read_files (const Options *options,
+            guint          n_traces)
+{
+  const GpumemCommand *command = &gpumem_pool_replay_command;
+
+  if (n_traces == 0)
+    return gpumem_command_usage (command, "which trace?");
+  if (n_traces > 1 && (options->plot != NULL || options->snapshot != NULL ||
+                       options->perfetto != NULL))
+    return gpumem_command_usage (command, "--plot, --snapshot and --perfetto are of one trace, and "
+                                 "not of %u", n_traces);
+  if (options->plot != NULL && !gpumem_plot_is_name (options->plot))
+    return gpumem_command_usage (command, "'%s' ends neither in .svg nor in .png", options->plot);
+  if (options->snapshot != NULL && !is_viewers (options->snapshot))
+    return gpumem_command_usage (command, "'%s' ends neither in .json nor in .pickle",
+                                 options->snapshot);
+  return GPUMEM_EXIT_OK;
+}
+
+/* Takes from @options what @replay goes by. Returns: an exit status */
+static int
+read_replay_options (GpumemReplay  *replay,
+                     const Options *options)
+{
+  const GpumemCommand *command = &gpumem_pool_replay_command;
+  g_autoptr (GError) error = NULL;
+
+  if (!find_kind (options->kind, &replay->kind))
+    return wrong_kind (command, options->kind);
+  if (options->limit != NULL && !gpumem_parse_size (options->limit, &replay->limit, &error))
+    return gpumem_command_usage (command, "%s", error->message);
+  if (options->limit != NULL && replay->limit == 0)
+    return gpumem_command_usage (command, "the limit '%s' leaves no memory", options->limit);
+  if (!(options->target >= 0 || options->target == -1))
+    return gpumem_command_usage (command, "%g is no part of memory", options->target);
+  if (options->blocks && (options->buffers || options->touch))
+    return gpumem_command_usage (command, "either --blocks, or --buffers and --touch");
+  replay->target = options->target;
+  replay->touch = options->touch;
+  if (options->blocks)
+    replay->take = GPUMEM_TAKE_BLOCKS;
+  else if (options->buffers || options->touch)
+    replay->take = GPUMEM_TAKE_BUFFERS;
+  return GPUMEM_EXIT_OK;
+}
+
+static gboolean
+save_record (const GpumemReplay    *replay,
+             const Options         *options,
+             const GpumemReplayed  *replayed,
+             GError               **error)
+{
+  const gboolean with_events = options->snapshot != NULL || options->perfetto != NULL;
+  g_auto (GpumemRecord) record = { NULL };
+
+  if (options->plot == NULL && !with_events)
+    return TRUE;
+  if (!gpumem_replay_record (replay, replayed->trace, with_events, &record, error))
+    return FALSE;
+  if (options->plot != NULL &&
+      !gpumem_replay_plot (replay, replayed, &record, options->plot, error))
+    return FALSE;
+#ifdef HAVE_TOUR
+  return gpumem_record_save (&record, options->snapshot, options->perfetto, error);
+#else
+  return TRUE;
+#endif
+}
+
+static void
+report (const GpumemReplay *replay,
+        const Options      *options,
+        GPtrArray          *results)
+{
+  gpumem_progress_clear (replay->progress);
+#ifdef HAVE_TOUR
+  if (options->json)
+    {
+      gpumem_replay_print_json (replay, results);
+      return;
+    }
+#endif
+  (void) options;
+  gpumem_replay_print (replay, results);
+}
+
+static int
+run_replay (GpumemReplay  *replay,
+            const Options *options,
+            char         **traces)
+{
+  g_autoptr (GPtrArray) results =
+    g_ptr_array_new_with_free_func ((GDestroyNotify) gpumem_replayed_free);
+  g_autoptr (GpumemInterrupt) interrupt = gpumem_interrupt_new (replay->cancellable);
+  g_autoptr (GError) error = NULL;
+  gboolean refused = FALSE;
+
+  replay->progress = gpumem_progress_new (g_strv_length (traces) + 1);
+  for (guint i = 0; traces[i] != NULL && error == NULL; i++)
+    {
+      GpumemReplayed *replayed = gpumem_replay_run (replay, traces[i], &error);
+
+      if (replayed == NULL)
+        break;
+      g_ptr_array_add (results, replayed);
+      refused |= replayed->refusal != NULL;
+      save_record (replay, options, replayed, &error);
+    }
+  if (results->len > 0 || error == NULL)
+    report (replay, options, results);
+  gpumem_progress_clear (replay->progress);
+  if (g_cancellable_is_cancelled (replay->cancellable))
+    {
+      gpumem_complain ("interrupted");
+      return GPUMEM_EXIT_INTERRUPTED;
+    }
+  if (error != NULL)
+    return fail (error);
+  return refused ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+}
+
+static int
+open_replay (GpumemReplay  *replay,
+             const Options *options,
+             const char    *device,
+             char         **traces)
+{
+  g_autoptr (GError) error = NULL;
+
+  replay->device = device != NULL ? gpu_device_find (device, &error)
+                                  : gpu_device_get_default (&error);
+  if (replay->device == NULL)
+    {
+      if (device != NULL)
+        g_prefix_error (&error, "'%s' is neither a file nor a device: ", device);
+      return fail (error);
+    }
+  if ((options->plot != NULL && !gpumem_plot_check (options->plot, &error)) ||
+      !gpu_device_check (replay->device, &error))
+    return fail (error);
+  replay->context = gpu_context_new (replay->device, &error);
+  if (replay->context == NULL)
+    return fail (error);
+  return run_replay (replay, options, traces);
+}
+
+static int
+run_replay_command (char **arguments)
+{
+  g_auto (Options) options = { .target = -1 };
+  g_auto (GpumemReplay) replay = { .cancellable = g_cancellable_new () };
+  const GOptionEntry entries[] = {
+    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind,
+      "expandable, segments or bins [the best of the device]", "KIND" },
+    { "limit", 'l', 0, G_OPTION_ARG_STRING, &options.limit,
+      "Let the pool have so many bytes at most", "SIZE" },
+    { "fragmentation-target", 0, 0, G_OPTION_ARG_DOUBLE, &options.target,
+      "So much over the most in use before memory moves [0.03]", "X" },
+    { "blocks", 0, 0, G_OPTION_ARG_NONE, &options.blocks, "Take blocks, or fail", NULL },
+    { "buffers", 0, 0, G_OPTION_ARG_NONE, &options.buffers, "Take buffers [blocks, if any]", NULL },
+    { "touch", 't', 0, G_OPTION_ARG_NONE, &options.touch,
+      "Take buffers, and fill the first bytes of each", NULL },
+    { "plot", 0, 0, G_OPTION_ARG_FILENAME, &options.plot,
+      "Draw bytes over operations with gnuplot, as .svg or .png", "FILE" },
+#ifdef HAVE_TOUR
+    { "snapshot", 0, 0, G_OPTION_ARG_FILENAME, &options.snapshot,
+      "Write what is in the pool for PyTorch's viewer, .json or .pickle", "FILE" },
+    { "perfetto", 0, 0, G_OPTION_ARG_FILENAME, &options.perfetto,
+      "Write bytes over time for Perfetto", "FILE" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
+#endif
+    { NULL, 0, 0, 0, NULL, NULL, NULL }
+  };
+  const char *device = NULL;
+  char **traces = arguments + 1;
+  int status;
+
+  if (!gpumem_command_parse (&gpumem_pool_replay_command, entries, arguments))
+    return GPUMEM_EXIT_USAGE;
+  if (traces[0] != NULL && traces[1] != NULL && !g_file_test (traces[0], G_FILE_TEST_EXISTS))
+    device = *traces++;
+  status = read_files (&options, g_strv_length (traces));
+  if (status == GPUMEM_EXIT_OK)
+    status = read_replay_options (&replay, &options);
+  return status == GPUMEM_EXIT_OK ? open_replay (&replay, &options, device, traces) : status;
+}
+
+const GpumemCommand gpumem_pool_replay_command = {
+  .name = "pool replay",
+  .parameters = "[DEVICE] TRACE...",
+  .summary = "replay recorded allocations on a pool of a device",
+  .description =
+    "DEVICE is an id that 'gpumem devices' lists; without it the default device is taken. A TRACE\n"
+    "has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is what the logging of RMM writes, and\n"
+    "may be compressed with gzip. Each is replayed on a pool of its own, with a stream for each of\n"
+    "its streams.\n\n"
+    "Exit status: 0 if there was memory for all of it, 1 if not, or if something failed, 2 for a\n"
+    "wrong command line, 130 after Ctrl-C.\n",
+  .run = run_replay_command
+};
+
+/* --- bench ----------------------------------------------------------------------------------- */
+
+static int
+measure (GpumemPoolBench *bench,
+         const Options   *options,
+         const char      *name)
+{
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpumemInterrupt) interrupt = NULL;
+  g_autoptr (GError) error = NULL;
+  gboolean whole;
+
+  bench->cancellable = cancellable;
+  bench->device = name != NULL ? gpu_device_find (name, &error) : gpu_device_get_default (&error);
+  if (bench->device == NULL || !gpu_device_check (bench->device, &error) ||
+      !gpumem_pool_bench_open (bench, &error))
+    return fail (error);
+  interrupt = gpumem_interrupt_new (cancellable);
+  whole = gpumem_pool_bench_run (bench);
+  gpumem_progress_clear (bench->progress);
+#ifdef HAVE_TOUR
+  if (options->json)
+    gpumem_pool_bench_print_json (bench);
+#endif
+  if (!options->json)
+    gpumem_pool_bench_print (bench);
+  if (!whole)
+    {
+      gpumem_complain ("interrupted");
+      return GPUMEM_EXIT_INTERRUPTED;
+    }
+  return bench->failed || bench->latencies->len == 0 ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+}
+
+static int
+run_bench_command (char **arguments)
+{
+  const GpumemCommand *command = &gpumem_pool_bench_command;
+  g_auto (Options) options = { .n_threads = 2, .min_time = DEFAULT_MIN_TIME };
+  g_auto (GpumemPoolBench) bench = { NULL };
+  const GOptionEntry entries[] = {
+    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind,
+      "expandable, segments or bins [the best of the device]", "KIND" },
+    { "threads", 't', 0, G_OPTION_ARG_INT, &options.n_threads,
+      "Measure with one thread and with so many [2]", "N" },
+    { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
+      "Measure each figure for so long or longer [" G_STRINGIFY (DEFAULT_MIN_TIME) "]", "SECONDS" },
+    { "slow", 0, 0, G_OPTION_ARG_NONE, &options.slow, "Measure 1,000,000 holes as well", NULL },
+#ifdef HAVE_TOUR
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL },
+#endif
+    { NULL, 0, 0, 0, NULL, NULL, NULL }
+  };
+
+  if (!gpumem_command_parse (command, entries, arguments))
+    return GPUMEM_EXIT_USAGE;
+  if (arguments[1] != NULL && arguments[2] != NULL)
+    return gpumem_command_usage (command, "one device, please, and not '%s' as well",
+                                 arguments[2]);
+  if (!find_kind (options.kind, &bench.kind))
+    return wrong_kind (command, options.kind);
+  if (options.n_threads < 1 || options.n_threads > MAX_THREADS)
+    return gpumem_command_usage (command, "%d threads: there can be 1 to %d", options.n_threads,
+                                 MAX_THREADS);
+  if (!(options.min_time > 0 && options.min_time <= MAX_MIN_TIME))
+    return gpumem_command_usage (command, "%g seconds: the time is more than 0 and at most %d",
+                                 options.min_time, MAX_MIN_TIME);
+  bench.n_threads = options.n_threads;
+  bench.min_time = options.min_time;
+  bench.slow = options.slow;
+  return measure (&bench, &options, arguments[1]);
+}
+
+const GpumemCommand gpumem_pool_bench_command = {
+  .name = "pool bench",
+  .parameters = "[DEVICE]",
+  .summary = "measure what memory of a pool costs, beside the device's own",
+  .description =
+    "DEVICE is an id that 'gpumem devices' lists; without it the default device is measured.\n"
+    "Figures are nanoseconds of an allocation and a release, the median of five rounds; with\n"
+    "several threads, each with a stream of its own, the mean of theirs.\n\n"
+    "Exit status: 0 if all was measured that there is memory for, 1 if something failed, 2 for a\n"
+    "wrong command line, 130 after Ctrl-C.\n",
+  .run = run_bench_command
+};
+
+/* --- both ------------------------------------------------------------------------------------ */
+
+static void
+print_usage (void)
+{
+  static const GpumemCommand *const commands[] = { &gpumem_pool_replay_command,
+                                                   &gpumem_pool_bench_command };
+
+  g_print ("Usage:\n");
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    g_print ("  gpumem %s [OPTION...] %s\n      %s\n", commands[i]->name, commands[i]->parameters,
+             commands[i]->summary);
+  g_print ("\n'gpumem pool replay --help' and 'gpumem pool bench --help' tell more.\n");
+}
+
+static int
+run_pool (char **arguments)
+{
+  const char *word = arguments[1];
+
+  if (g_strcmp0 (word, "replay") == 0)
+    return gpumem_pool_replay_command.run (arguments + 1);
+  if (g_strcmp0 (word, "bench") == 0)
+    return gpumem_pool_bench_command.run (arguments + 1);
+  if (g_strcmp0 (word, "--help") == 0 || g_strcmp0 (word, "-h") == 0)
+    {
+      print_usage ();
+      return GPUMEM_EXIT_OK;
+    }
+  if (word == NULL)
+    return gpumem_command_usage (&gpumem_pool_command, "replay or bench?");
+  return gpumem_command_usage (&gpumem_pool_command, "'%s' is neither replay nor bench", word);
+}
+
+const GpumemCommand gpumem_pool_command = {
+  .name = "pool",
+  .parameters = "replay|bench",
+  .summary = "replay recorded allocations on a pool, or measure one",
+  .run = run_pool
+};

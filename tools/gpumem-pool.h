@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+#include "tools/gpumem-command.h"
+#include "tools/gpumem-progress.h"
+#include "tools/gpumem-trace.h"
+
+G_BEGIN_DECLS
+
+/* --- replaying ------------------------------------------------------------------------- */
+
+/* What is taken from the pool. */
+typedef enum
+{
+  GPUMEM_TAKE_BEST,             /* blocks, where the pool has them */
+  GPUMEM_TAKE_BLOCKS,
+  GPUMEM_TAKE_BUFFERS
+} GpumemTake;
+
+/* What was asked for. */
+typedef struct
+{
+  GpuDevice         *device;
+  GpuContext        *context;
+  GpuMemoryPoolKind  kind;
+  GpumemTake         take;
+  guint64            limit;         /* bytes, 0: none */
+  double             target;        /* of fragmentation; negative: that of the pool */
+  gboolean           touch;         /* fill the first bytes of what was taken */
+  GCancellable      *cancellable;
+  GpumemProgress    *progress;
+} GpumemReplay;
+
+/* A moment of a replay, in bytes. */
+typedef struct
+{
+  gsize   operation;                /* counted from 1 */
+  guint64 live;
+  guint64 used;                     /* with rounding */
+  guint64 managed;
+} GpumemSample;
+
+typedef struct
+{
+  const char *action;               /* as of gpumem-snapshot.h */
+  guint64     time;                 /* microseconds */
+  guint64     address;
+  guint64     size;                 /* bytes */
+  guint64     device_free;          /* bytes, of oom */
+  guint32     stream;
+} GpumemPoolEvent;
+
+/* What a replay leaves, one of its own. Events are the last ones, in a ring. */
+typedef struct
+{
+  GArray          *samples;         /* of GpumemSample */
+  GpumemPoolEvent *events;          /* nullable: not gathered */
+  gsize            n_events;        /* that there were */
+  guint64          managed;         /* bytes at the last event */
+  GVariant        *snapshot;        /* at the end, or at the first refusal */
+} GpumemRecord;
+
+#define GPUMEM_MAX_EVENTS 65536
+
+/* A column of the table. */
+typedef struct
+{
+  GpumemTrace       *trace;
+  char              *path;
+  char              *name;          /* of the file */
+  GpuMemoryPoolKind  kind;
+  gboolean           has_blocks;    /* were taken, and not buffers */
+  gsize              n_operations;  /* that were replayed */
+  guint64            peak_live;     /* bytes, as requested */
+  guint64            peak_managed;
+  double             nanoseconds;   /* of an operation, without the loop */
+  double             loop;          /* what the loop takes by itself, of an operation */
+  guint64            n_refused;
+  gsize              refused_at;    /* operation, from 1 */
+  char              *refusal;       /* nullable: the first error */
+  GVariant          *statistics;
+} GpumemReplayed;
+
+void            gpumem_replayed_free    (GpumemReplayed      *replayed);
+/* Returns: (transfer full): %NULL with an error of other kinds than a lack of memory */
+GpumemReplayed *gpumem_replay_run       (const GpumemReplay  *replay,
+                                         const char          *path,
+                                         GError             **error);
+/* The same operations on another pool, looked at on the way. */
+gboolean        gpumem_replay_record    (const GpumemReplay  *replay,
+                                         const GpumemTrace   *trace,
+                                         gboolean             with_events,
+                                         GpumemRecord        *record,
+                                         GError             **error);
+void            gpumem_record_clear     (GpumemRecord        *record);
+
+/* Of a replay under way; @refusal is nullable. */
+void            gpumem_record_add       (GpumemRecord               *record,
+                                         GpuMemoryPool              *pool,
+                                         const GpumemTraceOperation *operation,
+                                         guint64                     address,
+                                         const GError               *refusal);
+void            gpumem_record_sample    (GpumemRecord               *record,
+                                         GpuMemoryPool              *pool,
+                                         gsize                       operation);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpumemReplayed, gpumem_replayed_free)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemRecord, gpumem_record_clear)
+
+guint64         gpumem_replayed_get     (const GpumemReplayed *replayed,
+                                         const char           *figure);
+void            gpumem_replay_print     (const GpumemReplay   *replay,
+                                         GPtrArray            *results);
+void            gpumem_replay_print_json (const GpumemReplay  *replay,
+                                          GPtrArray           *results);
+gboolean        gpumem_replay_plot      (const GpumemReplay   *replay,
+                                         const GpumemReplayed *replayed,
+                                         const GpumemRecord   *record,
+                                         const char           *path,
+                                         GError              **error);
+gboolean        gpumem_record_save      (const GpumemRecord   *record,
+                                         const char           *snapshot,
+                                         const char           *perfetto,
+                                         GError              **error);
+
+/* --- measuring ----------------------------------------------------------------------------- */
+
+/* Where memory comes from that is measured. */
+typedef enum
+{
+  GPUMEM_SOURCE_BLOCKS,
+  GPUMEM_SOURCE_BUFFERS,
+  GPUMEM_SOURCE_DEVICE,         /* buffers of the driver */
+  GPUMEM_SOURCE_STREAM,         /* the same in the order of a stream */
+  GPUMEM_N_SOURCES
+} GpumemSource;
+
+/* A line of the table: nanoseconds of an allocation and a release, 0 where it was not measured. */
+typedef struct
+{
+  char  *workload;
+  guint  n_threads;
+  double nanoseconds[GPUMEM_N_SOURCES];
+} GpumemLatency;
+
+typedef struct
+{
+  GpuDevice         *device;
+  GpuContext        *context;
+  GpuMemoryPoolKind  kind;
+  gboolean           has_blocks;
+  gboolean           slow;
+  guint              n_threads;
+  double             min_time;      /* seconds of each figure */
+  GCancellable      *cancellable;
+  GpumemProgress    *progress;
+  GPtrArray         *latencies;     /* of GpumemLatency */
+  GPtrArray         *omissions;     /* of strings */
+  gboolean           failed;        /* something that should have gone well */
+} GpumemPoolBench;
+
+gboolean        gpumem_pool_bench_open       (GpumemPoolBench       *bench,
+                                              GError               **error);
+gboolean        gpumem_pool_bench_run        (GpumemPoolBench       *bench);
+void            gpumem_pool_bench_clear      (GpumemPoolBench       *bench);
+const char     *gpumem_source_get_name       (GpumemSource           source);
+void            gpumem_pool_bench_print      (const GpumemPoolBench *bench);
+void            gpumem_pool_bench_print_json (const GpumemPoolBench *bench);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (GpumemPoolBench, gpumem_pool_bench_clear)
+
+const char     *gpumem_pool_kind_get_name    (GpuMemoryPoolKind      kind);
+/* Whether memory of @pool comes as blocks. */
+gboolean        gpumem_pool_has_blocks       (GpuMemoryPool         *pool);
+
+extern const GpumemCommand gpumem_pool_replay_command;
+extern const GpumemCommand gpumem_pool_bench_command;
+
+G_END_DECLS
