@@ -92,7 +92,7 @@ run_gnuplot (const char  *path,
                               error);
 }
 
-/* The script is a file: a gnuplot that ends before it has read a pipe would end the command, too. */
+/* The script is a file: a gnuplot that ends before it has read a pipe would end the command. */
 gboolean
 gpumem_plot_draw (const char  *path,
                   const char  *script,

@@ -9,6 +9,8 @@
 #define KIB ((gsize) 1024)
 #define MIB ((gsize) 1024 * KIB)
 #define N_ROUNDS     5              /* of which the median counts */
+#define PART         4096           /* pairs between looks at Ctrl-C */
+#define WARM_UP      4              /* pairs for each that is live, at least */
 #define MAX_OWN_LIVE 1000           /* of the device's own memory at once */
 
 typedef enum
@@ -238,8 +240,8 @@ run_growing (Worker  *worker,
 }
 
 static gboolean
-run_pattern (Worker  *worker,
-             guint64  n)
+run_part (Worker  *worker,
+          guint64  n)
 {
   switch (worker->workload->pattern)
     {
@@ -254,7 +256,19 @@ run_pattern (Worker  *worker,
     }
 }
 
-/* --- rounds ------------------------------------------------------------------------------------ */
+/* Returns: %FALSE if there is no memory, or it was interrupted */
+static gboolean
+run_pattern (Worker  *worker,
+             guint64  n)
+{
+  for (guint64 done = 0; done < n; done += PART)
+    if (!run_part (worker, MIN (n - done, PART)) ||
+        g_cancellable_is_cancelled (worker->bench->cancellable))
+      return FALSE;
+  return TRUE;
+}
+
+/* --- rounds --------------------------------------------------------------------------- */
 
 static int
 compare (gconstpointer a,
@@ -265,20 +279,20 @@ compare (gconstpointer a,
   return one < other ? -1 : one > other;
 }
 
-/* As many pairs as take long enough for the clock, then the rounds. */
+/* As many pairs as fill the pool and take long enough for the clock, then the rounds. */
 static gboolean
 run_rounds (Worker *worker,
             double *median)
 {
   const double least = worker->bench->min_time * 1e9 / N_ROUNDS;
   double rounds[N_ROUNDS];
-  guint64 n = 16;
+  guint64 n = MAX (16, WARM_UP * worker->workload->n_live);
   gint64 begin, time = 0;
 
   for (;; n *= 2)
     {
       begin = get_nanoseconds ();
-      if (!run_pattern (worker, n) || g_cancellable_is_cancelled (worker->bench->cancellable))
+      if (!run_pattern (worker, n))
         return FALSE;
       time = get_nanoseconds () - begin;
       if (time >= least)
@@ -288,7 +302,7 @@ run_rounds (Worker *worker,
     {
       worker->n_pairs = 0;
       begin = get_nanoseconds ();
-      if (!run_pattern (worker, n) || g_cancellable_is_cancelled (worker->bench->cancellable))
+      if (!run_pattern (worker, n))
         return FALSE;
       rounds[i] = (double) (get_nanoseconds () - begin) / worker->n_pairs;
     }
@@ -413,7 +427,7 @@ measure (const GpumemPoolBench *bench,
   return *error == NULL ? nanoseconds : 0;
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------ */
 
 static void G_GNUC_PRINTF (2, 3)
 omit (GpumemPoolBench *bench,

@@ -23,9 +23,11 @@ add_event (GpumemRecord          *record,
 static guint64
 get_device_free (GpuMemoryPool *pool)
 {
-  guint64 free = 0;
+  GpuContext *context = gpu_memory_pool_get_context (pool);
+  GpuMemoryInfoSource source;
+  guint64 free = 0, total;
 
-  gpu_context_get_memory_info (gpu_memory_pool_get_context (pool), &free, NULL, NULL, NULL);
+  gpu_context_get_memory_info (context, &free, &total, &source, NULL);
   return free;
 }
 
@@ -130,7 +132,7 @@ gpumem_replay_plot (const GpumemReplay    *replay,
   return gpumem_plot_draw (path, script->str, error);
 }
 
-/* --- viewers ----------------------------------------------------------------------------------- */
+/* --- viewers ----------------------------------------------------------------------------- */
 
 #ifdef HAVE_TOUR
 static GVariant *

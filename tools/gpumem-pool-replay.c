@@ -293,7 +293,7 @@ player_open (Player              *player,
 static void
 player_clear (Player *player)
 {
-  for (gsize i = 0; i < player->trace->n_blocks; i++)
+  for (gsize i = 0; player->memories != NULL && i < player->trace->n_blocks; i++)
     if (player->memories[i] != NULL)
       player->verbs->give_back (player->pool, player->memories[i],
                                 g_ptr_array_index (player->streams, 0));
@@ -362,15 +362,12 @@ gpumem_replay_run (const GpumemReplay  *replay,
                    GError             **error)
 {
   g_autoptr (GpumemReplayed) replayed = g_new0 (GpumemReplayed, 1);
-  g_auto (Player) player = { .trace = gpumem_trace_read (path, error) };
+  g_auto (Player) player = { NULL };
   gint64 begin, time, loop;
 
-  replayed->trace = (GpumemTrace *) player.trace;
+  replayed->trace = gpumem_trace_read (path, error);
   if (replayed->trace == NULL)
-    {
-      player.trace = &(const GpumemTrace) { .n_blocks = 0 };
-      return NULL;
-    }
+    return NULL;
   replayed->path = g_strdup (path);
   replayed->name = g_path_get_basename (path);
   gpumem_progress_begin (replay->progress, "%s", replayed->name);
@@ -442,7 +439,7 @@ gpumem_replay_record (const GpumemReplay  *replay,
                       GError             **error)
 {
   g_autofree gsize *moments = choose_moments (trace);
-  g_auto (Player) player = { .trace = trace };
+  g_auto (Player) player = { NULL };
 
   gpumem_progress_begin (replay->progress, "what goes on in the pool");
   record->samples = g_array_new (FALSE, FALSE, sizeof (GpumemSample));

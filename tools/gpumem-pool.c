@@ -9,6 +9,7 @@
 #define DEFAULT_MIN_TIME 0.1
 #define MAX_MIN_TIME     3600
 #define MAX_THREADS      256
+#define KIND_HELP        "expandable, segments or bins [the best of the device]"
 
 typedef struct
 {
@@ -239,8 +240,7 @@ run_replay_command (char **arguments)
   g_auto (Options) options = { .target = -1 };
   g_auto (GpumemReplay) replay = { .cancellable = g_cancellable_new () };
   const GOptionEntry entries[] = {
-    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind,
-      "expandable, segments or bins [the best of the device]", "KIND" },
+    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind, KIND_HELP, "KIND" },
     { "limit", 'l', 0, G_OPTION_ARG_STRING, &options.limit,
       "Let the pool have so many bytes at most", "SIZE" },
     { "fragmentation-target", 0, 0, G_OPTION_ARG_DOUBLE, &options.target,
@@ -279,10 +279,10 @@ const GpumemCommand gpumem_pool_replay_command = {
   .parameters = "[DEVICE] TRACE...",
   .summary = "replay recorded allocations on a pool of a device",
   .description =
-    "DEVICE is an id that 'gpumem devices' lists; without it the default device is taken. A TRACE\n"
-    "has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is what the logging of RMM writes, and\n"
-    "may be compressed with gzip. Each is replayed on a pool of its own, with a stream for each of\n"
-    "its streams.\n\n"
+    "DEVICE is an id that 'gpumem devices' lists; without it the default device is taken. A\n"
+    "TRACE has lines \"a ID SIZE STREAM\" and \"f ID STREAM\", or is what the logging of RMM\n"
+    "writes, and may be compressed with gzip. Each is replayed on a pool of its own, with a\n"
+    "stream for each of its streams.\n\n"
     "Exit status: 0 if there was memory for all of it, 1 if not, or if something failed, 2 for a\n"
     "wrong command line, 130 after Ctrl-C.\n",
   .run = run_replay_command
@@ -329,8 +329,7 @@ run_bench_command (char **arguments)
   g_auto (Options) options = { .n_threads = 2, .min_time = DEFAULT_MIN_TIME };
   g_auto (GpumemPoolBench) bench = { NULL };
   const GOptionEntry entries[] = {
-    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind,
-      "expandable, segments or bins [the best of the device]", "KIND" },
+    { "kind", 'k', 0, G_OPTION_ARG_STRING, &options.kind, KIND_HELP, "KIND" },
     { "threads", 't', 0, G_OPTION_ARG_INT, &options.n_threads,
       "Measure with one thread and with so many [2]", "N" },
     { "min-time", 0, 0, G_OPTION_ARG_DOUBLE, &options.min_time,
