@@ -540,15 +540,14 @@ test_failing_driver (TestFixture *fixture)
 #define QUICK "--min-time=0.0001"
 
 static void
-test_bench (TestFixture *fixture)
+test_bench (void)
 {
-  const char *id = gpu_device_get_id (fixture->device);
-  g_auto (TestRun) run = test_tool_run ("pool", "bench", id, QUICK, NULL);
+  g_auto (TestRun) run = test_tool_run ("pool", "bench", "host", QUICK, "-t", "1", NULL);
   g_auto (GStrv) rows = g_strsplit (run.out, "\n", -1);
 
   g_assert_cmpstr (run.err, ==, "");
   g_assert_cmpint (run.status, ==, 0);
-  g_assert_true (g_str_has_prefix (run.out, id));
+  g_assert_true (g_str_has_prefix (run.out, "host"));
   g_assert_nonnull (strstr (run.out, "1,000,000 holes: only with --slow"));
   for (guint i = 0; rows[i] != NULL && !g_str_equal (rows[i], "Left out"); i++)
     g_assert_cmpint (g_utf8_strlen (rows[i], -1), <=, 120);
@@ -664,7 +663,7 @@ main (int    argc,
       test_add_plain ("usage", test_usage);
       test_add_plain ("help", test_help);
       test_add ("failing-driver", test_failing_driver);
-      test_add ("bench", test_bench);
+      test_add_plain ("bench", test_bench);
       test_add ("bench/json", test_bench_json);
       test_add ("interrupted", test_interrupted);
     }
