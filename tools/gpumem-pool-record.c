@@ -113,7 +113,9 @@ gpumem_replay_plot (const GpumemReplay    *replay,
   gpumem_plot_append_quoted (script, title);
   g_string_append (script,
                    " noenhanced\nset xlabel 'operations'\nset ylabel 'MiB'\nset grid\n"
-                   "set yrange [0:*]\nset key outside below\n$samples << END\n");
+                   "set yrange [0:*]\nset rmargin 6\nset key outside below\n");
+  g_string_append_printf (script, "set xrange [0:%" G_GSIZE_FORMAT "]\n$samples << END\n",
+                          replayed->n_operations);
   for (guint i = 0; i < record->samples->len; i++)
     {
       const GpumemSample *sample = &g_array_index (record->samples, GpumemSample, i);
