@@ -120,7 +120,8 @@ test_usage (void)
     { "info", "host", "host" }, { "info", "--nonsense" }
   };
   static const char *const right[][2] = {
-    { "--help" }, { "-h" }, { "help" }, { "--version" }, { "devices", "--help" }, { "info", "--help" }
+    { "--help" }, { "-h" }, { "help" }, { "--version" }, { "devices", "--help" },
+    { "info", "--help" }
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
