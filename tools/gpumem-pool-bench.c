@@ -100,7 +100,7 @@ take (Worker *worker,
   switch (worker->source)
     {
     case GPUMEM_SOURCE_BLOCKS:
-      return gpu_memory_pool_alloc (worker->pool, size, worker->stream, &worker->error);
+      return gpu_memory_pool_alloc_block (worker->pool, size, worker->stream, &worker->error);
     case GPUMEM_SOURCE_BUFFERS:
       return gpu_memory_pool_alloc_buffer (worker->pool, size, worker->stream, &worker->error);
     case GPUMEM_SOURCE_DEVICE:
@@ -115,7 +115,7 @@ give_back (Worker  *worker,
            gpointer memory)
 {
   if (worker->source == GPUMEM_SOURCE_BLOCKS)
-    gpu_memory_pool_free (worker->pool, memory, worker->stream);
+    gpu_memory_pool_free_block (worker->pool, memory, worker->stream);
   else
     g_object_unref (memory);
 }

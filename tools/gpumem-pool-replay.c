@@ -45,7 +45,7 @@ take_block (GpuMemoryPool  *pool,
             GpuStream      *stream,
             GError        **error)
 {
-  return gpu_memory_pool_alloc (pool, size, stream, error);
+  return gpu_memory_pool_alloc_block (pool, size, stream, error);
 }
 
 static void
@@ -53,7 +53,7 @@ give_back_block (GpuMemoryPool *pool,
                  gpointer       memory,
                  GpuStream     *stream)
 {
-  gpu_memory_pool_free (pool, memory, stream);
+  gpu_memory_pool_free_block (pool, memory, stream);
 }
 
 static gpointer
@@ -237,7 +237,7 @@ gpumem_pool_has_blocks (GpuMemoryPool *pool)
 {
   g_autoptr (GError) error = NULL;
 
-  gpu_memory_pool_alloc (pool, 0, NULL, &error);
+  gpu_memory_pool_alloc_block (pool, 0, NULL, &error);
   return error == NULL;
 }
 
