@@ -1001,11 +1001,11 @@ class Stream(Gpu.Stream):
     def launch(self, kernel, grid, block=None, args=(), shared_size=0,
                flags=Gpu.LaunchFlags.NONE, indirect=()):
         """Runs a kernel over a grid of work-items, an int or up to three of them. Arguments are
-        memory, arrays over memory, None, Gpu.Local, samplers, (image, sampler) for a texture object
-        of CUDA C++, numbers, and anything else that is bytes-like by its bytes; Gpu.In, Gpu.Out and
-        Gpu.InOut of something bytes-like copy it to memory before and back after the kernel, and
-        the call then waits for what comes back. Memory that the kernel reaches through pointers
-        in other memory is named by indirect."""
+        memory, arrays over memory, None, blocks of pools by their address, Gpu.Local, samplers,
+        (image, sampler) for a texture object of CUDA C++, numbers, and anything else that is
+        bytes-like by its bytes; Gpu.In, Gpu.Out and Gpu.InOut of something bytes-like copy it to
+        memory before and back after the kernel, and the call then waits for what comes back. Memory
+        that the kernel reaches through pointers in other memory is named by indirect."""
         return launch(self, kernel, grid, block, args, shared_size, flags, indirect)
 
     def record(self, flags=Gpu.EventFlags.NONE):
