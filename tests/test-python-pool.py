@@ -10,7 +10,7 @@ import threading
 import weakref
 
 from python_util import Skip, equal, main, need, need_numpy, np, raises, spin
-from gi.repository import Gpu
+from gi.repository import GObject, Gpu
 
 KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
 BINS = Gpu.MemoryPoolKind.BINS
@@ -495,6 +495,45 @@ def test_python_allocator(fixture):
     equal(tracking.blocks, [])
     pool.trim()
     equal((statistics.current_bytes, pool.managed_bytes), (0, 0))
+
+
+class Plain(GObject.Object, Gpu.Allocator):
+    """One that runs in Python, on whatever thread makes the pool grow."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context = context
+
+    def do_get_context(self):
+        return self.context
+
+    def do_alloc(self, size, stream):
+        return Gpu.Buffer(self.context, size)
+
+
+def test_growth_and_collection(fixture):
+    """Blocks are freed while another thread is in the allocator, which waits for Python."""
+    if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
+        raise Skip(f"{fixture.device.id} tells no addresses")
+    pool = Gpu.MemoryPool.new_for_allocator(Plain(fixture.context), Gpu.MemoryPoolKind.SEGMENTS)
+    pool.stop_holding()
+
+    def take_and_free():
+        stream = fixture.new_stream()
+        for i in range(100):
+            blocks = [pool.alloc((1 << 20) * (1 + (i + k) % 5), stream) for k in range(3)]
+            blocks.pop().free()
+            del blocks
+
+    threads = [threading.Thread(target=take_and_free) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    equal((pool.active_blocks, pool.n_frees), (0, 900))
+    fixture.context.synchronize()
+    pool.trim()
+    equal((pool.held_blocks, pool.managed_bytes), (0, 0))
 
 
 def test_pool_gone(fixture):

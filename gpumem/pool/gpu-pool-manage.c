@@ -166,18 +166,28 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  gboolean is_holding = __atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED);
+  /* When something is growing there may be a next time. Where nothing is to be held it is left to
+   * who grows: the caller may have a lock that the owner's memory needs, such as that of Python. */
+  if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
+    __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
-  /* When something is growing there may be a next time, unless nothing is to be held. */
-  if (!is_holding)
-    _gpu_pool_lock (&pool->growth_lock);
-  else if (!_gpu_pool_try_lock (&pool->growth_lock))
+  if (!_gpu_pool_try_lock (&pool->growth_lock))
     return;
 
+  __atomic_store_n (&pool->has_left_excess, FALSE, __ATOMIC_SEQ_CST);
   _gpu_pool_settle (pool);
   _gpu_pool_shrink (pool, get_keep (pool));
+  _gpu_pool_unlock_growth (pool);
+}
 
+void
+_gpu_pool_unlock_growth (GpuPool *pool)
+{
   _gpu_pool_unlock (&pool->growth_lock);
+  __atomic_thread_fence (__ATOMIC_SEQ_CST);
+
+  if (G_UNLIKELY (__atomic_load_n (&pool->has_left_excess, __ATOMIC_SEQ_CST)))
+    _gpu_pool_release_excess (pool);
 }
 
 static gboolean
@@ -207,7 +217,7 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_shrink (pool, keep);
   while (wait && manages_more (pool, keep) && _gpu_pool_wait_for_pending (pool))
     _gpu_pool_shrink (pool, keep);
-  _gpu_pool_unlock (&pool->growth_lock);
+  _gpu_pool_unlock_growth (pool);
 }
 
 void

@@ -72,6 +72,7 @@ struct _GpuPool
 
   /* Held while ops of the owner are called: who changes what is managed. */
   GpuPoolLock       growth_lock;
+  gboolean          has_left_excess;  /* atomic; who holds that lock gives it back */
   guint             n_grown;        /* segments */
   GpuPoolPieces    *pieces;
 
@@ -226,6 +227,8 @@ gpu_pool_has_excess (GpuPool           *pool,
 }
 
 void          _gpu_pool_release_excess    (GpuPool              *pool);
+/* Does what was left to who holds the lock. */
+void          _gpu_pool_unlock_growth     (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);
 
 G_END_DECLS

@@ -469,7 +469,7 @@ climb (GpuPool               *pool,
 
       _gpu_pool_lock (&pool->growth_lock);
       node = grow_hard (pool, request, &local_error);
-      _gpu_pool_unlock (&pool->growth_lock);
+      _gpu_pool_unlock_growth (pool);
 
       if (node != NULL || attempt == MAX_ATTEMPTS
           || !g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
