@@ -47,7 +47,7 @@ def block_pools(fixture):
     """Those that have blocks."""
     if fixture.device.capabilities & Gpu.Capabilities.SUB_BUFFERS:
         with raises(Gpu.Error.NOT_SUPPORTED, "no addresses"):
-            Gpu.MemoryPool(fixture.context).alloc(10)
+            Gpu.MemoryPool(fixture.context).alloc_block(10)
         raise Skip(f"{fixture.device.id} tells no addresses")
     for pool in pools(fixture):
         if pool.kind == BINS:
@@ -521,7 +521,7 @@ def test_growth_and_collection(fixture):
     def take_and_free():
         stream = fixture.new_stream()
         for i in range(100):
-            blocks = [pool.alloc((1 << 20) * (1 + (i + k) % 5), stream) for k in range(3)]
+            blocks = [pool.alloc_block((1 << 20) * (1 + (i + k) % 5), stream) for k in range(3)]
             blocks.pop().free()
             del blocks
 
@@ -553,7 +553,7 @@ def plain_address():
         context = Gpu.Context("host")
     except Exception:
         raise Skip("there is no host device")
-    with Gpu.MemoryPool(context).alloc(16) as block:
+    with Gpu.MemoryPool(context).alloc_block(16) as block:
         ctypes.memset(int(block), 3, 16)
         equal(ctypes.string_at(block.address, 16), b"\3" * 16)
 
