@@ -35,7 +35,8 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
   if (!pool->is_holding)
     budget = 0;
 
-  largest = MIN (largest, budget / 2);
+  /* Where memory cannot move, few large blocks that threads keep split much of it. */
+  largest = MIN (largest, budget / (pool->config.granularity != 0 ? 2 : 4));
   units = largest >> pool->unit_shift;
   while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
     units /= 2;
