@@ -121,7 +121,7 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
                            gboolean  streams)
 {
   GpuPoolCache *cache;
-  gboolean any = streams;
+  gboolean any = streams || !pool->is_holding;
 
   for (cache = pool->caches; cache != NULL && !any; cache = cache->pool_next)
     any = __atomic_load_n (&cache->units, __ATOMIC_RELAXED) > 0;

@@ -179,18 +179,21 @@ gpu_pool_use_is_covered (const GpuPoolNode *node,
 
 /* FALSE if there is no room. */
 static inline gboolean
-gpu_pool_cache_push (GpuPoolCache *cache,
+gpu_pool_cache_push (GpuPool      *pool,
+                     GpuPoolCache *cache,
                      gpointer      key,
                      GpuPoolNode  *node,
-                     guint         bin,
-                     guint32       budget,
-                     guint         unit_shift)
+                     guint         bin)
 {
   gboolean pushed = FALSE;
   GpuPoolDrawer *drawer;
+  guint32 budget;
 
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return FALSE;
+
+  /* Only now: who has lowered it steals what was pushed before. */
+  budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
   drawer = gpu_pool_cache_find (cache, key);
   if (G_LIKELY (drawer != NULL && drawer->depth[bin] < GPU_POOL_CACHE_DEPTH
@@ -198,7 +201,7 @@ gpu_pool_cache_push (GpuPoolCache *cache,
                 && gpu_pool_use_is_covered (node, gpu_pool_use_slot (drawer->slot))))
     {
       guint32 units = node->units;
-      gsize size = ((gsize) units << unit_shift) - node->slack;
+      gsize size = ((gsize) units << pool->unit_shift) - node->slack;
 
       node->use = drawer->slot;
       if (drawer->stream != NULL)

@@ -66,8 +66,16 @@ _gpu_pool_settle_shared (GpuPool *pool)
 }
 
 static gboolean
-find_pending (GpuPool    *pool,
-              GpuPoolUse *use)
+is_worth_waiting (const GpuPoolRequest *request,
+                  GpuPoolStream        *stream)
+{
+  return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
+}
+
+static gboolean
+find_pending (GpuPool              *pool,
+              const GpuPoolRequest *request,
+              GpuPoolUse           *use)
 {
   gboolean found = FALSE;
 
@@ -80,9 +88,10 @@ find_pending (GpuPool    *pool,
         continue;
 
       *use = (GpuPoolUse) { frees->stream, frees->youngest };
-      found = !gpu_pool_stream_has_reached (use->stream, use->stamp);
+      found = !gpu_pool_stream_has_reached (use->stream, use->stamp)
+              && is_worth_waiting (request, use->stream);
     }
-  if (!found && pool->shared->len > 0)
+  if (!found && request == NULL && pool->shared->len > 0)
     {
       GpuPoolShared *shared = g_ptr_array_index (pool->shared, 0);
 
@@ -95,12 +104,13 @@ find_pending (GpuPool    *pool,
 }
 
 gboolean
-_gpu_pool_wait_for_pending (GpuPool *pool)
+_gpu_pool_wait_for_pending (GpuPool              *pool,
+                            const GpuPoolRequest *request)
 {
   GpuPoolUse use;
   gboolean waited;
 
-  if (!find_pending (pool, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
+  if (!find_pending (pool, request, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
     return FALSE;
 
   _gpu_pool_settle_shared (pool);
@@ -157,7 +167,7 @@ get_keep (GpuPool *pool)
 
   _gpu_pool_lock (&pool->lock);
   threshold = pool->is_holding ? pool->limits.release_threshold : 0;
-  used = gpu_pool_bytes (pool, pool->counts.units);
+  used = _gpu_pool_sum_used (pool);
   _gpu_pool_unlock (&pool->lock);
 
   return threshold > G_MAXUINT64 - used ? G_MAXUINT64 : used + threshold;
@@ -174,20 +184,50 @@ _gpu_pool_release_excess (GpuPool *pool)
   if (!_gpu_pool_try_lock (&pool->growth_lock))
     return;
 
+  __atomic_store_n (&pool->grower, g_thread_self (), __ATOMIC_RELAXED);
   __atomic_store_n (&pool->has_left_excess, FALSE, __ATOMIC_SEQ_CST);
   _gpu_pool_settle (pool);
   _gpu_pool_shrink (pool, get_keep (pool));
   _gpu_pool_unlock_growth (pool);
 }
 
+/* Allocators, and who listens to memory pressure, may call the pool that is growing. */
+gboolean
+_gpu_pool_lock_growth (GpuPool *pool)
+{
+  if (__atomic_load_n (&pool->grower, __ATOMIC_RELAXED) == g_thread_self ())
+    return FALSE;
+
+  _gpu_pool_lock (&pool->growth_lock);
+  __atomic_store_n (&pool->grower, g_thread_self (), __ATOMIC_RELAXED);
+
+  return TRUE;
+}
+
 void
 _gpu_pool_unlock_growth (GpuPool *pool)
 {
+  __atomic_store_n (&pool->grower, NULL, __ATOMIC_RELAXED);
   _gpu_pool_unlock (&pool->growth_lock);
   __atomic_thread_fence (__ATOMIC_SEQ_CST);
 
   if (G_UNLIKELY (__atomic_load_n (&pool->has_left_excess, __ATOMIC_SEQ_CST)))
     _gpu_pool_release_excess (pool);
+}
+
+/* Waits that it takes at most. */
+static guint
+count_pending (GpuPool *pool)
+{
+  guint n;
+
+  _gpu_pool_lock (&pool->lock);
+  n = pool->n_frees + pool->shared->len;
+  for (guint i = 0; i < pool->shared->len; i++)
+    n += ((GpuPoolShared *) g_ptr_array_index (pool->shared, i))->n_uses;
+  _gpu_pool_unlock (&pool->lock);
+
+  return n;
 }
 
 static gboolean
@@ -212,12 +252,27 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_cache_flush_all (pool, FALSE);
   _gpu_pool_leave (pool);
 
-  _gpu_pool_lock (&pool->growth_lock);
+  if (!_gpu_pool_lock_growth (pool))
+    return;
+
   _gpu_pool_settle (pool);
   _gpu_pool_shrink (pool, keep);
-  while (wait && manages_more (pool, keep) && _gpu_pool_wait_for_pending (pool))
-    _gpu_pool_shrink (pool, keep);
+
+  /* Not for what others give back meanwhile. */
+  for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
+    {
+      if (!_gpu_pool_wait_for_pending (pool, NULL))
+        break;
+      _gpu_pool_shrink (pool, keep);
+    }
+
   _gpu_pool_unlock_growth (pool);
+}
+
+void
+_gpu_pool_tidy (GpuPool *pool)
+{
+  _gpu_pool_release_excess (pool);
 }
 
 void
@@ -393,11 +448,13 @@ _gpu_pool_get_stats (GpuPool      *pool,
 
   stats->n_allocs = counts.n_allocs;
   stats->n_frees = counts.n_frees;
-  stats->active_blocks = counts.n_allocs - counts.n_frees;
-  stats->active_bytes = counts.bytes;
-  stats->used_bytes = gpu_pool_bytes (pool, counts.units);
+  stats->active_blocks = counts.n_allocs > counts.n_frees ? counts.n_allocs - counts.n_frees : 0;
+  stats->active_bytes = MAX (counts.bytes, 0);
+  stats->used_bytes = gpu_pool_bytes (pool, MAX (counts.units, 0));
   stats->peak_active_bytes = MAX (stats->peak_active_bytes, stats->active_bytes);
   stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
+  pool->stats.peak_active_bytes = stats->peak_active_bytes;
+  pool->stats.peak_used_bytes = stats->peak_used_bytes;
   stats->held_blocks = count_held (pool) + pool->n_out - stats->active_blocks;
   stats->largest_free = find_largest (pool);
 

@@ -634,7 +634,7 @@ get_shortage (GpuPool              *pool,
               guint64               cost,
               double                waste)
 {
-  guint64 used = gpu_pool_bytes (pool, pool->counts.units + request->units);
+  guint64 used = _gpu_pool_sum_used (pool) + gpu_pool_bytes (pool, request->units);
   guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste)
                     + SLACK * pool->config.granularity;
   guint64 managed = pool->stats.managed_bytes + cost;
@@ -845,7 +845,7 @@ find_more (GpuPool              *pool,
   _gpu_pool_settle (pool);
   node = serve (pool, request);
   while (node == NULL && get_supply (pool, request) == SHORT
-         && _gpu_pool_wait_for_pending (pool))
+         && _gpu_pool_wait_for_pending (pool, request))
     node = serve (pool, request);
 
   return node;

@@ -61,6 +61,7 @@ struct _GpuPool
   guint32           cached_units;   /* atomic: of the largest block that threads keep */
   guint32           cache_budget;   /* atomic: units a thread keeps */
   gboolean          is_holding;     /* atomic */
+  GThread          *grower;         /* atomic: who has the lock of growth, or NULL */
   guint             n_inside;       /* threads that give back what is too much; under lock */
   GDestroyNotify    closed;         /* NULL until it is closed, and after; under lock */
   gpointer          closed_data;
@@ -101,6 +102,16 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
+/* Of blocks that are active, as far as threads have told: what one takes and another gives back
+ * may be counted for one of them only. */
+static inline guint64
+gpu_pool_used_bytes (GpuPool *pool)
+{
+  return gpu_pool_bytes (pool, MAX (pool->counts.units, 0));
+}
+
+/* The same, with what threads have not told; the lock is held. */
+guint64       _gpu_pool_sum_used          (GpuPool           *pool);
 /* Unlocks, and destroys what was dropped meanwhile. */
 void          _gpu_pool_leave             (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
@@ -204,13 +215,16 @@ void          _gpu_pool_settle            (GpuPool              *pool);
 /* The same for blocks that were used on several streams; TRUE if one is free now. */
 gboolean      _gpu_pool_settle_shared     (GpuPool              *pool);
 /* Waits for what one stream still does; FALSE if there is nothing to wait for. */
-gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool);
+/* Waits for a use. For @request, nullable, memory is only wanted: it is none of its own stream, nor
+ * one that waits for the program. */
+gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
 /* Whether memory should go back to the owner now that @node is free; the heap is locked. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,
                      const GpuPoolNode *node)
 {
-  guint64 used = gpu_pool_bytes (pool, pool->counts.units);
+  guint64 used = gpu_pool_used_bytes (pool);
   gsize whole = pool->config.granularity;
 
   if (!pool->is_holding)
@@ -227,6 +241,8 @@ gpu_pool_has_excess (GpuPool           *pool,
 }
 
 void          _gpu_pool_release_excess    (GpuPool              *pool);
+/* FALSE if this thread has it. */
+gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
 /* Does what was left to who holds the lock. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);

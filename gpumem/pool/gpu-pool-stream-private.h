@@ -49,6 +49,8 @@ struct _GpuPoolStreams
 
 /* NULL once it was swept. */
 gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
+/* GpuPoolStreamOps.is_free() */
+gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
 
 static inline guint64
 gpu_pool_stream_load_stamp (GpuPoolStream *stream)

@@ -178,6 +178,20 @@ _gpu_pool_stream_ref_key (GpuPoolStream *stream)
   return key;
 }
 
+gboolean
+_gpu_pool_stream_is_free (GpuPoolStream *stream)
+{
+  GpuPoolStreams *streams = stream->streams;
+  gboolean is_free;
+
+  _gpu_pool_lock (&streams->lock);
+  is_free = stream->key == NULL || streams->ops.is_free == NULL
+            || streams->ops.is_free (stream->key);
+  _gpu_pool_unlock (&streams->lock);
+
+  return is_free;
+}
+
 guint
 _gpu_pool_stream_get_slot (GpuPoolStream *stream)
 {

@@ -34,6 +34,9 @@ typedef struct
                            gpointer   after,
                            guint64    seq,
                            GError   **error);
+  /* Whether all of it ends without the program doing anything more for that. Quick: it is called
+   * with locks of the pool. NULL: it does. */
+  gboolean (*is_free)     (gpointer   key);
   /* Blocks until @seq is over; well or badly, it is over. */
   void     (*wait)        (gpointer   key,
                            guint64    seq);

@@ -125,10 +125,21 @@ static inline void
 update_peaks (GpuPool *pool)
 {
   GpuPoolStats *stats = &pool->stats;
+  guint64 bytes = MAX (pool->counts.bytes, 0);
 
-  stats->peak_active_bytes = MAX (stats->peak_active_bytes, (guint64) pool->counts.bytes);
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes,
-                                gpu_pool_bytes (pool, pool->counts.units));
+  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
+  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
+}
+
+guint64
+_gpu_pool_sum_used (GpuPool *pool)
+{
+  gint64 units = pool->counts.units;
+
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
+
+  return gpu_pool_bytes (pool, MAX (units, 0));
 }
 
 void
@@ -416,7 +427,7 @@ grow_hard (GpuPool               *pool,
       if (!is_settled)
         _gpu_pool_settle (pool);
       else
-        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool);
+        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
 
       is_settled = TRUE;
       node = serve (pool, request);
@@ -468,7 +479,13 @@ climb (GpuPool               *pool,
       if (node != NULL || local_error != NULL)
         break;
 
-      _gpu_pool_lock (&pool->growth_lock);
+      if (!_gpu_pool_lock_growth (pool))
+        {
+          g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                               "the thread is having the pool grow already");
+          return NULL;
+        }
+
       node = grow_hard (pool, request, &local_error);
       _gpu_pool_unlock_growth (pool);
 
@@ -673,10 +690,8 @@ _gpu_pool_release (GpuMemoryBlock *block,
     {
       GpuPoolCache *cache = gpu_pool_cache_here (pool);
       guint bin = gpu_pool_index_bin (block->units);
-      guint32 budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
-      if (G_LIKELY (cache != NULL
-                    && gpu_pool_cache_push (cache, key, block, bin, budget, pool->unit_shift)))
+      if (G_LIKELY (cache != NULL && gpu_pool_cache_push (pool, cache, key, block, bin)))
         return;
     }
 
@@ -775,6 +790,8 @@ _gpu_pool_alloc_n (GpuPool         *pool,
   memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
   for (n_done = 0; n_done < n; n_done++)
     {
+      if (sizes[n_done] == 0)
+        continue;
       /* What is too large is refused below, without the lock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
@@ -789,6 +806,8 @@ _gpu_pool_alloc_n (GpuPool         *pool,
 
   for (; n_done < n; n_done++)
     {
+      if (sizes[n_done] == 0)
+        continue;
       blocks[n_done] = _gpu_pool_alloc (pool, sizes[n_done], 0, key, error);
       if (blocks[n_done] == NULL)
         {
@@ -811,12 +830,18 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
   GpuPool *pool;
   GpuPoolStream *stream;
 
+  while (n > 0 && blocks[0] == NULL)
+    {
+      blocks++;
+      n--;
+    }
   if (n == 0)
     return;
 
   pool = gpu_pool_node_pool (blocks[0]);
   stream = lock_with_drawer (pool, &cache, key)->stream;
   for (guint i = 0; i < n; i++)
-    give_back (pool, blocks[i], stream, &has_excess);
+    if (blocks[i] != NULL)
+      give_back (pool, blocks[i], stream, &has_excess);
   _gpu_pool_leave_excess (pool, has_excess);
 }

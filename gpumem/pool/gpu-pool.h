@@ -135,7 +135,7 @@ gpointer        _gpu_pool_block_ref_home (GpuMemoryBlock       *block);
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
                                        guint                    n_keys);
-/* One lock for all. All or, when it fails, none. */
+/* One lock for all. All, NULL for those of 0 bytes, or, when it fails, none. */
 gboolean        _gpu_pool_alloc_n     (GpuPool                 *pool,
                                        const gsize             *sizes,
                                        guint                    n,
@@ -168,6 +168,9 @@ void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
+/* Gives back what is beyond the limits, as far as it is over. Leaves it to a thread that is growing the
+ * pool, if there is one. */
+void            _gpu_pool_tidy        (GpuPool                 *pool);
 /* From now on nothing is held: what is given back goes back to the owner when its use is over. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
 void            _gpu_pool_set_limits  (GpuPool                 *pool,
