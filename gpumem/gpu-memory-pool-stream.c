@@ -24,9 +24,9 @@ static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
 {
-  if (g_atomic_int_get (&timeline->is_open))
-    _gpu_timeline_submit_locked (timeline);
-  else if (timeline->completed == timeline->submitted)
+  _gpu_timeline_cover_locked (timeline);
+
+  if (timeline->completed == timeline->submitted)
     return NULL;
 
   return _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
@@ -87,6 +87,13 @@ order_after (gpointer   key,
   return FALSE;
 }
 
+/* A look without its lock: what changes meanwhile is the next one's. */
+static gboolean
+is_free (gpointer key)
+{
+  return __atomic_load_n (&((GpuTimeline *) key)->n_user_waits, __ATOMIC_RELAXED) == 0;
+}
+
 static void
 wait (gpointer key,
       guint64  seq)
@@ -126,6 +133,7 @@ const GpuPoolStreamOps _gpu_pool_timeline_ops = {
   .mark = mark,
   .is_reached = is_reached,
   .order_after = order_after,
+  .is_free = is_free,
   .wait = wait,
   .is_gone = is_gone
 };

@@ -104,7 +104,16 @@ void
 _gpu_storage_start_after (GpuStorage  *storage,
                           GpuTimeline *timeline)
 {
-  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+  guint64 submitted;
+
+  if (G_UNLIKELY (g_atomic_int_get (&timeline->is_open)))
+    {
+      _gpu_timeline_lock (timeline);
+      _gpu_timeline_cover_locked (timeline);
+      _gpu_timeline_unlock (timeline);
+    }
+
+  submitted = _gpu_timeline_get_submitted (timeline);
 
   if (!_gpu_timeline_is_complete (timeline, submitted))
     _gpu_point_set (&storage->writer, timeline, submitted);
@@ -115,9 +124,7 @@ _gpu_storage_set_home (GpuStorage  *storage,
                        GpuTimeline *timeline)
 {
   storage->home = _gpu_timeline_ref (timeline);
-  _gpu_storage_lock (storage);
   _gpu_storage_start_after (storage, timeline);
-  _gpu_storage_unlock (storage);
 }
 
 GpuStorage *

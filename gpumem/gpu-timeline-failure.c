@@ -270,7 +270,7 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
     wait->fence = _gpu_fence_ref (fence);
 
   g_ptr_array_add (timeline->user_waits, wait);
-  timeline->n_user_waits++;
+  __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
 }
 
 /* What was waited for is over, as is what waited for it, but that PoCL may have ended early. */
@@ -318,7 +318,7 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
       g_queue_push_tail (retired, wait);
     }
 
-  timeline->n_user_waits = waits->len;
+  __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
 }
 
 /* Of work behind work that failed the driver says no more than that it failed, too. */

@@ -66,7 +66,7 @@ struct _GpuTimeline
   guint64           submitted;      /* atomic; written under lock */
   guint64           completed;      /* atomic; written under lock */
   GpuStreamFlags    flags;
-  guint             n_user_waits;   /* length of user_waits; under lock */
+  guint             n_user_waits;   /* atomic: length of user_waits; written under lock */
   GMutex            lock;
   GpuKept           shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
@@ -185,6 +185,10 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 
   return seq;
 }
+
+/* Counts one that stands for work which the program may itself have put into the driver's stream,
+ * where it has that: who waits for it waits for that work. */
+void            _gpu_timeline_cover_locked    (GpuTimeline       *timeline);
 
 /* Counts a submission to an idle timeline that is over already; its number. */
 static inline guint64

@@ -197,10 +197,19 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
     return;
 
   g_mutex_lock (&timeline->lock);
+  _gpu_timeline_cover_locked (timeline);
   _gpu_timeline_reap_locked (timeline);
   stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);
   free_stream (timeline, stream);
+}
+
+void
+_gpu_timeline_cover_locked (GpuTimeline *timeline)
+{
+  if (g_atomic_int_get (&timeline->is_open) && timeline->stream != NULL
+      && !g_atomic_int_get (&timeline->context->lost))
+    _gpu_timeline_submit_locked (timeline);
 }
 
 void
