@@ -34,6 +34,7 @@ typedef struct
 {
   guint      refs;                  /* beyond the first */
   GPtrArray *timelines;             /* that use it beside its own, or NULL */
+  gboolean   used_at_home;          /* somebody gave back a reference after use on its own */
 } Extra;
 
 static void
@@ -78,11 +79,12 @@ add_timeline (Extra       *extra,
 }
 
 /* (transfer full): the timelines that use it beside its own; NULL if others still refer to the
- * block, which is then used by @timeline, nullable, as well. */
+ * block, which is then used by @timeline, or NULL for its own, as well. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
-                GpuTimeline    *timeline)
+                GpuTimeline    *timeline,
+                gboolean       *used_at_home)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
   Extra *extra = get_extra_locked (core, block);
@@ -94,15 +96,21 @@ drop_reference (GpuPoolCore    *core,
 
       if (timeline != NULL)
         add_timeline (extra, timeline);
+      else
+        extra->used_at_home = TRUE;
 
       return NULL;
     }
 
+  *used_at_home = extra->used_at_home || timeline == NULL;
   timelines = extra->timelines != NULL
                 ? g_steal_pointer (&extra->timelines)
                 : g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
   _gpu_pool_block_set_mark (block, FALSE);
   g_hash_table_remove (core->extras, block);
+
+  if (timeline != NULL)
+    g_ptr_array_add (timelines, _gpu_timeline_ref (timeline));
 
   return timelines;
 }
@@ -113,16 +121,18 @@ release_marked (GpuMemoryBlock *block,
                 gpointer        key)
 {
   GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
-  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key);
-  gpointer last;
+  gboolean used_at_home;
+  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key, &used_at_home);
+  gpointer home = NULL;
 
   if (timelines == NULL)
     return;
 
-  last = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
+  if (used_at_home)
+    home = _gpu_pool_block_ref_home (block);
 
-  if (last != NULL)
-    g_ptr_array_add (timelines, last);
+  if (home != NULL)
+    g_ptr_array_add (timelines, home);
 
   if (timelines->len > 0)
     _gpu_pool_release_all (block, timelines->pdata, timelines->len);
@@ -131,8 +141,8 @@ release_marked (GpuMemoryBlock *block,
 }
 
 static inline void
-release (GpuMemoryBlock *block,
-         gpointer        key)
+release_held (GpuMemoryBlock *block,
+              gpointer        key)
 {
   if (G_UNLIKELY (_gpu_pool_block_get_mark (block)))
     release_marked (block, key);
@@ -140,6 +150,36 @@ release (GpuMemoryBlock *block,
     _gpu_pool_release (block, key);
   else
     _gpu_pool_release_home (block);
+}
+
+/* The pool holds nothing: it goes as soon as work is done with it. */
+static GPU_COLD void
+release_stopped (GpuPoolCore    *core,
+                 GpuMemoryBlock *block,
+                 gpointer        key)
+{
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  timeline = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
+  _gpu_pool_core_ref (core);
+  release_held (block, key);
+
+  if (timeline != NULL)
+    _gpu_pool_core_tidy_after (core, timeline);
+  else
+    _gpu_pool_core_unref (core);
+}
+
+static inline void
+release (GpuMemoryBlock *block,
+         gpointer        key)
+{
+  GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+
+  if (G_UNLIKELY (g_atomic_int_get (&core->stopped)))
+    release_stopped (core, block, key);
+  else
+    release_held (block, key);
 }
 
 /**

@@ -22,7 +22,7 @@ view_new (GpuNativeContext *context,
   GpuPoolView *view = g_new0 (GpuPoolView, 1);
 
   g_atomic_ref_count_init (&view->refs);
-  view->context = context;
+  view->context = _gpu_native_context_ref (context);
   view->whole = whole;
   view->offset = offset;
   view->flags = flags;
@@ -41,6 +41,7 @@ _gpu_pool_view_unref (gpointer data)
   if (view->buffer != NULL && view->buffer != view->whole)
     view->context->backend->memory->free (view->context, view->buffer);
 
+  _gpu_native_context_unref (view->context);
   g_free (view);
 }
 
@@ -65,6 +66,31 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
+/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it from
+ * here. */
+static GpuMemory *
+alloc_memory (GpuPoolCore  *core,
+              gsize         size,
+              GError      **error)
+{
+  GpuMemory *memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+  g_autoptr (GArray) uses = NULL;
+
+  if (memory == NULL)
+    return NULL;
+
+  uses = _gpu_storage_list_uses (memory->storage->root, TRUE);
+
+  for (guint i = 0; i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      _gpu_timeline_wait (point->timeline, point->seq, NULL);
+    }
+
+  return memory;
+}
+
 static gboolean
 alloc_segment (gpointer         owner,
                gsize            size,
@@ -72,7 +98,7 @@ alloc_segment (gpointer         owner,
                GError         **error)
 {
   GpuPoolCore *core = owner;
-  GpuMemory *memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+  GpuMemory *memory = alloc_memory (core, size, error);
 
   if (memory == NULL)
     return FALSE;
@@ -210,7 +236,7 @@ alloc_item (gpointer   owner,
   Item *item;
 
   if (check_limit (core, size, error))
-    memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+    memory = alloc_memory (core, size, error);
 
   if (memory == NULL)
     return NULL;
@@ -414,6 +440,7 @@ finish_closing (gpointer data)
 void
 _gpu_pool_core_close (GpuPoolCore *core)
 {
+  g_atomic_int_set (&core->stopped, TRUE);
   _gpu_pool_core_drop_spare (core);
 
   if (core->bins != NULL)
@@ -446,13 +473,25 @@ release_after (GpuPoolCore    *core,
     _gpu_pool_release_all (place, timelines, n_timelines);
 }
 
+/* On any thread, which may be growing the pool. */
 static void
-trim_later (gpointer data)
+tidy (gpointer data)
 {
   GpuPoolCore *core = data;
 
-  _gpu_pool_core_trim (core, 0, FALSE);
+  if (core->bins != NULL)
+    _gpu_pool_bins_trim (core->bins, 0, FALSE);
+  else
+    _gpu_pool_tidy (core->pool);
+
   _gpu_pool_core_unref (core);
+}
+
+void
+_gpu_pool_core_tidy_after (GpuPoolCore *core,
+                           GpuTimeline *timeline)
+{
+  _gpu_timeline_park (timeline, core, tidy);
 }
 
 static GPU_COLD void
@@ -478,7 +517,7 @@ release_pending (GpuPoolCore  *core,
   release_after (core, place, timelines, n);
 
   for (guint i = 0; stopped && i < n; i++)
-    _gpu_timeline_park (timelines[i], _gpu_pool_core_ref (core), trim_later);
+    _gpu_pool_core_tidy_after (_gpu_pool_core_ref (core), timelines[i]);
 }
 
 void

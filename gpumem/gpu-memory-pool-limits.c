@@ -23,16 +23,18 @@ set_limit (GpuMemoryPool *pool,
            guint64       *limit,
            guint64        value)
 {
+  GpuPoolLimits limits;
   gboolean changed;
 
   g_mutex_lock (&pool->lock);
   changed = *limit != value;
   *limit = value;
-
-  if (pool->core != NULL && changed)
-    _gpu_pool_core_set_limits (pool->core, &pool->limits);
-
+  limits = pool->limits;
   g_mutex_unlock (&pool->lock);
+
+  /* Gives memory back, which may call the program. */
+  if (pool->core != NULL && changed)
+    _gpu_pool_core_set_limits (pool->core, &limits);
 
   if (changed)
     g_object_notify (G_OBJECT (pool), name);
@@ -226,6 +228,7 @@ void
 gpu_memory_pool_set_fragmentation_target (GpuMemoryPool *pool,
                                           double         target)
 {
+  GpuPoolLimits limits;
   gboolean changed;
 
   g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
@@ -234,11 +237,11 @@ gpu_memory_pool_set_fragmentation_target (GpuMemoryPool *pool,
   g_mutex_lock (&pool->lock);
   changed = pool->limits.waste != target;
   pool->limits.waste = target;
+  limits = pool->limits;
+  g_mutex_unlock (&pool->lock);
 
   if (pool->core != NULL)
-    _gpu_pool_core_set_limits (pool->core, &pool->limits);
-
-  g_mutex_unlock (&pool->lock);
+    _gpu_pool_core_set_limits (pool->core, &limits);
 
   if (changed)
     g_object_notify (G_OBJECT (pool), "fragmentation-target");

@@ -217,22 +217,13 @@ gpu_memory_pool_set_property (GObject      *object,
 }
 
 static void
-gpu_memory_pool_dispose (GObject *object)
-{
-  GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
-
-  g_clear_object (&pool->allocator);
-  g_clear_object (&pool->context);
-
-  G_OBJECT_CLASS (gpu_memory_pool_parent_class)->dispose (object);
-}
-
-static void
 gpu_memory_pool_finalize (GObject *object)
 {
   GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
 
   g_clear_pointer (&pool->core, _gpu_pool_core_close);
+  g_clear_object (&pool->allocator);
+  g_clear_object (&pool->context);
   g_mutex_clear (&pool->lock);
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, -1);
 
@@ -489,7 +480,6 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
 
   object_class->get_property = gpu_memory_pool_get_property;
   object_class->set_property = gpu_memory_pool_set_property;
-  object_class->dispose = gpu_memory_pool_dispose;
   object_class->finalize = gpu_memory_pool_finalize;
 
   install_construct_properties ();

@@ -364,6 +364,67 @@ pool_stop_holding (TestFixture *fixture)
   for_each_kind (fixture, check_stop_holding);
 }
 
+/* Memory of a pool that holds nothing goes when the work with it ends, whoever waits for that. */
+static void
+check_stopped_at_work (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  gpu_memory_pool_stop_holding (pool);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      TestHold *hold = test_hold (stream);
+      GpuBuffer *buffer = take (pool, SIZE, stream);
+      gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+      fill (stream, buffer, i);
+      g_object_unref (buffer);
+      g_assert_cmpuint (get_figure (pool, "managed-bytes"), >, 0);
+      test_let_go (hold);
+
+      if (i % 2 == 0)
+        gpu_memory_pool_free_held (pool);
+      while (get_figure (pool, "managed-bytes") > 0 && g_get_monotonic_time () < deadline)
+        g_usleep (200);
+      g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+      test_hold_free (hold);
+    }
+}
+
+static void
+pool_stopped_at_work (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_kind (fixture, check_stopped_at_work);
+}
+
+static void
+trim_it (GpuContext *context G_GNUC_UNUSED, guint64 requested G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, 1 << 20, NULL, NULL);
+
+  gpu_memory_pool_free_held (pool);
+}
+
+/* Whoever listens for want of memory may call the pool that it is about. */
+static void
+check_pressure (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  gulong handler = g_signal_connect (fixture->context, "memory-pressure", G_CALLBACK (trim_it),
+                                     pool);
+
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, (gsize) 1 << 46, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  g_signal_handler_disconnect (fixture->context, handler);
+}
+
+static void
+pool_pressure (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_pressure);
+}
+
 static gboolean
 give_up (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, GPtrArray *victims)
 {
@@ -511,6 +572,7 @@ static void
 pool_blocks_at_once (TestFixture *fixture)
 {
   const gsize sizes[] = { 100, 5000, 100, 1 << 20, 700, 3 << 20 };
+  const gsize with_nothing[] = { 0, 300, 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuMemoryPool) pool = make_pool (fixture);
   g_autoptr (GPtrArray) list = NULL;
@@ -534,6 +596,17 @@ pool_blocks_at_once (TestFixture *fixture)
     }
 
   gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (sizes), fixture->stream);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+
+  /* Those of no bytes are none */
+  gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing), NULL, blocks,
+                                &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 1);
+  g_assert_null (blocks[0]);
+  g_assert_null (blocks[2]);
+  g_assert_cmpuint (gpu_memory_block_get_size (blocks[1]), ==, 300);
+  gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (with_nothing), fixture->stream);
   g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
 
   list = gpu_memory_pool_alloc_block_list (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
@@ -671,6 +744,8 @@ main (int argc, char **argv)
   test_add ("figures", pool_figures);
   test_add ("snapshot", pool_snapshot);
   test_add ("stop-holding", pool_stop_holding);
+  test_add ("stopped-at-work", pool_stopped_at_work);
+  test_add ("pressure", pool_pressure);
   test_add ("out-of-memory", pool_out_of_memory);
   test_add ("arguments", pool_arguments);
   test_add ("blocks", pool_blocks);
