@@ -66,8 +66,8 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
-/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it from
- * here. */
+/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it
+ * from here. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,

@@ -91,8 +91,8 @@ void          _gpu_pool_core_release       (GpuPoolCore        *core,
                                             GpuPoolPlace        place,
                                             GpuTimeline        *home,
                                             GArray             *uses);
-/* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that holds
- * nothing gives back what nobody uses. */
+/* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that
+ * holds nothing gives back what nobody uses. */
 void          _gpu_pool_core_tidy_after    (GpuPoolCore        *core,
                                             GpuTimeline        *timeline);
 /* Bytes, as requested. */

@@ -168,8 +168,8 @@ void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
-/* Gives back what is beyond the limits, as far as it is over. Leaves it to a thread that is growing the
- * pool, if there is one. */
+/* Gives back what is beyond the limits, as far as it is over. Leaves it to a thread that is growing
+ * the pool, if there is one. */
 void            _gpu_pool_tidy        (GpuPool                 *pool);
 /* From now on nothing is held: what is given back goes back to the owner when its use is over. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
