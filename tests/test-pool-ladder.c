@@ -48,12 +48,12 @@ check_largest_first (void)
 
   /* One is enough, then two, and what was not needed is still held */
   item = pool_take (bins, 3000, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fa");
+  pool_assert_steps (&owner, "afa");
   g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
   pool_give (item, &pool_streams[0]);
 
   item = pool_take (bins, 5200, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fafa");
+  pool_assert_steps (&owner, "afafa");
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (4000));
   g_assert_cmpuint (freed (&owner, 2), ==, CAPACITY (3000));
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -65,8 +65,9 @@ check_largest_first (void)
   pool_end (&owner);
 }
 
+/* Somebody is asked for more only when nothing is held any more */
 static void
-check_garbage_first (void)
+check_garbage_last (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000));
@@ -79,12 +80,13 @@ check_garbage_first (void)
   owner.n_rooms = 1;
   pool_assert_steps (&owner, "aa");
 
-  /* Found in the bin: nothing that is held is freed for it, nobody is asked for more */
-  item = pool_take (bins, 1010, &pool_streams[0]);
-  g_assert_true (item == garbage);
+  item = pool_take (bins, 900, &pool_streams[0]);
+  pool_assert_steps (&owner, "afa");
+  g_assert_true (pool_take (bins, 1010, &pool_streams[0]) == garbage);
   pool_assert_steps (&owner, "ar0");
 
   pool_give (item, &pool_streams[0]);
+  pool_give (garbage, &pool_streams[0]);
   pool_end (&owner);
 }
 
@@ -102,7 +104,7 @@ check_freed_meanwhile (void)
   owner.trims = TRUE;
   pool_assert_steps (&owner, "a");
   item = pool_take (bins, 500, &pool_streams[1]);
-  pool_assert_steps (&owner, "afr0a");
+  pool_assert_steps (&owner, "afa");
 
   pool_give (item, &pool_streams[1]);
   pool_end (&owner);
@@ -124,7 +126,7 @@ check_refused (void)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500", "4607",
                          "1 active blocks of 1000 bytes, with rounding 1023", "0 held",
                          "manages 1023", "the owner has no more");
-  pool_assert_steps (&owner, "ar0fafa");
+  pool_assert_steps (&owner, "afafar0");
 
   /* As long as there is room made, but not for ever */
   owner.n_rooms = 2;
@@ -134,11 +136,30 @@ check_refused (void)
   owner.n_rooms = G_MAXUINT;
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+  pool_assert_steps (&owner, "ar0ar1ar2a");
 
   _gpu_pool_bins_get_stats (bins, &stats);
   g_assert_cmpuint (stats.n_refused, ==, 3);
   g_assert_cmpuint (stats.active_bytes, ==, 1000);
   pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+/* What can never be had is refused, although others take and give back all the time */
+static void
+check_churned (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 5000);
+  g_autoptr (GError) error = NULL;
+
+  owner.churned = pool_take (bins, 1000, NULL);
+  g_assert_null (_gpu_pool_bins_alloc (bins, 4500, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+  g_assert_cmpuint (owner.n_refused, >, 1);
+  g_assert_cmpuint (owner.n_refused, <, 10000);
+
+  _gpu_pool_bins_release (owner.churned, NULL);
   pool_end (&owner);
 }
 
@@ -161,7 +182,7 @@ check_other_failure (void)
 
   owner.failure = g_error_new (GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY, "no pages");
   item = pool_take (bins, 1000, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fa");
+  pool_assert_steps (&owner, "afa");
 
   pool_give (item, &pool_streams[0]);
   pool_end (&owner);
@@ -359,7 +380,7 @@ check_trace (void)
   g_test_trap_assert_stderr ("*1111 bytes from a new block of 1151 for bin 161\n*");
 
   run_trace ("cache");
-  g_test_trap_assert_stderr ("*no memory for 1000 bytes, attempt 0\n"
+  g_test_trap_assert_stderr ("*no memory for 1000 bytes\n"
                              "*block of 1151 bytes of bin 161 is freed\n"
                              "*1000 bytes from a new block of 1023 for bin 159\n"
                              "*a block of 1023 bytes is back in bin 159\n"
@@ -486,9 +507,10 @@ main (int    argc,
   test_init (&argc, &argv);
 
   test_add_plain ("largest-first", check_largest_first);
-  test_add_plain ("garbage-first", check_garbage_first);
+  test_add_plain ("garbage-last", check_garbage_last);
   test_add_plain ("freed-meanwhile", check_freed_meanwhile);
   test_add_plain ("refused", check_refused);
+  test_add_plain ("churned", check_churned);
   test_add_plain ("other-failure", check_other_failure);
   test_add_plain ("waits", check_waits);
   test_add_plain ("broken", check_broken);

@@ -35,8 +35,9 @@ typedef struct
   void     (*free_item)  (gpointer   owner,
                           gpointer   data,
                           gsize      size);
-  /* There is no memory for @size bytes: somebody may make room, in this pool or elsewhere. TRUE if
-   * it did; @attempt counts from 0, which is before held items are freed. Nullable. */
+  /* There is no memory for @size bytes although the pool has freed what it held: somebody may make
+   * room, in this pool or elsewhere. TRUE if it should try again; @attempt counts from 0, to 2.
+   * Nullable. */
   gboolean (*make_room)  (gpointer   owner,
                           gsize      size,
                           guint      attempt);
