@@ -235,6 +235,145 @@ check_broken (void)
   pool_end (&owner);
 }
 
+/* --- limits --------------------------------------------------------------------------- */
+
+static GpuPoolItem *
+take_any (GpuPoolBins *bins,
+          gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuPoolItem *item = _gpu_pool_bins_alloc (bins, size, NULL, &error);
+
+  test_assert_ok (item != NULL, error);
+
+  return item;
+}
+
+static gpointer
+alloc_slowly (gpointer   owner,
+              gsize      size,
+              GError   **error G_GNUC_UNUSED)
+{
+  GpuPoolBins **bins = owner;
+  g_autoptr (GError) refused = NULL;
+
+  /* As if another thread asked at the same time */
+  if (size > CAPACITY (1000))
+    {
+      g_assert_null (_gpu_pool_bins_alloc (*bins, 1000, NULL, &refused));
+      test_assert_gpu_error (refused, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 3000");
+    }
+
+  return g_malloc (size);
+}
+
+static void
+free_slowly (gpointer owner G_GNUC_UNUSED,
+             gpointer data,
+             gsize    size G_GNUC_UNUSED)
+{
+  g_free (data);
+}
+
+/* What the owner is still being asked for counts */
+static void
+check_limit (void)
+{
+  const GpuPoolBinsOps ops = { .alloc_item = alloc_slowly, .free_item = free_slowly };
+  const GpuPoolLimits limits = { .limit = 3000, .release_threshold = G_MAXUINT64 };
+  GpuPoolStreamOps no_streams = { 0, };
+  GpuPoolBins *bins = NULL;
+  GpuPoolItem *item, *other;
+  g_autoptr (GError) error = NULL;
+  GpuPoolStats stats;
+
+  bins = _gpu_pool_bins_new (4, &ops, &bins, &no_streams);
+  _gpu_pool_bins_set_limits (bins, &limits);
+  item = take_any (bins, 2100);
+  other = take_any (bins, 700);
+  g_assert_null (_gpu_pool_bins_alloc (bins, 200, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "207", "limit of 3000");
+
+  /* What goes back makes room, for what another bin has as well */
+  _gpu_pool_bins_release (other, NULL);
+  other = take_any (bins, 200);
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.peak_managed_bytes, ==, CAPACITY (2100) + CAPACITY (700));
+  g_assert_cmpuint (stats.managed_bytes, ==, CAPACITY (2100) + CAPACITY (200));
+  g_assert_cmpuint (stats.n_refused, ==, 2);
+
+  _gpu_pool_bins_release (item, NULL);
+  _gpu_pool_bins_release (other, NULL);
+  _gpu_pool_bins_free (bins);
+}
+
+/* Rather than go over it the pool gives up what is held, as far as its use is over */
+static void
+check_soft_limit (void)
+{
+  const gsize sizes[] = { 1000, 2000, 0 };
+  const GpuPoolLimits limits = { .soft_limit = CAPACITY (1000) + CAPACITY (2000),
+                                 .release_threshold = G_MAXUINT64 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *items[3];
+
+  _gpu_pool_bins_set_limits (bins, &limits);
+  hold (bins, &pool_streams[0], sizes);
+  pool_assert_steps (&owner, "aa");
+  items[0] = pool_take (bins, 300, NULL);
+  pool_assert_steps (&owner, "a");
+  pool_streams[0].completed = pool_streams[0].submitted;
+  items[1] = pool_take (bins, 400, NULL);
+  pool_assert_steps (&owner, "fa");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (2000));
+  items[2] = pool_take (bins, 500, NULL);
+  pool_assert_steps (&owner, "a");
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (items); i++)
+    _gpu_pool_bins_release (items[i], NULL);
+  pool_end (&owner);
+}
+
+/* So much is held that nobody uses, whatever is in use */
+static void
+check_release_threshold (void)
+{
+  const gsize sizes[] = { 200, 300, 0 };
+  GpuPoolLimits limits = { .release_threshold = CAPACITY (200) + CAPACITY (300) };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *one = pool_take (bins, 4000, NULL);
+  GpuPoolItem *two = pool_take (bins, 100, NULL);
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_streams[0].completed = pool_streams[0].submitted;
+  pool_assert_steps (&owner, "aaaa");
+  _gpu_pool_bins_set_limits (bins, &limits);
+  pool_assert_steps (&owner, "");
+
+  _gpu_pool_bins_release (two, NULL);
+  pool_assert_steps (&owner, "f");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (300));
+  limits.release_threshold = CAPACITY (100);
+  _gpu_pool_bins_set_limits (bins, &limits);
+  pool_assert_steps (&owner, "f");
+  g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (200));
+
+  /* Not before its use is over, and then with the next one */
+  two = pool_take (bins, 500, NULL);
+  pool_give (two, &pool_streams[1]);
+  pool_assert_steps (&owner, "af");
+  g_assert_cmpuint (freed (&owner, 2), ==, CAPACITY (100));
+  pool_streams[1].completed = pool_streams[1].submitted;
+  _gpu_pool_bins_release_all (one, NULL, 0);
+  pool_assert_steps (&owner, "ff");
+  g_assert_cmpuint (owner.n_live, ==, 0);
+
+  pool_end (&owner);
+}
+
 /* --- giving back ---------------------------------------------------------------------- */
 
 static void
@@ -514,6 +653,9 @@ main (int    argc,
   test_add_plain ("other-failure", check_other_failure);
   test_add_plain ("waits", check_waits);
   test_add_plain ("broken", check_broken);
+  test_add_plain ("limit", check_limit);
+  test_add_plain ("soft-limit", check_soft_limit);
+  test_add_plain ("release-threshold", check_release_threshold);
   test_add_plain ("trim", check_trim);
   test_add_plain ("stop-holding", check_stop_holding);
   test_add_plain ("visit", check_visit);

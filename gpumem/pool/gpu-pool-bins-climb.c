@@ -154,13 +154,80 @@ take (GpuPoolRequest  *request,
 
 /* --- items from and to the owner ------------------------------------------------- */
 
+/* Gives held items back rather than go over the soft limit. */
+static void
+save_memory (GpuPoolBins *bins,
+             gsize        capacity)
+{
+  guint64 soft_limit, asked;
+  gboolean is_over;
+
+  bins_lock (bins);
+  soft_limit = bins->limits.soft_limit;
+  asked = bins->n_asked + capacity;
+  is_over = soft_limit != 0 && bins->stats.held_blocks > 0
+            && bins->stats.managed_bytes + asked > soft_limit;
+  bins_unlock (bins);
+
+  if (is_over)
+    _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
+}
+
+/* Other threads may ask for some at the same time. */
+static gboolean
+reserve (GpuPoolBins  *bins,
+         gsize         capacity,
+         GError      **error)
+{
+  guint64 limit, taken;
+  gboolean fits;
+
+  bins_lock (bins);
+  limit = bins->limits.limit;
+  taken = bins->stats.managed_bytes + bins->n_asked;
+  fits = limit == 0 || (taken <= limit && capacity <= limit - taken);
+  if (fits)
+    bins->n_asked += capacity;
+  bins_unlock (bins);
+
+  if (!fits)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                 "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
+                 " bytes, of which %" G_GUINT64_FORMAT " are managed or asked for",
+                 capacity, limit, taken);
+
+  return fits;
+}
+
+static gpointer
+alloc_data (GpuPoolBins  *bins,
+            gsize         capacity,
+            GError      **error)
+{
+  gpointer data;
+
+  save_memory (bins, capacity);
+  if (!reserve (bins, capacity, error))
+    return NULL;
+
+  data = bins->ops->alloc_item (bins->owner, capacity, error);
+  if (data == NULL)
+    {
+      bins_lock (bins);
+      bins->n_asked -= capacity;
+      bins_unlock (bins);
+    }
+
+  return data;
+}
+
 static GpuPoolItem *
 grow (const GpuPoolRequest  *request,
       GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   gsize capacity = _gpu_pool_bin_size (bins->bits, request->bin);
-  gpointer data = bins->ops->alloc_item (bins->owner, capacity, error);
+  gpointer data = alloc_data (bins, capacity, error);
   GpuPoolStats *stats = &bins->stats;
   GpuPoolItem *item;
 
@@ -181,6 +248,7 @@ grow (const GpuPoolRequest  *request,
   if (item->next != NULL)
     item->next->previous = item;
   bins->items = item;
+  bins->n_asked -= capacity;
   stats->n_growths++;
   stats->managed_bytes += capacity;
   stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
