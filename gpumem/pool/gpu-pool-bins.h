@@ -90,8 +90,9 @@ gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* o
 void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
-/* What is over them goes with this or a later call that finds its use over, except that what is over
- * the limit stays until it is given back. It recycles nothing, so that the waste says nothing. */
+/* What is over the release threshold goes with this call or a later one that finds its use over;
+ * what is over the limit stays until it is given back. Nothing is recycled: the waste is not
+ * looked at. */
 void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
                                           const GpuPoolLimits     *limits);
 /* From now on nothing is held: what is given back goes back to the owner, at once if its use is
