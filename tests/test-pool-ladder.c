@@ -604,16 +604,12 @@ work (gpointer data)
   return NULL;
 }
 
-/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
 static void
-check_threads (void)
+run_threads (GpuPoolBins  *bins,
+             GpuPoolStats *stats)
 {
-  PoolOwner owner;
-  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
-                                          * CAPACITY (SIZE (N_SIZES - 1)));
   GThread *threads[POOL_N_STREAMS];
   Worker workers[POOL_N_STREAMS];
-  GpuPoolStats stats;
 
   for (guint i = 0; i < POOL_N_STREAMS; i++)
     {
@@ -625,17 +621,48 @@ check_threads (void)
       g_autoptr (GString) seen = g_string_new (NULL);
 
       _gpu_pool_bins_visit (bins, visit, seen);
-      _gpu_pool_bins_get_stats (bins, &stats);
-      g_assert_cmpuint (stats.active_blocks, <=, POOL_N_STREAMS * N_MINE);
-      g_assert_cmpuint (stats.used_bytes, <=, stats.managed_bytes);
+      _gpu_pool_bins_get_stats (bins, stats);
+      g_assert_cmpuint (stats->active_blocks, <=, POOL_N_STREAMS * N_MINE);
+      g_assert_cmpuint (stats->used_bytes, <=, stats->managed_bytes);
     }
   for (guint i = 0; i < POOL_N_STREAMS; i++)
     g_thread_join (threads[i]);
 
-  _gpu_pool_bins_get_stats (bins, &stats);
-  g_assert_cmpuint (stats.n_refused, ==, 0);
+  _gpu_pool_bins_get_stats (bins, stats);
+  g_assert_cmpuint (stats->n_refused, ==, 0);
+}
+
+/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
+static void
+check_threads (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
+                                          * CAPACITY (SIZE (N_SIZES - 1)));
+  GpuPoolStats stats;
+
+  run_threads (bins, &stats);
   g_assert_cmpuint (stats.n_steals, >, 0);
   g_assert_cmpuint (owner.n_refused, >, 0);
+  pool_end (&owner);
+}
+
+/* Nor with as high a limit, which nobody goes over, while releases free what is too much */
+static void
+check_threads_limits (void)
+{
+  const GpuPoolLimits limits = { .limit = POOL_N_STREAMS * N_MINE * CAPACITY (SIZE (N_SIZES - 1)),
+                                 .soft_limit = 4 * CAPACITY (SIZE (N_SIZES - 1)),
+                                 .release_threshold = 3 * CAPACITY (SIZE (0)) };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, limits.limit);
+  GpuPoolStats stats;
+
+  _gpu_pool_bins_set_limits (bins, &limits);
+  run_threads (bins, &stats);
+  g_assert_cmpuint (stats.peak_managed_bytes, <=, limits.limit);
+  g_assert_cmpuint (owner.n_frees, >, 0);
+  g_assert_cmpuint (owner.n_refused, ==, 0);
   pool_end (&owner);
 }
 
@@ -661,6 +688,7 @@ main (int    argc,
   test_add_plain ("visit", check_visit);
   test_add_plain ("trace", check_trace);
   test_add_plain ("threads", check_threads);
+  test_add_plain ("threads-limits", check_threads_limits);
 
   return test_run ();
 }
