@@ -197,46 +197,15 @@ typedef struct
   GpuPoolView *view;
 } Item;
 
-static gboolean
-check_limit (GpuPoolCore  *core,
-             gsize         size,
-             GError      **error)
-{
-  GpuPoolStats stats;
-  guint64 limit;
-
-  g_mutex_lock (&core->lock);
-  limit = core->limit;
-  g_mutex_unlock (&core->lock);
-
-  if (limit == 0)
-    return TRUE;
-
-  _gpu_pool_bins_get_stats (core->bins, &stats);
-
-  if (stats.managed_bytes <= limit && size <= limit - stats.managed_bytes)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-               "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
-               " bytes, of which %" G_GUINT64_FORMAT " are managed",
-               size, limit, stats.managed_bytes);
-
-  return FALSE;
-}
-
 static gpointer
 alloc_item (gpointer   owner,
             gsize      size,
             GError   **error)
 {
   GpuPoolCore *core = owner;
-  GpuMemory *memory = NULL;
+  GpuMemory *memory = alloc_memory (core, size, error);
   GpuNativeBuffer *buffer;
   Item *item;
-
-  if (check_limit (core, size, error))
-    memory = alloc_memory (core, size, error);
 
   if (memory == NULL)
     return NULL;
@@ -601,16 +570,10 @@ void
 _gpu_pool_core_set_limits (GpuPoolCore         *core,
                            const GpuPoolLimits *limits)
 {
-  if (core->bins == NULL)
-    {
-      _gpu_pool_set_limits (core->pool, limits);
-      return;
-    }
-
-  g_mutex_lock (&core->lock);
-  core->limit = limits->limit;
-  g_mutex_unlock (&core->lock);
-  _gpu_pool_bins_trim (core->bins, limits->release_threshold, FALSE);
+  if (core->bins != NULL)
+    _gpu_pool_bins_set_limits (core->bins, limits);
+  else
+    _gpu_pool_set_limits (core->pool, limits);
 }
 
 void

@@ -30,7 +30,6 @@ typedef struct
   GPtrArray         *spare;         /* of GpuBuffer: they wait to be used again */
   gboolean           closed;        /* the pool is gone */
   guint64            next_address;  /* for memory without */
-  guint64            limit;         /* bytes, of a pool in bins; 0 for none */
   GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
 } GpuPoolCore;
 

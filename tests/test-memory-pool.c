@@ -470,6 +470,31 @@ pool_out_of_memory (TestFixture *fixture)
   for_each_kind (fixture, check_out_of_memory);
 }
 
+/* What is in use does not count as kept, and every release looks at what is. */
+static void
+check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  GpuBuffer *used = take (pool, 16 << 20, NULL);
+  guint64 n_growths;
+
+  g_object_unref (take (pool, 8 << 20, NULL));
+  n_growths = get_figure (pool, "n-growths");
+  gpu_memory_pool_set_release_threshold (pool, 12 << 20);
+  g_object_unref (take (pool, 8 << 20, NULL));
+  g_object_unref (take (pool, 8 << 20, NULL));
+  g_assert_cmpuint (get_figure (pool, "n-growths"), ==, n_growths);
+
+  gpu_memory_pool_set_release_threshold (pool, 0);
+  g_object_unref (used);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+}
+
+static void
+pool_release_threshold (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_release_threshold);
+}
+
 static void
 check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
 {
@@ -747,6 +772,7 @@ main (int argc, char **argv)
   test_add ("stopped-at-work", pool_stopped_at_work);
   test_add ("pressure", pool_pressure);
   test_add ("out-of-memory", pool_out_of_memory);
+  test_add ("release-threshold", pool_release_threshold);
   test_add ("arguments", pool_arguments);
   test_add ("blocks", pool_blocks);
   test_add ("blocks-at-once", pool_blocks_at_once);

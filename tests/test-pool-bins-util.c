@@ -18,7 +18,7 @@ alloc_item (gpointer   data,
 {
   PoolOwner *owner = data;
   PoolMemory *memory = NULL;
-  gboolean trims;
+  gboolean trims, churns;
 
   g_mutex_lock (&owner->lock);
   g_string_append_c (owner->steps, 'a');
@@ -40,10 +40,18 @@ alloc_item (gpointer   data,
       owner->n_allocs++;
     }
   trims = memory == NULL && owner->trims;
+  churns = memory == NULL && owner->churned != NULL;
   g_mutex_unlock (&owner->lock);
 
   if (trims)
     _gpu_pool_bins_trim (owner->bins, 0, FALSE);
+  if (churns)
+    {
+      gsize requested = _gpu_pool_item_get_size (owner->churned);
+
+      _gpu_pool_bins_release (owner->churned, NULL);
+      owner->churned = pool_take (owner->bins, requested, NULL);
+    }
 
   return memory;
 }

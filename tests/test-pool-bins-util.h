@@ -33,6 +33,7 @@ typedef struct
   guint        n_rooms;             /* so many times make_room() says that it did something */
   GPtrArray   *garbage;             /* items that make_room() gives back */
   gboolean     trims;               /* the pool, when it has just refused an item */
+  GpuPoolItem *churned;             /* then given back and taken again, nullable */
 } PoolOwner;
 
 /* What is submitted to it, and done of that; all atomic. */

@@ -48,12 +48,12 @@ check_largest_first (void)
 
   /* One is enough, then two, and what was not needed is still held */
   item = pool_take (bins, 3000, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fa");
+  pool_assert_steps (&owner, "afa");
   g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
   pool_give (item, &pool_streams[0]);
 
   item = pool_take (bins, 5200, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fafa");
+  pool_assert_steps (&owner, "afafa");
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (4000));
   g_assert_cmpuint (freed (&owner, 2), ==, CAPACITY (3000));
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -65,8 +65,9 @@ check_largest_first (void)
   pool_end (&owner);
 }
 
+/* Somebody is asked for more only when nothing is held any more */
 static void
-check_garbage_first (void)
+check_garbage_last (void)
 {
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 2 * CAPACITY (1000));
@@ -79,12 +80,13 @@ check_garbage_first (void)
   owner.n_rooms = 1;
   pool_assert_steps (&owner, "aa");
 
-  /* Found in the bin: nothing that is held is freed for it, nobody is asked for more */
-  item = pool_take (bins, 1010, &pool_streams[0]);
-  g_assert_true (item == garbage);
+  item = pool_take (bins, 900, &pool_streams[0]);
+  pool_assert_steps (&owner, "afa");
+  g_assert_true (pool_take (bins, 1010, &pool_streams[0]) == garbage);
   pool_assert_steps (&owner, "ar0");
 
   pool_give (item, &pool_streams[0]);
+  pool_give (garbage, &pool_streams[0]);
   pool_end (&owner);
 }
 
@@ -102,7 +104,7 @@ check_freed_meanwhile (void)
   owner.trims = TRUE;
   pool_assert_steps (&owner, "a");
   item = pool_take (bins, 500, &pool_streams[1]);
-  pool_assert_steps (&owner, "afr0a");
+  pool_assert_steps (&owner, "afa");
 
   pool_give (item, &pool_streams[1]);
   pool_end (&owner);
@@ -124,7 +126,7 @@ check_refused (void)
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500", "4607",
                          "1 active blocks of 1000 bytes, with rounding 1023", "0 held",
                          "manages 1023", "the owner has no more");
-  pool_assert_steps (&owner, "ar0fafa");
+  pool_assert_steps (&owner, "afafar0");
 
   /* As long as there is room made, but not for ever */
   owner.n_rooms = 2;
@@ -134,11 +136,30 @@ check_refused (void)
   owner.n_rooms = G_MAXUINT;
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+  pool_assert_steps (&owner, "ar0ar1ar2a");
 
   _gpu_pool_bins_get_stats (bins, &stats);
   g_assert_cmpuint (stats.n_refused, ==, 3);
   g_assert_cmpuint (stats.active_bytes, ==, 1000);
   pool_give (item, &pool_streams[0]);
+  pool_end (&owner);
+}
+
+/* What can never be had is refused, although others take and give back all the time */
+static void
+check_churned (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, 5000);
+  g_autoptr (GError) error = NULL;
+
+  owner.churned = pool_take (bins, 1000, NULL);
+  g_assert_null (_gpu_pool_bins_alloc (bins, 4500, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
+  g_assert_cmpuint (owner.n_refused, >, 1);
+  g_assert_cmpuint (owner.n_refused, <, 10000);
+
+  _gpu_pool_bins_release (owner.churned, NULL);
   pool_end (&owner);
 }
 
@@ -161,7 +182,7 @@ check_other_failure (void)
 
   owner.failure = g_error_new (GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY, "no pages");
   item = pool_take (bins, 1000, &pool_streams[0]);
-  pool_assert_steps (&owner, "ar0fa");
+  pool_assert_steps (&owner, "afa");
 
   pool_give (item, &pool_streams[0]);
   pool_end (&owner);
@@ -210,6 +231,145 @@ check_broken (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 500, &pool_streams[1], &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "stream 0 is broken");
   g_assert_cmpuint (owner.n_live, ==, 1);
+
+  pool_end (&owner);
+}
+
+/* --- limits --------------------------------------------------------------------------- */
+
+static GpuPoolItem *
+take_any (GpuPoolBins *bins,
+          gsize        size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuPoolItem *item = _gpu_pool_bins_alloc (bins, size, NULL, &error);
+
+  test_assert_ok (item != NULL, error);
+
+  return item;
+}
+
+static gpointer
+alloc_slowly (gpointer   owner,
+              gsize      size,
+              GError   **error G_GNUC_UNUSED)
+{
+  GpuPoolBins **bins = owner;
+  g_autoptr (GError) refused = NULL;
+
+  /* As if another thread asked at the same time */
+  if (size > CAPACITY (1000))
+    {
+      g_assert_null (_gpu_pool_bins_alloc (*bins, 1000, NULL, &refused));
+      test_assert_gpu_error (refused, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 3000");
+    }
+
+  return g_malloc (size);
+}
+
+static void
+free_slowly (gpointer owner G_GNUC_UNUSED,
+             gpointer data,
+             gsize    size G_GNUC_UNUSED)
+{
+  g_free (data);
+}
+
+/* What the owner is still being asked for counts */
+static void
+check_limit (void)
+{
+  const GpuPoolBinsOps ops = { .alloc_item = alloc_slowly, .free_item = free_slowly };
+  const GpuPoolLimits limits = { .limit = 3000, .release_threshold = G_MAXUINT64 };
+  GpuPoolStreamOps no_streams = { 0, };
+  GpuPoolBins *bins = NULL;
+  GpuPoolItem *item, *other;
+  g_autoptr (GError) error = NULL;
+  GpuPoolStats stats;
+
+  bins = _gpu_pool_bins_new (4, &ops, &bins, &no_streams);
+  _gpu_pool_bins_set_limits (bins, &limits);
+  item = take_any (bins, 2100);
+  other = take_any (bins, 700);
+  g_assert_null (_gpu_pool_bins_alloc (bins, 200, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "207", "limit of 3000");
+
+  /* What goes back makes room, for what another bin has as well */
+  _gpu_pool_bins_release (other, NULL);
+  other = take_any (bins, 200);
+  _gpu_pool_bins_get_stats (bins, &stats);
+  g_assert_cmpuint (stats.peak_managed_bytes, ==, CAPACITY (2100) + CAPACITY (700));
+  g_assert_cmpuint (stats.managed_bytes, ==, CAPACITY (2100) + CAPACITY (200));
+  g_assert_cmpuint (stats.n_refused, ==, 2);
+
+  _gpu_pool_bins_release (item, NULL);
+  _gpu_pool_bins_release (other, NULL);
+  _gpu_pool_bins_free (bins);
+}
+
+/* Rather than go over it the pool gives up what is held, as far as its use is over */
+static void
+check_soft_limit (void)
+{
+  const gsize sizes[] = { 1000, 2000, 0 };
+  const GpuPoolLimits limits = { .soft_limit = CAPACITY (1000) + CAPACITY (2000),
+                                 .release_threshold = G_MAXUINT64 };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *items[3];
+
+  _gpu_pool_bins_set_limits (bins, &limits);
+  hold (bins, &pool_streams[0], sizes);
+  pool_assert_steps (&owner, "aa");
+  items[0] = pool_take (bins, 300, NULL);
+  pool_assert_steps (&owner, "a");
+  pool_streams[0].completed = pool_streams[0].submitted;
+  items[1] = pool_take (bins, 400, NULL);
+  pool_assert_steps (&owner, "fa");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (2000));
+  items[2] = pool_take (bins, 500, NULL);
+  pool_assert_steps (&owner, "a");
+  g_assert_cmpuint (pool_n_blocked, ==, 0);
+
+  for (guint i = 0; i < G_N_ELEMENTS (items); i++)
+    _gpu_pool_bins_release (items[i], NULL);
+  pool_end (&owner);
+}
+
+/* So much is held that nobody uses, whatever is in use */
+static void
+check_release_threshold (void)
+{
+  const gsize sizes[] = { 200, 300, 0 };
+  GpuPoolLimits limits = { .release_threshold = CAPACITY (200) + CAPACITY (300) };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, G_MAXUINT64);
+  GpuPoolItem *one = pool_take (bins, 4000, NULL);
+  GpuPoolItem *two = pool_take (bins, 100, NULL);
+
+  hold (bins, &pool_streams[0], sizes);
+  pool_streams[0].completed = pool_streams[0].submitted;
+  pool_assert_steps (&owner, "aaaa");
+  _gpu_pool_bins_set_limits (bins, &limits);
+  pool_assert_steps (&owner, "");
+
+  _gpu_pool_bins_release (two, NULL);
+  pool_assert_steps (&owner, "f");
+  g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (300));
+  limits.release_threshold = CAPACITY (100);
+  _gpu_pool_bins_set_limits (bins, &limits);
+  pool_assert_steps (&owner, "f");
+  g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (200));
+
+  /* Not before its use is over, and then with the next one */
+  two = pool_take (bins, 500, NULL);
+  pool_give (two, &pool_streams[1]);
+  pool_assert_steps (&owner, "af");
+  g_assert_cmpuint (freed (&owner, 2), ==, CAPACITY (100));
+  pool_streams[1].completed = pool_streams[1].submitted;
+  _gpu_pool_bins_release_all (one, NULL, 0);
+  pool_assert_steps (&owner, "ff");
+  g_assert_cmpuint (owner.n_live, ==, 0);
 
   pool_end (&owner);
 }
@@ -359,7 +519,7 @@ check_trace (void)
   g_test_trap_assert_stderr ("*1111 bytes from a new block of 1151 for bin 161\n*");
 
   run_trace ("cache");
-  g_test_trap_assert_stderr ("*no memory for 1000 bytes, attempt 0\n"
+  g_test_trap_assert_stderr ("*no memory for 1000 bytes\n"
                              "*block of 1151 bytes of bin 161 is freed\n"
                              "*1000 bytes from a new block of 1023 for bin 159\n"
                              "*a block of 1023 bytes is back in bin 159\n"
@@ -444,16 +604,12 @@ work (gpointer data)
   return NULL;
 }
 
-/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
 static void
-check_threads (void)
+run_threads (GpuPoolBins  *bins,
+             GpuPoolStats *stats)
 {
-  PoolOwner owner;
-  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
-                                          * CAPACITY (SIZE (N_SIZES - 1)));
   GThread *threads[POOL_N_STREAMS];
   Worker workers[POOL_N_STREAMS];
-  GpuPoolStats stats;
 
   for (guint i = 0; i < POOL_N_STREAMS; i++)
     {
@@ -465,17 +621,48 @@ check_threads (void)
       g_autoptr (GString) seen = g_string_new (NULL);
 
       _gpu_pool_bins_visit (bins, visit, seen);
-      _gpu_pool_bins_get_stats (bins, &stats);
-      g_assert_cmpuint (stats.active_blocks, <=, POOL_N_STREAMS * N_MINE);
-      g_assert_cmpuint (stats.used_bytes, <=, stats.managed_bytes);
+      _gpu_pool_bins_get_stats (bins, stats);
+      g_assert_cmpuint (stats->active_blocks, <=, POOL_N_STREAMS * N_MINE);
+      g_assert_cmpuint (stats->used_bytes, <=, stats->managed_bytes);
     }
   for (guint i = 0; i < POOL_N_STREAMS; i++)
     g_thread_join (threads[i]);
 
-  _gpu_pool_bins_get_stats (bins, &stats);
-  g_assert_cmpuint (stats.n_refused, ==, 0);
+  _gpu_pool_bins_get_stats (bins, stats);
+  g_assert_cmpuint (stats->n_refused, ==, 0);
+}
+
+/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
+static void
+check_threads (void)
+{
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, POOL_N_STREAMS * N_MINE
+                                          * CAPACITY (SIZE (N_SIZES - 1)));
+  GpuPoolStats stats;
+
+  run_threads (bins, &stats);
   g_assert_cmpuint (stats.n_steals, >, 0);
   g_assert_cmpuint (owner.n_refused, >, 0);
+  pool_end (&owner);
+}
+
+/* Nor with as high a limit, which nobody goes over, while releases free what is too much */
+static void
+check_threads_limits (void)
+{
+  const GpuPoolLimits limits = { .limit = POOL_N_STREAMS * N_MINE * CAPACITY (SIZE (N_SIZES - 1)),
+                                 .soft_limit = 4 * CAPACITY (SIZE (N_SIZES - 1)),
+                                 .release_threshold = 3 * CAPACITY (SIZE (0)) };
+  PoolOwner owner;
+  GpuPoolBins *bins = pool_begin (&owner, limits.limit);
+  GpuPoolStats stats;
+
+  _gpu_pool_bins_set_limits (bins, &limits);
+  run_threads (bins, &stats);
+  g_assert_cmpuint (stats.peak_managed_bytes, <=, limits.limit);
+  g_assert_cmpuint (owner.n_frees, >, 0);
+  g_assert_cmpuint (owner.n_refused, ==, 0);
   pool_end (&owner);
 }
 
@@ -486,17 +673,22 @@ main (int    argc,
   test_init (&argc, &argv);
 
   test_add_plain ("largest-first", check_largest_first);
-  test_add_plain ("garbage-first", check_garbage_first);
+  test_add_plain ("garbage-last", check_garbage_last);
   test_add_plain ("freed-meanwhile", check_freed_meanwhile);
   test_add_plain ("refused", check_refused);
+  test_add_plain ("churned", check_churned);
   test_add_plain ("other-failure", check_other_failure);
   test_add_plain ("waits", check_waits);
   test_add_plain ("broken", check_broken);
+  test_add_plain ("limit", check_limit);
+  test_add_plain ("soft-limit", check_soft_limit);
+  test_add_plain ("release-threshold", check_release_threshold);
   test_add_plain ("trim", check_trim);
   test_add_plain ("stop-holding", check_stop_holding);
   test_add_plain ("visit", check_visit);
   test_add_plain ("trace", check_trace);
   test_add_plain ("threads", check_threads);
+  test_add_plain ("threads-limits", check_threads_limits);
 
   return test_run ();
 }

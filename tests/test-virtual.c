@@ -3,6 +3,9 @@
  * wherever they are, addresses stay what they are, and nothing is left behind by what fails. */
 #include "config.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gio/gunixfdlist.h>
 
 #include "cuda-driver/cuda-driver.h"
@@ -717,6 +720,54 @@ virtual_threads (TestFixture *fixture)
     run_threads (fixture, NULL);
 }
 
+/* --- processes -------------------------------------------------------------------------- */
+
+static int
+use_after_fork (Range *range, GpuNativePiece *which)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (_gpu_virtual_create_piece (range->context, range->unit, FALSE, &error) != NULL
+      || !g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+    return 1;
+  unmap (range, 1, 3);
+  destroy (range, which);
+  return 0;
+}
+
+/* What a child that was forked gives back, its parent still has: memory there is not the child's
+ * to clear, and there is no more of it for the child. */
+static void
+virtual_forked (TestFixture *fixture)
+{
+  g_auto (Range) range = { 0 };
+  g_autoptr (GBytes) bytes = NULL;
+  GpuNativePiece *one;
+  int status = 0;
+  pid_t child;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+  range_init (&range, fixture->context, N_UNITS);
+  one = piece (&range, 3);
+  map (&range, 1, &one, 1);
+  bytes = test_value_bytes (3 * range.unit, 7);
+  put (&range, fixture->stream, 1, bytes);
+  child = fork ();
+  g_assert_cmpint (child, >=, 0);
+  if (child == 0)
+    {
+      alarm (TEST_DEADLINE);
+      _exit (use_after_fork (&range, one));
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_false (WIFSIGNALED (status));
+  g_assert_cmpint (WEXITSTATUS (status), ==, 0);
+  check (&range, 1, bytes, 0, 3 * range.unit);
+  unmap (&range, 1, 3);
+  destroy (&range, one);
+}
+
 /* Meanwhile a peer comes and goes. */
 static void
 virtual_threads_peers (TestFixture *fixture)
@@ -746,5 +797,6 @@ main (int argc, char **argv)
   test_add ("peers-fail", virtual_peers_fail);
   test_add ("threads", virtual_threads);
   test_add ("threads-peers", virtual_threads_peers);
+  test_add ("forked", virtual_forked);
   return test_run ();
 }

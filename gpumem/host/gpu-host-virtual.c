@@ -9,6 +9,7 @@
 
 #include <glib/gstdio.h>
 
+#include "gpumem/gpu-hot-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* As GPUs have it: the system lets a process map some 65,000 pieces. */
@@ -119,6 +120,10 @@ host_virtual_create_piece (GpuNativeContext  *context,
   gboolean extended;
   int code;
 
+  /* In the file of the parent, whose end this process does not know any more. */
+  if (!_gpu_backend_check_process (error))
+    return NULL;
+
   if (shareable)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -151,8 +156,12 @@ host_virtual_destroy_piece (GpuNativeContext *context,
 {
   GpuHostPiece *self = (GpuHostPiece *) piece;
 
-  fallocate (((GpuHostContext *) context)->pieces_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-             (off_t) self->offset, (off_t) piece->size);
+  /* A process that was forked leaves to its parent what is in the file of both. */
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
+    fallocate (((GpuHostContext *) context)->pieces_fd,
+               FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) self->offset,
+               (off_t) piece->size);
+
   g_free (self);
 }
 

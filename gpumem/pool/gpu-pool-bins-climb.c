@@ -4,7 +4,10 @@
 
 #include "gpumem/pool/gpu-pool-bins-private.h"
 
-#define MAX_ATTEMPTS 4
+#define MAX_ATTEMPTS    3
+/* So often somebody is refused, beyond once for each item that was held, while others go on taking
+ * and giving back. */
+#define MAX_MORE_ROUNDS 256
 
 /* --- uses, without the lock: of items that are nobody else's -------------------- */
 
@@ -151,13 +154,80 @@ take (GpuPoolRequest  *request,
 
 /* --- items from and to the owner ------------------------------------------------- */
 
+/* Gives held items back rather than go over the soft limit. */
+static void
+save_memory (GpuPoolBins *bins,
+             gsize        capacity)
+{
+  guint64 soft_limit, asked;
+  gboolean is_over;
+
+  bins_lock (bins);
+  soft_limit = bins->limits.soft_limit;
+  asked = bins->n_asked + capacity;
+  is_over = soft_limit != 0 && bins->stats.held_blocks > 0
+            && bins->stats.managed_bytes + asked > soft_limit;
+  bins_unlock (bins);
+
+  if (is_over)
+    _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
+}
+
+/* Other threads may ask for some at the same time. */
+static gboolean
+reserve (GpuPoolBins  *bins,
+         gsize         capacity,
+         GError      **error)
+{
+  guint64 limit, taken;
+  gboolean fits;
+
+  bins_lock (bins);
+  limit = bins->limits.limit;
+  taken = bins->stats.managed_bytes + bins->n_asked;
+  fits = limit == 0 || (taken <= limit && capacity <= limit - taken);
+  if (fits)
+    bins->n_asked += capacity;
+  bins_unlock (bins);
+
+  if (!fits)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                 "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
+                 " bytes, of which %" G_GUINT64_FORMAT " are managed or asked for",
+                 capacity, limit, taken);
+
+  return fits;
+}
+
+static gpointer
+alloc_data (GpuPoolBins  *bins,
+            gsize         capacity,
+            GError      **error)
+{
+  gpointer data;
+
+  save_memory (bins, capacity);
+  if (!reserve (bins, capacity, error))
+    return NULL;
+
+  data = bins->ops->alloc_item (bins->owner, capacity, error);
+  if (data == NULL)
+    {
+      bins_lock (bins);
+      bins->n_asked -= capacity;
+      bins_unlock (bins);
+    }
+
+  return data;
+}
+
 static GpuPoolItem *
 grow (const GpuPoolRequest  *request,
       GError               **error)
 {
   GpuPoolBins *bins = request->bins;
   gsize capacity = _gpu_pool_bin_size (bins->bits, request->bin);
-  gpointer data = bins->ops->alloc_item (bins->owner, capacity, error);
+  gpointer data = alloc_data (bins, capacity, error);
   GpuPoolStats *stats = &bins->stats;
   GpuPoolItem *item;
 
@@ -178,6 +248,7 @@ grow (const GpuPoolRequest  *request,
   if (item->next != NULL)
     item->next->previous = item;
   bins->items = item;
+  bins->n_asked -= capacity;
   stats->n_growths++;
   stats->managed_bytes += capacity;
   stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
@@ -221,6 +292,19 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
+/* Under the lock: for items that others have now, not for those that they will have then. */
+static void
+wait_for_moving (GpuPoolBins *bins)
+{
+  for (guint n = bins->n_moving; n > 0 && bins->n_moving > 0; n--)
+    {
+      pthread_cond_wait (&bins->moved, &bins->lock.mutex);
+
+      if (bins_find_largest (bins) > 0)
+        break;
+    }
+}
+
 /* FALSE if there is nothing left that could be freed, or with an error. What other threads have
  * freed or given back since @request was refused counts as well, and is waited for where they are
  * about to. */
@@ -239,7 +323,7 @@ free_largest (const GpuPoolRequest  *request,
     item = take_best (bins, bin - 1, &over);
   moving = item == NULL && bins->n_moving > 0;
   if (moving)
-    pthread_cond_wait (&bins->moved, &bins->lock.mutex);
+    wait_for_moving (bins);
   changed = moving || count_changes (bins) != request->n_changes;
   bins_unlock (bins);
 
@@ -309,39 +393,67 @@ refuse (const GpuPoolRequest  *request,
                         refused->message);
 }
 
+/* Frees what is held until that is enough, but not for as long as others take what it frees. */
+static GpuPoolItem *
+free_held (GpuPoolRequest  *request,
+           GError         **refused)
+{
+  GpuPoolBins *bins = request->bins;
+  g_autoptr (GError) stuck = NULL;
+  GpuPoolItem *item = NULL;
+  guint64 n_rounds;
+
+  bins_lock (bins);
+  n_rounds = bins->stats.held_blocks + MAX_MORE_ROUNDS;
+  bins_unlock (bins);
+
+  while (item == NULL && n_rounds-- > 0 && is_out_of_memory (*refused)
+         && free_largest (request, &stuck))
+    item = try_again (request, refused);
+
+  if (stuck != NULL)
+    {
+      g_clear_error (refused);
+      g_propagate_error (refused, g_steal_pointer (&stuck));
+    }
+
+  return item;
+}
+
+static gboolean
+make_room (const GpuPoolRequest *request,
+           guint                 attempt)
+{
+  GpuPoolBins *bins = request->bins;
+
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
+                        request->size, attempt);
+
+  return bins->ops->make_room != NULL
+         && bins->ops->make_room (bins->owner, request->size, attempt);
+}
+
 static GpuPoolItem *
 climb (GpuPoolRequest  *request,
        GError         **refused)
 {
-  GpuPoolBins *bins = request->bins;
-  GpuPoolItem *item = NULL;
-  gboolean room = TRUE;
+  GpuPoolItem *item;
 
-  for (guint attempt = 0; room && attempt < MAX_ATTEMPTS && is_out_of_memory (*refused); attempt++)
+  if (bins_are_traced (request->bins))
+    _gpu_pool_bins_say (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
+
+  item = free_held (request, refused);
+
+  for (guint attempt = 0; item == NULL && attempt < MAX_ATTEMPTS && is_out_of_memory (*refused)
+                          && make_room (request, attempt); attempt++)
     {
-      g_autoptr (GError) stuck = NULL;
-
-      if (bins_are_traced (bins))
-        _gpu_pool_bins_say (bins, "no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
-                            request->size, attempt);
-      room = bins->ops->make_room != NULL
-             && bins->ops->make_room (bins->owner, request->size, attempt);
-      if (room && (item = try_again (request, refused)) != NULL)
-        return item;
-
-      while (is_out_of_memory (*refused) && free_largest (request, &stuck))
-        {
-          if ((item = try_again (request, refused)) != NULL)
-            return item;
-        }
-      if (stuck != NULL)
-        {
-          g_clear_error (refused);
-          g_propagate_error (refused, g_steal_pointer (&stuck));
-        }
+      item = try_again (request, refused);
+      if (item == NULL)
+        item = free_held (request, refused);
     }
 
-  return NULL;
+  return item;
 }
 
 GpuPoolItem *

@@ -48,6 +48,8 @@ struct _GpuPoolBins
   GpuPoolItem          **tops;      /* of each bin */
   KnownStream            known[N_KNOWN];
   GpuPoolStats           stats;
+  GpuPoolLimits          limits;
+  guint64                n_asked;   /* bytes that the owner is being asked for */
   GpuPoolItem           *items;
   /* Items that threads have taken out of their bins to look at them, or to free them. */
   guint                  n_moving;
@@ -140,6 +142,15 @@ bins_set_held (GpuPoolBins *bins,
   stats->used_bytes -= item->capacity;
   item->requested = 0;
   bins_push (bins, item);
+}
+
+/* More than is to be kept of what nobody uses. */
+static inline gboolean
+bins_have_excess (const GpuPoolBins *bins)
+{
+  const GpuPoolStats *stats = &bins->stats;
+
+  return bins->stopped || stats->managed_bytes - stats->used_bytes > bins->limits.release_threshold;
 }
 
 static inline void

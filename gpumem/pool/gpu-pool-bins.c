@@ -117,6 +117,7 @@ _gpu_pool_bins_new (guint                   bits,
   bins->ops = ops;
   bins->owner = owner;
   bins->streams = _gpu_pool_streams_new (stream_ops);
+  bins->limits.release_threshold = G_MAXUINT64;
   bins->trace = _gpu_debug_has (GPU_DEBUG_POOL);
 
   return bins;
@@ -151,6 +152,103 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   return item;
 }
 
+/* --- giving back to the owner ------------------------------------------------------- */
+
+/* Not only by marks that others have made. */
+static gboolean
+is_over_by_now (GpuPoolItem *item)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    _gpu_pool_use_mark (&item->uses[i], NULL);
+
+  return _gpu_pool_item_is_over (item);
+}
+
+/* Under the lock: than @keep bytes, or than is to be held at any time. */
+static gboolean
+have_more (GpuPoolBins   *bins,
+           const guint64 *keep)
+{
+  return keep != NULL ? bins->stats.managed_bytes > *keep : bins_have_excess (bins);
+}
+
+static gboolean
+is_too_much (GpuPoolBins   *bins,
+             const guint64 *keep)
+{
+  gboolean too_much;
+
+  bins_lock (bins);
+  too_much = have_more (bins, keep);
+  bins_unlock (bins);
+
+  return too_much;
+}
+
+/* All of the next bin below @bin that has any, the one given back first on top, while there is too
+ * much; they are moving then. The other bins stay as they are for other threads. */
+static GpuPoolItem *
+take_bin (GpuPoolBins   *bins,
+          guint         *bin,
+          const guint64 *keep)
+{
+  GpuPoolItem *items = NULL, *item;
+
+  bins_lock (bins);
+  while (items == NULL && *bin > 0 && have_more (bins, keep))
+    {
+      --*bin;
+      while ((item = bins_pop_moving (bins, *bin)) != NULL)
+        {
+          item->below = items;
+          items = item;
+        }
+    }
+  bins_unlock (bins);
+
+  return items;
+}
+
+static void
+trim_items (GpuPoolBins   *bins,
+            GpuPoolItem   *items,
+            const guint64 *keep,
+            gboolean       wait)
+{
+  GpuPoolItem *item;
+  guint n_waits = 0;
+
+  while ((item = items) != NULL)
+    {
+      items = item->below;
+      if (is_too_much (bins, keep)
+          && (is_over_by_now (item)
+              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
+        {
+          _gpu_pool_bins_discard (bins, item);
+          continue;
+        }
+      bins_lock (bins);
+      bins_push (bins, item);
+      bins_stop_moving (bins, item);
+      bins_unlock (bins);
+    }
+}
+
+static void
+trim (GpuPoolBins   *bins,
+      const guint64 *keep,
+      gboolean       wait)
+{
+  GpuPoolItem *items;
+  guint bin = bins->n_bins;
+
+  _gpu_pool_bins_sweep (bins);
+
+  while ((items = take_bin (bins, &bin, keep)) != NULL)
+    trim_items (bins, items, keep, wait);
+}
+
 /* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
 static void
 leave_closed (GpuPoolBins *bins)
@@ -168,9 +266,9 @@ leave_closed (GpuPoolBins *bins)
 }
 
 static void
-leave_stopped (GpuPoolBins *bins)
+release_excess (GpuPoolBins *bins)
 {
-  _gpu_pool_bins_trim (bins, 0, FALSE);
+  trim (bins, NULL, FALSE);
 
   bins_lock (bins);
   bins->n_inside--;
@@ -189,7 +287,7 @@ _gpu_pool_bins_close (GpuPoolBins    *bins,
   bins->n_inside++;
   bins_unlock (bins);
 
-  leave_stopped (bins);
+  release_excess (bins);
 }
 
 GPtrArray *
@@ -219,13 +317,13 @@ _gpu_pool_bins_list_pending (GpuPoolBins *bins)
 GPU_COLD static void
 was_released (GpuPoolBins *bins,
               guint        bin,
-              gboolean     stopped)
+              gboolean     excess)
 {
   if (bins_are_traced (bins))
     _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
                         _gpu_pool_bin_size (bins->bits, bin), bin);
-  if (stopped)
-    leave_stopped (bins);
+  if (excess)
+    release_excess (bins);
 }
 
 GPU_HOT void
@@ -234,7 +332,7 @@ _gpu_pool_bins_release (GpuPoolItem *item,
 {
   GpuPoolBins *bins = item->bins;
   guint bin = item->bin;
-  gboolean stopped;
+  gboolean excess;
 
   bins_lock (bins);
   if (key != NULL)
@@ -246,12 +344,12 @@ _gpu_pool_bins_release (GpuPoolItem *item,
     }
   bins->stats.n_frees++;
   bins_set_held (bins, item);
-  stopped = bins->stopped;
-  bins->n_inside += stopped;
+  excess = bins_have_excess (bins);
+  bins->n_inside += excess;
   bins_unlock (bins);
 
-  if (G_UNLIKELY (stopped) || bins_are_traced (bins))
-    was_released (bins, bin, stopped);
+  if (G_UNLIKELY (excess) || bins_are_traced (bins))
+    was_released (bins, bin, excess);
 }
 
 void
@@ -261,7 +359,7 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
 {
   GpuPoolBins *bins = item->bins;
   guint bin = item->bin;
-  gboolean stopped;
+  gboolean excess;
 
   if (n_keys > 1)
     item->uses = g_new (GpuPoolUse, n_keys);
@@ -279,12 +377,12 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
   bins_lock (bins);
   bins->stats.n_frees++;
   bins_set_held (bins, item);
-  stopped = bins->stopped;
-  bins->n_inside += stopped;
+  excess = bins_have_excess (bins);
+  bins->n_inside += excess;
   bins_unlock (bins);
 
-  if (stopped || bins_are_traced (bins))
-    was_released (bins, bin, stopped);
+  if (excess || bins_are_traced (bins))
+    was_released (bins, bin, excess);
 }
 
 GpuPoolBins *
@@ -311,65 +409,28 @@ _gpu_pool_item_get_capacity (const GpuPoolItem *item)
   return item->capacity;
 }
 
-/* Not only by marks that others have made. */
-static gboolean
-is_over_by_now (GpuPoolItem *item)
-{
-  for (guint i = 0; i < item->n_uses; i++)
-    _gpu_pool_use_mark (&item->uses[i], NULL);
-
-  return _gpu_pool_item_is_over (item);
-}
-
-static gboolean
-is_too_much (GpuPoolBins *bins,
-             guint64      keep)
-{
-  gboolean too_much;
-
-  bins_lock (bins);
-  too_much = bins->stats.managed_bytes > keep;
-  bins_unlock (bins);
-
-  return too_much;
-}
-
 void
 _gpu_pool_bins_trim (GpuPoolBins *bins,
                      guint64      keep,
                      gboolean     wait)
 {
-  GpuPoolItem *items = NULL, *item;
-  guint n_waits = 0;
+  trim (bins, &keep, wait);
+}
 
-  _gpu_pool_bins_sweep (bins);
+void
+_gpu_pool_bins_set_limits (GpuPoolBins         *bins,
+                           const GpuPoolLimits *limits)
+{
+  gboolean excess;
 
   bins_lock (bins);
-  for (guint bin = 0; bin < bins->n_bins && bins->stats.managed_bytes > keep; bin++)
-    {
-      while ((item = bins_pop_moving (bins, bin)) != NULL)
-        {
-          item->below = items;
-          items = item;
-        }
-    }
+  bins->limits = *limits;
+  excess = bins_have_excess (bins);
+  bins->n_inside += excess;
   bins_unlock (bins);
 
-  while ((item = items) != NULL)
-    {
-      items = item->below;
-      if (is_too_much (bins, keep)
-          && (is_over_by_now (item)
-              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
-        {
-          _gpu_pool_bins_discard (bins, item);
-          continue;
-        }
-      bins_lock (bins);
-      bins_push (bins, item);
-      bins_stop_moving (bins, item);
-      bins_unlock (bins);
-    }
+  if (excess)
+    release_excess (bins);
 }
 
 void

@@ -35,8 +35,9 @@ typedef struct
   void     (*free_item)  (gpointer   owner,
                           gpointer   data,
                           gsize      size);
-  /* There is no memory for @size bytes: somebody may make room, in this pool or elsewhere. TRUE if
-   * it did; @attempt counts from 0, which is before held items are freed. Nullable. */
+  /* There is no memory for @size bytes although the pool has freed what it held: somebody may make
+   * room, in this pool or elsewhere. TRUE if it should try again; @attempt counts from 0, to 2.
+   * Nullable. */
   gboolean (*make_room)  (gpointer   owner,
                           gsize      size,
                           guint      attempt);
@@ -89,6 +90,11 @@ gsize        _gpu_pool_item_get_capacity (const GpuPoolItem       *item);   /* o
 void         _gpu_pool_bins_trim         (GpuPoolBins             *bins,
                                           guint64                  keep,
                                           gboolean                 wait);
+/* What is over the release threshold goes with this call or a later one that finds its use over;
+ * what is over the limit stays until it is given back. Nothing is recycled: the waste is not
+ * looked at. */
+void         _gpu_pool_bins_set_limits   (GpuPoolBins             *bins,
+                                          const GpuPoolLimits     *limits);
 /* From now on nothing is held: what is given back goes back to the owner, at once if its use is
  * over, else with a later call that finds it over. */
 void         _gpu_pool_bins_stop_holding (GpuPoolBins             *bins);
