@@ -34,14 +34,14 @@ typedef struct
                            gpointer   after,
                            guint64    seq,
                            GError   **error);
-  /* Whether all of it ends without the program doing anything more for that. Quick: it is called
-   * with locks of the pool. NULL: it does. */
-  gboolean (*is_free)     (gpointer   key);
   /* Blocks until @seq is over; well or badly, it is over. */
   void     (*wait)        (gpointer   key,
                            guint64    seq);
   /* Whether nobody can submit to @key any more and all of it is over. */
   gboolean (*is_gone)     (gpointer   key);
+  /* Whether all of it ends without the program doing anything more for that. Quick: it is called
+   * with locks of the pool. NULL: it does. */
+  gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 
 /* A use of memory that may not be over. */
