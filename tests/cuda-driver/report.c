@@ -140,12 +140,37 @@ gpumem_cuda_driver_get_live (const char *kind)
   return n;
 }
 
+static gboolean
+has_primary_context (void)
+{
+  gboolean has = FALSE;
+
+  pthread_mutex_lock (&driver_lock);
+  for (guint i = 0; i < config.n_devices && devices != NULL; i++)
+    has = has || devices[i].primary_refs > 0;
+  pthread_mutex_unlock (&driver_lock);
+  return has;
+}
+
+/* Nobody waits for the threads of the library, which may be at freeing what is not needed any more
+ * when the program ends. */
+static void
+let_threads_free (void)
+{
+  guint n = 200;
+
+  while (n-- > 0 && (has_primary_context () || gpumem_cuda_driver_get_live ("") > 0))
+    g_usleep (5000);
+}
+
 /* After all that the program and the library have to free. */
 static void __attribute__ ((destructor))
 report_at_exit (void)
 {
   if (!call_is_ours ())
     return;
+  if (config.leaks)
+    let_threads_free ();
   pthread_mutex_lock (&driver_lock);
   if (config.leaks || config.report != NULL)
     find_leaks ();
