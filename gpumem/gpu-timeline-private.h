@@ -71,6 +71,7 @@ struct _GpuTimeline
   GpuKept           shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
   GpuNativeDevice  *device;
+  gboolean          is_borrowed;    /* the program may destroy stream while somebody uses it */
   gint              refs;
   gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   int               priority;

@@ -197,7 +197,10 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
     return;
 
   g_mutex_lock (&timeline->lock);
-  _gpu_timeline_cover_locked (timeline);
+
+  if (!timeline->is_borrowed)
+    _gpu_timeline_cover_locked (timeline);
+
   _gpu_timeline_reap_locked (timeline);
   stream = take_stream_locked (timeline);
   g_mutex_unlock (&timeline->lock);
