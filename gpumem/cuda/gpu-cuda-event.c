@@ -157,12 +157,14 @@ _gpu_cuda_begin_fully (GpuNativeStream  *stream,
   return _gpu_cuda_begin (stream, event, call, error);
 }
 
+/* The driver says that a value is invalid where memory consists of several mapped pieces. */
 gboolean
 _gpu_cuda_enter_late (GpuNativeStream *stream,
                       GpuCudaCall     *call,
                       CUresult         code)
 {
-  return (code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_INVALID_HANDLE)
+  return (code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_INVALID_HANDLE
+          || code == CUDA_ERROR_INVALID_VALUE)
          && !call->entered
          && _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, NULL)
          && call->entered;

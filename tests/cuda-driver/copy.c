@@ -306,6 +306,16 @@ ENTRY (cuMemcpyDtoHAsync, (void *destination, CUdeviceptr source, size_t size, C
                       source, size, stream, FALSE);
 }
 
+static gboolean
+is_pieced (CUdeviceptr address,
+           size_t      size)
+{
+  const Memory *memory = memory_find (address);
+
+  return memory != NULL && memory->address + memory->size - address < size;
+}
+
+/* Where several pieces are mapped, that of 580.159 finds them by the context that is current. */
 ENTRY (cuMemcpyDtoDAsync,
        (CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream handle),
        (destination, source, size, handle))
@@ -314,6 +324,9 @@ ENTRY (cuMemcpyDtoDAsync,
   Stream *stream;
 
   TRY (stream_resolve_own (handle, &stream));
+  if (stream->object.context != context_peek () &&
+      (is_pieced (destination, size) || is_pieced (source, size)))
+    return CUDA_ERROR_INVALID_VALUE;
   return copy_submit_to (stream, &copy, FALSE);
 }
 
