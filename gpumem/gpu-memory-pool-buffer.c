@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
 
 #define MAX_SPARE 64
@@ -19,14 +20,22 @@ typedef struct
   GpuTimeline    *timeline;         /* that it was taken on */
 } Pooled;
 
+/* The view goes first: what it looks at may go with the place. */
+static void
+release_place (Pooled *pooled,
+               GArray *uses)
+{
+  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+}
+
 static void
 give_back (GpuStorage *storage)
 {
   Pooled *pooled = storage->owner;
 
   if (pooled->held != NULL)
-    _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
-                            storage->pending);
+    release_place (pooled, storage->pending);
 }
 
 static void
@@ -34,7 +43,6 @@ pooled_free (gpointer data)
 {
   Pooled *pooled = data;
 
-  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
   _gpu_timeline_unref (pooled->timeline);
   _gpu_pool_core_unref (pooled->core);
   g_free (pooled);
@@ -68,18 +76,34 @@ keep_spare (GpuPoolCore *core,
   return kept;
 }
 
+/* What GObject keeps at an object from before it disposes of it until it is done with it. */
+static GQuark
+get_notify_queue (void)
+{
+  static GQuark notify_queue;       /* atomic */
+
+  if (G_UNLIKELY (g_atomic_int_get (&notify_queue) == 0))
+    g_atomic_int_set (&notify_queue, g_quark_from_static_string ("GObject-notify-queue"));
+
+  return (GQuark) g_atomic_int_get (&notify_queue);
+}
+
+/* Whether the g_object_unref() that made the object spare is over, on whatever thread. */
+static gboolean
+is_settled (GObject *object)
+{
+  return g_atomic_int_get (&object->ref_count) == 1
+         && g_datalist_id_get_data (&object->qdata, get_notify_queue ()) == NULL;
+}
+
 static void
 find_data (GQuark   key,
            gpointer data G_GNUC_UNUSED,
            gpointer user_data)
 {
-  static GQuark notify_queue;       /* atomic; GObject's own, while it disposes of the object */
   GQuark *found = user_data;
 
-  if (G_UNLIKELY (g_atomic_int_get (&notify_queue) == 0))
-    g_atomic_int_set (&notify_queue, g_quark_from_static_string ("GObject-notify-queue"));
-
-  if (key != (GQuark) g_atomic_int_get (&notify_queue))
+  if (key != get_notify_queue ())
     *found = key;
 }
 
@@ -115,8 +139,7 @@ recycle (GpuMemory *memory)
       || !_gpu_storage_renew (storage, &uses))
     return FALSE;
 
-  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
-  _gpu_pool_view_unref (g_steal_pointer (&pooled->view));
+  release_place (pooled, uses);
 
   return keep_spare (pooled->core, memory);
 }
@@ -132,7 +155,29 @@ _gpu_pool_core_drop_spare (GpuPoolCore *core)
   g_mutex_unlock (&core->lock);
 
   count_live ((int) spare->len);
-  g_ptr_array_set_free_func (spare, g_object_unref);
+
+  /* What a thread is dropping that did not come along into a child process stays. */
+  for (guint i = 0; i < spare->len; i++)
+    {
+      while (!is_settled (spare->pdata[i]) && !g_atomic_int_get (&_gpu_hot.forked))
+        g_thread_yield ();
+
+      if (is_settled (spare->pdata[i]))
+        g_object_unref (spare->pdata[i]);
+    }
+}
+
+/* The youngest is the warmest, but may be one that another thread is about to leave. */
+static GpuMemory *
+steal_settled_locked (GPtrArray *spare)
+{
+  for (guint i = spare->len; i > 0; i--)
+    {
+      if (G_LIKELY (is_settled (spare->pdata[i - 1])))
+        return g_ptr_array_steal_index_fast (spare, i - 1);
+    }
+
+  return NULL;
 }
 
 static GpuMemory *
@@ -142,11 +187,11 @@ take_spare (GpuPoolCore *core)
 
   g_mutex_lock (&core->lock);
 
-  if (core->spare != NULL && core->spare->len > 0)
-    {
-      memory = g_ptr_array_steal_index_fast (core->spare, core->spare->len - 1);
-      count_live (1);
-    }
+  if (core->spare != NULL)
+    memory = steal_settled_locked (core->spare);
+
+  if (memory != NULL)
+    count_live (1);
 
   g_mutex_unlock (&core->lock);
 

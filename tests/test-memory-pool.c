@@ -688,6 +688,7 @@ pool_block_streams (TestFixture *fixture)
 
 #define N_THREADS 4
 #define N_ROUNDS  300
+#define N_DROPS 20000
 
 typedef struct
 {
@@ -758,6 +759,84 @@ pool_threads (TestFixture *fixture)
   for_each_kind (fixture, check_threads);
 }
 
+static gpointer
+run_dropper (gpointer data)
+{
+  Shared *shared = data;
+  g_autoptr (GpuStream) stream = test_stream (shared->fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < N_DROPS; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = take (shared->pool, 64, stream);
+
+      g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, 64);
+    }
+
+  return NULL;
+}
+
+/* What one thread is still letting go of is no other thread's. */
+static void
+check_wrappers (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  Shared shared = { .fixture = fixture, .pool = pool };
+  GThread *threads[N_THREADS];
+
+  for (guint i = 0; i < N_THREADS; i++)
+    threads[i] = g_thread_new ("test-pool", run_dropper, &shared);
+  for (guint i = 0; i < N_THREADS; i++)
+    g_thread_join (threads[i]);
+
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, N_THREADS * N_DROPS);
+}
+
+static void
+pool_wrappers (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_wrappers);
+}
+
+static gpointer
+run_last (gpointer data)
+{
+  g_object_unref (data);
+  return NULL;
+}
+
+/* The pool closes while threads let go of the last of it. */
+static void
+check_closing (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  const GpuMemoryPoolKind kind = gpu_memory_pool_get_kind (pool);
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      GpuMemoryPool *closing = gpu_memory_pool_new_full (fixture->context, kind,
+                                                         GPU_MEMORY_NONE, &error);
+      GpuBuffer *buffers[N_THREADS];
+      GThread *threads[N_THREADS];
+
+      g_assert_no_error (error);
+      for (guint j = 0; j < N_THREADS; j++)
+        buffers[j] = take (closing, 4096, fixture->stream);
+      for (guint j = 0; j < N_THREADS; j++)
+        threads[j] = g_thread_new ("test-pool", run_last, buffers[j]);
+      g_object_unref (closing);
+      for (guint j = 0; j < N_THREADS; j++)
+        g_thread_join (threads[j]);
+    }
+
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 0);
+}
+
+static void
+pool_closing (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_closing);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -778,6 +857,8 @@ main (int argc, char **argv)
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
   test_add ("threads", pool_threads);
+  test_add ("wrappers", pool_wrappers);
+  test_add ("closing", pool_closing);
 
   return test_run ();
 }
