@@ -3,6 +3,7 @@
  * it goes, and what is said when there is none. */
 #include "config.h"
 
+#include "cuda-driver/cuda-driver.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-allocator-util.h"
 
@@ -204,10 +205,15 @@ allocator_svm_stream (TestFixture *fixture)
   if (!begin_work (fixture, stream, &work))
     return;
 
-  memory = test_alloc (GPU_ALLOCATOR (plain), 4096);
-  assert_allocated (fixture, 4096);
-  g_clear_object (&memory);
-  assert_allocated (fixture, 0);
+  /* A driver of CUDA itself waits for the device before it frees. */
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
+      || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
+    {
+      memory = test_alloc (GPU_ALLOCATOR (plain), 4096);
+      assert_allocated (fixture, 4096);
+      g_clear_object (&memory);
+      assert_allocated (fixture, 0);
+    }
 
   memory = test_alloc (GPU_ALLOCATOR (ordered), 4096);
   g_clear_object (&memory);
