@@ -74,6 +74,8 @@ add_timeline (Extra       *extra,
   if (extra->timelines == NULL)
     extra->timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
 
+  g_atomic_int_set (&timeline->is_pooled, TRUE);
+
   if (!g_ptr_array_find (extra->timelines, timeline, NULL))
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
@@ -508,9 +510,7 @@ check_free (GpuMemoryPool        *pool,
  *
  * Drops a reference of @block, as gpu_memory_block_unref() does. The last one gives it back: it may
  * be used again after all that was submitted to @stream so far. One that is not the last counts as
- * gpu_memory_block_add_stream() with @stream. Where the program itself has put work with the block
- * into a stream of the driver that @stream borrows, see gpu_stream_new_wrapped(), it keeps @stream
- * until that work is over. Does not block.
+ * gpu_memory_block_add_stream() with @stream. Does not block.
  *
  * Since: 0.1
  */

@@ -9,6 +9,8 @@
 static gpointer
 ref (gpointer key)
 {
+  g_atomic_int_set (&((GpuTimeline *) key)->is_pooled, TRUE);
+
   return _gpu_timeline_ref (key);
 }
 
@@ -19,12 +21,13 @@ unref (gpointer key)
 }
 
 /* Where the program may itself have put work into the driver's stream, it is a point of its own, so
- * that the fence comes after that. */
+ * that the fence comes after that. Behind the last of a stream that is borrowed there is one. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
 {
-  _gpu_timeline_cover_locked (timeline);
+  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->users) > 0)
+    _gpu_timeline_cover_locked (timeline);
 
   if (timeline->completed == timeline->submitted)
     return NULL;

@@ -71,7 +71,8 @@ struct _GpuTimeline
   GpuKept           shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
   GpuNativeDevice  *device;
-  gboolean          is_borrowed;    /* the program may destroy stream while somebody uses it */
+  gboolean          is_borrowed;    /* the program may destroy stream once users is 0 */
+  gint              is_pooled;      /* atomic; memory of a pool was given back here */
   gint              refs;
   gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   int               priority;

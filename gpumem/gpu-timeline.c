@@ -188,22 +188,35 @@ _gpu_timeline_use (GpuTimeline *timeline)
   g_atomic_int_inc (&timeline->users);
 }
 
+/* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
+ * what the program has put into it itself is waited for only where a pool needs that. */
+static void
+end_use_locked (GpuTimeline *timeline)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
+    _gpu_timeline_cover_locked (timeline);
+
+  if (timeline->is_borrowed && timeline->completed != timeline->submitted
+      && !g_atomic_int_get (&timeline->context->lost))
+    fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+}
+
 void
 _gpu_timeline_unuse (GpuTimeline *timeline)
 {
+  gboolean has_failure_lock;
   GpuNativeStream *stream;
 
   if (!g_atomic_int_dec_and_test (&timeline->users))
     return;
 
-  g_mutex_lock (&timeline->lock);
-
-  if (!timeline->is_borrowed)
-    _gpu_timeline_cover_locked (timeline);
-
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  end_use_locked (timeline);
   _gpu_timeline_reap_locked (timeline);
   stream = take_stream_locked (timeline);
-  g_mutex_unlock (&timeline->lock);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
   free_stream (timeline, stream);
 }
 

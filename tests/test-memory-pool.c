@@ -684,11 +684,60 @@ pool_block_streams (TestFixture *fixture)
   test_hold_free (hold);
 }
 
+/* What the program itself puts into a stream of the driver counts until it is over, also when the
+ * object that borrows the stream is gone. */
+static void
+check_borrowed (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) borrowed =
+    gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                            GPU_WRAP_MODE_BORROW, &error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  guint64 handle;
+  TestHold *hold;
+
+  g_assert_no_error (error);
+  gpu_memory_pool_set_limit (pool, 4 << 20);
+  buffer = take (pool, 3 << 20, borrowed);
+  handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  test_synchronize (borrowed);
+  hold = test_hold (owner);
+  g_clear_object (&buffer);
+  g_clear_object (&borrowed);
+
+  buffer = take (pool, 3 << 20, other);
+  if (gpu_memory_get_native_handle (GPU_MEMORY (buffer)) == handle)
+    {
+      fill (other, buffer, 1);
+      g_usleep (20000);
+      g_assert_false (gpu_stream_is_idle (other, &error));
+      g_assert_no_error (error);
+    }
+  test_let_go (hold);
+  fill (other, buffer, 2);
+  assert_filled (buffer, 2);
+  test_hold_free (hold);
+}
+
+static void
+pool_borrowed (TestFixture *fixture)
+{
+  if (!test_can_hold (fixture))
+    return;
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    g_test_skip ("the host has no streams of a driver");
+  else
+    for_each_kind (fixture, check_borrowed);
+}
+
 /* --- threads ---------------------------------------------------------------------------- */
 
 #define N_THREADS 4
 #define N_ROUNDS  300
-#define N_DROPS 20000
+#define N_DROPS   20000
 
 typedef struct
 {
@@ -856,6 +905,7 @@ main (int argc, char **argv)
   test_add ("blocks", pool_blocks);
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
+  test_add ("borrowed", pool_borrowed);
   test_add ("threads", pool_threads);
   test_add ("wrappers", pool_wrappers);
   test_add ("closing", pool_closing);
