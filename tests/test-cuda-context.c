@@ -607,7 +607,8 @@ contexts_strict (TestFixture *fixture)
   const struct { CUresult code; gboolean reachable; guint n_calls; } cases[] = {
     { CUDA_ERROR_INVALID_CONTEXT, TRUE, 2 }, { CUDA_ERROR_INVALID_CONTEXT, FALSE, 2 },
     { CUDA_ERROR_INVALID_HANDLE, TRUE, 2 }, { CUDA_ERROR_INVALID_HANDLE, FALSE, 2 },
-    { CUDA_ERROR_INVALID_VALUE, TRUE, 1 },
+    { CUDA_ERROR_INVALID_VALUE, TRUE, 2 }, { CUDA_ERROR_INVALID_VALUE, FALSE, 2 },
+    { CUDA_ERROR_NOT_SUPPORTED, TRUE, 1 },
   };
   g_autoptr (GpuBuffer) from = NULL;
 
