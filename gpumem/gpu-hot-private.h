@@ -12,6 +12,8 @@ G_BEGIN_DECLS
 
 #define GPU_HOT __attribute__ ((hot))
 #define GPU_COLD __attribute__ ((cold, noinline))
+/* What is needed often, but takes registers that the way past it should not have to save. */
+#define GPU_APART __attribute__ ((noinline))
 
 /* Bytes of a line of the caches: what operations look at is aligned to them. */
 #define GPU_LINE 64
@@ -22,6 +24,7 @@ typedef struct
 {
   gpointer buffer_class;
   gpointer kernel_class;
+  gpointer memory_pool_class;
   gpointer stream_class;
   gpointer svm_class;
   gint     forked;                  /* atomic; see _gpu_backend_check_process() */
@@ -45,6 +48,13 @@ static inline gboolean
 _gpu_is_stream (gpointer object)
 {
   return _gpu_has_class (object, _gpu_hot.stream_class) || _gpu_is_a (object, gpu_stream_get_type);
+}
+
+static inline gboolean
+_gpu_is_memory_pool (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_hot.memory_pool_class)
+         || _gpu_is_a (object, gpu_memory_pool_get_type);
 }
 
 static inline gboolean

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
 #include "gpumem/gpu-stream-private.h"
+#include "gpumem/pool/gpu-pool-node.h"
 
 /**
  * SECTION:gpu-memory-block
@@ -142,7 +144,7 @@ release_marked (GpuMemoryBlock *block,
     _gpu_pool_release_home (block);
 }
 
-static inline void
+static void
 release_held (GpuMemoryBlock *block,
               gpointer        key)
 {
@@ -172,7 +174,7 @@ release_stopped (GpuPoolCore    *core,
     _gpu_pool_core_unref (core);
 }
 
-static inline void
+static GPU_APART void
 release (GpuMemoryBlock *block,
          gpointer        key)
 {
@@ -295,9 +297,26 @@ gpu_memory_block_add_stream (GpuMemoryBlock *block,
   g_mutex_unlock (&core->lock);
 }
 
-/* The key of a raw block. Those of a stream that is out of order are taken after a barrier: nothing
- * else says what work with a block comes first. */
-static gboolean
+/* The key of a raw block where there is nothing else to be done, and nothing to be refused. */
+static inline GpuTimeline *
+get_usual_key (GpuMemoryPool *pool,
+               GpuStream     *stream)
+{
+  GpuTimeline *timeline;
+
+  if (G_UNLIKELY (pool->blocks == NULL)
+      || G_UNLIKELY (!_gpu_has_class (stream, _gpu_hot.stream_class)))
+    return NULL;
+
+  timeline = stream->timeline;
+
+  return G_LIKELY (timeline != NULL) && G_LIKELY (timeline->context == pool->core->context)
+         && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
+}
+
+/* Those of a stream that is out of order are taken after a barrier: nothing else says what work
+ * with a block comes first. */
+static GPU_COLD gboolean
 get_key (GpuMemoryPool  *pool,
          GpuStream      *stream,
          const char     *function,
@@ -307,7 +326,7 @@ get_key (GpuMemoryPool  *pool,
   if (!_gpu_memory_pool_check (pool, function, error))
     return FALSE;
 
-  if (G_UNLIKELY (pool->core->pool == NULL || !pool->core->has_addresses))
+  if (G_UNLIKELY (pool->blocks == NULL))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "%s: memory of this pool has no addresses that the driver would tell; it has "
@@ -347,21 +366,24 @@ get_key (GpuMemoryPool  *pool,
  *
  * Since: 0.1
  */
-GpuMemoryBlock *
+GPU_HOT GpuMemoryBlock *
 gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
-                       gsize           size,
-                       GpuStream      *stream,
-                       GError        **error)
+                             gsize           size,
+                             GpuStream      *stream,
+                             GError        **error)
 {
-  const char *function = "gpu_memory_pool_alloc_block";
   GpuTimeline *timeline;
 
-  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
 
-  if (!get_key (pool, stream, function, &timeline, error) || G_UNLIKELY (size == 0))
+  timeline = get_usual_key (pool, stream);
+
+  if ((G_UNLIKELY (timeline == NULL)
+       && !get_key (pool, stream, "gpu_memory_pool_alloc_block", &timeline, error))
+      || G_UNLIKELY (size == 0))
     return NULL;
 
-  return _gpu_pool_alloc (pool->core->pool, size, 0, timeline, error);
+  return _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
 }
 
 /**
@@ -402,7 +424,7 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   if (!get_key (pool, stream, function, &timeline, error) || size == 0)
     return NULL;
 
-  return _gpu_pool_alloc (pool->core->pool, size, alignment, timeline, error);
+  return _gpu_pool_alloc (pool->blocks, size, alignment, timeline, error);
 }
 
 /**
@@ -436,7 +458,7 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
   g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
 
   return get_key (pool, stream, function, &timeline, error)
-         && _gpu_pool_alloc_n (pool->core->pool, sizes, n_blocks, timeline, blocks, error);
+         && _gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, error);
 }
 
 /**
@@ -488,13 +510,13 @@ gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
   return NULL;
 }
 
-static gboolean
+static GPU_APART gboolean
 check_free (GpuMemoryPool        *pool,
             const GpuMemoryBlock *block,
             GpuStream            *stream)
 {
   g_return_val_if_fail (pool->core != NULL
-                        && _gpu_pool_block_get_pool (block) == pool->core->pool, FALSE);
+                        && _gpu_pool_block_get_pool (block) == pool->blocks, FALSE);
   g_return_val_if_fail (stream == NULL || (GPU_IS_STREAM (stream) && stream->timeline != NULL
                                            && stream->timeline->context == pool->core->context),
                         FALSE);
@@ -514,14 +536,24 @@ check_free (GpuMemoryPool        *pool,
  *
  * Since: 0.1
  */
-void
+GPU_HOT void
 gpu_memory_pool_free_block (GpuMemoryPool  *pool,
-                      GpuMemoryBlock *block,
-                      GpuStream      *stream)
+                            GpuMemoryBlock *block,
+                            GpuStream      *stream)
 {
-  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+  GpuTimeline *timeline;
 
-  if (block != NULL && check_free (pool, block, stream))
+  g_return_if_fail (_gpu_is_memory_pool (pool));
+
+  if (G_UNLIKELY (block == NULL))
+    return;
+
+  timeline = get_usual_key (pool, stream);
+
+  if (G_LIKELY (timeline != NULL) && G_LIKELY (gpu_pool_node_pool (block) == pool->blocks)
+      && G_LIKELY (!gpu_pool_node_flag (block)) && G_LIKELY (!g_atomic_int_get (&pool->core->stopped)))
+    _gpu_pool_release (block, timeline);
+  else if (check_free (pool, block, stream))
     release (block, stream != NULL ? stream->timeline : NULL);
 }
 

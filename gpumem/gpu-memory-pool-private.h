@@ -14,6 +14,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
+  gint               stopped;       /* atomic; it holds nothing */
   GpuNativeContext  *context;
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
@@ -23,8 +24,6 @@ typedef struct
   GpuPool           *pool;          /* NULL for a pool in bins */
   GpuPoolBins       *bins;          /* NULL for others */
   gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
-
-  gint               stopped;       /* atomic; it holds nothing */
 
   GMutex             lock;          /* guards what follows */
   GPtrArray         *spare;         /* of GpuBuffer: they wait to be used again */
@@ -58,6 +57,7 @@ struct _GpuMemoryPool
   GpuMemoryFlags     flags;
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
+  GpuPool           *blocks;        /* that have addresses; NULL if it has none */
   GMutex             lock;          /* guards limits */
   GpuPoolLimits      limits;
 };

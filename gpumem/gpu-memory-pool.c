@@ -3,6 +3,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
 #include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-stream-private.h"
@@ -478,6 +479,7 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
+  _gpu_hot.memory_pool_class = klass;
   object_class->get_property = gpu_memory_pool_get_property;
   object_class->set_property = gpu_memory_pool_set_property;
   object_class->finalize = gpu_memory_pool_finalize;
@@ -684,6 +686,9 @@ gpu_memory_pool_initable_init (GInitable     *initable,
     }
 
   _gpu_pool_core_set_limits (pool->core, &pool->limits);
+
+  if (pool->core->has_addresses)
+    pool->blocks = pool->core->pool;
 
   return TRUE;
 }

@@ -45,7 +45,9 @@ struct _GpuPoolCache
   GpuPoolCache  *pool_next;
 };
 
-extern __thread GpuPoolCache *_gpu_pool_cache_current;
+/* One pointer: there is always room for it, also where the library is opened late. */
+extern __thread GpuPoolCache *_gpu_pool_cache_current
+  __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
 /* The cache of this thread for @pool, made if @make. Without the lock of the pool. */

@@ -567,7 +567,7 @@ _gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
 gboolean
 _gpu_pool_block_get_mark (const GpuMemoryBlock *block)
 {
-  return __atomic_load_n (&block->flag, __ATOMIC_ACQUIRE);
+  return gpu_pool_node_flag (block);
 }
 
 void

@@ -105,6 +105,12 @@ gpu_pool_node_set_state (GpuPoolNode      *node,
   __atomic_store_n (&node->state, state, __ATOMIC_RELAXED);
 }
 
+static inline gboolean
+gpu_pool_node_flag (const GpuPoolNode *node)
+{
+  return __atomic_load_n (&node->flag, __ATOMIC_ACQUIRE);
+}
+
 static inline void
 gpu_pool_node_free (GpuPoolNodes *nodes,
                     GpuPoolNode  *node)

@@ -571,7 +571,7 @@ lock_with_drawer (GpuPool       *pool,
   return drawer;
 }
 
-static GpuMemoryBlock *
+static GPU_APART GpuMemoryBlock *
 alloc_from_heap (GpuPool   *pool,
                  gsize      size,
                  gsize      alignment,
@@ -593,7 +593,7 @@ alloc_from_heap (GpuPool   *pool,
   return node != NULL ? node : climb (pool, &request, error);
 }
 
-GpuMemoryBlock *
+GPU_HOT GpuMemoryBlock *
 _gpu_pool_alloc (GpuPool   *pool,
                  gsize      size,
                  gsize      alignment,
@@ -662,7 +662,7 @@ give_back (GpuPool       *pool,
   *has_excess |= gpu_pool_has_excess (pool, node);
 }
 
-static void
+static GPU_APART void
 release_to_heap (GpuPool      *pool,
                  GpuPoolNode  *node,
                  gpointer      key)
@@ -678,7 +678,7 @@ release_to_heap (GpuPool      *pool,
   _gpu_pool_leave_excess (pool, has_excess);
 }
 
-void
+GPU_HOT void
 _gpu_pool_release (GpuMemoryBlock *block,
                    gpointer        key)
 {
