@@ -64,7 +64,7 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_POOL_CORE]      = "pool-core"
 };
 
-static int live_counts[GPU_LIVE_N];
+static int live_counts[GPU_LIVE_N + 1];
 
 static gpointer
 parse_flags (gpointer unused G_GNUC_UNUSED)
@@ -136,6 +136,7 @@ _gpu_live_add (GpuLiveKind kind,
 GVariant *
 gpu_debug_list_live_objects (void)
 {
+  int spare = __atomic_load_n (&live_counts[GPU_LIVE_SPARE], __ATOMIC_RELAXED);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{su}"));
@@ -143,6 +144,9 @@ gpu_debug_list_live_objects (void)
   for (guint i = 0; i < GPU_LIVE_N; i++)
     {
       int count = __atomic_load_n (&live_counts[i], __ATOMIC_RELAXED);
+
+      if (i == GPU_LIVE_BUFFER || i == GPU_LIVE_STORAGE)
+        count -= spare;
 
       if (count != 0)
         g_variant_builder_add (&builder, "{su}", live_names[i], (guint32) count);

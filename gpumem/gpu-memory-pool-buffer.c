@@ -7,35 +7,29 @@
 #include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
 
-#define MAX_SPARE 64
-#define MAX_DATA  16
+#define MAX_DATA 16
 
 /* The owner of a storage. */
 typedef struct
 {
   GpuPlace        place;
   GpuPoolCore    *core;
-  GpuPoolView    *view;
+  GpuPoolView    *view;             /* the place's; of work that goes on once that was given back */
   GpuPoolPlace    held;             /* NULL once it was given back */
   GpuTimeline    *timeline;         /* that it was taken on */
 } Pooled;
-
-/* The view goes first: what it looks at may go with the place. */
-static void
-release_place (Pooled *pooled,
-               GArray *uses)
-{
-  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
-  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
-}
 
 static void
 give_back (GpuStorage *storage)
 {
   Pooled *pooled = storage->owner;
 
-  if (pooled->held != NULL)
-    release_place (pooled, storage->pending);
+  if (pooled->held == NULL)
+    return;
+
+  _gpu_pool_view_ref (pooled->view);
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
+                          storage->pending);
 }
 
 static void
@@ -43,17 +37,10 @@ pooled_free (gpointer data)
 {
   Pooled *pooled = data;
 
+  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
   _gpu_timeline_unref (pooled->timeline);
   _gpu_pool_core_unref (pooled->core);
   g_free (pooled);
-}
-
-/* Those that are spare do not count as living. */
-static void
-count_live (int delta)
-{
-  _gpu_live_add (GPU_LIVE_BUFFER, delta);
-  _gpu_live_add (GPU_LIVE_STORAGE, delta);
 }
 
 static gboolean
@@ -63,12 +50,12 @@ keep_spare (GpuPoolCore *core,
   gboolean kept;
 
   g_mutex_lock (&core->lock);
-  kept = !core->closed && core->spare->len < MAX_SPARE;
+  kept = !core->closed && core->n_spare < GPU_POOL_MAX_SPARE;
 
   if (kept)
     {
-      g_ptr_array_add (core->spare, g_object_ref (memory));
-      count_live (-1);
+      core->spare[core->n_spare++] = g_object_ref (memory);
+      _gpu_live_add (GPU_LIVE_SPARE, 1);
     }
 
   g_mutex_unlock (&core->lock);
@@ -139,7 +126,8 @@ recycle (GpuMemory *memory)
       || !_gpu_storage_renew (storage, &uses))
     return FALSE;
 
-  release_place (pooled, uses);
+  pooled->view = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
   return keep_spare (pooled->core, memory);
 }
@@ -147,34 +135,36 @@ recycle (GpuMemory *memory)
 void
 _gpu_pool_core_drop_spare (GpuPoolCore *core)
 {
-  g_autoptr (GPtrArray) spare = NULL;
-
   g_mutex_lock (&core->lock);
   core->closed = TRUE;
-  spare = g_steal_pointer (&core->spare);
   g_mutex_unlock (&core->lock);
 
-  count_live ((int) spare->len);
+  _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_spare);
 
   /* What a thread is dropping that did not come along into a child process stays. */
-  for (guint i = 0; i < spare->len; i++)
+  for (guint i = 0; i < core->n_spare; i++)
     {
-      while (!is_settled (spare->pdata[i]) && !g_atomic_int_get (&_gpu_hot.forked))
+      while (!is_settled (G_OBJECT (core->spare[i])) && !g_atomic_int_get (&_gpu_hot.forked))
         g_thread_yield ();
 
-      if (is_settled (spare->pdata[i]))
-        g_object_unref (spare->pdata[i]);
+      if (is_settled (G_OBJECT (core->spare[i])))
+        g_object_unref (core->spare[i]);
     }
 }
 
 /* The youngest is the warmest, but may be one that another thread is about to leave. */
 static GpuMemory *
-steal_settled_locked (GPtrArray *spare)
+steal_settled_locked (GpuPoolCore *core)
 {
-  for (guint i = spare->len; i > 0; i--)
+  for (guint i = core->n_spare; i > 0; i--)
     {
-      if (G_LIKELY (is_settled (spare->pdata[i - 1])))
-        return g_ptr_array_steal_index_fast (spare, i - 1);
+      GpuMemory *memory = core->spare[i - 1];
+
+      if (G_LIKELY (is_settled ((GObject *) memory)))
+        {
+          core->spare[i - 1] = core->spare[--core->n_spare];
+          return memory;
+        }
     }
 
   return NULL;
@@ -187,13 +177,13 @@ take_spare (GpuPoolCore *core)
 
   g_mutex_lock (&core->lock);
 
-  if (core->spare != NULL)
-    memory = steal_settled_locked (core->spare);
-
-  if (memory != NULL)
-    count_live (1);
+  if (!core->closed)
+    memory = steal_settled_locked (core);
 
   g_mutex_unlock (&core->lock);
+
+  if (memory != NULL)
+    _gpu_live_add (GPU_LIVE_SPARE, -1);
 
   return memory;
 }

@@ -13,19 +13,34 @@
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
+/* @source NULL: the addresses of the pool. */
 static GpuPoolView *
-view_new (GpuNativeContext *context,
-          GpuNativeBuffer  *whole,
+view_new (GpuPoolCore      *core,
+          GpuStorage       *source,
           gsize             offset,
           GpuMemoryFlags    flags)
 {
   GpuPoolView *view = g_new0 (GpuPoolView, 1);
 
   g_atomic_ref_count_init (&view->refs);
-  view->context = _gpu_native_context_ref (context);
-  view->whole = whole;
+  view->context = _gpu_native_context_ref (core->context);
+  view->whole = source != NULL ? source->buffer : core->range;
   view->offset = offset;
   view->flags = flags;
+
+  if (source != NULL)
+    {
+      view->source = _gpu_storage_ref (source);
+      _gpu_storage_use (source);
+    }
+
+  return view;
+}
+
+GpuPoolView *
+_gpu_pool_view_ref (GpuPoolView *view)
+{
+  g_atomic_ref_count_inc (&view->refs);
 
   return view;
 }
@@ -40,6 +55,12 @@ _gpu_pool_view_unref (gpointer data)
 
   if (view->buffer != NULL && view->buffer != view->whole)
     view->context->backend->memory->free (view->context, view->buffer);
+
+  if (view->source != NULL)
+    {
+      _gpu_storage_unuse (view->source);
+      _gpu_storage_unref (view->source);
+    }
 
   _gpu_native_context_unref (view->context);
   g_free (view);
@@ -204,17 +225,15 @@ alloc_item (gpointer   owner,
 {
   GpuPoolCore *core = owner;
   GpuMemory *memory = alloc_memory (core, size, error);
-  GpuNativeBuffer *buffer;
   Item *item;
 
   if (memory == NULL)
     return NULL;
 
-  buffer = memory->storage->buffer;
   item = g_new (Item, 1);
   item->memory = memory;
-  item->view = view_new (core->context, buffer, 0, memory->flags);
-  item->view->buffer = buffer;
+  item->view = view_new (core, memory->storage, 0, memory->flags);
+  item->view->buffer = item->view->whole;
 
   return item;
 }
@@ -328,7 +347,6 @@ _gpu_pool_core_new (GpuContext         *context,
   core->owner = g_new0 (GWeakRef, 1);
   g_weak_ref_init (core->owner, owner);
   g_mutex_init (&core->lock);
-  core->spare = g_ptr_array_new ();
   core->unit = config.unit;
   core->has_addresses = (device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0;
   core->next_address = ADDRESS_STEP;
@@ -524,13 +542,13 @@ make_view (GpuPoolCore     *core,
     {
       guint64 first = context->backend->memory->get_address (core->range);
 
-      view = view_new (context, core->range, address - first, core->flags);
+      view = view_new (core, NULL, address - first, core->flags);
     }
   else
     {
       const Segment *segment = _gpu_pool_block_get_segment (block);
 
-      view = view_new (context, segment->memory->storage->buffer, address - segment->address,
+      view = view_new (core, segment->memory->storage, address - segment->address,
                        segment->memory->flags);
     }
 
@@ -553,17 +571,11 @@ _gpu_pool_core_get_view (GpuPoolCore   *core,
   GpuPoolView *view;
 
   if (core->bins != NULL)
-    view = ((Item *) _gpu_pool_item_get_data (place))->view;
-  else
-    view = _gpu_pool_block_get_data (place);
+    return ((Item *) _gpu_pool_item_get_data (place))->view;
 
-  if (view == NULL)
-    view = make_view (core, place, error);
+  view = _gpu_pool_block_get_data (place);
 
-  if (view != NULL)
-    g_atomic_ref_count_inc (&view->refs);
-
-  return view;
+  return G_LIKELY (view != NULL) ? view : make_view (core, place, error);
 }
 
 void

@@ -11,6 +11,8 @@
 
 G_BEGIN_DECLS
 
+#define GPU_POOL_MAX_SPARE 64
+
 typedef struct
 {
   gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
@@ -26,7 +28,8 @@ typedef struct
   gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
 
   GMutex             lock;          /* guards what follows */
-  GPtrArray         *spare;         /* of GpuBuffer: they wait to be used again */
+  GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
+  guint              n_spare;
   gboolean           closed;        /* the pool is gone */
   guint64            next_address;  /* for memory without */
   GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
@@ -35,12 +38,12 @@ typedef struct
 /* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
 typedef gpointer GpuPoolPlace;
 
-/* Where it is for the driver. The structure is that of the place, and of work that still uses
- * it. */
+/* Where it is for the driver. It is the place's, and that of work which still uses it. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
+  GpuStorage       *source;         /* of whole, which is used; NULL in a range of addresses */
   GpuNativeBuffer  *whole;          /* that it is in */
   gsize             offset;
   GpuNativeBuffer  *buffer;         /* of exactly the place, which may be whole */
@@ -97,10 +100,11 @@ void          _gpu_pool_core_tidy_after    (GpuPoolCore        *core,
 /* Bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore        *core,
                                             GpuPoolPlace        place);
-/* (transfer full): NULL if the driver could not make it. */
+/* (transfer none): for as long as the place is held; NULL if the driver could not make it. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore        *core,
                                             GpuPoolPlace        place,
                                             GError            **error);
+GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
 /* The driver's. */
 guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);

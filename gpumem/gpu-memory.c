@@ -110,7 +110,8 @@ gpu_memory_set_property (GObject      *object,
     }
 }
 
-/* Handlers and weak references go first: they may bring the object back to life themselves. */
+/* Handlers go first, as whoever recycles lets weak references go: they may bring the object back to
+ * life themselves. */
 static gboolean
 recycle (GpuMemory *memory)
 {
@@ -120,7 +121,7 @@ recycle (GpuMemory *memory)
       || g_atomic_int_get (&memory->released) || g_atomic_int_get (&object->ref_count) != 1)
     return FALSE;
 
-  G_OBJECT_CLASS (gpu_memory_parent_class)->dispose (object);
+  g_signal_handlers_destroy (object);
 
   return g_atomic_int_get (&object->ref_count) == 1 && memory->storage->place->recycle (memory);
 }

@@ -348,8 +348,15 @@ _gpu_storage_renew (GpuStorage  *storage,
       || g_atomic_pointer_get (&storage->hooks) != NULL)
     return FALSE;
 
-  *uses = list_pending (storage);
-  forget_uses (storage);
+  *uses = NULL;
+
+  if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
+      || storage->readers != NULL || storage->mapped != NULL || storage->holder != NULL)
+    {
+      *uses = list_pending (storage);
+      forget_uses (storage);
+    }
+
   storage->last_holder = NULL;
   storage->n_holders = 0;
 
