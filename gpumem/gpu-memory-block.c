@@ -551,7 +551,8 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
   timeline = get_usual_key (pool, stream);
 
   if (G_LIKELY (timeline != NULL) && G_LIKELY (gpu_pool_node_pool (block) == pool->blocks)
-      && G_LIKELY (!gpu_pool_node_flag (block)) && G_LIKELY (!g_atomic_int_get (&pool->core->stopped)))
+      && G_LIKELY (!gpu_pool_node_flag (block))
+      && G_LIKELY (!g_atomic_int_get (&pool->core->stopped)))
     _gpu_pool_release (block, timeline);
   else if (check_free (pool, block, stream))
     release (block, stream != NULL ? stream->timeline : NULL);
