@@ -4,7 +4,9 @@
 #include "gpumem/pool/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-#define CACHE_BUDGET  (2 * 1024 * 1024)
+#define CACHE_BUDGET  (8 * 1024 * 1024)
+/* Where memory cannot move, what threads keep splits it for long. */
+#define SEGMENT_CACHE_BUDGET (2 * 1024 * 1024)
 /* Threads keep at most such a part of a limit. */
 #define CACHE_DIVISOR 64
 #define MAX_ATTEMPTS  3
@@ -27,7 +29,8 @@ void
 _gpu_pool_set_cache_limits (GpuPool *pool)
 {
   guint64 limit = pool->limits.limit;
-  gsize budget = CACHE_BUDGET, largest = CACHED_BYTES;
+  gboolean moves = pool->config.granularity != 0;
+  gsize budget = moves ? CACHE_BUDGET : SEGMENT_CACHE_BUDGET, largest = CACHED_BYTES;
   guint32 units;
 
   if (limit != 0)
@@ -35,8 +38,7 @@ _gpu_pool_set_cache_limits (GpuPool *pool)
   if (!pool->is_holding)
     budget = 0;
 
-  /* Where memory cannot move, few large blocks that threads keep split much of it. */
-  largest = MIN (largest, budget / (pool->config.granularity != 0 ? 2 : 4));
+  largest = MIN (largest, budget / (moves ? 2 : 4));
   units = largest >> pool->unit_shift;
   while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
     units /= 2;
