@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Streams on threads of their own that take memory of one small pool from each other, while kernels
+ * that fill it and look at every word of it are still under way. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define N_STREAMS 4
+#define N_ITEMS   1024
+#define MAX_WORDS (256 * 1024)
+/* So little that whoever wants much has to take it from others, or even to wait for them. */
+#define LIMIT     (4 * MAX_WORDS * 4)
+#define QUEUE     16                /* operations between waits for the stream, about */
+
+/* What is counted: words that are wrong, and words that were looked at. */
+#define COUNTS_SIZE (2 * sizeof (guint32))
+
+static const char source[] =
+  "#define WORD(seed, i) (((seed) ^ (i)) * 2654435761u)\n"
+  "#ifdef BY_ADDRESS\n"
+  "#define ARGUMENT const ulong address\n"
+  "#define WORDS __global uint *words = (__global uint *) address\n"
+  "#else\n"
+  "#define ARGUMENT __global uint *words\n"
+  "#define WORDS\n"
+  "#endif\n"
+  "__kernel void fill (ARGUMENT, const uint n, const uint seed)\n"
+  "{\n"
+  "  WORDS;\n"
+  "  for (uint i = (uint) get_global_id (0); i < n; i += (uint) get_global_size (0))\n"
+  "    words[i] = WORD (seed, i);\n"
+  "}\n"
+  "__kernel void check (ARGUMENT, const uint n, const uint seed,\n"
+  "                     volatile __global uint *counts)\n"
+  "{\n"
+  "  uint n_wrong = 0, n_seen = 0;\n"
+  "  WORDS;\n"
+  "  for (uint i = (uint) get_global_id (0); i < n; i += (uint) get_global_size (0))\n"
+  "    {\n"
+  "      n_wrong += words[i] != WORD (seed, i);\n"
+  "      n_seen++;\n"
+  "    }\n"
+  "  if (n_wrong > 0)\n"
+  "    atomic_add (&counts[0], n_wrong);\n"
+  "  if (n_seen > 0)\n"
+  "    atomic_add (&counts[1], n_seen);\n"
+  "}\n";
+
+typedef struct
+{
+  GpuKernel *fill, *check;
+  gboolean   by_address;
+} Kernels;
+
+typedef struct
+{
+  const Kernels *kernels;
+  GpuMemoryPool *pool;
+  GpuStream     *stream;
+  GpuBuffer     *counts;
+  guint          n_operations;
+  guint          n_refused;
+  guint32        number;            /* of the thread */
+  guint32        n_words;
+} Worker;
+
+static const GpuExtent grid = { N_ITEMS, 1, 1 };
+
+static void
+kernels_init (Kernels *kernels, TestFixture *fixture, gboolean by_address)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program =
+    gpu_program_new_from_source (fixture->context, source, by_address ? "-DBY_ADDRESS" : NULL,
+                                 &error);
+
+  g_assert_no_error (error);
+  kernels->by_address = by_address;
+  kernels->fill = gpu_program_get_kernel (program, "fill", &error);
+  g_assert_no_error (error);
+  kernels->check = gpu_program_get_kernel (program, "check", &error);
+  g_assert_no_error (error);
+}
+
+static void
+kernels_clear (Kernels *kernels)
+{
+  g_clear_object (&kernels->fill);
+  g_clear_object (&kernels->check);
+}
+
+/* --- one operation -------------------------------------------------------------------- */
+
+/* While others have too much of it there may be none, but none of them keeps it. */
+static gpointer
+take (Worker *worker, gsize size)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  for (;;)
+    {
+      g_autoptr (GError) error = NULL;
+      gpointer memory = worker->kernels->by_address
+        ? (gpointer) gpu_memory_pool_alloc_block (worker->pool, size, worker->stream, &error)
+        : (gpointer) gpu_memory_pool_alloc_buffer (worker->pool, size, worker->stream, &error);
+
+      if (memory != NULL)
+        return memory;
+      g_assert_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+      g_assert_cmpint (g_get_monotonic_time (), <, deadline);
+      worker->n_refused++;
+      g_thread_yield ();
+    }
+}
+
+static void
+use_block (Worker *worker, guint32 n, guint32 seed)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *block = take (worker, n * 4);
+  guint64 address = gpu_memory_block_get_address (block);
+
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->fill, &grid, NULL, &error,
+                                     address, n, seed), error);
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->check, &grid, NULL, &error,
+                                     address, n, seed, worker->counts), error);
+  gpu_memory_pool_free_block (worker->pool, block, worker->stream);
+}
+
+static void
+use_buffer (Worker *worker, guint32 n, guint32 seed)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (worker, n * 4);
+
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->fill, &grid, NULL, &error,
+                                     buffer, n, seed), error);
+  test_assert_ok (gpu_stream_launch (worker->stream, worker->kernels->check, &grid, NULL, &error,
+                                     buffer, n, seed, worker->counts), error);
+}
+
+/* As many small ones as large ones. */
+static guint32
+choose_words (GRand *rand)
+{
+  guint32 most = MAX_WORDS >> g_rand_int_range (rand, 0, 10);
+
+  return g_rand_int_range (rand, most / 2, most) + 1;
+}
+
+static gpointer
+work (gpointer data)
+{
+  Worker *worker = data;
+  g_autoptr (GRand) rand = g_rand_new_with_seed (worker->number);
+
+  for (guint i = 0; i < worker->n_operations; i++)
+    {
+      guint32 n = choose_words (rand);
+      guint32 seed = worker->number << 28 ^ i * 40503;
+
+      if (worker->kernels->by_address)
+        use_block (worker, n, seed);
+      else
+        use_buffer (worker, n, seed);
+      worker->n_words += n;
+      if (g_rand_int_range (rand, 0, QUEUE) == 0)
+        test_synchronize (worker->stream);
+    }
+
+  test_synchronize (worker->stream);
+  return NULL;
+}
+
+/* --- all of them --------------------------------------------------------------------- */
+
+static guint64
+get_figure (GpuMemoryPool *pool, const char *name)
+{
+  guint64 value;
+
+  g_object_get (pool, name, &value, NULL);
+  return value;
+}
+
+static void
+assert_counts (GpuBuffer *counts, guint32 n_wrong, guint32 n_seen)
+{
+  g_autoptr (GBytes) content = test_content (counts);
+  const guint32 *got = g_bytes_get_data (content, NULL);
+
+  g_assert_cmpuint (got[0], ==, n_wrong);
+  g_assert_cmpuint (got[1], ==, n_seen);
+}
+
+/* Returns: how often there was no memory */
+static guint
+run_streams (TestFixture *fixture, GpuMemoryPool *pool, const Kernels *kernels, guint n_operations)
+{
+  guint n_refused = 0;
+  Worker workers[N_STREAMS];
+  GThread *threads[N_STREAMS];
+
+  for (guint i = 0; i < N_STREAMS; i++)
+    workers[i] = (Worker) {
+      .kernels = kernels, .pool = pool, .n_operations = n_operations / N_STREAMS, .number = i,
+      .stream = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING),
+      .counts = test_buffer_filled (fixture, COUNTS_SIZE, 0)
+    };
+  for (guint i = 0; i < N_STREAMS; i++)
+    threads[i] = g_thread_new ("test-streams", work, &workers[i]);
+  for (guint i = 0; i < N_STREAMS; i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < N_STREAMS; i++)
+    {
+      assert_counts (workers[i].counts, 0, workers[i].n_words);
+      g_object_unref (workers[i].counts);
+      g_object_unref (workers[i].stream);
+      n_refused += workers[i].n_refused;
+    }
+
+  return n_refused;
+}
+
+static void
+check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
+{
+  static const char *const names[] = { "automatic", "expandable", "segments", "bins" };
+  const guint n_operations = g_test_slow () ? 1000000 : 1000;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
+                                                             GPU_MEMORY_NONE, &error);
+  gint64 begin = g_get_monotonic_time ();
+  Kernels kernels;
+  guint n_refused;
+
+  g_assert_no_error (error);
+  gpu_memory_pool_set_limit (pool, LIMIT);
+  kernels_init (&kernels, fixture, by_address);
+  n_refused = run_streams (fixture, pool, &kernels, n_operations);
+  kernels_clear (&kernels);
+
+  g_test_message ("%s, %s: %u operations in %.1f s, %" G_GUINT64_FORMAT " steals, %"
+                  G_GUINT64_FORMAT " waits, %u refused, at most %" G_GUINT64_FORMAT " bytes",
+                  names[kind], by_address ? "blocks" : "buffers", n_operations,
+                  (g_get_monotonic_time () - begin) / 1e6, get_figure (pool, "n-steals"),
+                  get_figure (pool, "n-waits"), n_refused, get_figure (pool, "peak-managed-bytes"));
+  g_assert_cmpuint (get_figure (pool, "n-steals"), >, 0);
+  g_assert_cmpuint (get_figure (pool, "n-waits"), >, 0);
+  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, n_operations);
+  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, n_operations);
+  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
+}
+
+/* Skips the test, with a reason, where there are no such pools or they have none of that. */
+static gboolean
+has_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_ARGUMENT_INFO))
+    return FALSE;
+  pool = gpu_memory_pool_new_full (fixture->context, kind, GPU_MEMORY_NONE, &error);
+  if (pool != NULL && by_address)
+    gpu_memory_pool_alloc_block (pool, 0, NULL, &error);
+  if (error == NULL)
+    return TRUE;
+  g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+  g_test_skip (error->message);
+  return FALSE;
+}
+
+static void
+run_kind (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
+{
+  if (has_pool (fixture, kind, by_address))
+    check_pool (fixture, kind, by_address);
+}
+
+static void
+expandable_blocks (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_EXPANDABLE, TRUE);
+}
+
+static void
+expandable_buffers (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_EXPANDABLE, FALSE);
+}
+
+static void
+segments_blocks (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_SEGMENTS, TRUE);
+}
+
+static void
+segments_buffers (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_SEGMENTS, FALSE);
+}
+
+static void
+bins_blocks (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_BINS, TRUE);
+}
+
+static void
+bins_buffers (TestFixture *fixture)
+{
+  run_kind (fixture, GPU_MEMORY_POOL_BINS, FALSE);
+}
+
+/* The kernels see each word that somebody else has written. */
+static void
+wrong_words (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) words = NULL;
+  g_autoptr (GpuBuffer) counts = NULL;
+  const guint8 value = 0x77;
+  const guint32 n = 5000, seed = 3;
+  Kernels kernels;
+
+  if (!has_pool (fixture, GPU_MEMORY_POOL_SEGMENTS, FALSE))
+    return;
+  kernels_init (&kernels, fixture, FALSE);
+  words = test_buffer (fixture, n * 4);
+  counts = test_buffer_filled (fixture, COUNTS_SIZE, 0);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernels.fill, &grid, NULL, &error, words, n,
+                                     seed), error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (words), 4 * 4999, 1, &value, 1,
+                                   &error), error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (words), 4 * 1000, 8, &value, 1,
+                                   &error), error);
+  test_assert_ok (gpu_stream_launch (fixture->stream, kernels.check, &grid, NULL, &error, words, n,
+                                     seed, counts), error);
+  assert_counts (counts, 3, n);
+  kernels_clear (&kernels);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("wrong-words", wrong_words);
+  test_add ("expandable/blocks", expandable_blocks);
+  test_add ("expandable/buffers", expandable_buffers);
+  test_add ("segments/blocks", segments_blocks);
+  test_add ("segments/buffers", segments_buffers);
+  test_add ("bins/blocks", bins_blocks);
+  test_add ("bins/buffers", bins_buffers);
+
+  return test_run ();
+}
