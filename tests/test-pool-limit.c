@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pools at the end of what they may have: they are filled until they refuse, again and again, lose
+ * nothing and count right; and how far a program comes with little more than what is live. */
+#include "config.h"
+
+#include "test-util.h"
+
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
+
+#define MIB       ((guint64) 1 << 20)
+#define LIMIT     (32 * MIB)
+#define MAX_SIZE  (LIMIT / 16)
+#define N_STREAMS 2
+
+static const char *const kind_names[] = { "automatic", "expandable", "segments", "bins" };
+
+typedef struct
+{
+  gpointer memory;
+  guint64  address;                 /* of a block */
+  gsize    size;
+  guint8   value;                   /* of each byte of a buffer */
+} Piece;
+
+typedef struct
+{
+  GpuMemoryPool *pool;
+  GpuStream     *streams[N_STREAMS];
+  GRand         *rand;
+  GArray        *pieces;            /* of Piece */
+  gboolean       blocks, check;     /* in this round */
+  guint64        bytes;             /* of all pieces */
+  guint64        n_allocs;
+} Filler;
+
+static guint64
+get_figure (GpuMemoryPool *pool, const char *name)
+{
+  guint64 value;
+
+  g_object_get (pool, name, &value, NULL);
+  return value;
+}
+
+static GpuMemoryPool *
+new_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *pool = gpu_memory_pool_new_full (fixture->context, kind, GPU_MEMORY_NONE, &error);
+
+  if (pool == NULL)
+    {
+      g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
+      g_assert_cmpint (kind, ==, GPU_MEMORY_POOL_EXPANDABLE);
+    }
+  return pool;
+}
+
+/* Where the driver tells no addresses there are none. */
+static gboolean
+has_blocks (GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+
+  gpu_memory_pool_alloc_block (pool, 0, NULL, &error);
+  return error == NULL;
+}
+
+/* What the stand-in for a driver knows of, 0 of others. */
+static guint
+count_of_driver (void)
+{
+#ifdef HAVE_CUDA
+  static const char *const kinds[] = { "device memory", "pooled memory", "mapped memory",
+                                       "reserved addresses", "allocation handle" };
+  guint n = 0;
+
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
+    for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+      n += GPUMEM_CUDA_DRIVER (get_live) (kinds[i]);
+  return n;
+#else
+  return 0;
+#endif
+}
+
+/* --- full and empty ------------------------------------------------------------------ */
+
+static GpuStream *
+choose_stream (Filler *filler)
+{
+  return filler->streams[g_rand_int_range (filler->rand, 0, N_STREAMS)];
+}
+
+static gsize
+choose_size (GRand *rand)
+{
+  gsize most = MAX_SIZE >> g_rand_int_range (rand, 0, 12);
+
+  return 1 + g_rand_int (rand) % most;
+}
+
+/* Returns: %FALSE if there is no memory */
+static gboolean
+add_piece (Filler *filler)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *stream = choose_stream (filler);
+  Piece piece = { .size = choose_size (filler->rand), .value = g_rand_int (filler->rand) };
+
+  if (filler->blocks)
+    piece.memory = gpu_memory_pool_alloc_block (filler->pool, piece.size, stream, &error);
+  else
+    piece.memory = gpu_memory_pool_alloc_buffer (filler->pool, piece.size, stream, &error);
+  if (piece.memory == NULL)
+    {
+      test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+      return FALSE;
+    }
+  if (filler->blocks)
+    piece.address = gpu_memory_block_get_address (piece.memory);
+  else
+    test_assert_ok (gpu_stream_fill (stream, piece.memory, 0,
+                                     filler->check ? piece.size : MIN (piece.size, 64),
+                                     &piece.value, 1, &error), error);
+  g_array_append_val (filler->pieces, piece);
+  filler->bytes += piece.size;
+  filler->n_allocs++;
+  return TRUE;
+}
+
+static int
+compare_pieces (gconstpointer a, gconstpointer b)
+{
+  const Piece *one = a, *other = b;
+
+  return one->address < other->address ? -1 : one->address > other->address;
+}
+
+/* Each is where no other one is, and has what was put there. */
+static void
+check_pieces (Filler *filler)
+{
+  if (filler->blocks)
+    g_array_sort (filler->pieces, compare_pieces);
+  for (guint i = 0; i < filler->pieces->len; i++)
+    {
+      const Piece *piece = &g_array_index (filler->pieces, Piece, i);
+
+      if (!filler->blocks)
+        {
+          g_autoptr (GBytes) content = test_content (piece->memory);
+
+          test_assert_value (g_bytes_get_data (content, NULL), piece->value, piece->size);
+        }
+      else if (i > 0)
+        g_assert_cmpuint (piece[-1].address + piece[-1].size, <=, piece->address);
+    }
+}
+
+static void
+drop_pieces (Filler *filler)
+{
+  while (filler->pieces->len > 0)
+    {
+      guint i = g_rand_int_range (filler->rand, 0, filler->pieces->len);
+      const Piece *piece = &g_array_index (filler->pieces, Piece, i);
+
+      if (filler->blocks)
+        gpu_memory_pool_free_block (filler->pool, piece->memory, choose_stream (filler));
+      else
+        g_object_unref (piece->memory);
+      g_array_remove_index_fast (filler->pieces, i);
+    }
+  filler->bytes = 0;
+}
+
+/* Returns: how much of the limit was in use when there was no more, on average */
+static double
+fill_and_empty (Filler *filler, guint n_rounds)
+{
+  const gboolean both = has_blocks (filler->pool);
+  double sum = 0;
+
+  for (guint i = 0; i < n_rounds; i++)
+    {
+      filler->blocks = both && i % 2 == 0;
+      filler->check = filler->blocks || i % 20 == 1;
+      while (add_piece (filler))
+        ;
+      g_assert_cmpuint (get_figure (filler->pool, "active-bytes"), ==, filler->bytes);
+      g_assert_cmpuint (get_figure (filler->pool, "active-blocks"), ==, filler->pieces->len);
+      sum += (double) filler->bytes / LIMIT;
+      if (filler->check)
+        check_pieces (filler);
+      drop_pieces (filler);
+    }
+  return sum / n_rounds;
+}
+
+static void
+check_figures (Filler *filler, guint n_rounds, guint64 allocated)
+{
+  GpuMemoryPool *pool = filler->pool;
+
+  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "used-bytes"), ==, 0);
+  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, filler->n_allocs);
+  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, filler->n_allocs);
+  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, n_rounds);
+  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), >, 0);
+  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, allocated);
+}
+
+static void
+check_full (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  const guint n_rounds = g_test_slow () ? 10000 : 100;
+  const guint64 before = gpu_context_get_allocated_size (fixture->context);
+  const guint n_before = count_of_driver ();
+  g_autoptr (GRand) rand = g_rand_new_with_seed (kind);
+  g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (Piece));
+  Filler filler = { .pool = new_pool (fixture, kind), .rand = rand, .pieces = pieces };
+  double part;
+
+  if (filler.pool == NULL)
+    {
+      g_test_skip ("the device has no such pools");
+      return;
+    }
+  for (guint i = 0; i < N_STREAMS; i++)
+    filler.streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  gpu_memory_pool_set_limit (filler.pool, LIMIT);
+  part = fill_and_empty (&filler, n_rounds);
+  g_test_message ("%s: %u times full, with %.4f of the limit in use", kind_names[kind], n_rounds,
+                  part);
+  g_assert_cmpfloat (part, >, 0.5);
+  check_figures (&filler, n_rounds, gpu_context_get_allocated_size (fixture->context) - before);
+
+  for (guint i = 0; i < N_STREAMS; i++)
+    test_synchronize (filler.streams[i]);
+  gpu_memory_pool_stop_holding (filler.pool);
+  g_assert_cmpuint (get_figure (filler.pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (get_figure (filler.pool, "held-blocks"), ==, 0);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+  for (guint i = 0; i < N_STREAMS; i++)
+    g_object_unref (filler.streams[i]);
+  g_object_unref (filler.pool);
+  g_assert_cmpuint (count_of_driver (), ==, n_before);
+}
+
+static void
+expandable_full (TestFixture *fixture)
+{
+  check_full (fixture, GPU_MEMORY_POOL_EXPANDABLE);
+}
+
+static void
+segments_full (TestFixture *fixture)
+{
+  check_full (fixture, GPU_MEMORY_POOL_SEGMENTS);
+}
+
+static void
+bins_full (TestFixture *fixture)
+{
+  check_full (fixture, GPU_MEMORY_POOL_BINS);
+}
+
+/* --- little more than what is live ------------------------------------------------------ */
+
+#define N_STEPS   4000
+#define LEAST     (1024 * MIB)      /* smaller, pieces that move are large beside what is live */
+#define MOST      (16000 * MIB)
+#define MAX_LIVES 64                /* of the largest */
+
+/* Sizes of random numbers of bytes, of which 73 of 100 steps take one, as long as there is room,
+ * and the others give a random one back; without a pool only what is live is counted. */
+typedef struct
+{
+  GpuMemoryPool *pool;              /* nullable */
+  GpuStream     *stream;
+  guint64        most;              /* bytes live */
+  guint64        peak;
+  guint          done;              /* steps until it was refused */
+  guint          n_refused;
+} Walk;
+
+static void
+give_back (gpointer memory)
+{
+  if (memory != NULL)
+    g_object_unref (memory);
+}
+
+static gpointer
+take (Walk *walk, gsize size, guint step)
+{
+  g_autoptr (GError) error = NULL;
+  gpointer memory = gpu_memory_pool_alloc_buffer (walk->pool, size, walk->stream, &error);
+
+  if (memory != NULL)
+    return memory;
+  if (walk->n_refused++ == 0)
+    {
+      walk->done = step;
+      if (g_test_verbose ())
+        g_test_message ("%s", error->message);
+    }
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  return NULL;
+}
+
+static void
+run_walk (Walk *walk)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (1);
+  g_autoptr (GPtrArray) memories = g_ptr_array_new_with_free_func (give_back);
+  g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
+  const guint64 largest = walk->most / MAX_LIVES;
+  guint64 live = 0;
+
+  walk->done = N_STEPS;
+  for (guint i = 0; i < N_STEPS; i++)
+    {
+      gboolean room = live + largest <= walk->most;
+      gsize size = 1 + g_rand_int (rand) % largest;
+      guint chance = g_rand_int_range (rand, 0, 100);
+
+      if (sizes->len == 0 || (room && chance < 73))
+        {
+          g_ptr_array_add (memories, walk->pool != NULL ? take (walk, size, i) : NULL);
+          g_array_append_val (sizes, size);
+          live += size;
+        }
+      else
+        {
+          guint victim = g_rand_int_range (rand, 0, sizes->len);
+
+          live -= g_array_index (sizes, gsize, victim);
+          g_array_remove_index_fast (sizes, victim);
+          g_ptr_array_remove_index_fast (memories, victim);
+        }
+      walk->peak = MAX (walk->peak, live);
+    }
+}
+
+static void
+check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double margin)
+{
+  g_autoptr (GpuMemoryPool) pool = new_pool (fixture, kind);
+  Walk needs = { .most = most };
+  Walk walk = { .pool = pool, .stream = fixture->stream, .most = most };
+
+  if (pool == NULL)
+    return;
+  run_walk (&needs);
+  gpu_memory_pool_set_limit (pool, (guint64) (margin * needs.peak));
+  run_walk (&walk);
+  g_test_message ("%s: %u of %u steps in %.2f of what is live at most; %u refused, %.4f managed",
+                  kind_names[kind], walk.done, N_STEPS, margin, walk.n_refused,
+                  (double) get_figure (pool, "peak-managed-bytes") / needs.peak);
+  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, walk.n_refused);
+  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);
+  /* Until it is full for the first time there is memory for all. Later all but a 16th serves in
+   * bins, and nearly all in pieces. */
+  g_assert_cmpuint (walk.done, >=, 150);
+  if ((kind == GPU_MEMORY_POOL_BINS && margin >= 1.1)
+      || (kind == GPU_MEMORY_POOL_EXPANDABLE && margin >= 1.3))
+    g_assert_cmpuint (walk.done, ==, N_STEPS);
+}
+
+static void
+margin (TestFixture *fixture)
+{
+  static const double margins[] = { 1.02, 1.05, 1.1, 1.3 };
+  guint64 size = gpu_device_get_memory_size (fixture->device);
+  guint64 most = MIN (size / 4, MOST);
+
+  if (most < LEAST)
+    {
+      g_test_skip_printf ("%s has only %" G_GUINT64_FORMAT " bytes",
+                          gpu_device_get_id (fixture->device), size);
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (margins); i++)
+    for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+      check_margin (fixture, kind, most, margins[i]);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("full/expandable", expandable_full);
+  test_add ("full/segments", segments_full);
+  test_add ("full/bins", bins_full);
+  test_add ("margin", margin);
+
+  return test_run ();
+}
