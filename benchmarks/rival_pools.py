@@ -246,7 +246,7 @@ class CudaCore:
         import cuda.core as package
 
         self.core = core
-        self.version = package.__version__
+        self.version = getattr(package, "__version__", "of no version")
         self.device = core.Device(options.ordinal)
         self.device.set_current()
 
