@@ -444,12 +444,13 @@ give_at_random (GpuPoolItem *item)
 static void
 check_order (void)
 {
+  const guint n_steps = g_test_slow () ? 10000000 : 20000;
   PoolOwner owner;
   GpuPoolBins *bins = pool_begin (&owner, 27000);
   GpuPoolItem *items[32] = { NULL };
   GpuPoolStats stats;
 
-  for (guint i = 0; i < 20000; i++)
+  for (guint i = 0; i < n_steps; i++)
     {
       GpuPoolItem **item = &items[g_test_rand_int_range (0, G_N_ELEMENTS (items))];
       guint number = g_test_rand_int_range (0, POOL_N_STREAMS + 1);

@@ -680,6 +680,18 @@ choose (gpointer data,
 }
 
 static void
+live_one_life (GRand    *random,
+               gboolean  pieces,
+               guint     n_steps)
+{
+  Model *model = model_new (pieces, choose, random);
+
+  for (guint i = 0; i < n_steps; i++)
+    model_step (model);
+  model_free (model);
+}
+
+static void
 test_random (gconstpointer data)
 {
   guint n_models = g_test_slow () ? 1000 : 10;
@@ -687,11 +699,16 @@ test_random (gconstpointer data)
   for (guint i = 0; i < n_models; i++)
     {
       g_autoptr (GRand) random = g_rand_new_with_seed (i);
-      Model *model = model_new (GPOINTER_TO_INT (data), choose, random);
 
-      for (guint j = 0; j < 5000; j++)
-        model_step (model);
-      model_free (model);
+      live_one_life (random, GPOINTER_TO_INT (data), 5000);
+    }
+
+  /* Ten million steps in all, half of them in one life. */
+  if (g_test_slow ())
+    {
+      g_autoptr (GRand) random = g_rand_new_with_seed (n_models);
+
+      live_one_life (random, GPOINTER_TO_INT (data), 5000000);
     }
 }
 
