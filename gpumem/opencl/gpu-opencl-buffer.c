@@ -206,16 +206,19 @@ buffer_copy (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
+  gboolean held;
   cl_int code;
 
   if (G_UNLIKELY (destination->is_host_only || source->is_host_only))
     return _gpu_opencl_copy_host (stream, destination, destination_offset, source, source_offset,
                                   size, event, error);
 
+  held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueCopyBuffer (_gpu_opencl_stream_handle (stream),
                               _gpu_opencl_buffer_handle (source),
                               _gpu_opencl_buffer_handle (destination), source_offset,
                               destination_offset, size, 0, NULL, event != NULL ? &native : NULL);
+  _gpu_opencl_let_slices_go (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -236,9 +239,12 @@ enqueue_write (GpuNativeStream  *stream,
                cl_event         *event,
                GError          **error)
 {
+  gboolean held = _gpu_opencl_hold_slices (stream);
   cl_int code = clEnqueueWriteBuffer (_gpu_opencl_stream_handle (stream),
                                       _gpu_opencl_buffer_handle (destination), CL_FALSE, offset,
                                       size, data, 0, NULL, event);
+
+  _gpu_opencl_let_slices_go (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
@@ -281,9 +287,12 @@ enqueue_read (GpuNativeStream  *stream,
               cl_event         *event,
               GError          **error)
 {
+  gboolean held = _gpu_opencl_hold_slices (stream);
   cl_int code = clEnqueueReadBuffer (_gpu_opencl_stream_handle (stream),
                                      _gpu_opencl_buffer_handle (source), CL_FALSE, offset, size,
                                      data, 0, NULL, event);
+
+  _gpu_opencl_let_slices_go (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS))
     return TRUE;
@@ -373,15 +382,18 @@ buffer_fill (GpuNativeStream  *stream,
              GError          **error)
 {
   cl_event native = NULL;
+  gboolean held;
   cl_int code;
 
   if (G_UNLIKELY (destination->is_host_only))
     return _gpu_opencl_fill_host (stream, destination, offset, size, pattern, pattern_size, event,
                                   error);
 
+  held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream),
                               _gpu_opencl_buffer_handle (destination), pattern, pattern_size,
                               offset, size, 0, NULL, event != NULL ? &native : NULL);
+  _gpu_opencl_let_slices_go (stream, held);
 
   if (G_LIKELY (code == CL_SUCCESS && event == NULL))
     return TRUE;
@@ -403,15 +415,18 @@ buffer_map (GpuNativeStream  *stream,
 {
   cl_event native = NULL;
   gpointer data;
+  gboolean held;
   cl_int code;
 
   if (buffer->is_host_only)
     return _gpu_opencl_pass (stream, event, error) ? (guint8 *) buffer->host + offset : NULL;
 
+  held = _gpu_opencl_hold_slices (stream);
   data = clEnqueueMapBuffer (_gpu_opencl_stream_handle (stream),
                              _gpu_opencl_buffer_handle (buffer), CL_FALSE,
                              _gpu_opencl_get_map_flags (flags), offset, size, 0, NULL,
                              event != NULL ? &native : NULL, &code);
+  _gpu_opencl_let_slices_go (stream, held);
 
   if (!_gpu_opencl_enqueued (code, "clEnqueueMapBuffer", native, event, error,
                              "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"

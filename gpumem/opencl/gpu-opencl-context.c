@@ -25,6 +25,7 @@ new_context (cl_context              handle,
 
   _gpu_native_context_init (&context->base, &_gpu_opencl_backend, devices, n_devices);
   g_mutex_init (&context->slices_lock);
+  g_rw_lock_init (&context->slices_use);
   g_mutex_init (&context->svm_lock);
   g_mutex_init (&context->internal_lock);
   context->context = handle;
@@ -182,6 +183,7 @@ context_free (GpuNativeContext *native)
   clReleaseContext (context->context);
   g_free (context->ids);
   g_mutex_clear (&context->slices_lock);
+  g_rw_lock_clear (&context->slices_use);
   g_clear_pointer (&context->mapped, g_ptr_array_unref);
   g_mutex_clear (&context->svm_lock);
   g_mutex_clear (&context->internal_lock);

@@ -528,6 +528,7 @@ kernel_launch_full (GpuNativeStream         *stream,
   cl_uint n_dimensions = 3;
   cl_event handle = NULL;
   cl_kernel prepared;
+  gboolean held;
   cl_int code;
 
   if (block != NULL)
@@ -557,8 +558,10 @@ kernel_launch_full (GpuNativeStream         *stream,
       g_mutex_unlock (&kernel->lock);
       return FALSE;
     }
+  held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueNDRangeKernel (_gpu_opencl_stream_handle (stream), prepared, n_dimensions,
                                  NULL, global, given, 0, NULL, event != NULL ? &handle : NULL);
+  _gpu_opencl_let_slices_go (stream, held);
   g_mutex_unlock (&kernel->lock);
 
   if (code != CL_SUCCESS)

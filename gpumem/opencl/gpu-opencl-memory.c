@@ -289,6 +289,7 @@ memory_migrate (GpuNativeStream         *stream,
   cl_mem_migration_flags cl_flags = 0;
   cl_event native = NULL;
   guint n = 0;
+  gboolean held;
   cl_int code;
 
   if (n_memories > N_ON_STACK)
@@ -307,8 +308,10 @@ memory_migrate (GpuNativeStream         *stream,
   if (flags & GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)
     cl_flags |= CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
 
+  held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueMigrateMemObjects (_gpu_opencl_stream_handle (stream), n, list,
                                      cl_flags, 0, NULL, event != NULL ? &native : NULL);
+  _gpu_opencl_let_slices_go (stream, held);
 
   return _gpu_opencl_enqueued (code, "clEnqueueMigrateMemObjects", native, event, error,
                                "%u memory objects, flags 0x%x", n_memories, flags);
@@ -322,14 +325,17 @@ memory_unmap (GpuNativeStream  *stream,
               GError          **error)
 {
   cl_event native = NULL;
+  gboolean held;
   cl_int code;
 
   if (memory->is_host_only)
     return _gpu_opencl_pass (stream, event, error);
 
+  held = _gpu_opencl_hold_slices (stream);
   code = clEnqueueUnmapMemObject (_gpu_opencl_stream_handle (stream),
                                   _gpu_opencl_memory_target (memory), data, 0, NULL,
                                   event != NULL ? &native : NULL);
+  _gpu_opencl_let_slices_go (stream, held);
 
   return _gpu_opencl_enqueued (code, "clEnqueueUnmapMemObject", native, event, error,
                                "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,

@@ -587,6 +587,7 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
   GpuExtent size = *extent;
   cl_event native = NULL;
   gboolean enqueued;
+  gboolean held;
 
   set_memory (&region.destination, destination, &region.unit);
   set_memory (&region.source, source, &region.unit);
@@ -601,10 +602,14 @@ _gpu_opencl_copy_region (GpuNativeStream      *stream,
       region.unit = 1;
     }
 
+  held = _gpu_opencl_hold_slices (stream);
+
   if (region.destination.data != NULL && region.source.data != NULL)
     enqueued = enqueue_host_to_host (&region, &to, &from, &size, event != NULL ? &native : NULL);
   else
     enqueued = enqueue_whole (&region, &to, &from, &size, event != NULL ? &native : NULL);
+
+  _gpu_opencl_let_slices_go (stream, held);
 
   return end_region (&region, enqueued, destination, source, &size, native, event, error);
 }

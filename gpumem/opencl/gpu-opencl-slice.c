@@ -95,13 +95,19 @@ hold_older_locked (GpuOpenclSlice *slice)
 
 /* With the lock, so that who is older is the same for the driver. */
 static GpuOpenclSlice *
-create_locked (GpuOpenclBuffer        *root,
+create_locked (GpuOpenclContext       *context,
+               GpuOpenclBuffer        *root,
                cl_mem_flags            flags,
                const cl_buffer_region *region,
                cl_int                 *code)
 {
-  cl_mem mem = clCreateSubBuffer (root->mem, flags, CL_BUFFER_CREATE_TYPE_REGION, region, code);
   GpuOpenclSlice *slice;
+  cl_mem mem;
+
+  g_atomic_int_set (&context->has_slices, TRUE);
+  g_rw_lock_writer_lock (&context->slices_use);
+  mem = clCreateSubBuffer (root->mem, flags, CL_BUFFER_CREATE_TYPE_REGION, region, code);
+  g_rw_lock_writer_unlock (&context->slices_use);
 
   if (*code != CL_SUCCESS)
     return NULL;
@@ -135,7 +141,7 @@ _gpu_opencl_slice_get (GpuOpenclContext       *context,
   slice = find_locked (root, flags, region);
 
   if (slice == NULL)
-    slice = create_locked (root, flags, region, code);
+    slice = create_locked (context, root, flags, region, code);
 
   if (slice == NULL)
     return NULL;
@@ -147,7 +153,8 @@ _gpu_opencl_slice_get (GpuOpenclContext       *context,
 }
 
 static void
-release_locked (GpuOpenclSlice *slice)
+release_locked (GpuOpenclContext *context,
+                GpuOpenclSlice   *slice)
 {
   g_autoptr (GPtrArray) pending = g_ptr_array_new ();
 
@@ -160,7 +167,9 @@ release_locked (GpuOpenclSlice *slice)
       if (--next->refs > 0)
         continue;
 
+      g_rw_lock_writer_lock (&context->slices_use);
       clReleaseMemObject (next->mem);
+      g_rw_lock_writer_unlock (&context->slices_use);
       g_ptr_array_remove (next->root->slices, next);
 
       if (next->older != NULL)
@@ -176,5 +185,5 @@ _gpu_opencl_slice_release (GpuOpenclContext *context,
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->slices_lock);
 
-  release_locked (slice);
+  release_locked (context, slice);
 }

@@ -45,6 +45,8 @@ typedef struct
   cl_context        context;
   cl_device_id     *ids;                        /* of the devices, in their order */
   GMutex            slices_lock;                /* of the slices of every buffer */
+  GRWLock           slices_use;                 /* see _gpu_opencl_hold_slices() */
+  gint              has_slices;                 /* atomic; since the first was made */
   GMutex            svm_lock;                   /* held while shared virtual memory is allocated or
                                                  * freed */
   GMutex            internal_lock;              /* of what follows */
@@ -412,6 +414,29 @@ GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
                                               cl_int              *code);
 void            _gpu_opencl_slice_release    (GpuOpenclContext    *context,
                                               GpuOpenclSlice      *slice);
+
+/* That driver crashes as well when a sub-buffer comes or goes while another thread enqueues what
+ * uses one of the same buffer. So who enqueues holds them all; TRUE if there are any. */
+static inline gboolean
+_gpu_opencl_hold_slices (GpuNativeStream *stream)
+{
+  GpuOpenclContext *context = (GpuOpenclContext *) stream->context;
+
+  if (G_LIKELY (!g_atomic_int_get (&context->has_slices)))
+    return FALSE;
+
+  g_rw_lock_reader_lock (&context->slices_use);
+
+  return TRUE;
+}
+
+static inline void
+_gpu_opencl_let_slices_go (GpuNativeStream *stream,
+                           gboolean         held)
+{
+  if (G_UNLIKELY (held))
+    g_rw_lock_reader_unlock (&((GpuOpenclContext *) stream->context)->slices_use);
+}
 
 /* gpu-opencl-region.c: GpuMemoryOps.copy_region() */
 gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,
