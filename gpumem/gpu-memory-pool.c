@@ -26,7 +26,8 @@
  *
  * How a pool manages its memory is its #GpuMemoryPoolKind. A pool that is expandable has one range
  * of addresses and moves memory within it to where it is needed, so that nearly nothing is lost to
- * gaps; it is what gpu_memory_pool_new() chooses where the device can do that.
+ * gaps; it is what gpu_memory_pool_new() chooses where the device can do that, and where the driver
+ * gives the addresses.
  *
  * A pool can be dropped while its memory is in use: that keeps what it needs.
  *
@@ -578,12 +579,13 @@ make_allocator (GpuMemoryPool  *pool,
 
 /* The best that can be had: what comes first in GpuMemoryPoolKind. */
 static GpuMemoryPoolKind
-choose_kind (GpuMemoryPool *pool)
+choose_kind (GpuMemoryPool *pool,
+             gboolean       has_addresses)
 {
   GpuCapabilities capabilities =
     _gpu_context_get_native (pool->context)->devices[0]->capabilities;
 
-  if (pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_UNTRACKED) == 0
+  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_UNTRACKED) == 0
       && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
     return GPU_MEMORY_POOL_EXPANDABLE;
 
@@ -647,23 +649,10 @@ choose_context (GpuMemoryPool  *pool,
 }
 
 static gboolean
-gpu_memory_pool_initable_init (GInitable     *initable,
-                               GCancellable  *cancellable G_GNUC_UNUSED,
-                               GError       **error)
+make_core (GpuMemoryPool  *pool,
+           GError        **error)
 {
-  GpuMemoryPool *pool = GPU_MEMORY_POOL (initable);
   g_autoptr (GpuAllocator) allocator = NULL;
-
-  if (pool->core != NULL)
-    return TRUE;
-
-  if (!choose_context (pool, error)
-      || !_gpu_buffer_check_flags (FUNCTION, _gpu_context_get_native (pool->context), pool->flags,
-                                   error))
-    return FALSE;
-
-  if (pool->kind == GPU_MEMORY_POOL_AUTOMATIC)
-    pool->kind = choose_kind (pool);
 
   if (!check_kind (pool, error))
     return FALSE;
@@ -680,10 +669,61 @@ gpu_memory_pool_initable_init (GInitable     *initable,
                                    pool->leading_bits, pool, error);
 
   if (pool->core == NULL)
+    g_prefix_error (error, "%s: ", FUNCTION);
+
+  return pool->core != NULL;
+}
+
+/* Addresses may be refused where the device could have them: a process may be short of them. */
+static gboolean
+make_best_core (GpuMemoryPool  *pool,
+                GError        **error)
+{
+  GError *failure = NULL;
+
+  pool->kind = choose_kind (pool, TRUE);
+
+  if (make_core (pool, &failure))
+    return TRUE;
+
+  if (pool->kind != GPU_MEMORY_POOL_EXPANDABLE
+      || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
     {
-      g_prefix_error (error, "%s: ", FUNCTION);
+      g_propagate_error (error, failure);
       return FALSE;
     }
+
+  if (_gpu_debug_has (GPU_DEBUG_POOL))
+    _gpu_debug_print (GPU_DEBUG_POOL, "pool %p: not expandable: %s", (void *) pool,
+                      failure->message);
+
+  g_error_free (failure);
+  pool->kind = choose_kind (pool, FALSE);
+
+  return make_core (pool, error);
+}
+
+static gboolean
+gpu_memory_pool_initable_init (GInitable     *initable,
+                               GCancellable  *cancellable G_GNUC_UNUSED,
+                               GError       **error)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (initable);
+  gboolean is_made;
+
+  if (pool->core != NULL)
+    return TRUE;
+
+  if (!choose_context (pool, error)
+      || !_gpu_buffer_check_flags (FUNCTION, _gpu_context_get_native (pool->context), pool->flags,
+                                   error))
+    return FALSE;
+
+  is_made = pool->kind == GPU_MEMORY_POOL_AUTOMATIC ? make_best_core (pool, error)
+                                                    : make_core (pool, error);
+
+  if (!is_made)
+    return FALSE;
 
   _gpu_pool_core_set_limits (pool->core, &pool->limits);
 
@@ -737,8 +777,9 @@ allocator_iface_init (GpuAllocatorInterface *iface)
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Makes a pool of memory of @context, of the best kind that the device can have. It holds nothing
- * to begin with. Does not block.
+ * Makes a pool of memory of @context, of the best kind that the device can have and that the driver
+ * has addresses for (CUDA: cuMemAddressReserve); gpu_memory_pool_get_kind() tells which. It holds
+ * nothing to begin with. Does not block.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_DEVICE_LOST or the driver's error
  *
@@ -758,7 +799,9 @@ gpu_memory_pool_new (GpuContext  *context,
  * @flags: how the memory is used
  * @error: return location for an error
  *
- * Makes a pool of memory of @context. It holds nothing to begin with. Does not block.
+ * Makes a pool of memory of @context. It holds nothing to begin with. Does not block. When the
+ * driver has no addresses for a pool that is expandable (CUDA: cuMemAddressReserve), asking for
+ * %GPU_MEMORY_POOL_EXPANDABLE is an error, and %GPU_MEMORY_POOL_AUTOMATIC is the kind after that.
  *
  * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device cannot
  *   do what @kind and @flags ask for, %GPU_ERROR_INVALID_ARGUMENT for flags that do not go

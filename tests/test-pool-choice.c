@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The kind that a pool of the best kind gets, also where there are no addresses left. */
+#include "config.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cuda-driver/cuda-driver.h"
+#include "test-util.h"
+
+#define SIZE 100000
+
+static gboolean
+is_of (TestFixture *fixture, const char *backend)
+{
+  return g_str_equal (gpu_device_get_backend (fixture->device), backend);
+}
+
+static rlim_t
+get_mapped_size (void)
+{
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_get_contents ("/proc/self/statm", &text, NULL, NULL));
+  return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
+}
+
+/* The next addresses, or all, are refused; FALSE where that cannot be had. */
+static gboolean
+refuse_addresses (TestFixture *fixture, const char *spec)
+{
+  if (is_of (fixture, "host"))
+    {
+      struct rlimit limit;
+
+      g_assert_cmpint (getrlimit (RLIMIT_AS, &limit), ==, 0);
+      limit.rlim_cur = MIN (get_mapped_size () + (512 << 20), limit.rlim_max);
+      return setrlimit (RLIMIT_AS, &limit) == 0;
+    }
+
+  return gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL
+         && GPUMEM_CUDA_DRIVER (set_fail) (spec);
+}
+
+static void
+give_addresses (TestFixture *fixture)
+{
+  struct rlimit limit;
+
+  if (!is_of (fixture, "host"))
+    {
+      g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+      return;
+    }
+
+  g_assert_cmpint (getrlimit (RLIMIT_AS, &limit), ==, 0);
+  limit.rlim_cur = limit.rlim_max;
+  g_assert_cmpint (setrlimit (RLIMIT_AS, &limit), ==, 0);
+}
+
+static void
+check_works (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, NULL, &error);
+  g_autoptr (GBytes) content = NULL;
+  const guint8 value = 7;
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1,
+                                   &error), error);
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
+}
+
+/* The best there is, and the next best where the driver refuses the addresses; who asked for them
+ * is told. */
+static void
+choice_addresses (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL, refused = NULL;
+  g_autoptr (GpuMemoryPool) best = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  g_autoptr (GpuMemoryPool) expandable = NULL;
+
+  g_assert_no_error (error);
+  check_works (fixture, best);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+
+  g_assert_cmpint (gpu_memory_pool_get_kind (best), ==, GPU_MEMORY_POOL_EXPANDABLE);
+
+  if (!refuse_addresses (fixture, "cuMemAddressReserve:1:2:0"))
+    {
+      g_test_skip ("no addresses can be refused");
+      return;
+    }
+
+  expandable = gpu_memory_pool_new_full (fixture->context, GPU_MEMORY_POOL_EXPANDABLE,
+                                         GPU_MEMORY_NONE, &refused);
+  pool = gpu_memory_pool_new (fixture->context, &error);
+  give_addresses (fixture);
+
+  if (expandable != NULL && is_of (fixture, "host"))
+    {
+      g_test_skip ("the limit of addresses does not count here");
+      return;
+    }
+
+  g_assert_null (expandable);
+  test_assert_gpu_error (refused, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "gpu_memory_pool_new",
+                         is_of (fixture, "host") ? "mmap" : "cuMemAddressReserve");
+  g_assert_no_error (error);
+  g_assert_cmpint (gpu_memory_pool_get_kind (pool), ==, GPU_MEMORY_POOL_SEGMENTS);
+  check_works (fixture, pool);
+}
+
+/* A device that is lost has no pool of any kind. */
+static void
+choice_lost (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
+    return;
+
+  if (!refuse_addresses (fixture, "cuMemAddressReserve:1:700"))
+    {
+      g_test_skip ("no call of the driver can be made to fail");
+      return;
+    }
+
+  pool = gpu_memory_pool_new (fixture->context, &error);
+  give_addresses (fixture);
+  g_assert_null (pool);
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "cuMemAddressReserve");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("addresses", choice_addresses);
+  test_add ("lost", choice_lost);
+
+  return test_run ();
+}
