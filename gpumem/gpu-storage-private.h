@@ -70,6 +70,8 @@ struct _GpuStorage
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
   guint             n_holders;      /* so many there were, one after the other */
+  GPtrArray        *streams;        /* atomic; of GpuTimeline: where the program itself uses it, or
+                                     * NULL; changes under lock */
 
   GpuMemoryFlags    flags;
   gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root has no holder */
@@ -122,6 +124,9 @@ void        _gpu_storage_join           (GpuStorage        *storage,
 void        _gpu_storage_leave          (GpuStorage        *storage);
 /* Everything submitted to @timeline so far comes before any use. Nobody else knows @storage yet. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
+                                         GpuTimeline       *timeline);
+/* When somebody lets go of it, all that was submitted to @timeline by then counts as a use. */
+void        _gpu_storage_add_stream     (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 /* Tells of the newest submission of @timeline that it has allocated the buffer. */
 void        _gpu_storage_set_home       (GpuStorage        *storage,

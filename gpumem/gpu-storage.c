@@ -298,6 +298,95 @@ add_pending (GArray         **points,
   add_point (*points, point);
 }
 
+static void
+add_reader_locked (GpuStorage  *root,
+                   GpuTimeline *timeline,
+                   guint64      seq)
+{
+  GpuPoint point = { NULL, 0 };
+
+  if (root->reader.timeline == timeline || !_gpu_point_is_pending (&root->reader))
+    {
+      _gpu_point_set (&root->reader, timeline, seq);
+      return;
+    }
+
+  if (root->readers == NULL)
+    {
+      root->readers = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+      g_array_set_clear_func (root->readers, readers_clear);
+    }
+
+  for (guint i = 0; i < root->readers->len; i++)
+    {
+      GpuPoint *reader = &g_array_index (root->readers, GpuPoint, i);
+
+      if (reader->timeline == timeline || !_gpu_point_is_pending (reader))
+        {
+          _gpu_point_set (reader, timeline, seq);
+          return;
+        }
+    }
+
+  _gpu_point_set (&point, timeline, seq);
+  g_array_append_val (root->readers, point);
+}
+
+void
+_gpu_storage_add_stream (GpuStorage  *root,
+                         GpuTimeline *timeline)
+{
+  g_atomic_int_set (&timeline->is_pooled, TRUE);
+  g_mutex_lock (&root->lock);
+
+  if (root->streams == NULL)
+    g_atomic_pointer_set (&root->streams,
+                          g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref));
+
+  if (!g_ptr_array_find (root->streams, timeline, NULL))
+    g_ptr_array_add (root->streams, _gpu_timeline_ref (timeline));
+
+  g_mutex_unlock (&root->lock);
+}
+
+static gpointer
+ref_timeline (gconstpointer timeline,
+              gpointer      data G_GNUC_UNUSED)
+{
+  return _gpu_timeline_ref ((GpuTimeline *) timeline);
+}
+
+/* Nobody waited for what was before such a use: it is entered as one that reads. */
+static GPU_COLD void
+enter_streams (GpuStorage *root)
+{
+  g_autoptr (GPtrArray) streams = NULL;
+
+  g_mutex_lock (&root->lock);
+  streams = g_ptr_array_copy (root->streams, ref_timeline, NULL);
+  g_mutex_unlock (&root->lock);
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      GpuTimeline *timeline = streams->pdata[i];
+      guint64 seq = _gpu_timeline_cover (timeline);
+
+      if (_gpu_timeline_is_complete (timeline, seq))
+        continue;
+
+      _gpu_storage_lock_shared (root);
+      add_reader_locked (root, timeline, seq);
+      _gpu_storage_unlock_shared (root);
+    }
+}
+
+static inline void
+enter_streams_of (GpuStorage *root)
+{
+  if (G_UNLIKELY (g_atomic_pointer_get (&root->streams) != NULL))
+    enter_streams (root);
+}
+
 /* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
  * asks: it is used no more. */
 static GArray *
@@ -324,6 +413,7 @@ forget_uses (GpuStorage *storage)
 {
   g_autoptr (GArray) readers = NULL;
   g_autoptr (GArray) mapped = NULL;
+  g_autoptr (GPtrArray) streams = NULL;
   GpuPoint writer;
   GpuPoint reader;
 
@@ -332,6 +422,7 @@ forget_uses (GpuStorage *storage)
   reader = storage->reader;
   readers = g_steal_pointer (&storage->readers);
   mapped = g_steal_pointer (&storage->mapped);
+  streams = g_steal_pointer (&storage->streams);
   storage->writer = (GpuPoint) { NULL, 0 };
   storage->reader = (GpuPoint) { NULL, 0 };
   _gpu_storage_unlock_shared (storage);
@@ -348,6 +439,7 @@ _gpu_storage_renew (GpuStorage  *storage,
       || g_atomic_pointer_get (&storage->hooks) != NULL)
     return FALSE;
 
+  enter_streams_of (storage);
   *uses = NULL;
 
   if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
@@ -518,42 +610,9 @@ _gpu_storage_unuse (GpuStorage *storage)
   if (!g_atomic_int_dec_and_test (&storage->users))
     return;
 
+  enter_streams_of (storage->root);
   storage->pending = list_pending (storage->root);
   _gpu_storage_go_on (storage);
-}
-
-static void
-add_reader_locked (GpuStorage  *root,
-                   GpuTimeline *timeline,
-                   guint64      seq)
-{
-  GpuPoint point = { NULL, 0 };
-
-  if (root->reader.timeline == timeline || !_gpu_point_is_pending (&root->reader))
-    {
-      _gpu_point_set (&root->reader, timeline, seq);
-      return;
-    }
-
-  if (root->readers == NULL)
-    {
-      root->readers = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
-      g_array_set_clear_func (root->readers, readers_clear);
-    }
-
-  for (guint i = 0; i < root->readers->len; i++)
-    {
-      GpuPoint *reader = &g_array_index (root->readers, GpuPoint, i);
-
-      if (reader->timeline == timeline || !_gpu_point_is_pending (reader))
-        {
-          _gpu_point_set (reader, timeline, seq);
-          return;
-        }
-    }
-
-  _gpu_point_set (&point, timeline, seq);
-  g_array_append_val (root->readers, point);
 }
 
 void

@@ -72,7 +72,8 @@ struct _GpuTimeline
                                      * lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy stream once users is 0 */
-  gint              is_pooled;      /* atomic; memory of a pool was given back here */
+  gint              is_pooled;      /* atomic; memory of a pool was given back here, or the program
+                                     * said that its own work here uses some */
   gint              refs;
   gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
   int               priority;
@@ -191,6 +192,9 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 /* Counts one that stands for work which the program may itself have put into the driver's stream,
  * where it has that: who waits for it waits for that work. */
 void            _gpu_timeline_cover_locked    (GpuTimeline       *timeline);
+/* The point behind all that was submitted so far, such work too. Behind the last of a stream that
+ * is borrowed and gone there is one already. */
+guint64         _gpu_timeline_cover           (GpuTimeline       *timeline);
 
 /* Counts a submission to an idle timeline that is over already; its number. */
 static inline guint64

@@ -228,6 +228,22 @@ _gpu_timeline_cover_locked (GpuTimeline *timeline)
     _gpu_timeline_submit_locked (timeline);
 }
 
+guint64
+_gpu_timeline_cover (GpuTimeline *timeline)
+{
+  guint64 seq;
+
+  _gpu_timeline_lock (timeline);
+
+  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->users) > 0)
+    _gpu_timeline_cover_locked (timeline);
+
+  seq = timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  return seq;
+}
+
 void
 _gpu_timeline_job_end (GpuTimeline *timeline,
                        guint64      seq)

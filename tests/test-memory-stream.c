@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory that a program itself uses on a stream, behind the library: it stays until that is over.
+ * The kernel that holds a stream up stands for such work, it is no use of the memory. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE (3 << 20)
+
+static void
+add (GpuBuffer *buffer, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_memory_add_stream (GPU_MEMORY (buffer), stream, &error), error);
+}
+
+static guint64
+allocated (TestFixture *fixture)
+{
+  return gpu_context_get_allocated_size (fixture->context);
+}
+
+static void
+await_free (TestFixture *fixture, guint64 before)
+{
+  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+  while (allocated (fixture) > before && g_get_monotonic_time () < deadline)
+    g_usleep (200);
+  g_assert_cmpuint (allocated (fixture), ==, before);
+}
+
+/* Dropped, released, and added through a slice that goes first: the memory goes after what was
+ * submitted by then. */
+static void
+stream_plain (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = NULL;
+
+  if (!test_can_hold (fixture))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      TestHold *hold = test_hold (stream);
+      guint64 before = allocated (fixture);
+      GpuBuffer *buffer = test_buffer (fixture, SIZE);
+      g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 4096, 4096, &error);
+
+      g_assert_no_error (error);
+      add (i == 2 ? slice : buffer, stream);
+      g_clear_object (&slice);
+      if (i == 1)
+        gpu_memory_release (GPU_MEMORY (buffer));
+      g_object_unref (buffer);
+      g_usleep (2000);
+      g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
+
+      test_let_go (hold);
+      await_free (fixture, before);
+      test_hold_free (hold);
+    }
+}
+
+/* A stream at rest holds up nothing. */
+static void
+stream_idle (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  guint64 before = allocated (fixture);
+  GpuBuffer *buffer = test_buffer (fixture, SIZE);
+
+  add (buffer, stream);
+  add (buffer, stream);
+  g_object_unref (buffer);
+  g_assert_cmpuint (allocated (fixture), ==, before);
+}
+
+static GpuBuffer *
+take (GpuMemoryPool *pool, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
+
+  g_assert_no_error (error);
+  return buffer;
+}
+
+/* A third stream has the memory after the added one. The object that comes again knows nothing of
+ * it. */
+static void
+check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) third = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  GpuBuffer *buffer = take (pool, first);
+  guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
+  TestHold *hold = test_hold (second);
+
+  add (buffer, second);
+  g_object_unref (buffer);
+  buffer = take (pool, third);
+  g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
+  g_assert_false (gpu_stream_is_idle (third, &error));
+  g_assert_no_error (error);
+  test_let_go (hold);
+  test_synchronize (third);
+  test_hold_free (hold);
+
+  hold = test_hold (second);
+  g_object_unref (buffer);
+  buffer = take (pool, first);
+  g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
+  test_synchronize (first);
+  g_object_unref (buffer);
+  test_hold_free (hold);
+}
+
+static void
+stream_pooled (TestFixture *fixture)
+{
+  if (!test_can_hold (fixture))
+    return;
+
+  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
+                                                                 GPU_MEMORY_NONE, &error);
+
+      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        continue;
+
+      g_assert_no_error (error);
+      gpu_memory_pool_set_limit (pool, 4 << 20);
+      check_pooled (fixture, pool);
+    }
+}
+
+/* What is in the driver's stream itself, through an object that only borrows it, which may go
+ * before the memory does. */
+static void
+stream_borrowed (TestFixture *fixture)
+{
+  if (!test_can_hold (fixture))
+    return;
+
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      g_test_skip ("the host has no streams of a driver");
+      return;
+    }
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuStream) borrowed =
+        gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                                GPU_WRAP_MODE_BORROW, &error);
+      TestHold *hold = test_hold (owner);
+      guint64 before = allocated (fixture);
+      GpuBuffer *buffer = test_buffer (fixture, SIZE);
+
+      g_assert_no_error (error);
+      add (buffer, borrowed);
+      if (i == 1)
+        g_clear_object (&borrowed);
+      g_object_unref (buffer);
+      g_usleep (2000);
+      g_assert_cmpuint (allocated (fixture), ==, before + SIZE);
+      test_let_go (hold);
+      await_free (fixture, before);
+      test_hold_free (hold);
+    }
+}
+
+static void
+stream_errors (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) context = gpu_context_new (fixture->device, &error);
+  g_autoptr (GpuStream) foreign = gpu_context_get_default_stream (context);
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 64);
+
+  g_assert_no_error (error);
+  g_assert_false (gpu_memory_add_stream (GPU_MEMORY (buffer), foreign, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_memory_add_stream", "contexts");
+  gpu_memory_release (GPU_MEMORY (buffer));
+  g_assert_false (gpu_memory_add_stream (GPU_MEMORY (buffer), fixture->stream, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_memory_add_stream");
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("plain", stream_plain);
+  test_add ("idle", stream_idle);
+  test_add ("pooled", stream_pooled);
+  test_add ("borrowed", stream_borrowed);
+  test_add ("errors", stream_errors);
+
+  return test_run ();
+}
