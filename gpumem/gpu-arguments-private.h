@@ -20,7 +20,8 @@ typedef enum
   GPU_ARGUMENT_ITEM_UINT,
   GPU_ARGUMENT_ITEM_DOUBLE,
   GPU_ARGUMENT_ITEM_SAMPLER,
-  GPU_ARGUMENT_ITEM_TEXTURE
+  GPU_ARGUMENT_ITEM_TEXTURE,
+  GPU_ARGUMENT_ITEM_ADDRESS
 } GpuArgumentItemType;
 
 /* A number is kept in every form that an argument can ask for, so that a launch converts nothing
@@ -38,6 +39,7 @@ typedef struct
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];
+    guint64    address;
     struct
     {
       gint64   integer;             /* from 2^63 on, the bits of it */

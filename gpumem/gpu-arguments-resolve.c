@@ -464,6 +464,70 @@ resolve_texture (const GpuArgumentItem  *item,
                            error);
 }
 
+/* --- addresses -------------------------------------------------------------------------------- */
+
+/* Where the driver tells no addresses, a pointer is shared virtual memory, and nothing else. */
+static gboolean
+resolve_pointer (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  g_autofree char *where = NULL;
+
+  value->kind = GPU_ARGUMENT_KIND_MEMORY;
+
+  if (item->value.address == 0)
+    return TRUE;
+
+  value->data = &item->value.address;
+  value->size = sizeof item->value.address;
+
+  if ((device->capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0)
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: %s has no addresses that a program could know", where, device->id);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_address (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  gboolean is_pointer = info->kind == GPU_ARGUMENT_KIND_MEMORY;
+
+  if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0)
+    {
+      if (is_pointer)
+        return resolve_pointer (item, kernel, info, index, value, error);
+      if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+        return set_undeclared (kernel, info, index, error);
+    }
+
+  if (!is_pointer && info->kind != GPU_ARGUMENT_KIND_UNKNOWN
+      && (info->kind != GPU_ARGUMENT_KIND_VALUE || _gpu_argument_type_is_float (info->type)
+          || (info->size != 0 ? info->size : _gpu_argument_type_get_size (info->type))
+             != sizeof item->value.address))
+    return set_mismatch (kernel, info, index, "an address", error);
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->size = sizeof item->value.address;
+  value->data = &item->value.address;
+
+  return TRUE;
+}
+
 static gboolean
 resolve_item (const GpuArgumentItem  *item,
               GpuKernel              *kernel,
@@ -503,6 +567,9 @@ resolve_item (const GpuArgumentItem  *item,
 
     case GPU_ARGUMENT_ITEM_BYTES:
       return resolve_bytes (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_ADDRESS:
+      return resolve_address (item, kernel, info, index, value, error);
 
     case GPU_ARGUMENT_ITEM_INT:
     case GPU_ARGUMENT_ITEM_UINT:

@@ -384,6 +384,29 @@ gpu_arguments_add_value (GpuArguments *arguments,
 }
 
 /**
+ * gpu_arguments_add_address:
+ * @arguments: a #GpuArguments
+ * @address: an address that kernels see, as of gpu_memory_block_get_address(); 0 passes a null
+ *   pointer
+ *
+ * Adds an address: for a pointer, or for an unsigned integer of 64 bits (OpenCL:
+ * clSetKernelArgSVMPointer for a pointer, for which it has to lie in shared virtual memory). Nobody
+ * knows then that the kernel uses the memory there: it is neither kept, nor put in order with other
+ * uses. On OpenCL devices without %GPU_CAPABILITIES_SVM_COARSE a launch with it for a pointer is
+ * %GPU_ERROR_NOT_SUPPORTED.
+ *
+ * Since: 0.1
+ */
+void
+gpu_arguments_add_address (GpuArguments *arguments,
+                           guint64       address)
+{
+  g_return_if_fail (arguments != NULL);
+
+  append (arguments, GPU_ARGUMENT_ITEM_ADDRESS)->value.address = address;
+}
+
+/**
  * gpu_arguments_add_int:
  * @arguments: a #GpuArguments
  * @value: a whole number

@@ -45,6 +45,9 @@ void          gpu_arguments_add_value  (GpuArguments *arguments,
                                         const guint8 *data,
                                         gsize         size);
 GPU_AVAILABLE_IN_0_1
+void          gpu_arguments_add_address (GpuArguments *arguments,
+                                        guint64       address);
+GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_int    (GpuArguments *arguments,
                                         gint64        value);
 GPU_AVAILABLE_IN_0_1

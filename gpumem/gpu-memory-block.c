@@ -4,6 +4,7 @@
 #include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
 #include "gpumem/gpu-stream-private.h"
+#include "gpumem/gpu-svm-allocator.h"
 #include "gpumem/pool/gpu-pool-node.h"
 
 /**
@@ -596,6 +597,37 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
     }
 }
 
+/* @is_svm: as shared virtual memory, aligned as that of its allocator is. */
+static GpuMemory *
+alloc_memory (GpuMemoryPool  *pool,
+              gsize           size,
+              GpuStream      *stream,
+              gboolean        is_svm,
+              const char     *function,
+              GError        **error)
+{
+  GpuPoolCore *core = pool->core;
+  GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  gsize alignment = is_svm ? gpu_svm_allocator_get_alignment (core->svm) : 0;
+  GpuPoolPlace place;
+  GpuMemory *memory;
+
+  if (timeline == NULL || size == 0)
+    return NULL;
+
+  place = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
+
+  if (place == NULL)
+    return NULL;
+
+  memory = _gpu_pool_core_new_memory (core, pool->context, is_svm, place, timeline, error);
+
+  if (memory == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return memory;
+}
+
 /**
  * gpu_memory_pool_alloc_buffer:
  * @pool: a #GpuMemoryPool
@@ -624,29 +656,54 @@ gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
                               GError        **error)
 {
   const char *function = "gpu_memory_pool_alloc_buffer";
-  GpuTimeline *timeline;
-  GpuPoolPlace place;
-  GpuBuffer *buffer;
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
 
   if (!_gpu_memory_pool_check (pool, function, error))
     return NULL;
 
-  timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  return (GpuBuffer *) alloc_memory (pool, size, stream, FALSE, function, error);
+}
 
-  if (timeline == NULL || size == 0)
+/**
+ * gpu_memory_pool_alloc_svm:
+ * @pool: a #GpuMemoryPool whose memory comes from a #GpuSvmAllocator
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the memory is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes shared virtual memory, whose content is undefined, as gpu_memory_pool_alloc_buffer() takes
+ * a buffer: at the same address for host and device, aligned and of the grain that the allocator of
+ * the pool has. The host touches it only while it is mapped, or, of fine grain, once the work is
+ * over that used the same memory before; gpu_stream_synchronize() with @stream sees to that. What
+ * was advised with gpu_svm_advise() stays with the memory when it is given back. Blocks as
+ * gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the memory; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool comes from elsewhere, or cannot be cut
+ *   for a pool of its kind, or an error as of gpu_memory_pool_alloc_buffer()
+ *
+ * Since: 0.1
+ */
+GpuSvm *
+gpu_memory_pool_alloc_svm (GpuMemoryPool  *pool,
+                           gsize           size,
+                           GpuStream      *stream,
+                           GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_svm";
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (!_gpu_memory_pool_check (pool, function, error))
     return NULL;
 
-  place = _gpu_pool_core_alloc (pool->core, size, timeline, error);
+  if (pool->core->svm != NULL)
+    return (GpuSvm *) alloc_memory (pool, size, stream, TRUE, function, error);
 
-  if (place == NULL)
-    return NULL;
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: the memory of the pool comes from %s, not from a GpuSvmAllocator", function,
+               pool->allocator != NULL ? G_OBJECT_TYPE_NAME (pool->allocator) : "the driver");
 
-  buffer = _gpu_pool_core_new_buffer (pool->core, pool->context, place, timeline, error);
-
-  if (buffer == NULL)
-    g_prefix_error (error, "%s: ", function);
-
-  return buffer;
+  return NULL;
 }

@@ -6,6 +6,8 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
+#include "gpumem/gpu-svm-allocator.h"
+#include "gpumem/gpu-svm-private.h"
 
 #define MAX_DATA 16
 
@@ -122,7 +124,7 @@ recycle (GpuMemory *memory)
   Pooled *pooled = storage->owner;
   g_autoptr (GArray) uses = NULL;
 
-  if (pooled->held == NULL || !drop_data (G_OBJECT (memory))
+  if (pooled->held == NULL || !GPU_IS_BUFFER (memory) || !drop_data (G_OBJECT (memory))
       || !_gpu_storage_renew (storage, &uses))
     return FALSE;
 
@@ -189,11 +191,25 @@ take_spare (GpuPoolCore *core)
 }
 
 static GpuMemory *
+make_object (GpuPoolCore *core,
+             GpuContext  *context,
+             gboolean     is_svm)
+{
+  if (!is_svm)
+    return g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+
+  return g_object_new (GPU_TYPE_SVM, "context", context,
+                       "svm-flags", gpu_svm_allocator_get_svm_flags (core->svm),
+                       "alignment", (guint64) gpu_svm_allocator_get_alignment (core->svm), NULL);
+}
+
+static GpuMemory *
 make_memory (GpuPoolCore *core,
              GpuContext  *context,
+             gboolean     is_svm,
              GpuPoolView *view)
 {
-  GpuMemory *memory = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  GpuMemory *memory = make_object (core, context, is_svm);
   Pooled *pooled = g_new0 (Pooled, 1);
 
   pooled->place.give_back = give_back;
@@ -232,9 +248,10 @@ set_place (GpuMemory    *memory,
   _gpu_memory_set_storage (memory, storage);
 }
 
-GpuBuffer *
-_gpu_pool_core_new_buffer (GpuPoolCore   *core,
+GpuMemory *
+_gpu_pool_core_new_memory (GpuPoolCore   *core,
                            GpuContext    *context,
+                           gboolean       is_svm,
                            GpuPoolPlace   place,
                            GpuTimeline   *timeline,
                            GError       **error)
@@ -248,12 +265,15 @@ _gpu_pool_core_new_buffer (GpuPoolCore   *core,
       return NULL;
     }
 
-  memory = take_spare (core);
+  memory = is_svm ? NULL : take_spare (core);
 
   if (memory == NULL)
-    memory = make_memory (core, context, view);
+    memory = make_memory (core, context, is_svm, view);
 
   set_place (memory, view, place, timeline);
 
-  return GPU_BUFFER (memory);
+  if (is_svm)
+    _gpu_svm_set_data (GPU_SVM (memory));
+
+  return memory;
 }

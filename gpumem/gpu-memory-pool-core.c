@@ -2,10 +2,12 @@
 /* Where the memory of a pool comes from. */
 #include "config.h"
 
+#include "gpumem/gpu-allocator-adaptor.h"
 #include "gpumem/gpu-allocator.h"
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-memory-pool-private.h"
+#include "gpumem/gpu-svm-allocator.h"
 #include "gpumem/gpu-virtual-private.h"
 
 /* Bytes: of a block the least, of an ordinary segment, and between addresses that are made up. */
@@ -113,33 +115,72 @@ alloc_memory (GpuPoolCore  *core,
 }
 
 static gboolean
+has_sub_buffers (GpuPoolCore *core)
+{
+  return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
+}
+
+/* Shared virtual memory may begin anywhere, but a segment begins at a multiple of the unit. */
+static gsize
+get_slack (GpuPoolCore *core)
+{
+  return core->svm != NULL && has_sub_buffers (core) ? core->unit : 0;
+}
+
+static gboolean
+set_segment (GpuPoolCore    *core,
+             GpuMemory      *memory,
+             gsize           size,
+             GpuPoolSegment *segment)
+{
+  guint64 base = core->has_addresses ? gpu_memory_get_device_address (memory)
+                                     : make_address (core, memory->size);
+  gsize lead = -base % core->unit;
+
+  if (base == 0 || lead > get_slack (core)
+      || (has_sub_buffers (core) && lead % core->context->devices[0]->base_alignment != 0))
+    return FALSE;
+
+  segment->address = base + lead;
+  segment->size = (memory->size - lead) / core->unit * core->unit;
+
+  if (segment->size < size)
+    return FALSE;
+
+  segment->data = g_new (Segment, 1);
+  *(Segment *) segment->data = (Segment) { memory, base };
+
+  return TRUE;
+}
+
+static gboolean
 alloc_segment (gpointer         owner,
                gsize            size,
                GpuPoolSegment  *segment,
                GError         **error)
 {
   GpuPoolCore *core = owner;
-  GpuMemory *memory = alloc_memory (core, size, error);
+  GpuMemory *memory = alloc_memory (core, size + get_slack (core), error);
 
   if (memory == NULL)
     return FALSE;
 
-  segment->address = core->has_addresses ? gpu_memory_get_device_address (memory)
-                                         : make_address (core, memory->size);
-  segment->size = memory->size / core->unit * core->unit;
+  if (!memory->storage->root->is_exclusive && set_segment (core, memory, size, segment))
+    return TRUE;
 
-  if (segment->address != 0 && segment->address % core->unit == 0 && segment->size >= size)
-    {
-      segment->data = g_new (Segment, 1);
-      *(Segment *) segment->data = (Segment) { memory, segment->address };
-      return TRUE;
-    }
+  if (memory->storage->root->is_exclusive)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_memory_pool_alloc_block: host and device have memory of the allocator %s in "
+                 "turns, all of it at once: it is not for segments, but for bins",
+                 G_OBJECT_TYPE_NAME (core->allocator));
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_memory_pool_alloc_block: the allocator %s gave %" G_GSIZE_FORMAT
+                 " bytes at address 0x%" G_GINT64_MODIFIER "x, where a segment needs %"
+                 G_GSIZE_FORMAT " bytes at a multiple of %" G_GSIZE_FORMAT,
+                 G_OBJECT_TYPE_NAME (core->allocator), memory->size,
+                 gpu_memory_get_device_address (memory), size, core->unit);
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "gpu_memory_pool_alloc_block: the allocator %s gave %" G_GSIZE_FORMAT
-               " bytes at address 0x%" G_GINT64_MODIFIER "x, where a segment needs %" G_GSIZE_FORMAT
-               " bytes at a multiple of %" G_GSIZE_FORMAT, G_OBJECT_TYPE_NAME (core->allocator),
-               memory->size, segment->address, size, core->unit);
   gpu_allocator_free (core->allocator, memory);
   g_object_unref (memory);
 
@@ -314,6 +355,7 @@ core_free (GpuPoolCore *core)
   if (core->range != NULL)
     core->context->backend->memory->free (core->context, core->range);
 
+  g_clear_object (&core->svm);
   g_clear_object (&core->allocator);
   g_clear_pointer (&core->extras, g_hash_table_unref);
   g_weak_ref_clear (core->owner);
@@ -322,6 +364,23 @@ core_free (GpuPoolCore *core)
   _gpu_native_context_unref (core->context);
   g_free (core);
   _gpu_live_add (GPU_LIVE_POOL_CORE, -1);
+}
+
+GpuSvmAllocator *
+_gpu_pool_find_svm (GpuAllocator *allocator)
+{
+  while (allocator != NULL && GPU_IS_ALLOCATOR_ADAPTOR (allocator))
+    allocator = gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
+
+  return allocator != NULL && GPU_IS_SVM_ALLOCATOR (allocator) ? GPU_SVM_ALLOCATOR (allocator)
+                                                               : NULL;
+}
+
+gboolean
+_gpu_pool_takes_turns (GpuNativeContext *context)
+{
+  return context->backend->svm != NULL && context->backend->svm->attach != NULL
+         && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
 GpuPoolCore *
@@ -348,24 +407,25 @@ _gpu_pool_core_new (GpuContext         *context,
   g_weak_ref_init (core->owner, owner);
   g_mutex_init (&core->lock);
   core->unit = config.unit;
-  core->has_addresses = (device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0;
   core->next_address = ADDRESS_STEP;
+  g_set_object (&core->allocator, allocator);
+  g_set_object (&core->svm, _gpu_pool_find_svm (allocator));
+  core->has_addresses = !has_sub_buffers (core) || core->svm != NULL;
 
-  if (kind != GPU_MEMORY_POOL_EXPANDABLE)
+  if (kind == GPU_MEMORY_POOL_BINS)
     {
-      core->allocator = g_object_ref (allocator);
+      core->bins = _gpu_pool_bins_new (leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
+      return core;
     }
-  else if (!reserve (core, &config, error))
+
+  if (kind == GPU_MEMORY_POOL_EXPANDABLE && !reserve (core, &config, error))
     {
       core_free (core);
       return NULL;
     }
 
-  if (kind == GPU_MEMORY_POOL_BINS)
-    core->bins = _gpu_pool_bins_new (leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
-  else
-    core->pool = _gpu_pool_new (&config, core->range != NULL ? &piece_ops : &segment_ops, core,
-                                &_gpu_pool_timeline_ops);
+  core->pool = _gpu_pool_new (&config, core->range != NULL ? &piece_ops : &segment_ops, core,
+                              &_gpu_pool_timeline_ops);
 
   return core;
 }
@@ -439,11 +499,14 @@ _gpu_pool_core_close (GpuPoolCore *core)
 GpuPoolPlace
 _gpu_pool_core_alloc (GpuPoolCore  *core,
                       gsize         size,
+                      gsize         alignment,
                       GpuTimeline  *timeline,
                       GError      **error)
 {
-  return core->bins != NULL ? (gpointer) _gpu_pool_bins_alloc (core->bins, size, timeline, error)
-                            : (gpointer) _gpu_pool_alloc (core->pool, size, 0, timeline, error);
+  if (core->bins != NULL)
+    return _gpu_pool_bins_alloc (core->bins, size, timeline, error);
+
+  return _gpu_pool_alloc (core->pool, size, alignment, timeline, error);
 }
 
 static void

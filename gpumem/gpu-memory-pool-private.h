@@ -21,6 +21,7 @@ typedef struct
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
   GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
+  GpuSvmAllocator   *svm;           /* that the memory is from in the end, or NULL */
   gboolean           has_addresses; /* that the driver tells */
   gsize              unit;          /* bytes */
   GpuPool           *pool;          /* NULL for a pool in bins */
@@ -65,6 +66,11 @@ struct _GpuMemoryPool
   GpuPoolLimits      limits;
 };
 
+/* What is at the end of a chain of adaptors, if that is one; or NULL. */
+GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
+/* Host and device have such memory in turns, and all of an allocation at once: it is not cut. */
+gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
+
 /* Streams as timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
 /* All that is submitted later comes after all that was; for streams that are out of order. */
@@ -85,6 +91,7 @@ void          _gpu_pool_core_unref         (GpuPoolCore        *core);
 void          _gpu_pool_core_close         (GpuPoolCore        *core);
 GpuPoolPlace  _gpu_pool_core_alloc         (GpuPoolCore        *core,
                                             gsize               size,
+                                            gsize               alignment,
                                             GpuTimeline        *timeline,
                                             GError            **error);
 /* It may be used again after all that was submitted so far to @home, and to the timelines of @uses,
@@ -132,9 +139,11 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
 gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
                                             guint64             size);
 
-/* gpu-memory-pool-buffer.c: a buffer over @place, which it takes over, also if it fails. */
-GpuBuffer    *_gpu_pool_core_new_buffer    (GpuPoolCore        *core,
+/* gpu-memory-pool-buffer.c: a GpuBuffer, or a GpuSvm of a core that has svm, over @place, which it
+ * takes over, also if it fails. */
+GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore        *core,
                                             GpuContext         *context,
+                                            gboolean            is_svm,
                                             GpuPoolPlace        place,
                                             GpuTimeline        *timeline,
                                             GError            **error);

@@ -589,6 +589,10 @@ choose_kind (GpuMemoryPool *pool,
       && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
     return GPU_MEMORY_POOL_EXPANDABLE;
 
+  if (_gpu_pool_find_svm (pool->allocator) != NULL
+      && _gpu_pool_takes_turns (_gpu_context_get_native (pool->context)))
+    return GPU_MEMORY_POOL_BINS;
+
   return (capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0 ? GPU_MEMORY_POOL_SEGMENTS
                                                              : GPU_MEMORY_POOL_BINS;
 }

@@ -74,6 +74,11 @@ GpuBuffer        *gpu_memory_pool_alloc_buffer             (GpuMemoryPool    *po
                                                             gsize             size,
                                                             GpuStream        *stream,
                                                             GError          **error);
+GPU_AVAILABLE_IN_0_1
+GpuSvm           *gpu_memory_pool_alloc_svm                (GpuMemoryPool    *pool,
+                                                            gsize             size,
+                                                            GpuStream        *stream,
+                                                            GError          **error);
 
 GPU_AVAILABLE_IN_0_1
 guint64           gpu_memory_pool_get_limit                (GpuMemoryPool    *pool);

@@ -326,6 +326,12 @@ gpu_svm_advise (GpuSvm           *svm,
   return success;
 }
 
+static gboolean
+is_cut (const GpuStorage *storage)
+{
+  return storage->place != NULL && storage->place->whole != storage->buffer;
+}
+
 /**
  * gpu_svm_attach:
  * @svm: a #GpuSvm
@@ -344,7 +350,8 @@ gpu_svm_advise (GpuSvm           *svm,
  * stream of CUDA, which cannot have memory of its own, means to all.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no such attachment,
- *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, or the driver's error
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, on CUDA %GPU_ERROR_NOT_SUPPORTED
+ *   for a part of a segment of a pool, which the driver attaches as a whole, or the driver's error
  *
  * Since: 0.1
  */
@@ -371,6 +378,14 @@ gpu_svm_attach (GpuSvm            *svm,
     }
 
   attach.size = attach.memory->size;
+
+  if (get_ops (attach.memory)->attach != NULL && is_cut (attach.memory->storage))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the memory is a part of a segment of a pool, which has many users",
+                   function);
+      return FALSE;
+    }
 
   return get_ops (attach.memory)->attach == NULL
          || submit (&attach, stream, function, TRUE, run_attach, error);

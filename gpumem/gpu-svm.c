@@ -6,6 +6,7 @@
 #include "gpumem/gpu-hot-private.h"
 #include "gpumem/gpu-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
+#include "gpumem/gpu-svm-private.h"
 
 /**
  * SECTION:gpu-svm
@@ -318,6 +319,15 @@ check_tracked (const Allocation       *allocation,
   return FALSE;
 }
 
+void
+_gpu_svm_set_data (GpuSvm *svm)
+{
+  svm->data = GPU_MEMORY (svm)->storage->buffer->host;
+
+  if (svm->data != NULL)
+    svm->svm_flags |= GPU_SVM_FLAGS_FINE_GRAIN;
+}
+
 static gboolean
 allocate_for (GpuSvm      *svm,
               Allocation  *allocation,
@@ -355,8 +365,7 @@ allocate_for (GpuSvm      *svm,
       return FALSE;
     }
 
-  svm->data = native->host;
-  svm->svm_flags = allocation->svm_flags | (native->host != NULL ? GPU_SVM_FLAGS_FINE_GRAIN : 0);
+  svm->svm_flags = allocation->svm_flags;
   memory->host_bytes = bytes != NULL ? g_bytes_ref (bytes) : NULL;
   _gpu_memory_set_storage (memory, _gpu_storage_new (context, native, allocation->flags,
                                                      bytes == NULL ? GPU_STORAGE_DEVICE
@@ -364,6 +373,7 @@ allocate_for (GpuSvm      *svm,
                                                      bytes != NULL ? g_bytes_ref (bytes) : NULL,
                                                      bytes != NULL ? (GDestroyNotify) g_bytes_unref
                                                                    : NULL));
+  _gpu_svm_set_data (svm);
 
   return TRUE;
 }

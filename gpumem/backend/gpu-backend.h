@@ -208,7 +208,8 @@ typedef struct
     GpuNativeImage   *image;        /* IMAGE */
   };
   GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
-  gconstpointer     data;           /* VALUE */
+  gconstpointer     data;           /* VALUE; MEMORY without a buffer: NULL, or a guint64, an address
+                                     * in shared virtual memory, only with SUB_BUFFERS */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
 

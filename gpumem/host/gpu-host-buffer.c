@@ -229,6 +229,9 @@ host_buffer_slice (GpuNativeContext  *context G_GNUC_UNUSED,
 
   ((GpuHostBuffer *) slice)->root = (GpuHostBuffer *) parent;
 
+  if (parent->host != NULL)
+    slice->host = (guint8 *) parent->host + offset;
+
   return slice;
 }
 

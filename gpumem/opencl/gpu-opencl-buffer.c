@@ -185,6 +185,9 @@ buffer_slice (GpuNativeContext  *context,
       if (root->svm != NULL)
         buffer->svm = (guint8 *) root->svm + offset;
 
+      if (root->svm_argument != NULL)
+        buffer->svm_argument = (guint8 *) root->svm_argument + offset;
+
       return &buffer->base;
     }
 

@@ -212,6 +212,9 @@ set_argument (cl_kernel               kernel,
   switch (argument->kind)
     {
     case GPU_ARGUMENT_KIND_MEMORY:
+      if (argument->buffer == NULL && argument->data != NULL)
+        return clSetKernelArgSVMPointer (kernel, index,
+                                         (gpointer) (guintptr) *(const guint64 *) argument->data);
       if (argument->buffer == NULL)
         return clSetKernelArg (kernel, index, sizeof mem, NULL);
       if (((GpuOpenclBuffer *) argument->buffer)->svm_argument != NULL)

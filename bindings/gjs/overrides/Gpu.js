@@ -102,7 +102,7 @@ function _addArgument(args, value, index) {
     if (value === null || value instanceof Gpu.Memory)
         args.add_memory(value);
     else if (value instanceof Gpu.MemoryBlock)
-        args.add_value(_toUint8Array(BigUint64Array.of(BigInt(value.get_address()))));
+        args.add_address(value.get_address());
     else if (value instanceof Gpu.Sampler)
         args.add_sampler(value);
     else if (Array.isArray(value) && value[0] instanceof Gpu.Image)

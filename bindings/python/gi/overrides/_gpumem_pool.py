@@ -12,7 +12,7 @@ Gpu = get_introspection_module("Gpu")
 class MemoryBlockMethods:
     """An address and a size in a pool. It goes back with free(), at the end of a with statement, or
     with the last reference; int(block) is the address, and a kernel takes the block for that: as a
-    ulong, or in CUDA C++ as a pointer.
+    pointer, or as a ulong.
 
     Once it went back, whatever is asked of it raises a GLib.Error, Gpu.Error.RELEASED."""
     freed = False

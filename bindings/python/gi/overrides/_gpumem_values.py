@@ -5,7 +5,6 @@ arguments of kernels."""
 import ctypes
 import operator
 import reprlib
-import sys
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, loaded_numpy
@@ -104,7 +103,7 @@ def _add_argument(arguments, value, index, type_name):
     elif isinstance(value, float):
         arguments.add_double(value)
     elif isinstance(value, Gpu.MemoryBlock):
-        arguments.add_value(value.address.to_bytes(8, sys.byteorder))
+        arguments.add_address(value.address)
     elif isinstance(value, Local):
         arguments.add_local(value.size)
     elif isinstance(value, bytes):
