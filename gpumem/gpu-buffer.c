@@ -41,6 +41,7 @@ enum
   PROP_MEMORY,
   PROP_OFFSET,
   PROP_ROW_PITCH,
+  PROP_SPILLED,
   N_PROPS
 };
 
@@ -72,6 +73,9 @@ gpu_buffer_get_property (GObject    *object,
       break;
     case PROP_ROW_PITCH:
       g_value_set_uint64 (value, buffer->row_pitch);
+      break;
+    case PROP_SPILLED:
+      g_value_set_boolean (value, gpu_buffer_is_spilled (buffer));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -139,6 +143,15 @@ gpu_buffer_class_init (GpuBufferClass *klass)
    * Since: 0.1
    */
   props[PROP_ROW_PITCH] = g_param_spec_uint64 ("row-pitch", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuBuffer:spilled:
+   *
+   * Whether the content is on the host, see gpu_buffer_spill(). Notified on the thread that moves
+   * it.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SPILLED] = g_param_spec_boolean ("spilled", NULL, NULL, FALSE, flags);
 
   g_object_class_install_properties (object_class, N_PROPS, props);
 }

@@ -97,6 +97,17 @@ GPU_AVAILABLE_IN_0_1
 gsize       gpu_buffer_get_row_pitch      (GpuBuffer            *buffer);
 
 GPU_AVAILABLE_IN_0_1
+gboolean    gpu_buffer_spill              (GpuBuffer            *buffer,
+                                           GpuStream            *stream,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_buffer_unspill            (GpuBuffer            *buffer,
+                                           GpuStream            *stream,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean    gpu_buffer_is_spilled         (GpuBuffer            *buffer);
+
+GPU_AVAILABLE_IN_0_1
 gboolean    gpu_buffer_read               (GpuBuffer            *buffer,
                                            GpuStream            *stream,
                                            gsize                 offset,

@@ -19,6 +19,7 @@ typedef struct
   GpuPoolView    *view;             /* the place's; of work that goes on once that was given back */
   GpuPoolPlace    held;             /* NULL once it was given back */
   GpuTimeline    *timeline;         /* that it was taken on */
+  GpuMemoryPool  *pool;             /* kept while it is spilled, or NULL */
 } Pooled;
 
 static void
@@ -40,6 +41,7 @@ pooled_free (gpointer data)
   Pooled *pooled = data;
 
   g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
+  g_clear_object (&pooled->pool);
   _gpu_timeline_unref (pooled->timeline);
   _gpu_pool_core_unref (pooled->core);
   g_free (pooled);
@@ -124,7 +126,7 @@ recycle (GpuMemory *memory)
   Pooled *pooled = storage->owner;
   g_autoptr (GArray) uses = NULL;
 
-  if (pooled->held == NULL || !GPU_IS_BUFFER (memory) || !drop_data (G_OBJECT (memory))
+  if (pooled->held == NULL || !_gpu_is_buffer (memory) || !drop_data (G_OBJECT (memory))
       || !_gpu_storage_renew (storage, &uses))
     return FALSE;
 
@@ -203,24 +205,6 @@ make_object (GpuPoolCore *core,
                        "alignment", (guint64) gpu_svm_allocator_get_alignment (core->svm), NULL);
 }
 
-static GpuMemory *
-make_memory (GpuPoolCore *core,
-             GpuContext  *context,
-             gboolean     is_svm,
-             GpuPoolView *view)
-{
-  GpuMemory *memory = make_object (core, context, is_svm);
-  Pooled *pooled = g_new0 (Pooled, 1);
-
-  pooled->place.give_back = give_back;
-  pooled->place.recycle = recycle;
-  pooled->core = _gpu_pool_core_ref (core);
-  memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
-                                                &pooled->place, pooled, pooled_free);
-
-  return memory;
-}
-
 static void
 set_place (GpuMemory    *memory,
            GpuPoolView  *view,
@@ -246,6 +230,79 @@ set_place (GpuMemory    *memory,
   storage->size = _gpu_pool_core_get_size (pooled->core, place);
   _gpu_storage_start_after (storage, timeline);
   _gpu_memory_set_storage (memory, storage);
+}
+
+static gboolean
+spill (GpuMemory  *memory,
+       GError    **error)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+  g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (pooled->core->owner);
+  g_autoptr (GArray) uses = NULL;
+
+  if (pool == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "the pool is gone that the memory would come back from");
+      return FALSE;
+    }
+
+  if (!_gpu_storage_empty (storage, &uses, error))
+    return FALSE;
+
+  pooled->pool = g_steal_pointer (&pool);
+  pooled->view = NULL;
+  storage->buffer = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return TRUE;
+}
+
+static gboolean
+unspill (GpuMemory    *memory,
+         GpuTimeline  *timeline,
+         GError      **error)
+{
+  Pooled *pooled = memory->storage->owner;
+  GpuPoolPlace place = _gpu_pool_core_alloc (pooled->core, memory->size, 0, timeline, error);
+  GpuPoolView *view;
+
+  if (place == NULL)
+    return FALSE;
+
+  view = _gpu_pool_core_get_view (pooled->core, place, error);
+
+  if (view == NULL)
+    {
+      _gpu_pool_core_release (pooled->core, place, timeline, NULL);
+      return FALSE;
+    }
+
+  set_place (memory, view, place, timeline);
+  g_clear_object (&pooled->pool);
+
+  return TRUE;
+}
+
+static GpuMemory *
+make_memory (GpuPoolCore *core,
+             GpuContext  *context,
+             gboolean     is_svm,
+             GpuPoolView *view)
+{
+  GpuMemory *memory = make_object (core, context, is_svm);
+  Pooled *pooled = g_new0 (Pooled, 1);
+
+  pooled->place.give_back = give_back;
+  pooled->place.recycle = recycle;
+  pooled->place.spill = spill;
+  pooled->place.unspill = unspill;
+  pooled->core = _gpu_pool_core_ref (core);
+  memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
+                                                &pooled->place, pooled, pooled_free);
+
+  return memory;
 }
 
 GpuMemory *

@@ -496,9 +496,9 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
    * @requested: size in bytes of what is missing
    *
    * Emitted on the thread that asks for memory when there is none, after the pool has given up all
-   * that it could. A handler that makes room, by letting go of memory of this pool or elsewhere,
-   * returns %TRUE: the pool tries again, three times at most. The first such handler ends the
-   * emission.
+   * that it could. A handler that makes room, by letting go of memory of this pool or elsewhere, or
+   * with gpu_buffer_spill(), returns %TRUE: the pool tries again, three times at most. The first
+   * such handler ends the emission.
    *
    * Returns: %TRUE to try again
    *

@@ -5,13 +5,22 @@
 
 G_BEGIN_DECLS
 
+/* Of a memory object. What is not usable is refused by all that would use it. */
+typedef enum
+{
+  GPU_MEMORY_STATE_USABLE,
+  GPU_MEMORY_STATE_RELEASED,
+  GPU_MEMORY_STATE_MOVING,          /* to the host or back */
+  GPU_MEMORY_STATE_SPILLED
+} GpuMemoryState;
+
 struct _GpuMemory
 {
   GObject         parent_instance;
 
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
   gsize           size;             /* bytes */
-  gint            released;         /* atomic */
+  gint            state;            /* atomic; changes under the lock of the root */
   gboolean        is_image;         /* reached by regions of texels, not by bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;
@@ -21,25 +30,26 @@ struct _GpuMemory
   guint64         handle;           /* of the driver, kept for comparisons after a release */
   guint64         address;          /* on the device, 0 if unknown */
   GBytes         *host_bytes;       /* what the memory was made over, nullable */
+  GBytes         *spilled;          /* what it holds while it is spilled, or NULL */
 };
 
 /* Gives @storage and its first user to @memory. */
 void     _gpu_memory_set_storage (GpuMemory       *memory,
                                   GpuStorage      *storage);
-/* Sets the error of memory that was never initialised or was released. */
+/* Sets the error of memory that was never initialised, was released or is spilled. */
 GPU_COLD gboolean
          _gpu_memory_fail        (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
 
-/* FALSE if @memory was never initialised or was released. */
+/* FALSE if @memory was never initialised, was released or is spilled. */
 static inline gboolean
 _gpu_memory_check (GpuMemory   *memory,
                    const char  *function,
                    GError     **error)
 {
   return (G_LIKELY (memory->storage != NULL)
-          && G_LIKELY (g_atomic_int_get (&memory->released) == 0))
+          && G_LIKELY (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE))
          || _gpu_memory_fail (memory, function, error);
 }
 

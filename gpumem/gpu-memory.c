@@ -119,7 +119,8 @@ recycle (GpuMemory *memory)
   GObject *object = G_OBJECT (memory);
 
   if (memory->storage == NULL || memory->storage->place == NULL
-      || g_atomic_int_get (&memory->released) || g_atomic_int_get (&object->ref_count) != 1)
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&object->ref_count) != 1)
     return FALSE;
 
   g_signal_handlers_destroy (object);
@@ -147,12 +148,13 @@ gpu_memory_finalize (GObject *object)
 
   if (memory->storage != NULL)
     {
-      if (!g_atomic_int_get (&memory->released))
+      if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
         _gpu_storage_unuse (memory->storage);
 
       _gpu_storage_unref (memory->storage);
     }
 
+  g_clear_pointer (&memory->spilled, g_bytes_unref);
   g_clear_pointer (&memory->host_bytes, g_bytes_unref);
   g_clear_object (&memory->context);
 
@@ -296,6 +298,10 @@ _gpu_memory_fail (GpuMemory   *memory,
   if (memory->storage == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the memory %p was never initialised", function, (void *) memory);
+  else if (!gpu_memory_is_released (memory))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
+                 "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
@@ -509,7 +515,7 @@ gpu_memory_get_flags (GpuMemory *memory)
  * #GpuHostMemory that kernels of OpenCL do not reach is a cl_mem that is mapped, so that no command
  * may use it, or the address if OpenCL has no object for it. Any thread.
  *
- * Returns: the handle, 0 once @memory is released
+ * Returns: the handle, 0 once @memory is released, and while it is spilled
  *
  * Since: 0.1
  */
@@ -518,7 +524,7 @@ gpu_memory_get_native_handle (GpuMemory *memory)
 {
   g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
 
-  return gpu_memory_is_released (memory) ? 0 : memory->handle;
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE ? memory->handle : 0;
 }
 
 /**
@@ -531,7 +537,7 @@ gpu_memory_get_native_handle (GpuMemory *memory)
  * host.) Any thread.
  *
  * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
- *   that is released
+ *   that is released or spilled
  *
  * Since: 0.1
  */
@@ -540,7 +546,7 @@ gpu_memory_get_device_address (GpuMemory *memory)
 {
   g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
 
-  return gpu_memory_is_released (memory) ? 0 : memory->address;
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE ? memory->address : 0;
 }
 
 /**
@@ -672,7 +678,7 @@ gpu_memory_add_stream (GpuMemory  *memory,
 void
 gpu_memory_release (GpuMemory *memory)
 {
-  gboolean first;
+  GpuMemoryState before;
 
   g_return_if_fail (GPU_IS_MEMORY (memory));
 
@@ -680,13 +686,17 @@ gpu_memory_release (GpuMemory *memory)
     return;
 
   _gpu_storage_lock (memory->storage->root);
-  first = g_atomic_int_compare_and_exchange (&memory->released, FALSE, TRUE);
+  before = (GpuMemoryState) g_atomic_int_get (&memory->state);
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
   _gpu_storage_unlock (memory->storage->root);
 
-  if (!first)
+  if (before == GPU_MEMORY_STATE_RELEASED)
     return;
 
-  _gpu_storage_unuse (memory->storage);
+  /* Who is moving it sees to the rest. */
+  if (before != GPU_MEMORY_STATE_MOVING)
+    _gpu_storage_unuse (memory->storage);
+
   g_signal_emit (memory, signals[RELEASED], 0);
 }
 
@@ -705,7 +715,7 @@ gpu_memory_is_released (GpuMemory *memory)
 {
   g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
 
-  return g_atomic_int_get (&memory->released);
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED;
 }
 
 /**
@@ -736,7 +746,8 @@ gpu_memory_equal (GpuMemory *a,
     return FALSE;
 
   return a->storage->context->backend == b->storage->context->backend
-         && a->handle == b->handle && a->size == b->size && a->is_image == b->is_image
+         && a->handle == b->handle && a->spilled == NULL && b->spilled == NULL
+         && a->size == b->size && a->is_image == b->is_image
          && (!a->is_image || _gpu_image_is_alike ((GpuImage *) a, (GpuImage *) b));
 }
 

@@ -40,6 +40,14 @@ typedef struct
   void            (*give_back)  (GpuStorage *storage);
   /* Nobody refers to the object any more: TRUE if the pool has taken it to use it again. */
   gboolean        (*recycle)    (GpuMemory  *memory);
+  /* The place goes back, and the object keeps the pool. FALSE if that is gone, or somebody else
+   * knows the storage. */
+  gboolean        (*spill)      (GpuMemory   *memory,
+                                 GError     **error);
+  /* The object gets another one. */
+  gboolean        (*unspill)    (GpuMemory   *memory,
+                                 GpuTimeline *timeline,
+                                 GError     **error);
 } GpuPlace;
 
 typedef struct _GpuStorageHook GpuStorageHook;
@@ -116,6 +124,19 @@ GpuStorage *_gpu_storage_new_for_place  (GpuNativeContext  *context,
  * GpuPoint, or NULL. It is as new afterwards. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
+/* Blocks until all uses so far are over, those by the program itself, too. */
+void        _gpu_storage_settle         (GpuStorage        *root);
+/* Frees the buffer when its uses are over, which it blocks for, and gives the storage another.
+ * FALSE if somebody else knows it. */
+gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,
+                                         GError           **error);
+/* FALSE and @error, or as _gpu_storage_renew() does. */
+gboolean    _gpu_storage_empty          (GpuStorage        *storage,
+                                         GArray           **uses,
+                                         GError           **error);
+void        _gpu_storage_take_buffer    (GpuStorage        *storage,
+                                         GpuNativeBuffer   *buffer,
+                                         GpuStorageKind     kind);
 /* gpu-storage-origin.c, for a storage that was just made: finds the root of the memory, if others
  * are over it, which it is a user of from then on. @is_new: there can be none. */
 void        _gpu_storage_join           (GpuStorage        *storage,

@@ -478,6 +478,71 @@ free_buffer (GpuStorage *storage)
     _gpu_storage_unuse (used);
 }
 
+static void
+wait_for (GArray *uses)
+{
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      _gpu_timeline_wait (point->timeline, point->seq, NULL);
+    }
+}
+
+void
+_gpu_storage_settle (GpuStorage *root)
+{
+  g_autoptr (GArray) uses = NULL;
+
+  enter_streams_of (root);
+  uses = list_pending (root);
+  wait_for (uses);
+}
+
+gboolean
+_gpu_storage_empty (GpuStorage  *storage,
+                    GArray     **uses,
+                    GError     **error)
+{
+  if (_gpu_storage_renew (storage, uses))
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory is in use elsewhere");
+
+  return FALSE;
+}
+
+gboolean
+_gpu_storage_drop_buffer (GpuStorage  *storage,
+                          GError     **error)
+{
+  GpuNativeContext *context = storage->context;
+  g_autoptr (GArray) uses = NULL;
+
+  if (!_gpu_storage_empty (storage, &uses, error))
+    return FALSE;
+
+  wait_for (uses);
+  _gpu_storage_leave (storage);
+  context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
+  g_clear_pointer (&storage->home, _gpu_timeline_unref);
+  count (storage, -(gssize) storage->size);
+  storage->kind = GPU_STORAGE_FOREIGN;
+
+  return TRUE;
+}
+
+void
+_gpu_storage_take_buffer (GpuStorage      *storage,
+                          GpuNativeBuffer *buffer,
+                          GpuStorageKind   kind)
+{
+  storage->buffer = buffer;
+  storage->kind = kind;
+  count (storage, (gssize) storage->size);
+  _gpu_storage_join (storage, TRUE);
+}
+
 /* In the order of the stream that the buffer came from, if no other uses it any more. */
 static void
 free_in_order (GpuStorage *storage)

@@ -165,7 +165,7 @@ static inline gboolean
 is_usable_locked (const GpuAccess *access)
 {
   return G_LIKELY (access->memory != NULL)
-         && G_LIKELY (g_atomic_int_get (&access->memory->released) == 0)
+         && G_LIKELY (g_atomic_int_get (&access->memory->state) == GPU_MEMORY_STATE_USABLE)
          && G_LIKELY (access->storage->root->mapped == NULL);
 }
 

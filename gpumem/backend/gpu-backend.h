@@ -208,8 +208,8 @@ typedef struct
     GpuNativeImage   *image;        /* IMAGE */
   };
   GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
-  gconstpointer     data;           /* VALUE; MEMORY without a buffer: NULL, or a guint64, an address
-                                     * in shared virtual memory, only with SUB_BUFFERS */
+  gconstpointer     data;           /* VALUE; MEMORY without a buffer: NULL, or a guint64, which is
+                                     * an address in shared virtual memory */
   gsize             size;           /* VALUE and LOCAL, bytes */
 } GpuArgumentValue;
 

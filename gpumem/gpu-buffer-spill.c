@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers whose content is on the host for a while, and their memory somebody else's. */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-stream-private.h"
+
+/* From @from to MOVING; FALSE for what cannot move now. */
+static gboolean
+begin_move (GpuMemory       *memory,
+            GpuMemoryState   from,
+            const char      *function,
+            GError         **error)
+{
+  GpuStorage *storage = memory->storage;
+  gboolean is_alone;
+  GpuMemoryState state;
+
+  _gpu_storage_lock (storage->root);
+  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+  is_alone = storage->root == storage && g_atomic_int_get (&storage->users) == 1;
+
+  if (state == from && is_alone)
+    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_MOVING);
+
+  _gpu_storage_unlock (storage->root);
+
+  if (state == from && is_alone)
+    return TRUE;
+
+  if (state == GPU_MEMORY_STATE_RELEASED)
+    return _gpu_memory_fail (memory, function, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
+               " bytes is %s", function, (void *) memory, memory->size,
+               state == GPU_MEMORY_STATE_MOVING ? "on its way to the host or back already"
+                                                : "in use by slices, images, mappings or bytes");
+
+  return FALSE;
+}
+
+/* To @to, unless it was released meanwhile. */
+static void
+end_move (GpuMemory      *memory,
+          GpuMemoryState  to)
+{
+  GpuStorage *storage = memory->storage;
+  gboolean is_released;
+
+  _gpu_storage_lock (storage->root);
+  is_released = !g_atomic_int_compare_and_exchange (&memory->state, GPU_MEMORY_STATE_MOVING, to);
+  _gpu_storage_unlock (storage->root);
+
+  if (is_released)
+    _gpu_storage_unuse (storage);
+}
+
+/* An object over the same storage, which is usable while @memory is not. */
+static GpuBuffer *
+make_twin (GpuMemory *memory)
+{
+  GpuBuffer *twin = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
+
+  _gpu_storage_use (memory->storage);
+  _gpu_memory_set_storage (GPU_MEMORY (twin), _gpu_storage_ref (memory->storage));
+
+  return twin;
+}
+
+static gboolean
+fail_kind (GpuBuffer   *buffer,
+           const char  *what,
+           GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill: the buffer %p is %s",
+               (void *) buffer, what);
+
+  return FALSE;
+}
+
+/* FALSE for memory that others know, or that was not the library's to begin with; while it is
+ * moving. */
+static gboolean
+check_kind (GpuBuffer  *buffer,
+            GError    **error)
+{
+  GpuStorage *storage = GPU_MEMORY (buffer)->storage;
+  const char *what = NULL;
+
+  if (storage->place == NULL && storage->kind != GPU_STORAGE_DEVICE)
+    what = "memory that others have made";
+  else if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
+    what = "memory that is made to be shared";
+  else if (gpu_buffer_get_row_pitch (buffer) != 0)
+    what = "memory with rows";
+  else if (g_atomic_pointer_get (&storage->hooks) != NULL)
+    what = "memory that an adaptor of allocators watches";
+
+  return what == NULL || fail_kind (buffer, what, error);
+}
+
+static gboolean
+let_go (GpuMemory  *memory,
+        GError    **error)
+{
+  GpuStorage *storage = memory->storage;
+
+  return storage->place != NULL ? storage->place->spill (memory, error)
+                                : _gpu_storage_drop_buffer (storage, error);
+}
+
+static gboolean
+spill (GpuMemory   *memory,
+       GpuStream   *stream,
+       const char  *function,
+       GError     **error)
+{
+  GpuStorage *storage = memory->storage;
+  g_autoptr (GpuBuffer) twin = make_twin (memory);
+  g_autoptr (GBytes) content = NULL;
+
+  /* Work under way looks at what is about to go, and nothing makes the read wait for all of it. */
+  _gpu_storage_settle (storage);
+  content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
+  g_clear_object (&twin);
+
+  if (content == NULL || !let_go (memory, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  memory->spilled = g_steal_pointer (&content);
+
+  return TRUE;
+}
+
+static void
+notify_spilled (GpuBuffer *buffer)
+{
+  g_object_notify (G_OBJECT (buffer), "spilled");
+}
+
+/**
+ * gpu_buffer_spill:
+ * @buffer: a #GpuBuffer that is no slice
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @error: return location for an error
+ *
+ * Moves what @buffer holds to ordinary memory of the host and gives its memory back, to its pool if
+ * it is of one, until gpu_buffer_unspill(). The object stays, and whatever would use it meanwhile
+ * is %GPU_ERROR_BUSY: it never comes back by itself, as that may take long, and need memory that is
+ * not there. So a handler of GpuMemoryPool::out-of-memory can make room without losing anything.
+ *
+ * Blocks until all work with it is over, on any stream, and the content is read (OpenCL:
+ * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). Handles and addresses of @buffer are no more than 0 until it is back, and then others; what
+ * gpu_memory_add_stream() told counts until now. Nobody else may know the memory: exported handles,
+ * and objects that wrap it, do not follow. A buffer that is spilled already stays so. Any thread.
+ *
+ * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
+ *   memory with rows, that others have made, that is %GPU_MEMORY_SHAREABLE or that an adaptor of
+ *   allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images or mappings
+ *   of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the host read and write
+ *   it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_spill (GpuBuffer  *buffer,
+                  GpuStream  *stream,
+                  GError    **error)
+{
+  const char *function = "gpu_buffer_spill";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+
+  if (gpu_buffer_is_spilled (buffer))
+    return TRUE;
+
+  if (gpu_buffer_get_memory (buffer) != NULL)
+    return fail_kind (buffer, "a slice", error);
+
+  if ((memory->storage == NULL && !_gpu_memory_check (memory, function, error))
+      || !_gpu_memory_check_host (memory, function, TRUE, error)
+      || !begin_move (memory, GPU_MEMORY_STATE_USABLE, function, error))
+    return FALSE;
+
+  success = check_kind (buffer, error) && spill (memory, stream, function, error);
+  end_move (memory, success ? GPU_MEMORY_STATE_SPILLED : GPU_MEMORY_STATE_USABLE);
+
+  if (success)
+    notify_spilled (buffer);
+
+  return success;
+}
+
+typedef struct
+{
+  GpuMemoryFlags flags;
+  gsize          size;
+} Allocation;
+
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
+{
+  const Allocation *allocation = data;
+
+  return context->backend->buffer->alloc (context, allocation->flags, allocation->size, NULL,
+                                          error);
+}
+
+static gboolean
+check_context (GpuMemory    *memory,
+               GpuTimeline  *timeline,
+               const char   *function,
+               GError      **error)
+{
+  if (timeline->context == memory->storage->context)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p and the stream belong to different contexts", function,
+               (void *) memory);
+
+  return FALSE;
+}
+
+static gboolean
+get_memory (GpuMemory    *memory,
+            GpuTimeline  *timeline,
+            const char   *function,
+            GError      **error)
+{
+  GpuStorage *storage = memory->storage;
+  Allocation allocation = { storage->flags, storage->size };
+  GpuNativeMemory *native;
+
+  if (storage->place != NULL)
+    {
+      gboolean success = storage->place->unspill (memory, timeline, error);
+
+      if (!success)
+        g_prefix_error (error, "%s: ", function);
+
+      return success;
+    }
+
+  native = _gpu_memory_allocate (memory->context, function, storage->size, allocate, &allocation,
+                                 error);
+
+  if (native == NULL)
+    return FALSE;
+
+  _gpu_storage_take_buffer (storage, native, GPU_STORAGE_DEVICE);
+  _gpu_memory_set_storage (memory, storage);
+
+  return TRUE;
+}
+
+static gboolean
+unspill (GpuMemory    *memory,
+         GpuTimeline  *timeline,
+         const char   *function,
+         GError      **error)
+{
+  g_autoptr (GpuBuffer) twin = NULL;
+  gconstpointer data;
+  gsize size;
+
+  if (!get_memory (memory, timeline, function, error))
+    return FALSE;
+
+  twin = make_twin (memory);
+  data = g_bytes_get_data (memory->spilled, &size);
+
+  if (_gpu_timeline_write (timeline, function, GPU_MEMORY (twin), 0, data, size, memory->spilled,
+                           NULL, error))
+    {
+      g_clear_pointer (&memory->spilled, g_bytes_unref);
+      return TRUE;
+    }
+
+  /* The content is where it was. */
+  g_clear_object (&twin);
+  let_go (memory, NULL);
+
+  return FALSE;
+}
+
+/**
+ * gpu_buffer_unspill:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @error: return location for an error
+ *
+ * Gets memory for a buffer that gpu_buffer_spill() has moved to the host, from its pool if it is
+ * of one, and has its content written there in the order of @stream (OpenCL: clCreateBuffer,
+ * clEnqueueWriteBuffer; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). The buffer can be used at once, on
+ * all streams. One that is not spilled stays as it is. Blocks as getting the memory does. Any
+ * thread.
+ *
+ * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   %GPU_ERROR_BUSY if another thread is moving it, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs
+ *   to another context, %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_unspill (GpuBuffer  *buffer,
+                    GpuStream  *stream,
+                    GError    **error)
+{
+  const char *function = "gpu_buffer_unspill";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  g_autoptr (GpuTimeline) timeline = NULL;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+
+  if (memory->storage == NULL)
+    return _gpu_memory_check (memory, function, error);
+
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE)
+    return TRUE;
+
+  if (!begin_move (memory, GPU_MEMORY_STATE_SPILLED, function, error))
+    return FALSE;
+
+  timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
+  success = timeline != NULL && check_context (memory, timeline, function, error)
+            && unspill (memory, timeline, function, error);
+  end_move (memory, success ? GPU_MEMORY_STATE_USABLE : GPU_MEMORY_STATE_SPILLED);
+
+  if (success)
+    notify_spilled (buffer);
+
+  return success;
+}
+
+/**
+ * gpu_buffer_is_spilled:
+ * @buffer: a #GpuBuffer
+ *
+ * Tells whether the content of @buffer is on the host, see gpu_buffer_spill(). Any thread.
+ *
+ * Returns: %TRUE if it is
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_is_spilled (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+
+  return g_atomic_int_get (&GPU_MEMORY (buffer)->state) == GPU_MEMORY_STATE_SPILLED;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers whose content is on the host for a while: it is right when it comes back, their memory is
+ * somebody else's meanwhile, and nobody uses it by mistake. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE (1 << 20)
+
+typedef void (*SpillFunc) (TestFixture *fixture, GpuMemoryPool *pool);
+
+/* Without a pool, and with one of every kind that the device can have. */
+static void
+for_each_source (TestFixture *fixture, SpillFunc func, gboolean plain)
+{
+  if (plain)
+    func (fixture, NULL);
+
+  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
+                                                                 GPU_MEMORY_NONE, &error);
+
+      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        continue;
+
+      g_assert_no_error (error);
+      func (fixture, pool);
+    }
+}
+
+static GpuBuffer *
+take (TestFixture *fixture, GpuMemoryPool *pool, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer;
+
+  if (pool == NULL)
+    return test_buffer (fixture, SIZE);
+
+  buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
+  g_assert_no_error (error);
+  return buffer;
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error), error);
+}
+
+static void
+spill (GpuBuffer *buffer, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_spill (buffer, stream, &error), error);
+  g_assert_true (gpu_buffer_is_spilled (buffer));
+}
+
+static void
+unspill (GpuBuffer *buffer, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_unspill (buffer, stream, &error), error);
+  g_assert_false (gpu_buffer_is_spilled (buffer));
+}
+
+static guint64
+managed (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  guint64 value;
+
+  if (pool == NULL)
+    return gpu_context_get_allocated_size (fixture->context);
+
+  g_object_get (pool, "used-bytes", &value, NULL);
+  return value;
+}
+
+static void
+count (guint *n)
+{
+  (*n)++;
+}
+
+/* There and back, again and again, on several streams and with work under way. */
+static void
+check_content (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  guint64 before = managed (fixture, pool);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, first);
+  g_autoptr (GpuBuffer) copy = take (fixture, pool, first);
+  guint n_notified = 0;
+
+  g_signal_connect_swapped (buffer, "notify::spilled", G_CALLBACK (count), &n_notified);
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (GBytes) data = test_random_bytes (SIZE);
+      guint64 with_both = managed (fixture, pool);
+      g_autoptr (GpuBuffer) other = NULL;
+
+      test_assert_ok (gpu_stream_write (first, GPU_MEMORY (buffer), 0, data, &error), error);
+      test_assert_ok (gpu_stream_copy (second, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                       &error), error);
+      spill (buffer, i % 2 == 0 ? NULL : second);
+      spill (buffer, NULL);
+      g_assert_cmpuint (n_notified, ==, 2 * i + 1);
+      g_assert_cmpuint (managed (fixture, pool), <, with_both);
+      g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, 0);
+      g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, SIZE);
+
+      other = take (fixture, pool, second);
+      fill (second, other, 0xaa);
+      unspill (buffer, i % 3 == 0 ? first : NULL);
+      unspill (buffer, NULL);
+      g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), !=, 0);
+      test_assert_content (buffer, data);
+      test_assert_content (copy, data);
+    }
+
+  g_clear_object (&buffer);
+  g_clear_object (&copy);
+  test_synchronize (first);
+  test_synchronize (second);
+  g_assert_cmpuint (managed (fixture, pool), ==, before);
+}
+
+static void
+spill_content (TestFixture *fixture)
+{
+  for_each_source (fixture, check_content, TRUE);
+}
+
+/* All that would use it says so, and is right again afterwards. */
+static void
+check_refused (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuBuffer) slice = NULL;
+  const guint8 value = 3;
+
+  fill (fixture->stream, buffer, 5);
+  spill (buffer, NULL);
+  g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 1, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill", "spilled");
+  g_assert_false (gpu_stream_copy (fixture->stream, GPU_MEMORY (other), 0, GPU_MEMORY (buffer), 0,
+                                   SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy", "spilled");
+  bytes = gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error);
+  g_assert_null (bytes);
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_read_bytes", "gpu_buffer_unspill");
+  g_assert_null (gpu_buffer_slice (buffer, 0, 4096, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "spilled");
+  g_assert_null (gpu_memory_get_attributes (GPU_MEMORY (buffer), &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "spilled");
+
+  unspill (buffer, NULL);
+  bytes = test_content (buffer);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 5, SIZE);
+
+  slice = gpu_buffer_slice (buffer, 0, 4096, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_spill", "slices");
+  g_assert_false (gpu_buffer_spill (slice, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "a slice");
+  g_clear_object (&slice);
+  spill (buffer, NULL);
+}
+
+static void
+spill_refused (TestFixture *fixture)
+{
+  for_each_source (fixture, check_refused, TRUE);
+}
+
+/* Released, and gone, while it is spilled; the pool stays for it. */
+static void
+check_gone (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) mine =
+    gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool), GPU_MEMORY_NONE,
+                              &error);
+  g_autoptr (GpuBuffer) kept = take (fixture, mine, NULL);
+  g_autoptr (GpuBuffer) released = take (fixture, mine, NULL);
+  GpuBuffer *gone = take (fixture, mine, NULL);
+  g_autoptr (GBytes) bytes = NULL;
+
+  fill (fixture->stream, kept, 9);
+  spill (gone, NULL);
+  g_object_unref (gone);
+  spill (released, NULL);
+  gpu_memory_release (GPU_MEMORY (released));
+  g_assert_true (gpu_memory_is_released (GPU_MEMORY (released)));
+  g_assert_false (gpu_buffer_unspill (released, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_unspill");
+
+  spill (kept, NULL);
+  g_clear_object (&mine);
+  unspill (kept, NULL);
+  bytes = test_content (kept);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 9, SIZE);
+
+  g_assert_false (gpu_buffer_spill (kept, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "pool is gone");
+  g_clear_pointer (&bytes, g_bytes_unref);
+  bytes = test_content (kept);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 9, SIZE);
+}
+
+static void
+spill_gone (TestFixture *fixture)
+{
+  for_each_source (fixture, check_gone, FALSE);
+}
+
+/* What the program holds back on another stream still reads the memory, which is not given away. */
+static void
+check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, first);
+  g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  TestHold *hold;
+
+  fill (first, buffer, 6);
+  test_synchronize (first);
+  hold = test_hold (second);
+  test_assert_ok (gpu_stream_copy (second, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error), error);
+  spill (buffer, first);
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (GpuBuffer) other = take (fixture, pool, first);
+
+      fill (first, other, 0xbb);
+    }
+
+  test_let_go (hold);
+  bytes = test_content (copy);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 6, SIZE);
+  test_hold_free (hold);
+}
+
+static void
+spill_in_flight (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_source (fixture, check_in_flight, FALSE);
+}
+
+/* --- out of memory ---------------------------------------------------------------------------- */
+
+#define N_BUFFERS 12
+#define N_ROOM    4
+
+typedef struct
+{
+  GpuMemoryPool *pool;
+  GpuStream     *stream;
+  GpuBuffer     *buffers[N_BUFFERS];
+  guint64        used[N_BUFFERS];   /* when; 0 for never */
+  guint8         values[N_BUFFERS];
+  guint64        time;
+  guint          n_spilled;
+} Working;
+
+/* The one that was used longest ago. */
+static gboolean
+make_room (GpuMemoryPool *pool G_GNUC_UNUSED, guint64 requested, Working *working)
+{
+  g_autoptr (GError) error = NULL;
+  guint oldest = N_BUFFERS;
+
+  g_assert_cmpuint (requested, ==, SIZE);
+
+  for (guint i = 0; i < N_BUFFERS; i++)
+    if (working->buffers[i] != NULL && working->used[i] != 0
+        && !gpu_buffer_is_spilled (working->buffers[i])
+        && (oldest == N_BUFFERS || working->used[i] < working->used[oldest]))
+      oldest = i;
+
+  if (oldest == N_BUFFERS)
+    return FALSE;
+
+  test_assert_ok (gpu_buffer_spill (working->buffers[oldest], working->stream, &error), error);
+  working->used[oldest] = 0;
+  working->n_spilled++;
+  return TRUE;
+}
+
+static void
+use (Working *working, guint i)
+{
+  unspill (working->buffers[i], working->stream);
+  working->used[i] = ++working->time;
+}
+
+/* Three times as much as there is room for. */
+static void
+check_room (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  Working working = { .pool = pool, .stream = stream };
+  guint64 value;
+
+  gpu_memory_pool_set_limit (pool, N_ROOM * (SIZE + SIZE / 8));
+  g_signal_connect (pool, "out-of-memory", G_CALLBACK (make_room), &working);
+
+  for (guint i = 0; i < N_BUFFERS; i++)
+    {
+      working.buffers[i] = take (fixture, pool, stream);
+      working.used[i] = ++working.time;
+      working.values[i] = 10 + i;
+      fill (stream, working.buffers[i], working.values[i]);
+    }
+
+  for (guint round = 0; round < 60; round++)
+    {
+      guint i = g_rand_int_range (rand, 0, N_BUFFERS);
+      g_autoptr (GBytes) bytes = NULL;
+
+      use (&working, i);
+      bytes = test_content (working.buffers[i]);
+      test_assert_value (g_bytes_get_data (bytes, NULL), working.values[i], SIZE);
+      fill (stream, working.buffers[i], working.values[i] = g_rand_int (rand));
+    }
+
+  g_object_get (pool, "peak-managed-bytes", &value, NULL);
+  g_assert_cmpuint (value, <=, N_ROOM * (SIZE + SIZE / 8));
+  g_assert_cmpuint (working.n_spilled, >=, N_BUFFERS - N_ROOM);
+  for (guint i = 0; i < N_BUFFERS; i++)
+    g_clear_object (&working.buffers[i]);
+}
+
+static void
+spill_room (TestFixture *fixture)
+{
+  for_each_source (fixture, check_room, FALSE);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static gpointer
+run_mover (gpointer data)
+{
+  GpuBuffer *buffer = data;
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (!(i % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
+                       : gpu_buffer_unspill (buffer, NULL, &error)))
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+    }
+
+  return NULL;
+}
+
+static gpointer
+run_releaser (gpointer data)
+{
+  g_usleep (1000);
+  gpu_memory_release (data);
+  return NULL;
+}
+
+/* Several move it at the same time, and use it when they can; in the end it is released. */
+static void
+check_threads (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  GThread *threads[4];
+  g_autoptr (GBytes) bytes = NULL;
+
+  fill (fixture->stream, buffer, 8);
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    threads[i] = g_thread_new ("mover", run_mover, buffer);
+  for (guint i = 0; i < 200; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (!gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, SIZE, (const guint8 *) "\10",
+                            1, &error))
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (threads); i++)
+    g_thread_join (threads[i]);
+
+  unspill (buffer, NULL);
+  bytes = test_content (buffer);
+  test_assert_value (g_bytes_get_data (bytes, NULL), 8, SIZE);
+
+  /* Released under way */
+  threads[0] = g_thread_new ("mover", run_releaser, buffer);
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      if (!(i % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
+                       : gpu_buffer_unspill (buffer, NULL, &error)))
+        g_assert_error (error, GPU_ERROR, GPU_ERROR_RELEASED);
+    }
+  g_thread_join (threads[0]);
+}
+
+static void
+spill_threads (TestFixture *fixture)
+{
+  for_each_source (fixture, check_threads, TRUE);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("content", spill_content);
+  test_add ("refused", spill_refused);
+  test_add ("gone", spill_gone);
+  test_add ("in-flight", spill_in_flight);
+  test_add ("room", spill_room);
+  test_add ("threads", spill_threads);
+
+  return test_run ();
+}
