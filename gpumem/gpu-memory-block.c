@@ -158,7 +158,7 @@ release_held (GpuMemoryBlock *block,
 }
 
 /* The pool holds nothing: it goes as soon as work is done with it. */
-static GPU_COLD void
+static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
                  gpointer        key)
@@ -175,14 +175,58 @@ release_stopped (GpuPoolCore    *core,
     _gpu_pool_core_unref (core);
 }
 
+static gboolean
+is_last_reference (GpuPoolCore    *core,
+                   GpuMemoryBlock *block)
+{
+  gboolean is_last;
+
+  if (!_gpu_pool_block_get_mark (block))
+    return TRUE;
+
+  g_mutex_lock (&core->lock);
+  is_last = get_extra_locked (core, block)->refs == 0;
+  g_mutex_unlock (&core->lock);
+
+  return is_last;
+}
+
+static void
+record_release (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                gpointer        key)
+{
+  g_autoptr (GpuTimeline) home = key == NULL ? _gpu_pool_block_ref_home (block) : NULL;
+
+  if (is_last_reference (core, block))
+    _gpu_pool_core_record (core, GPU_POOL_RELEASE, _gpu_pool_block_get_address (block),
+                           _gpu_pool_block_get_size (block), key != NULL ? key : home);
+}
+
+static GPU_COLD void
+release_slowly (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                gpointer        key)
+{
+  guint modes = (guint) g_atomic_int_get (&core->modes);
+
+  if ((modes & GPU_POOL_RECORDS) != 0)
+    record_release (core, block, key);
+
+  if ((modes & GPU_POOL_STOPPED) != 0)
+    release_stopped (core, block, key);
+  else
+    release_held (block, key);
+}
+
 static GPU_APART void
 release (GpuMemoryBlock *block,
          gpointer        key)
 {
   GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
 
-  if (G_UNLIKELY (g_atomic_int_get (&core->stopped)))
-    release_stopped (core, block, key);
+  if (G_UNLIKELY (g_atomic_int_get (&core->modes) != 0))
+    release_slowly (core, block, key);
   else
     release_held (block, key);
 }
@@ -384,7 +428,9 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
       || G_UNLIKELY (size == 0))
     return NULL;
 
-  return _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+  return G_UNLIKELY (gpu_pool_core_records (pool->core))
+           ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
+           : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
 }
 
 /**
@@ -425,7 +471,7 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   if (!get_key (pool, stream, function, &timeline, error) || size == 0)
     return NULL;
 
-  return _gpu_pool_alloc (pool->blocks, size, alignment, timeline, error);
+  return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
 }
 
 /**
@@ -458,8 +504,18 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
   g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
 
-  return get_key (pool, stream, function, &timeline, error)
-         && _gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, error);
+  if (!get_key (pool, stream, function, &timeline, error)
+      || !_gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, error))
+    return FALSE;
+
+  for (guint i = 0; gpu_pool_core_records (pool->core) && i < n_blocks; i++)
+    {
+      if (blocks[i] != NULL)
+        _gpu_pool_core_record (pool->core, GPU_POOL_ALLOC, gpu_memory_block_get_address (blocks[i]),
+                               sizes[i], timeline);
+    }
+
+  return TRUE;
 }
 
 /**
@@ -553,7 +609,7 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
 
   if (G_LIKELY (timeline != NULL) && G_LIKELY (gpu_pool_node_pool (block) == pool->blocks)
       && G_LIKELY (!gpu_pool_node_flag (block))
-      && G_LIKELY (!g_atomic_int_get (&pool->core->stopped)))
+      && G_LIKELY (g_atomic_int_get (&pool->core->modes) == 0))
     _gpu_pool_release (block, timeline);
   else if (check_free (pool, block, stream))
     release (block, stream != NULL ? stream->timeline : NULL);
@@ -577,13 +633,16 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
                         guint            n_blocks,
                         GpuStream       *stream)
 {
+  gboolean is_quick;
   guint begin = 0;
 
   g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
 
+  is_quick = stream != NULL && pool->core != NULL && g_atomic_int_get (&pool->core->modes) == 0;
+
   for (guint i = 0; i <= n_blocks; i++)
     {
-      if (i < n_blocks && stream != NULL && blocks[i] != NULL
+      if (i < n_blocks && is_quick && blocks[i] != NULL
           && !_gpu_pool_block_get_mark (blocks[i]) && check_free (pool, blocks[i], stream))
         continue;
 

@@ -150,6 +150,9 @@ set_segment (GpuPoolCore    *core,
   segment->data = g_new (Segment, 1);
   *(Segment *) segment->data = (Segment) { memory, base };
 
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, segment->address, segment->size, NULL);
+
   return TRUE;
 }
 
@@ -194,6 +197,9 @@ free_segment (gpointer               owner,
   GpuPoolCore *core = owner;
   Segment *data = segment->data;
 
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, segment->address, segment->size, NULL);
+
   gpu_allocator_free (core->allocator, data->memory);
   g_object_unref (data->memory);
   g_free (data);
@@ -215,19 +221,35 @@ destroy_piece (gpointer owner,
   _gpu_virtual_destroy_piece (((GpuPoolCore *) owner)->context, piece);
 }
 
+static guint64
+get_range_address (GpuPoolCore *core)
+{
+  return core->context->backend->memory->get_address (core->range);
+}
+
 static gboolean
 map_pieces (gpointer         owner,
             gsize            offset,
             const gpointer  *pieces,
-            const gsize     *sizes G_GNUC_UNUSED,
+            const gsize     *sizes,
             guint            n_pieces,
             GError         **error)
 {
   GpuPoolCore *core = owner;
   GpuNativePiece *const *natives = (GpuNativePiece *const *) pieces;
+  gsize size = 0;
 
-  return core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
-                                                      n_pieces, error);
+  if (!core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
+                                                    n_pieces, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_pieces; i++)
+    size += sizes[i];
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_PIECE_MAP, get_range_address (core) + offset, size, NULL);
+
+  return TRUE;
 }
 
 static void
@@ -237,6 +259,10 @@ unmap_piece (gpointer owner,
              gsize    size)
 {
   GpuPoolCore *core = owner;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_PIECE_UNMAP, get_range_address (core) + offset, size,
+                           NULL);
 
   core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
 }
@@ -276,16 +302,22 @@ alloc_item (gpointer   owner,
   item->view = view_new (core, memory->storage, 0, memory->flags);
   item->view->buffer = item->view->whole;
 
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, memory->handle, size, NULL);
+
   return item;
 }
 
 static void
 free_item (gpointer owner,
            gpointer data,
-           gsize    size G_GNUC_UNUSED)
+           gsize    size)
 {
   GpuPoolCore *core = owner;
   Item *item = data;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, item->memory->handle, size, NULL);
 
   _gpu_pool_view_unref (item->view);
   gpu_allocator_free (core->allocator, item->memory);
@@ -358,6 +390,7 @@ core_free (GpuPoolCore *core)
   g_clear_object (&core->svm);
   g_clear_object (&core->allocator);
   g_clear_pointer (&core->extras, g_hash_table_unref);
+  _gpu_pool_history_free (core->history);
   g_weak_ref_clear (core->owner);
   g_free (core->owner);
   g_mutex_clear (&core->lock);
@@ -406,6 +439,7 @@ _gpu_pool_core_new (GpuContext         *context,
   core->owner = g_new0 (GWeakRef, 1);
   g_weak_ref_init (core->owner, owner);
   g_mutex_init (&core->lock);
+  core->history = _gpu_pool_history_new ();
   core->unit = config.unit;
   core->next_address = ADDRESS_STEP;
   g_set_object (&core->allocator, allocator);
@@ -487,13 +521,34 @@ finish_closing (gpointer data)
 void
 _gpu_pool_core_close (GpuPoolCore *core)
 {
-  g_atomic_int_set (&core->stopped, TRUE);
+  g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
   _gpu_pool_core_drop_spare (core);
 
   if (core->bins != NULL)
     _gpu_pool_bins_close (core->bins, finish_closing, core);
   else
     _gpu_pool_close (core->pool, finish_closing, core);
+}
+
+static guint64
+get_place_address (GpuPoolCore  *core,
+                   GpuPoolPlace  place)
+{
+  return core->bins != NULL ? _gpu_pool_item_get_handle (place)
+                            : _gpu_pool_block_get_address (place);
+}
+
+static GPU_COLD void
+record_alloc (GpuPoolCore   *core,
+              GpuPoolPlace   place,
+              gsize          size,
+              GpuTimeline   *timeline,
+              const GError  *error)
+{
+  if (place != NULL)
+    _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_place_address (core, place), size, timeline);
+  else if (g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, size, timeline);
 }
 
 GpuPoolPlace
@@ -503,10 +558,21 @@ _gpu_pool_core_alloc (GpuPoolCore  *core,
                       GpuTimeline  *timeline,
                       GError      **error)
 {
-  if (core->bins != NULL)
-    return _gpu_pool_bins_alloc (core->bins, size, timeline, error);
+  GError *failure = NULL;
+  GpuPoolPlace place;
 
-  return _gpu_pool_alloc (core->pool, size, alignment, timeline, error);
+  if (core->bins != NULL)
+    place = _gpu_pool_bins_alloc (core->bins, size, timeline, &failure);
+  else
+    place = _gpu_pool_alloc (core->pool, size, alignment, timeline, &failure);
+
+  if (gpu_pool_core_records (core))
+    record_alloc (core, place, size, timeline, failure);
+
+  if (G_UNLIKELY (failure != NULL))
+    g_propagate_error (error, failure);
+
+  return place;
 }
 
 static void
@@ -551,7 +617,7 @@ release_pending (GpuPoolCore  *core,
                  GArray       *uses)
 {
   g_autofree gpointer *timelines = g_new (gpointer, uses->len + 1);
-  gboolean stopped = g_atomic_int_get (&core->stopped);
+  gboolean stopped = (g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0;
   guint n = 0;
 
   timelines[n++] = home;
@@ -577,6 +643,10 @@ _gpu_pool_core_release (GpuPoolCore  *core,
                         GArray       *uses)
 {
   const gpointer timelines[] = { home };
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_RELEASE, get_place_address (core, place),
+                           _gpu_pool_core_get_size (core, place), home);
 
   if (G_UNLIKELY (uses != NULL))
     release_pending (core, place, home, uses);
@@ -665,7 +735,7 @@ _gpu_pool_core_trim (GpuPoolCore *core,
 void
 _gpu_pool_core_stop_holding (GpuPoolCore *core)
 {
-  g_atomic_int_set (&core->stopped, TRUE);
+  g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
 
   if (core->bins != NULL)
     _gpu_pool_bins_stop_holding (core->bins);

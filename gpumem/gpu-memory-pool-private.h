@@ -13,10 +13,27 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_MAX_SPARE 64
 
+/* GpuPoolCore.modes: what the quick way does not do. */
+#define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
+#define GPU_POOL_RECORDS (1u << 1)  /* it has a history */
+
+typedef enum
+{
+  GPU_POOL_ALLOC,
+  GPU_POOL_RELEASE,
+  GPU_POOL_SEGMENT_ALLOC,
+  GPU_POOL_SEGMENT_FREE,
+  GPU_POOL_PIECE_MAP,
+  GPU_POOL_PIECE_UNMAP,
+  GPU_POOL_OUT_OF_MEMORY
+} GpuPoolAction;
+
+typedef struct _GpuPoolHistory GpuPoolHistory;
+
 typedef struct
 {
   gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
-  gint               stopped;       /* atomic; it holds nothing */
+  guint              modes;         /* atomic */
   GpuNativeContext  *context;
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
@@ -27,6 +44,8 @@ typedef struct
   GpuPool           *pool;          /* NULL for a pool in bins */
   GpuPoolBins       *bins;          /* NULL for others */
   gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
+
+  GpuPoolHistory    *history;       /* in gpu-memory-pool-history.c; with a lock of its own */
 
   GMutex             lock;          /* guards what follows */
   GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
@@ -138,6 +157,24 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
 /* Asks who listens to the pool and to its context to make room; in gpu-memory-pool.c. */
 gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
                                             guint64             size);
+
+/* gpu-memory-pool-history.c. */
+GpuPoolHistory *_gpu_pool_history_new      (void);
+void          _gpu_pool_history_free       (GpuPoolHistory     *history);
+/* No lock of the pool is held. @key is a stream, or NULL. */
+GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
+                                            GpuPoolAction       action,
+                                            guint64             address,
+                                            gsize               size,
+                                            gpointer            key);
+/* The numbers of streams so far, by key, for the caller to free. */
+GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
+
+static inline gboolean
+gpu_pool_core_records (GpuPoolCore *core)
+{
+  return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
+}
 
 /* gpu-memory-pool-buffer.c: a GpuBuffer, or a GpuSvm of a core that has svm, over @place, which it
  * takes over, also if it fails. */

@@ -153,11 +153,14 @@ GVariant *
 gpu_memory_pool_snapshot (GpuMemoryPool *pool)
 {
   g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (Part));
-  g_autoptr (GHashTable) streams = g_hash_table_new (NULL, NULL);
-  Collection collection = { parts, streams };
+  g_autoptr (GHashTable) streams = NULL;
+  Collection collection = { parts, NULL };
   GVariantBuilder segments;
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  streams = pool->core != NULL ? _gpu_pool_core_list_streams (pool->core) : NULL;
+  collection.streams = streams;
 
   if (pool->core != NULL && pool->core->bins != NULL)
     _gpu_pool_bins_visit (pool->core->bins, add_item, &collection);

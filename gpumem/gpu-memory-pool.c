@@ -89,6 +89,7 @@ enum
   PROP_SOFT_LIMIT,
   PROP_RELEASE_THRESHOLD,
   PROP_FRAGMENTATION_TARGET,
+  PROP_HISTORY_SIZE,
   PROP_FIGURES,
   N_PROPS = PROP_FIGURES + G_N_ELEMENTS (figures)
 };
@@ -164,6 +165,9 @@ gpu_memory_pool_get_property (GObject    *object,
     case PROP_FRAGMENTATION_TARGET:
       g_value_set_double (value, gpu_memory_pool_get_fragmentation_target (pool));
       break;
+    case PROP_HISTORY_SIZE:
+      g_value_set_uint (value, gpu_memory_pool_get_history_size (pool));
+      break;
     default:
       if (id < PROP_FIGURES || id >= N_PROPS)
         {
@@ -212,6 +216,9 @@ gpu_memory_pool_set_property (GObject      *object,
       break;
     case PROP_FRAGMENTATION_TARGET:
       gpu_memory_pool_set_fragmentation_target (pool, g_value_get_double (value));
+      break;
+    case PROP_HISTORY_SIZE:
+      gpu_memory_pool_set_history_size (pool, g_value_get_uint (value));
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -274,6 +281,15 @@ install_knobs (void)
    */
   props[PROP_FRAGMENTATION_TARGET] = g_param_spec_double ("fragmentation-target", NULL, NULL, 0.0,
                                                           G_MAXDOUBLE, DEFAULT_WASTE, flags);
+  /**
+   * GpuMemoryPool:history-size:
+   *
+   * How many of its last events the pool keeps; it has to be initialised before this is set.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HISTORY_SIZE] = g_param_spec_uint ("history-size", NULL, NULL, 0,
+                                                GPU_MEMORY_POOL_MAX_HISTORY, 0, flags);
 }
 
 /**

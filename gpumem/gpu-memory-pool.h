@@ -11,6 +11,15 @@ G_BEGIN_DECLS
 
 #define GPU_TYPE_MEMORY_POOL (gpu_memory_pool_get_type ())
 
+/**
+ * GPU_MEMORY_POOL_MAX_HISTORY:
+ *
+ * The most events that a #GpuMemoryPool keeps.
+ *
+ * Since: 0.1
+ */
+#define GPU_MEMORY_POOL_MAX_HISTORY 16777216
+
 GPU_AVAILABLE_IN_0_1
 G_DECLARE_FINAL_TYPE (GpuMemoryPool, gpu_memory_pool, GPU, MEMORY_POOL, GObject)
 
@@ -123,5 +132,12 @@ GPU_AVAILABLE_IN_0_1
 GVariant         *gpu_memory_pool_get_statistics           (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
 GVariant         *gpu_memory_pool_snapshot                 (GpuMemoryPool    *pool);
+GPU_AVAILABLE_IN_0_1
+guint             gpu_memory_pool_get_history_size         (GpuMemoryPool    *pool);
+GPU_AVAILABLE_IN_0_1
+void              gpu_memory_pool_set_history_size         (GpuMemoryPool    *pool,
+                                                            guint             n_events);
+GPU_AVAILABLE_IN_0_1
+GVariant         *gpu_memory_pool_get_history              (GpuMemoryPool    *pool);
 
 G_END_DECLS

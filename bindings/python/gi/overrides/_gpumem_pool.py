@@ -117,6 +117,11 @@ class MemoryPoolMethods:
         """What is where: segments, dictionaries whose blocks are lists of dictionaries."""
         return Gpu.MemoryPool.snapshot(self).unpack()
 
+    @property
+    def history(self):
+        """The last events, dictionaries, of a pool whose history_size is not 0."""
+        return self.get_history().unpack()
+
     def __repr__(self):
         return (f"<Gpu.MemoryPool ({self.kind.value_nick}) of {self.managed_bytes} bytes, "
                 f"{self.active_bytes} in use>")

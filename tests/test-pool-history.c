@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The last events of a pool, as they are told and as viewers have them. */
+#include "config.h"
+
+#include "test-util.h"
+#include "tools/gpumem-snapshot.h"
+
+#define SIZE 100000
+
+typedef void (*HistoryFunc) (TestFixture *fixture, GpuMemoryPool *pool);
+
+static void
+for_each_kind (TestFixture *fixture, HistoryFunc func)
+{
+  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
+                                                                 GPU_MEMORY_NONE, &error);
+
+      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        continue;
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 0);
+      func (fixture, pool);
+    }
+}
+
+static GpuBuffer *
+take (GpuMemoryPool *pool, gsize size, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, stream, &error);
+
+  g_assert_no_error (error);
+  return buffer;
+}
+
+typedef struct
+{
+  guint   n;
+  guint64 bytes, address, time;     /* of the last */
+  guint32 stream;
+} Found;
+
+static Found
+find (GVariant *events, const char *wanted)
+{
+  Found found = { 0 };
+  guint64 before = 0;
+
+  for (gsize i = 0; i < g_variant_n_children (events); i++)
+    {
+      g_autoptr (GVariant) event = g_variant_get_child_value (events, i);
+      const char *action;
+      guint64 size, time;
+
+      g_assert_true (g_variant_lookup (event, "action", "&s", &action));
+      g_assert_true (g_variant_lookup (event, "size", "t", &size));
+      g_assert_true (g_variant_lookup (event, "time", "t", &time));
+      g_assert_cmpuint (time, >=, before);
+      before = time;
+      if (!g_str_equal (action, wanted))
+        continue;
+      found.n++;
+      found.bytes += size;
+      found.time = time;
+      found.address = found.stream = 0;
+      g_variant_lookup (event, "address", "t", &found.address);
+      g_variant_lookup (event, "stream", "u", &found.stream);
+    }
+
+  return found;
+}
+
+/* Nothing until it is asked for; then all of it, in order, with where, when and on which stream. */
+static void
+check_events (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GVariant) none = NULL;
+  g_autoptr (GVariant) events = NULL;
+  gint64 begin;
+  GpuBuffer *first, *second;
+  Found alloc, requested;
+
+  g_object_unref (take (pool, SIZE, NULL));
+  none = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (g_variant_n_children (none), ==, 0);
+  gpu_memory_pool_free_held (pool);
+
+  gpu_memory_pool_set_history_size (pool, 100);
+  g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 100);
+  begin = g_get_monotonic_time ();
+  first = take (pool, SIZE, fixture->stream);
+  second = take (pool, 3 * SIZE, stream);
+  g_object_unref (first);
+  g_assert_null (gpu_memory_pool_alloc_buffer (pool, (gsize) 1 << 46, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+
+  events = gpu_memory_pool_get_history (pool);
+  alloc = find (events, "alloc");
+  requested = find (events, "free_requested");
+  g_assert_cmpuint (alloc.n, ==, 2);
+  g_assert_cmpuint (alloc.bytes, ==, 4 * SIZE);
+  g_assert_cmpuint (alloc.stream, ==, 2);
+  g_assert_cmpuint (alloc.time, >=, begin);
+  g_assert_cmpuint (requested.n, ==, 1);
+  g_assert_cmpuint (requested.bytes, ==, SIZE);
+  g_assert_cmpuint (requested.stream, ==, 1);
+  g_assert_cmpuint (find (events, "free_completed").bytes, ==, SIZE);
+  g_assert_cmpuint (find (events, "oom").bytes, ==, (guint64) 1 << 46);
+
+  if (gpu_memory_get_device_address (GPU_MEMORY (second)) != 0)
+    g_assert_cmpuint (alloc.address, ==, gpu_memory_get_device_address (GPU_MEMORY (second)));
+  g_object_unref (second);
+}
+
+static void
+history_events (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_events);
+}
+
+/* What came from the driver and went back to it is what the pool manages. */
+static void
+check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  guint64 managed;
+
+  gpu_memory_pool_set_history_size (pool, 1000);
+
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = take (pool, SIZE << (2 * i), NULL);
+      g_autoptr (GVariant) events = NULL;
+      guint64 sum;
+
+      if (i == 2)
+        gpu_memory_pool_free_held (pool);
+      events = gpu_memory_pool_get_history (pool);
+      g_object_get (pool, "managed-bytes", &managed, NULL);
+      sum = find (events, "segment_alloc").bytes + find (events, "segment_map").bytes
+            - find (events, "segment_free").bytes - find (events, "segment_unmap").bytes;
+      g_assert_cmpuint (managed, >, 0);
+      g_assert_cmpuint (sum, ==, managed);
+    }
+}
+
+static void
+history_driver (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_driver);
+}
+
+/* The last ones, when there are more; a new size begins anew, and 0 ends it. */
+static void
+check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GVariant) events = NULL;
+  g_autoptr (GVariant) none = NULL;
+
+  g_object_set (pool, "history-size", 8, NULL);
+  for (guint i = 1; i <= 50; i++)
+    g_object_unref (take (pool, SIZE - i, NULL));
+  events = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (find (events, "alloc").n, ==, 4);
+  g_assert_cmpuint (find (events, "alloc").bytes, ==, 4 * SIZE - 47 - 48 - 49 - 50);
+  g_assert_cmpuint (find (events, "free_completed").n, ==, 4);
+
+  gpu_memory_pool_set_history_size (pool, 0);
+  g_object_unref (take (pool, SIZE, NULL));
+  none = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (g_variant_n_children (none), ==, 0);
+}
+
+static void
+history_ring (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_ring);
+}
+
+/* Blocks, singly and several at once, with references of others. */
+static void
+history_blocks (TestFixture *fixture)
+{
+  const gsize sizes[] = { 600, 0, 70000 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GVariant) events = NULL;
+  g_autoptr (GVariant) more = NULL;
+  GpuMemoryBlock *block, *blocks[3];
+
+  g_assert_no_error (error);
+  gpu_memory_pool_set_history_size (pool, 100);
+  block = gpu_memory_pool_alloc_block (pool, 5000, fixture->stream, &error);
+
+  if (block == NULL)
+    {
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "addresses");
+      g_test_skip ("memory without addresses has no blocks");
+      return;
+    }
+
+  gpu_memory_block_ref (block);
+  gpu_memory_pool_free_block (pool, block, fixture->stream);
+  events = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (find (events, "alloc").bytes, ==, 5000);
+  g_assert_cmpuint (find (events, "alloc").address, ==, gpu_memory_block_get_address (block));
+  g_assert_cmpuint (find (events, "free_requested").n, ==, 0);
+  gpu_memory_block_unref (block);
+
+  test_assert_ok (gpu_memory_pool_alloc_blocks (pool, sizes, 3, fixture->stream, blocks, &error),
+                  error);
+  gpu_memory_pool_free_blocks (pool, blocks, 3, fixture->stream);
+  more = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (find (more, "alloc").n, ==, 3);
+  g_assert_cmpuint (find (more, "alloc").bytes, ==, 5000 + 600 + 70000);
+  g_assert_cmpuint (find (more, "free_requested").n, ==, 3);
+  g_assert_cmpuint (find (more, "free_requested").bytes, ==, 5000 + 600 + 70000);
+  g_assert_cmpuint (find (more, "free_requested").stream, ==, 1);
+}
+
+/* --- viewers ---------------------------------------------------------------------------------- */
+
+/* A snapshot and its history are the segments and the traces of PyTorch's viewer. */
+static void
+check_viewer (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) kept = NULL;
+  g_autoptr (GVariant) segments = NULL;
+  g_autoptr (GVariant) events = NULL;
+  g_autoptr (JsonNode) viewer = NULL;
+  g_autoptr (JsonNode) perfetto = NULL;
+  JsonArray *traces;
+
+  gpu_memory_pool_set_history_size (pool, 100);
+  kept = take (pool, SIZE, NULL);
+  g_object_unref (take (pool, SIZE, NULL));
+  segments = gpu_memory_pool_snapshot (pool);
+  events = gpu_memory_pool_get_history (pool);
+
+  viewer = gpumem_snapshot_to_viewer (segments, events, &error);
+  g_assert_no_error (error);
+  traces = json_object_get_array_member (json_node_get_object (viewer), "device_traces");
+  traces = json_array_get_array_element (traces, 0);
+  g_assert_cmpuint (json_array_get_length (traces), ==, g_variant_n_children (events));
+  g_assert_cmpuint (json_array_get_length (traces), >=, 5);
+  g_assert_cmpint (json_object_get_int_member (json_array_get_object_element (traces, 0),
+                                               "time_us"), >, 0);
+  perfetto = gpumem_snapshot_to_perfetto (events, &error);
+  g_assert_no_error (error);
+}
+
+static void
+history_viewer (TestFixture *fixture)
+{
+  for_each_kind (fixture, check_viewer);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("events", history_events);
+  test_add ("driver", history_driver);
+  test_add ("ring", history_ring);
+  test_add ("blocks", history_blocks);
+  test_add ("viewer", history_viewer);
+
+  return test_run ();
+}
