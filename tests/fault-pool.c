@@ -32,6 +32,26 @@ check (GpuBuffer *buffer, GpuStream *stream, guint8 value, GError **error)
   return TRUE;
 }
 
+/* To the host and back. What could not move is as it was. */
+static gboolean
+move (GpuBuffer *buffer, GpuStream *first, GpuStream *second, guint8 value, GError **error)
+{
+  if (!gpu_buffer_spill (buffer, first, error))
+    {
+      check (buffer, second, value, NULL);
+      return FALSE;
+    }
+
+  if (!gpu_buffer_unspill (buffer, second, error))
+    {
+      if (gpu_buffer_unspill (buffer, second, NULL))
+        check (buffer, second, value, NULL);
+      return FALSE;
+    }
+
+  return check (buffer, first, value, error);
+}
+
 /* The limit has room for two: the second stream needs what the first one has given back. */
 static gboolean
 use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
@@ -55,7 +75,8 @@ use (GpuMemoryPool *pool, GpuStream *first, GpuStream *second, GError **error)
 
   other = take_filled (pool, second, 99, error);
 
-  return other != NULL && check (kept, second, 3, error) && check (other, first, 99, error);
+  return other != NULL && check (kept, second, 3, error) && check (other, first, 99, error)
+         && move (kept, first, second, 3, error);
 }
 
 static gboolean
