@@ -538,17 +538,38 @@ get_place_address (GpuPoolCore  *core,
                             : _gpu_pool_block_get_address (place);
 }
 
-static GPU_COLD void
-record_alloc (GpuPoolCore   *core,
-              GpuPoolPlace   place,
-              gsize          size,
-              GpuTimeline   *timeline,
-              const GError  *error)
+static inline GpuPoolPlace
+alloc_place (GpuPoolCore  *core,
+             gsize         size,
+             gsize         alignment,
+             GpuTimeline  *timeline,
+             GError      **error)
 {
+  if (core->bins != NULL)
+    return _gpu_pool_bins_alloc (core->bins, size, timeline, error);
+
+  return _gpu_pool_alloc (core->pool, size, alignment, timeline, error);
+}
+
+static GPU_COLD GpuPoolPlace
+alloc_recorded (GpuPoolCore  *core,
+                gsize         size,
+                gsize         alignment,
+                GpuTimeline  *timeline,
+                GError      **error)
+{
+  GError *failure = NULL;
+  GpuPoolPlace place = alloc_place (core, size, alignment, timeline, &failure);
+
   if (place != NULL)
     _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_place_address (core, place), size, timeline);
-  else if (g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+  else if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, size, timeline);
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+
+  return place;
 }
 
 GpuPoolPlace
@@ -558,21 +579,10 @@ _gpu_pool_core_alloc (GpuPoolCore  *core,
                       GpuTimeline  *timeline,
                       GError      **error)
 {
-  GError *failure = NULL;
-  GpuPoolPlace place;
-
-  if (core->bins != NULL)
-    place = _gpu_pool_bins_alloc (core->bins, size, timeline, &failure);
-  else
-    place = _gpu_pool_alloc (core->pool, size, alignment, timeline, &failure);
-
   if (gpu_pool_core_records (core))
-    record_alloc (core, place, size, timeline, failure);
+    return alloc_recorded (core, size, alignment, timeline, error);
 
-  if (G_UNLIKELY (failure != NULL))
-    g_propagate_error (error, failure);
-
-  return place;
+  return alloc_place (core, size, alignment, timeline, error);
 }
 
 static void
