@@ -153,9 +153,10 @@ notify_spilled (GpuBuffer *buffer)
  * not there. So a handler of GpuMemoryPool::out-of-memory can make room without losing anything.
  *
  * Blocks until all work with it is over, on any stream, and the content is read (OpenCL:
- * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). Handles and addresses of @buffer are no more than 0 until it is back, and then others; what
- * gpu_memory_add_stream() told counts until now. Nobody else may know the memory: exported handles,
- * and objects that wrap it, do not follow. A buffer that is spilled already stays so. Any thread.
+ * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). Handles and addresses of @buffer are no more than
+ * 0 until it is back, and then others; what gpu_memory_add_stream() told counts until now. Nobody
+ * else may know the memory: exported handles, and objects that wrap it, do not follow. A buffer that
+ * is spilled already stays so. Any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
  *   memory with rows, that others have made, that is %GPU_MEMORY_SHAREABLE or that an adaptor of
