@@ -259,6 +259,21 @@ spill (GpuMemory  *memory,
   return TRUE;
 }
 
+/* The view of @place, which is given back if there is none. */
+static inline GpuPoolView *
+get_view (GpuPoolCore   *core,
+          GpuPoolPlace   place,
+          GpuTimeline   *timeline,
+          GError       **error)
+{
+  GpuPoolView *view = _gpu_pool_core_get_view (core, place, error);
+
+  if (G_UNLIKELY (view == NULL))
+    _gpu_pool_core_release (core, place, timeline, NULL);
+
+  return view;
+}
+
 static gboolean
 unspill (GpuMemory    *memory,
          GpuTimeline  *timeline,
@@ -266,18 +281,10 @@ unspill (GpuMemory    *memory,
 {
   Pooled *pooled = memory->storage->owner;
   GpuPoolPlace place = _gpu_pool_core_alloc (pooled->core, memory->size, 0, timeline, error);
-  GpuPoolView *view;
-
-  if (place == NULL)
-    return FALSE;
-
-  view = _gpu_pool_core_get_view (pooled->core, place, error);
+  GpuPoolView *view = place != NULL ? get_view (pooled->core, place, timeline, error) : NULL;
 
   if (view == NULL)
-    {
-      _gpu_pool_core_release (pooled->core, place, timeline, NULL);
-      return FALSE;
-    }
+    return FALSE;
 
   set_place (memory, view, place, timeline);
   g_clear_object (&pooled->pool);
@@ -305,6 +312,29 @@ make_memory (GpuPoolCore *core,
   return memory;
 }
 
+static gboolean
+check_vacant (GpuMemoryPool  *pool,
+              GpuMemory      *memory,
+              gsize           size,
+              const char     *function,
+              GError        **error)
+{
+  if (G_LIKELY (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_VACANT)
+      && G_LIKELY (((Pooled *) memory->storage->owner)->core == pool->core)
+      && G_LIKELY (size > 0))
+    return TRUE;
+
+  if (size == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a buffer cannot have 0 bytes", function);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the buffer %p was not vacated, or is one of another pool", function,
+                 (void *) memory);
+
+  return FALSE;
+}
+
 GpuMemory *
 _gpu_pool_core_new_memory (GpuPoolCore   *core,
                            GpuContext    *context,
@@ -313,14 +343,11 @@ _gpu_pool_core_new_memory (GpuPoolCore   *core,
                            GpuTimeline   *timeline,
                            GError       **error)
 {
-  GpuPoolView *view = _gpu_pool_core_get_view (core, place, error);
+  GpuPoolView *view = get_view (core, place, timeline, error);
   GpuMemory *memory;
 
   if (view == NULL)
-    {
-      _gpu_pool_core_release (core, place, timeline, NULL);
-      return NULL;
-    }
+    return NULL;
 
   memory = is_svm ? NULL : take_spare (core);
 
@@ -333,4 +360,111 @@ _gpu_pool_core_new_memory (GpuPoolCore   *core,
     _gpu_svm_set_data (GPU_SVM (memory));
 
   return memory;
+}
+
+/**
+ * gpu_buffer_vacate: (skip)
+ * @buffer: a #GpuBuffer
+ *
+ * Gives the memory of @buffer back to the pool that it was taken from with
+ * gpu_memory_pool_alloc_buffer(), as dropping the last reference would, but leaves the object: for
+ * who has it joined with something of its own, such as the object of a language, and wants to use
+ * both again with gpu_memory_pool_refill_buffer(). Until then every use of @buffer is
+ * %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and it does not count as living. No
+ * signal is emitted.
+ *
+ * Nothing is done if @buffer is not memory of a pool, is released, or is referred to by anything
+ * but the caller: by another reference, a slice, a mapping, or an allocator that keeps account of
+ * it. Weak references and handlers of signals are not looked at, and stay. Any thread; does not
+ * block.
+ *
+ * Returns: %TRUE if the pool has the memory back
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_vacate (GpuBuffer *buffer)
+{
+  GpuMemory *memory = (GpuMemory *) buffer;
+  g_autoptr (GArray) uses = NULL;
+  GpuStorage *storage;
+  Pooled *pooled;
+
+  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+
+  storage = memory->storage;
+
+  if (storage == NULL || storage->place == NULL || storage->place->recycle != recycle
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1)
+    return FALSE;
+
+  pooled = storage->owner;
+
+  if (pooled->held == NULL || !_gpu_storage_renew (storage, &uses))
+    return FALSE;
+
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_VACANT);
+  _gpu_live_add (GPU_LIVE_SPARE, 1);
+  pooled->view = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return TRUE;
+}
+
+/**
+ * gpu_memory_pool_refill_buffer: (skip)
+ * @pool: a #GpuMemoryPool
+ * @buffer: a buffer of @pool for which gpu_buffer_vacate() returned %TRUE
+ * @size: size in bytes, not 0
+ * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Does what gpu_memory_pool_alloc_buffer() does, but makes @buffer, which has no memory, one of the
+ * memory that it takes. If there is none, @buffer stays as it is.
+ *
+ * Returns: %TRUE if @buffer has memory; %FALSE with %GPU_ERROR_INVALID_ARGUMENT if it waits for
+ *   none of @pool or @size is 0, or with the errors of gpu_memory_pool_alloc_buffer()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
+                               GpuBuffer      *buffer,
+                               gsize           size,
+                               GpuStream      *stream,
+                               GError        **error)
+{
+  const char *function = "gpu_memory_pool_refill_buffer";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  GpuTimeline *timeline;
+  GpuPoolPlace place;
+  GpuPoolView *view;
+
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
+  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+
+  if (!_gpu_memory_pool_check (pool, function, error)
+      || !check_vacant (pool, memory, size, function, error))
+    return FALSE;
+
+  timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  place = timeline != NULL ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error) : NULL;
+
+  if (place == NULL)
+    return FALSE;
+
+  view = get_view (pool->core, place, timeline, error);
+
+  if (view == NULL)
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  set_place (memory, view, place, timeline);
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_USABLE);
+  _gpu_live_add (GPU_LIVE_SPARE, -1);
+
+  return TRUE;
 }

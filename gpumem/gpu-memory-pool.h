@@ -88,6 +88,12 @@ GpuSvm           *gpu_memory_pool_alloc_svm                (GpuMemoryPool    *po
                                                             gsize             size,
                                                             GpuStream        *stream,
                                                             GError          **error);
+GPU_AVAILABLE_IN_0_1
+gboolean          gpu_memory_pool_refill_buffer            (GpuMemoryPool    *pool,
+                                                            GpuBuffer        *buffer,
+                                                            gsize             size,
+                                                            GpuStream        *stream,
+                                                            GError          **error);
 
 GPU_AVAILABLE_IN_0_1
 guint64           gpu_memory_pool_get_limit                (GpuMemoryPool    *pool);

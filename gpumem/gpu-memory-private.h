@@ -11,7 +11,8 @@ typedef enum
   GPU_MEMORY_STATE_USABLE,
   GPU_MEMORY_STATE_RELEASED,
   GPU_MEMORY_STATE_MOVING,          /* to the host or back */
-  GPU_MEMORY_STATE_SPILLED
+  GPU_MEMORY_STATE_SPILLED,
+  GPU_MEMORY_STATE_VACANT           /* a pool has the memory back, and may refill the object */
 } GpuMemoryState;
 
 struct _GpuMemory

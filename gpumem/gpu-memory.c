@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-image-private.h"
 #include "gpumem/gpu-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
@@ -148,7 +149,12 @@ gpu_memory_finalize (GObject *object)
 
   if (memory->storage != NULL)
     {
-      if (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_RELEASED)
+      GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+      if (state == GPU_MEMORY_STATE_VACANT)
+        _gpu_live_add (GPU_LIVE_SPARE, -1);
+
+      if (state != GPU_MEMORY_STATE_RELEASED)
         _gpu_storage_unuse (memory->storage);
 
       _gpu_storage_unref (memory->storage);
@@ -687,10 +693,13 @@ gpu_memory_release (GpuMemory *memory)
 
   _gpu_storage_lock (memory->storage->root);
   before = (GpuMemoryState) g_atomic_int_get (&memory->state);
-  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
+
+  if (before != GPU_MEMORY_STATE_VACANT)
+    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
+
   _gpu_storage_unlock (memory->storage->root);
 
-  if (before == GPU_MEMORY_STATE_RELEASED)
+  if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
     return;
 
   /* Who is moving it sees to the rest. */
@@ -713,9 +722,13 @@ gpu_memory_release (GpuMemory *memory)
 gboolean
 gpu_memory_is_released (GpuMemory *memory)
 {
+  GpuMemoryState state;
+
   g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
 
-  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_RELEASED;
+  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
 /**

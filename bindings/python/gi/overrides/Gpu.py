@@ -12,6 +12,7 @@ What waits, waits so that Ctrl-C ends it: the work that was waited for goes on.
 
 import contextlib
 import ctypes
+import os
 import weakref
 
 from gi.repository import GLib
@@ -1084,3 +1085,21 @@ Layout = override(Layout)
 def devices():
     """Every device of every back end, also those that cannot be used: see Gpu.Device.check()."""
     return Gpu.Device.list()
+
+
+# --- the same in C -------------------------------------------------------------------------------
+
+def _install_fast():
+    """What programs call most goes by a module in C where that is built, with the same results;
+    GPUMEM_PYTHON_FAST=0 leaves it out."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        return
+    try:
+        from . import _gpumem_fast
+    except ImportError:
+        return
+    _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream)
+    MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
+
+
+_install_fast()

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define GPU_FAST_MODULE
+#include "gpumem-fast.h"
+
+#include <string.h>
+
+GpuFastTypes gpu_fast_types;
+
+gboolean
+gpu_fast_replace (PyTypeObject  *type,
+                  PyMethodDef   *def,
+                  GpuFastMethod *method)
+{
+  PyObject *descriptor;
+  int status = -1;
+
+  for (guint i = 0; i < GPU_FAST_MAX_PARAMETERS && method->parameters[i] != NULL; i++)
+    {
+      method->names[i] = PyUnicode_InternFromString (method->parameters[i]);
+
+      if (method->names[i] == NULL)
+        return FALSE;
+    }
+
+  method->original = PyObject_GetAttrString ((PyObject *) type, def->ml_name);
+
+  if (method->original == NULL)
+    return FALSE;
+
+  descriptor = PyDescr_NewMethod (type, def);
+
+  if (descriptor != NULL)
+    status = PyObject_SetAttrString ((PyObject *) type, def->ml_name, descriptor);
+
+  Py_XDECREF (descriptor);
+
+  return status == 0;
+}
+
+static gboolean
+add_named (const GpuFastMethod *method,
+           PyObject            *name,
+           PyObject            *value,
+           PyObject           **values)
+{
+  for (guint i = 0; i < GPU_FAST_MAX_PARAMETERS && method->names[i] != NULL; i++)
+    {
+      if (method->names[i] == name)
+        {
+          gboolean is_first = values[i] == NULL;
+
+          values[i] = value;
+          return is_first;
+        }
+    }
+
+  return FALSE;
+}
+
+gboolean
+gpu_fast_parse (const GpuFastCall *call,
+                PyObject         **values)
+{
+  const GpuFastMethod *method = call->method;
+  Py_ssize_t n_names = call->names != NULL ? PyTuple_GET_SIZE (call->names) : 0;
+
+  if (((PyGObject *) call->self)->obj == NULL || call->n_args > GPU_FAST_MAX_PARAMETERS)
+    return FALSE;
+
+  for (guint i = 0; i < GPU_FAST_MAX_PARAMETERS; i++)
+    values[i] = i < call->n_args ? call->args[i] : NULL;
+
+  if (call->n_args > 0 && method->names[call->n_args - 1] == NULL)
+    return FALSE;
+
+  for (Py_ssize_t i = 0; i < n_names; i++)
+    {
+      if (!add_named (method, PyTuple_GET_ITEM (call->names, i), call->args[call->n_args + i],
+                      values))
+        return FALSE;
+    }
+
+  for (guint i = 0; i < method->n_required; i++)
+    {
+      if (values[i] == NULL)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+PyObject *
+gpu_fast_pass_on (const GpuFastCall *call)
+{
+  Py_ssize_t n_names = call->names != NULL ? PyTuple_GET_SIZE (call->names) : 0;
+  g_autofree PyObject **all = g_new (PyObject *, call->n_args + n_names + 1);
+
+  all[0] = call->self;
+
+  for (Py_ssize_t i = 0; i < call->n_args + n_names; i++)
+    all[i + 1] = call->args[i];
+
+  return PyObject_Vectorcall (call->method->original, all, call->n_args + 1, call->names);
+}
+
+PyObject *
+gpu_fast_finish (gboolean  success,
+                 GError   *error)
+{
+  if (G_UNLIKELY (error != NULL) && pyg_error_check (&error))
+    return NULL;
+
+  return PyBool_FromLong (success);
+}
+
+/* Arrays of objects are none of data, and what is not contiguous is to be made so. */
+gboolean
+gpu_fast_export (PyObject  *data,
+                 gboolean   writable,
+                 Py_buffer *buffer)
+{
+  int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+
+  if (!PyObject_CheckBuffer (data))
+    return FALSE;
+
+  if (PyObject_GetBuffer (data, buffer, flags) < 0)
+    {
+      PyErr_Clear ();
+      return FALSE;
+    }
+
+  if (buffer->format == NULL || strchr (buffer->format, 'O') == NULL)
+    return TRUE;
+
+  PyBuffer_Release (buffer);
+
+  return FALSE;
+}
+
+static gboolean
+take_types (PyObject *const *args)
+{
+  PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.kernel,
+                             &gpu_fast_types.memory, &gpu_fast_types.pool,
+                             &gpu_fast_types.stream };
+
+  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      if (!PyType_Check (args[i]) || !PyType_IsSubtype ((PyTypeObject *) args[i], &PyGObject_Type))
+        return FALSE;
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (types); i++)
+    {
+      Py_INCREF (args[i]);
+      *types[i] = (PyTypeObject *) args[i];
+    }
+
+  return TRUE;
+}
+
+static PyObject *
+install (PyObject         *module G_GNUC_UNUSED,
+         PyObject *const  *args,
+         Py_ssize_t        n_args)
+{
+  if (gpu_fast_types.buffer != NULL || n_args != 5 || !take_types (args))
+    {
+      PyErr_SetString (PyExc_TypeError, "install() takes the five classes, once");
+      return NULL;
+    }
+
+  if (!gpu_fast_install_pool ())
+    return NULL;
+
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+  { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
+    "Puts the methods into the classes Buffer, Kernel, Memory, MemoryPool and Stream." },
+  { NULL, NULL, 0, NULL }
+};
+
+static struct PyModuleDef module_def = {
+  PyModuleDef_HEAD_INIT, .m_name = "_gpumem_fast", .m_size = -1, .m_methods = methods
+};
+
+PyMODINIT_FUNC PyInit__gpumem_fast (void);
+
+PyMODINIT_FUNC
+PyInit__gpumem_fast (void)
+{
+  PyObject *gobject = pygobject_init (3, 42, 0);
+
+  if (gobject == NULL)
+    return NULL;
+
+  Py_DECREF (gobject);
+
+  return PyModule_Create (&module_def);
+}

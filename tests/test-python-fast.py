@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The module in C of the overrides: buffers of pools that are used again with their wrappers keep
+nothing of what they were, over every device that GPUMEM_TEST chooses; and the same results without
+the module."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+from python_util import Skip, equal, main, np, raises
+from gi.repository import GLib, Gpu
+
+try:
+    from gi.overrides import _gpumem_fast
+except ImportError:
+    _gpumem_fast = None
+
+IS_FAST = _gpumem_fast is not None and os.environ.get("GPUMEM_PYTHON_FAST") != "0"
+KINDS = (Gpu.MemoryPoolKind.EXPANDABLE, Gpu.MemoryPoolKind.SEGMENTS, Gpu.MemoryPoolKind.BINS)
+ROUNDS = 100000
+
+
+def need_fast():
+    if not IS_FAST:
+        raise Skip("the module in C was not built, or is switched off")
+
+
+def pools(fixture):
+    for kind in KINDS:
+        try:
+            yield Gpu.MemoryPool(fixture.context, kind)
+        except GLib.Error as error:
+            assert error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED), error
+
+
+def take_spare(pool, size=5000):
+    """A buffer whose wrapper was one before."""
+    pool.alloc_buffer(size)
+    return pool.alloc_buffer(size)
+
+
+def is_reused(pool, change):
+    """Whether a wrapper is used again after what change () did to it and undid."""
+    buffer = take_spare(pool)
+    before = id(buffer)
+    change(buffer)
+    others = [pool.alloc_buffer(5000) for i in range(3)]
+    del buffer
+    return id(pool.alloc_buffer(5000)) == before and len(others) == 3
+
+
+def test_is_fast(fixture):
+    """The wrapper is used again: else the rest here tests nothing."""
+    need_fast()
+    for pool in pools(fixture):
+        assert is_reused(pool, lambda buffer: None)
+        assert is_reused(pool, lambda buffer: buffer.size)
+        for take in pool, pool.allocate, pool.alloc_buffer:
+            before = id(take(100))
+            equal(id(take(200)), before)
+
+
+def test_data(fixture):
+    """What is in a buffer stays its own, whatever its wrapper was."""
+    for pool in pools(fixture):
+        live = []
+        for number in range(300):
+            buffer = pool.alloc_buffer(100 + number % 7 * 300, *[fixture.stream][:number % 2])
+            equal((buffer.size, buffer.context), (100 + number % 7 * 300, fixture.context))
+            assert not buffer.released
+            fixture.stream.fill(buffer, number % 251)
+            live.append((buffer, number % 251))
+            if len(live) > 5:
+                old, value = live.pop(number % 5)
+                equal(old.read(), bytes([value]) * old.size)
+        for buffer, value in live:
+            equal(buffer.read(), bytes([value]) * buffer.size)
+        del buffer, old
+        live.clear()
+        equal((pool.active_blocks, pool.active_bytes), (0, 0))
+
+
+def test_in_flight(fixture):
+    """Work that was submitted goes on with the memory of a buffer that is gone."""
+    for pool in pools(fixture):
+        other = fixture.new_stream()
+        for number in range(20):
+            target = Gpu.Buffer(fixture.context, 5000)
+            source = take_spare(pool)
+            gate = fixture.gate(fixture.stream, must_hold=False)
+            fixture.stream.fill(source, number)
+            fixture.stream.copy(target, source)
+            del source
+            # Bins would wait here for what another stream still uses.
+            stream = fixture.stream if pool.kind == Gpu.MemoryPoolKind.BINS else other
+            new = pool.alloc_buffer(5000, stream)
+            stream.fill(new, 255)
+            gate.complete()
+            equal(target.read(), bytes([number]) * 5000)
+            equal(new.read(), b"\xff" * 5000)
+
+
+def test_weak_references(fixture):
+    for pool in pools(fixture):
+        buffer = take_spare(pool)
+        called = []
+        weak = weakref.ref(buffer, called.append)
+        weak_g = []
+        buffer.weak_ref(lambda: weak_g.append(1))
+        del buffer
+        assert weak() is None and len(called) == 1
+        buffer = pool.alloc_buffer(5000)
+        assert weak() is None
+        equal(len(weak_g), 1)
+        key = {buffer: 1}
+        finalizer = weakref.finalize(buffer, called.clear)
+        del key, buffer
+        assert not finalizer.alive and called == []
+
+
+def test_attributes(fixture):
+    class Token:
+        pass
+
+    for pool in pools(fixture):
+        for number in range(5):
+            buffer = take_spare(pool)
+            assert not hasattr(buffer, "token") and buffer.__dict__ == {}
+            buffer.token = Token()
+            gone = weakref.ref(buffer.token)
+            if number % 2:
+                del buffer.token
+            del buffer
+            gc.collect()
+            assert gone() is None
+        buffer = take_spare(pool)
+        buffer.me = buffer
+        equal(pool.active_blocks, 1)
+        del buffer
+        gc.collect()
+        equal(pool.active_blocks, 0)
+        assert not hasattr(take_spare(pool), "me")
+
+
+def test_signals(fixture):
+    """Handlers go with the buffer that they were connected to."""
+    for pool in pools(fixture):
+        called = []
+        for number in range(5):
+            buffer = take_spare(pool)
+            buffer.connect("released", lambda *args: called.append("released"))
+            buffer.connect("notify::size", lambda *args: called.append("notify"))
+            if number == 0:
+                buffer.notify("size")
+                buffer.release()
+                equal(called, ["notify", "released"])
+                called.clear()
+        del buffer
+        buffer = take_spare(pool)
+        buffer.notify("size")
+        buffer.release()
+        equal(called, [])
+
+
+def test_released(fixture):
+    for pool in pools(fixture):
+        with take_spare(pool) as buffer:
+            handle = buffer.native_handle
+            assert handle != 0
+        equal((buffer.released, pool.active_blocks), (True, 0))
+        del buffer
+        buffer = pool.alloc_buffer(5000)
+        assert not buffer.released and buffer.native_handle != 0
+        assert buffer == buffer and hash(buffer) == hash(buffer) and repr(buffer)
+
+
+def test_other_references(fixture):
+    """Slices, containers and C keep the memory."""
+    for pool in pools(fixture):
+        buffer = take_spare(pool)
+        fixture.stream.fill(buffer, 42)
+        part = buffer[1024:2048]
+        del buffer
+        other = pool.alloc_buffer(5000)
+        fixture.stream.fill(other, 1)
+        equal(part.read(), b"\x2a" * 1024)
+        equal(pool.active_blocks, 2)
+        del part
+        equal(pool.active_blocks, 1)
+
+        arguments = Gpu.Arguments.new()
+        buffer = take_spare(pool)
+        arguments.add_memory(buffer)
+        handle = buffer.native_handle
+        del buffer
+        equal(pool.active_blocks, 2)
+        others = [pool.alloc_buffer(5000) for i in range(3)]
+        assert handle not in [buffer.native_handle for buffer in others]
+        del arguments, others
+        equal(pool.active_blocks, 1)
+        del other
+
+
+def test_subclasses(fixture):
+    """Objects of other classes are left alone, and so are references to classes."""
+    finalized = []
+    body = {"__del__": lambda self: finalized.append(1)}
+    # Without __init__, which would ask GObject for a subclass: it has none of a final class.
+    mine = type.__new__(type(Gpu.Buffer), "Mine", (Gpu.Buffer,), body)
+
+    for pool in pools(fixture):
+        before = sys.getrefcount(mine)
+        for number in range(10):
+            buffer = take_spare(pool)
+            equal(type(buffer), Gpu.Buffer)
+            buffer.__class__ = mine
+            del buffer
+            equal((len(finalized), pool.active_blocks), (number + 1, 0))
+        equal(sys.getrefcount(mine), before)
+        finalized.clear()
+        before = sys.getrefcount(Gpu.Buffer)
+        for number in range(100 if IS_FAST else 0):
+            take_spare(pool)
+        assert sys.getrefcount(Gpu.Buffer) <= before + 2
+
+
+def test_plain_buffers(fixture):
+    """Those of no pool come and go as ever."""
+    for number in range(100):
+        buffer = Gpu.Buffer(fixture.context, 100)
+        buffer.fill(number)
+        equal(buffer.read(), bytes([number]) * 100)
+        gone = weakref.ref(buffer)
+        del buffer
+        assert gone() is None
+    equal(Gpu.debug_list_live_objects().unpack().get("buffer", 0), 0)
+
+
+def test_pool_first(fixture):
+    """A pool may go before its buffers, and before what waits to be used again."""
+    for pool in pools(fixture):
+        live = [pool.alloc_buffer(1000) for i in range(100)]
+        for number, buffer in enumerate(live):
+            fixture.stream.fill(buffer, number)
+        del live[50:], buffer
+        del pool
+        gc.collect()
+        for number, buffer in enumerate(live):
+            equal(buffer.read(), bytes([number]) * 1000)
+        del live, buffer
+        gc.collect()
+        equal(Gpu.debug_list_live_objects().unpack().get("memory-pool", 0), 0)
+
+
+def test_errors(fixture):
+    """As without the module, and the wrapper that was to be used stays good."""
+    for pool in pools(fixture):
+        for wrong in -1, 1 << 64:
+            with raises(OverflowError):
+                pool.alloc_buffer(wrong)
+        for args in (("many",), (10, fixture.context), (), (10, None, 10, 10)):
+            with raises(TypeError):
+                pool.alloc_buffer(*args)
+        with raises(TypeError):
+            Gpu.MemoryPool.alloc_buffer(fixture.context, 10)
+        assert pool.alloc_buffer(0) is None
+        equal(pool.alloc_buffer(10, None).size, 10)
+        equal(pool.alloc_buffer(size=10, stream=fixture.stream).size, 10)
+        equal(pool.alloc_buffer(10, stream=None).size, 10)
+        equal(pool.alloc_buffer(True).size, 1)
+        if np is not None:
+            equal(pool.alloc_buffer(np.int32(11)).size, 11)
+        stranger = Gpu.Context(fixture.device).default_stream
+        if stranger.context != fixture.context:
+            with raises(Gpu.Error.INVALID_ARGUMENT, "another context"):
+                pool.alloc_buffer(10, stranger)
+        del stranger
+        pool.limit = 64 << 20
+        fixture.context.synchronize()
+        pool.free_held()
+        take_spare(pool, 100)
+        with raises(Gpu.Error.OUT_OF_DEVICE_MEMORY):
+            pool.alloc_buffer(256 << 20)
+        buffer = pool.alloc_buffer(100)
+        fixture.stream.fill(buffer, 9)
+        equal(buffer.read(), b"\x09" * 100)
+
+
+def test_threads(fixture):
+    """Many threads take, fill, check and drop; buffers go to others, too."""
+    failures = []
+
+    def work(pool, number, exchange):
+        try:
+            stream = fixture.new_stream()
+            for i in range(200):
+                buffer = pool.alloc_buffer(64 + number * 64, stream)
+                stream.fill(buffer, number)
+                if i % 3 == 0:
+                    exchange[i % len(exchange)] = buffer
+                if i % 20 == 0:
+                    equal(buffer.read(stream=stream), bytes([number]) * buffer.size)
+        except BaseException as error:
+            failures.append(error)
+
+    for pool in pools(fixture):
+        exchange = [None] * 5
+        threads = [threading.Thread(target=work, args=(pool, i, exchange)) for i in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(failures, [])
+        exchange.clear()
+        equal(pool.active_blocks, 0)
+
+
+def test_closed_elsewhere(fixture):
+    """The pool goes on another thread while this one drops its buffers."""
+    for number in range(30):
+        pool = Gpu.MemoryPool(fixture.context)
+        live = [pool.alloc_buffer(100) for i in range(60)]
+        holder = [pool]
+        thread = threading.Thread(target=holder.clear)
+        del pool
+        thread.start()
+        live.clear()
+        thread.join()
+
+
+def test_rounds(fixture):
+    """So many buffers leave no objects, and no growth. That nothing lives is seen at the end."""
+    pool = Gpu.MemoryPool(fixture.context)
+    stream = fixture.stream
+    take_spare(pool)
+    managed = pool.managed_bytes
+    objects = len(gc.get_objects())
+    buffers = Gpu.debug_list_live_objects().unpack().get("buffer", 0)
+    for i in range(ROUNDS):
+        pool.alloc_buffer(5000, stream)
+    assert pool.managed_bytes <= 2 * managed
+    assert abs(len(gc.get_objects()) - objects) < 100
+    equal(pool.active_blocks, 0)
+    equal(Gpu.debug_list_live_objects().unpack().get("buffer", 0), buffers)
+
+
+CHILD = """
+import sys
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+import gi.overrides
+pool = Gpu.MemoryPool(Gpu.Context("host"))
+before = id(pool.alloc_buffer(100))
+buffers = [pool.alloc_buffer(100) for i in range(10)]
+del buffers[5:]
+buffer = pool(100)
+buffer.fill(7)
+assert buffer.read() == bytes([7]) * 100
+print("gi.overrides._gpumem_fast" in sys.modules)
+"""
+
+
+def run_child(text, **environment):
+    result = subprocess.run([sys.executable, "-c", text], env=dict(os.environ, **environment),
+                            capture_output=True, text=True, timeout=300)
+    equal((result.returncode, result.stderr), (0, ""), result.stdout)
+    return result.stdout.strip()
+
+
+def plain_switch():
+    """GPUMEM_PYTHON_FAST=0 leaves it out; and a process may end with pools and buffers around."""
+    equal(run_child(CHILD, GPUMEM_PYTHON_FAST="0"), "False")
+    equal(run_child(CHILD, GPUMEM_PYTHON_FAST="1"), str(_gpumem_fast is not None))
+
+
+def plain_without():
+    """All of this, without the module."""
+    need_fast()
+    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+
+
+def plain_fork():
+    """A child that ends at once, and a parent that goes on."""
+    pool = Gpu.MemoryPool(Gpu.Context("host"))
+    live = [pool.alloc_buffer(100) for i in range(10)]
+    take_spare(pool)
+    child = os.fork()
+    if child == 0:
+        try:
+            live.clear()
+            try:
+                pool.alloc_buffer(100)
+            except GLib.Error:
+                pass
+            del pool
+            os._exit(0)
+        finally:
+            os._exit(1)
+    equal(os.waitpid(child, 0)[1], 0)
+    equal(pool.active_blocks, 10)
+    buffer = pool.alloc_buffer(100)
+    buffer.fill(5)
+    equal(buffer.read(), b"\x05" * 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main(dict(globals())))
