@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The module in C of the overrides: buffers of pools that are used again with their wrappers keep
-nothing of what they were, over every device that GPUMEM_TEST chooses; and the same results without
-the module."""
+nothing of what they were, and what streams, buffers and kernels do is the same with the module and
+without, over every device that GPUMEM_TEST chooses."""
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import threading
 import weakref
 
 from python_util import Skip, equal, main, np, raises
-from gi.repository import GLib, Gpu
+from gi.repository import Gio, GLib, Gpu
 
 try:
     from gi.overrides import _gpumem_fast
@@ -288,6 +289,221 @@ def test_errors(fixture):
         fixture.stream.fill(buffer, 9)
         equal(buffer.read(), b"\x09" * 100)
 
+
+# --- streams, buffers and launches ---------------------------------------------------------------
+
+def test_copy(fixture):
+    stream = fixture.stream
+    source = Gpu.Buffer(fixture.context, bytes(range(200)))
+    for size, to, at in ((200, 0, 0), (10, 5, 7), (100, 100, 100), (0, 3, 200)):
+        expected = bytearray(200)
+        expected[to:to + size] = bytes(range(200))[at:at + size]
+        for call in (lambda target: stream.copy(target, source, size, to, at),
+                     lambda target: stream.copy(target, source, size=size, source_offset=at,
+                                                destination_offset=to),
+                     lambda target: stream.copy(source=source, destination=target, size=size,
+                                                destination_offset=to, source_offset=at)):
+            target = Gpu.Buffer(fixture.context, bytes(200))
+            if size == 0:
+                stream.copy(target, source, size, to, at)
+                continue
+            equal(call(target), True)
+            equal(target.read(), bytes(expected))
+    target = Gpu.Buffer(fixture.context, bytes(200))
+    stream.copy(target, source, None, 50, 50)
+    equal(target.read(), bytes(50) + bytes(range(50, 200)))
+    for args in ((target, source, 300), (target, source, 100, 150), (target, source, 100, 0, 101)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_stream_copy", "200 bytes"):
+            stream.copy(*args)
+    with raises(OverflowError):
+        stream.copy(target, source, -1)
+    for args, names in (((target,), {}), ((target, 5), {}), ((), {}), ((target, source), {"to": 1}),
+                        ((target, source, 1), {"size": 1}), ((target, source, "many"), {}),
+                        ((target, source, 1, 0, 0, 0), {})):
+        with raises(TypeError):
+            stream.copy(*args, **names)
+    with raises(TypeError):
+        Gpu.Stream.copy(fixture.context, target, source)
+    source.release()
+    with raises(Gpu.Error.RELEASED, "gpu_stream_copy"):
+        stream.copy(target, source)
+
+
+def test_fill(fixture):
+    buffer = Gpu.Buffer(fixture.context, bytes(64))
+    stream = fixture.stream
+    patterns = [(7, b"\7"), (b"abcd", b"abcd"), (bytearray(b"xy"), b"xy"),
+                (memoryview(b"12345678"), b"12345678"), (True, b"\1")]
+    if np is not None:
+        patterns += [(np.uint32(0x01020304), np.uint32(0x01020304).tobytes()),
+                     (np.float64(1.5), np.float64(1.5).tobytes()),
+                     (np.array([[1, 2]], np.uint8), b"\1\2"),
+                     (np.arange(8, dtype=np.uint8)[::2], b"\0\2\4\6")]
+    for pattern, data in patterns:
+        for offset, size in ((0, 64), (8, 48), (16, 16)):
+            expected = bytearray(64)
+            expected[offset:offset + size] = data * (size // len(data))
+            for call in (lambda: stream.fill(buffer, pattern, offset, size),
+                         lambda: stream.fill(buffer, pattern, size=size, offset=offset)):
+                stream.fill(buffer, 0)
+                call()
+                equal(buffer.read(), bytes(expected))
+    for wrong in 256, -1:
+        with raises(OverflowError):
+            stream.fill(buffer, wrong)
+    for wrong in 1.5, "text", None:
+        with raises(TypeError):
+            stream.fill(buffer, wrong)
+    if np is not None:
+        with raises(TypeError):
+            stream.fill(buffer, np.array([None]))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "gpu_stream_fill"):
+        stream.fill(buffer, 1, 60, 5)
+
+
+def sources(size):
+    data = bytes(i * 7 % 256 for i in range(size))
+    yield data, data
+    yield bytearray(data), data
+    yield memoryview(data), data
+    yield memoryview(bytes(2 * size))[::2], bytes(size)
+    if np is not None:
+        array = np.frombuffer(data, np.uint8)
+        yield array, data
+        yield array.reshape(2, -1).T, array.reshape(2, -1).T.tobytes()
+        yield array.view(np.uint16), data
+    yield GLib.Bytes.new(data), data
+
+
+def test_data_of_hosts(fixture):
+    """Written and read back in each way, small and large, idle or behind other work."""
+    for size in 64, 200000:
+        buffer = Gpu.Buffer(fixture.context, size + 8)
+        for data, expected in sources(size):
+            for write in (lambda: fixture.stream.write(buffer, data, 8),
+                          lambda: fixture.stream.write(data=data, destination=buffer, offset=8),
+                          lambda: fixture.stream.write(buffer, data, 8, copy=False),
+                          lambda: buffer.write(data, 8),
+                          lambda: buffer.write(data, stream=fixture.stream, offset=8)):
+                fixture.stream.fill(buffer, 255)
+                write()
+                target = bytearray(size)
+                equal(buffer.read_into(target, 8), size)
+                equal(bytes(target), expected)
+                equal(buffer.read(8), expected)
+                equal(buffer.read(offset=4, size=8), b"\xff" * 4 + expected[:4])
+        data = bytearray(b"a" * size)
+        fixture.stream.write(buffer, data)
+        data[:] = b"b" * size
+        equal(buffer.read(0, size), b"a" * size)
+    equal(buffer.read(size=0), b"")
+    for call in (lambda: buffer.write(b"12", size + 7), lambda: buffer.read(size + 7, 2),
+                 lambda: buffer.read_into(bytearray(9), size), lambda: buffer.read(0, size + 9),
+                 lambda: fixture.stream.write(buffer, b"12", size + 7)):
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"{size + 8}"):
+            call()
+    for wrong in "text", 5, None:
+        with raises(TypeError):
+            buffer.write(wrong)
+    with raises(BufferError):
+        buffer.read_into(b"read-only")
+    with raises(TypeError):
+        buffer.read(stream=5)
+    if np is not None:
+        strided = np.zeros((4, 4), np.uint8)[:, ::2]
+        equal(buffer.read_into(strided), 8)
+        assert (strided == ord("a")).all()
+
+
+def test_properties(fixture):
+    buffer = Gpu.Buffer(fixture.context, 100)
+    equal((buffer.size, len(buffer), buffer.released), (100, 100, False))
+    equal(buffer.native_handle, buffer.get_native_handle())
+    equal(buffer.device_address, buffer.get_device_address())
+    with raises(AttributeError):
+        buffer.size = 5
+    buffer.release()
+    equal((buffer.size, buffer.native_handle, buffer.device_address, buffer.released),
+          (100, 0, 0, True))
+
+
+def test_synchronize(fixture):
+    stream = fixture.new_stream()
+    equal(stream.synchronize(), True)
+    equal(stream.synchronize(None), True)
+    equal(stream.synchronize(cancellable=Gio.Cancellable()), True)
+    with raises(TypeError):
+        stream.synchronize(5)
+    gate = fixture.gate(stream, must_hold=False)
+    buffer = Gpu.Buffer(fixture.context, 100)
+    stream.fill(buffer, 1)
+    threading.Timer(0.05, gate.complete).start()
+    stream.synchronize()
+    equal(stream.n_completed, stream.n_submitted)
+
+
+def test_launch(fixture):
+    """Numbers of Python and NumPy become what the parameter is."""
+    program = fixture.program()
+    add, scale, kinds = program.add, program.scale, program.kinds
+    stream = fixture.stream
+    numbers = Gpu.Buffer(fixture.context, 4 * 64)
+    values = [1, 0xffffffff]
+    if np is not None:
+        values += [np.uint32(3), np.int64(4), np.uint8(5), np.bool_(True)]
+    for value in values:
+        for call in (lambda: stream.launch(add, 64, None, (numbers, value)),
+                     lambda: stream.launch(add, (64,), (8,), args=[numbers, value]),
+                     lambda: stream.launch(kernel=add, args=(numbers, value), grid=(64, 1, 1)),
+                     lambda: add(stream, 64, None, numbers, value),
+                     lambda: add(stream, 64, 8, numbers, value, shared_size=0),
+                     lambda: stream.launch_prepared(add.prepare(64, 8, (numbers, value)))):
+            stream.fill(numbers, 0)
+            equal(call(), True)
+            equal(numbers.read(), (int(value) % (1 << 32)).to_bytes(4, sys.byteorder) * 64)
+    for value in [2, 2.0] + ([np.float32(2), np.float64(2), np.int8(2)] if np is not None else []):
+        stream.fill(numbers, b"\0\0\x40\x40")
+        scale(stream, 64, None, numbers, value)
+        equal(numbers.read(), b"\0\0\xc0\x40" * 64)
+    out = Gpu.Buffer(fixture.context, 8 * 9)
+    limits = (-128, 255, -32768, 65535, -1 << 31, (1 << 32) - 1, -1 << 62, 1 << 63, 0.5)
+    kinds(stream, 1, None, out, *limits)
+    equal(memoryview(out.read()).cast("d").tolist(), [float(value) for value in limits])
+    check_refused(fixture, add, numbers)
+
+
+def check_refused(fixture, add, numbers):
+    stream = fixture.stream
+    for args in ((numbers, 1 << 32), (numbers, -1 << 40), (numbers,), (numbers, 1, 2), (1, 1),
+                 (numbers, 1.5)):
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            stream.launch(add, 64, None, args)
+    for grid in "many", None, 1.5, b"1", {}:
+        with raises(TypeError):
+            stream.launch(add, grid, None, (numbers, 1))
+    for grid in (), (1, 1, 1, 1):
+        with raises(ValueError):
+            add(stream, grid, None, numbers, 1)
+    for wrong in (lambda: add(stream), lambda: stream.launch(add), lambda: add(), lambda:
+                  stream.launch_prepared(5), lambda: stream.launch(add, 64, args=(numbers, "a"))):
+        with raises(TypeError):
+            wrong()
+    released = Gpu.Buffer(fixture.context, 256)
+    released.release()
+    with raises(Gpu.Error.RELEASED):
+        add(stream, 64, None, released, 1)
+
+
+def plain_signatures():
+    """What the methods take can be asked for."""
+    names = list(inspect.signature(Gpu.Stream.copy).parameters)
+    equal(names, ["self", "destination", "source", "size", "destination_offset", "source_offset"])
+    if IS_FAST:
+        equal(list(inspect.signature(Gpu.MemoryPool.alloc_buffer).parameters),
+              ["self", "size", "stream"])
+
+
+# --- all of it -----------------------------------------------------------------------------------
 
 def test_threads(fixture):
     """Many threads take, fill, check and drop; buffers go to others, too."""

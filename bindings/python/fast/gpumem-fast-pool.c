@@ -281,7 +281,9 @@ gboolean
 gpu_fast_install_pool (void)
 {
   static PyMethodDef alloc_def =
-    GPU_FAST_DEF ("alloc_buffer", pool_alloc_buffer, "So many bytes as a Gpu.Buffer, None for "
+    GPU_FAST_DEF ("alloc_buffer", pool_alloc_buffer,
+                  "size, stream=None",
+                  "So many bytes as a Gpu.Buffer, None for "
                   "none. They go back with the last reference.");
   PyTypeObject *type = gpu_fast_types.buffer->tp_base;
   PyTypeObject *base = type;

@@ -171,7 +171,8 @@ install (PyObject         *module G_GNUC_UNUSED,
       return NULL;
     }
 
-  if (!gpu_fast_install_pool ())
+  if (!gpu_fast_install_pool () || !gpu_fast_install_stream () || !gpu_fast_install_buffer ()
+      || !gpu_fast_install_launch ())
     return NULL;
 
   Py_RETURN_NONE;

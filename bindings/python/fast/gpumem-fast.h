@@ -51,8 +51,10 @@ typedef struct
   PyObject        *names;           /* of further ones, a tuple or NULL */
 } GpuFastCall;
 
-#define GPU_FAST_DEF(name, func, doc) \
-  { name, (PyCFunction) (void (*) (void)) func, METH_FASTCALL | METH_KEYWORDS, doc }
+/* The signature is what inspect.signature() tells. */
+#define GPU_FAST_DEF(name, func, signature, doc) \
+  { name, (PyCFunction) (void (*) (void)) func, METH_FASTCALL | METH_KEYWORDS, \
+    name "($self, " signature ")\n--\n\n" doc }
 
 /* Puts the method that @def names into @type; FALSE with an exception. */
 gboolean  gpu_fast_replace  (PyTypeObject      *type,
@@ -138,6 +140,9 @@ gpu_fast_get_rest (PyObject  *value,
 }
 
 /* Each FALSE with an exception. */
+gboolean  gpu_fast_install_buffer (void);
+gboolean  gpu_fast_install_launch (void);
 gboolean  gpu_fast_install_pool   (void);
+gboolean  gpu_fast_install_stream (void);
 
 G_END_DECLS

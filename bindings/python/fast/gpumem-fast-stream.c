@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Work on streams. The interpreter is let go of for each call: it may wait for other threads. */
+#include "gpumem-fast.h"
+
+/* Microseconds: handlers of signals run between two such waits. */
+#define SLICE 100000
+/* Bytes, as in the overrides: so many go straight to the device if they can at once. */
+#define HELD_SIZE (1 << 16)
+
+static GpuFastMethod copy_method = {
+  { "destination", "source", "size", "destination_offset", "source_offset" }, 2, { NULL }, NULL
+};
+static GpuFastMethod fill_method = {
+  { "destination", "pattern", "offset", "size" }, 2, { NULL }, NULL
+};
+static GpuFastMethod write_method = {
+  { "destination", "data", "offset", "copy" }, 2, { NULL }, NULL
+};
+static GpuFastMethod synchronize_method = { { "cancellable" }, 0, { NULL }, NULL };
+
+static PyObject *
+stream_copy (PyObject         *self,
+             PyObject *const  *args,
+             Py_ssize_t        n_args,
+             PyObject         *names)
+{
+  const GpuFastCall call = { &copy_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  GpuStream *stream = (GpuStream *) ((PyGObject *) self)->obj;
+  GpuMemory *destination;
+  GpuMemory *source;
+  GError *error = NULL;
+  gsize to, from, size;
+  gboolean success;
+
+  if (!gpu_fast_parse (&call, values)
+      || (destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) == NULL
+      || (source = gpu_fast_peek (values[1], gpu_fast_types.memory)) == NULL
+      || !gpu_fast_get_offset (values[3], &to) || !gpu_fast_get_offset (values[4], &from)
+      || !gpu_fast_get_rest (values[2], source, from, &size))
+    return gpu_fast_pass_on (&call);
+
+  Py_BEGIN_ALLOW_THREADS
+  success = gpu_stream_copy (stream, destination, to, source, from, size, &error);
+  Py_END_ALLOW_THREADS
+
+  return gpu_fast_finish (success, error);
+}
+
+/* An int of one byte, or the bytes of something; FALSE if it has to be looked at more closely. */
+static gboolean
+get_pattern (PyObject  *value,
+             guint8    *byte,
+             Py_buffer *buffer)
+{
+  gsize number;
+
+  if (!PyLong_CheckExact (value))
+    return gpu_fast_export (value, FALSE, buffer);
+
+  if (!gpu_fast_get_size (value, &number) || number > G_MAXUINT8)
+    return FALSE;
+
+  *byte = number;
+  *buffer = (Py_buffer) { .buf = byte, .len = 1 };
+
+  return TRUE;
+}
+
+static PyObject *
+stream_fill (PyObject         *self,
+             PyObject *const  *args,
+             Py_ssize_t        n_args,
+             PyObject         *names)
+{
+  const GpuFastCall call = { &fill_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  GpuStream *stream = (GpuStream *) ((PyGObject *) self)->obj;
+  GpuMemory *destination;
+  Py_buffer pattern;
+  GError *error = NULL;
+  gsize offset, size;
+  gboolean success;
+  guint8 byte;
+
+  if (!gpu_fast_parse (&call, values)
+      || (destination = gpu_fast_peek (values[0], gpu_fast_types.memory)) == NULL
+      || !gpu_fast_get_offset (values[2], &offset)
+      || !gpu_fast_get_rest (values[3], destination, offset, &size)
+      || !get_pattern (values[1], &byte, &pattern))
+    return gpu_fast_pass_on (&call);
+
+  Py_BEGIN_ALLOW_THREADS
+  success = gpu_stream_fill (stream, destination, offset, size, pattern.buf, pattern.len, &error);
+  Py_END_ALLOW_THREADS
+
+  PyBuffer_Release (&pattern);
+
+  return gpu_fast_finish (success, error);
+}
+
+/* FALSE without an error if what is large has to wait for other work. */
+static gboolean
+write_data (GpuStream        *stream,
+            GpuBuffer        *destination,
+            gsize             offset,
+            const Py_buffer  *data,
+            GError          **error)
+{
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (data->len >= HELD_SIZE)
+    return gpu_buffer_try_write_address (destination, stream, offset, (guintptr) data->buf,
+                                         data->len, error);
+
+  bytes = g_bytes_new (data->buf, data->len);
+
+  return gpu_stream_write (stream, (GpuMemory *) destination, offset, bytes, error);
+}
+
+static PyObject *
+stream_write (PyObject         *self,
+              PyObject *const  *args,
+              Py_ssize_t        n_args,
+              PyObject         *names)
+{
+  const GpuFastCall call = { &write_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  GpuStream *stream = (GpuStream *) ((PyGObject *) self)->obj;
+  GpuBuffer *destination;
+  Py_buffer data;
+  GError *error = NULL;
+  gboolean success;
+  gsize offset;
+
+  if (!gpu_fast_parse (&call, values) || (values[3] != NULL && values[3] != Py_True)
+      || (destination = gpu_fast_peek (values[0], gpu_fast_types.buffer)) == NULL
+      || !gpu_fast_get_offset (values[2], &offset)
+      || !gpu_fast_export (values[1], FALSE, &data))
+    return gpu_fast_pass_on (&call);
+
+  Py_BEGIN_ALLOW_THREADS
+  success = write_data (stream, destination, offset, &data, &error);
+  Py_END_ALLOW_THREADS
+
+  PyBuffer_Release (&data);
+
+  return success || error != NULL ? gpu_fast_finish (success, error) : gpu_fast_pass_on (&call);
+}
+
+static PyObject *
+wait_for (GpuEvent *event)
+{
+  GpuEventStatus status;
+  GError *error = NULL;
+
+  do
+    {
+      if (PyErr_CheckSignals () < 0)
+        return NULL;
+
+      Py_BEGIN_ALLOW_THREADS
+      status = gpu_event_poll (event, SLICE, NULL, &error);
+      Py_END_ALLOW_THREADS
+    }
+  while (status != GPU_EVENT_STATUS_COMPLETE && error == NULL);
+
+  return gpu_fast_finish (TRUE, error);
+}
+
+static PyObject *
+stream_synchronize (PyObject         *self,
+                    PyObject *const  *args,
+                    Py_ssize_t        n_args,
+                    PyObject         *names)
+{
+  const GpuFastCall call = { &synchronize_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  GpuStream *stream = (GpuStream *) ((PyGObject *) self)->obj;
+  g_autoptr (GpuEvent) event = NULL;
+  GError *error = NULL;
+  gboolean is_idle;
+
+  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
+    return gpu_fast_pass_on (&call);
+
+  Py_BEGIN_ALLOW_THREADS
+  is_idle = gpu_stream_is_idle (stream, NULL);
+
+  if (!is_idle)
+    event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, &error);
+
+  Py_END_ALLOW_THREADS
+
+  return event != NULL ? wait_for (event) : gpu_fast_finish (is_idle, error);
+}
+
+gboolean
+gpu_fast_install_stream (void)
+{
+  static PyMethodDef copy_def =
+    GPU_FAST_DEF ("copy", stream_copy,
+                  "destination, source, size=None, destination_offset=0, source_offset=0",
+                  "Copies memory, by default all of the source. Arrays over "
+                  "memory, or parts of them, stand for their bytes of it: see Gpu.memory_of().");
+  static PyMethodDef fill_def =
+    GPU_FAST_DEF ("fill", stream_fill,
+                  "destination, pattern, offset=0, size=None",
+                  "Repeats a pattern: a NumPy scalar, a bytes-like object or "
+                  "an int of one byte.");
+  static PyMethodDef write_def =
+    GPU_FAST_DEF ("write", stream_write,
+                  "destination, data, offset=0, copy=True",
+                  "Copies bytes-like data to memory. They may be changed at "
+                  "once, unless copy=False: then what is written is what they hold when the "
+                  "stream gets there.");
+  static PyMethodDef synchronize_def =
+    GPU_FAST_DEF ("synchronize", stream_synchronize,
+                  "cancellable=None",
+                  "Waits for everything submitted before.");
+  PyTypeObject *type = gpu_fast_types.stream;
+
+  return gpu_fast_replace (type, &copy_def, &copy_method)
+         && gpu_fast_replace (type, &fill_def, &fill_method)
+         && gpu_fast_replace (type, &write_def, &write_method)
+         && gpu_fast_replace (type, &synchronize_def, &synchronize_method);
+}
