@@ -116,6 +116,10 @@ def test_weak_references(fixture):
         buffer = pool.alloc_buffer(5000)
         assert weak() is None
         equal(len(weak_g), 1)
+        buffer.weak_ref(lambda: weak_g.append(2))
+        del buffer
+        equal(weak_g, [1, 2])
+        buffer = pool.alloc_buffer(5000)
         key = {buffer: 1}
         finalizer = weakref.finalize(buffer, called.clear)
         del key, buffer
@@ -469,6 +473,11 @@ def test_launch(fixture):
     limits = (-128, 255, -32768, 65535, -1 << 31, (1 << 32) - 1, -1 << 62, 1 << 63, 0.5)
     kinds(stream, 1, None, out, *limits)
     equal(memoryview(out.read()).cast("d").tolist(), [float(value) for value in limits])
+    sizes = Gpu.Buffer(fixture.context, 4 * 64)
+    stream.launch(program.place, (4, 4, 4), (2, 1, 1), (sizes,))
+    equal(sizes.read(252), (2030303).to_bytes(4, sys.byteorder))
+    program.place(stream, (16, 4), (8, 2), sizes)
+    equal(sizes.read(252), (8000315).to_bytes(4, sys.byteorder))
     check_refused(fixture, add, numbers)
 
 

@@ -169,6 +169,7 @@ static gboolean
 keep (PyGObject *self)
 {
   Found found = { NULL, FALSE };
+  gboolean vacated;
 
   if (self->obj == NULL || self->inst_dict != NULL || self->weakreflist != NULL
       || self->private_flags.flags != 0)
@@ -181,7 +182,11 @@ keep (PyGObject *self)
 
   g_signal_handlers_destroy (self->obj);
 
-  return gpu_buffer_vacate ((GpuBuffer *) self->obj) && push (found.spares, self);
+  Py_BEGIN_ALLOW_THREADS
+  vacated = gpu_buffer_vacate ((GpuBuffer *) self->obj);
+  Py_END_ALLOW_THREADS
+
+  return vacated && push (found.spares, self);
 }
 
 /* Python's own deallocator of classes ends with that of the class that is not written in Python. */
