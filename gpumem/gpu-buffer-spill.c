@@ -18,7 +18,8 @@ begin_move (GpuMemory       *memory,
 
   _gpu_storage_lock (storage->root);
   state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-  is_alone = storage->root == storage && g_atomic_int_get (&storage->users) == 1;
+  is_alone = storage->root == storage && g_atomic_int_get (&storage->users) == 1
+             && g_atomic_int_get (&storage->n_prepared) == 0;
 
   if (state == from && is_alone)
     g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_MOVING);
@@ -34,7 +35,8 @@ begin_move (GpuMemory       *memory,
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
                " bytes is %s", function, (void *) memory, memory->size,
                state == GPU_MEMORY_STATE_MOVING ? "on its way to the host or back already"
-                                                : "in use by slices, images, mappings or bytes");
+                                                : "in use by slices, images, mappings, bytes or "
+                                                  "prepared launches");
 
   return FALSE;
 }
@@ -119,8 +121,9 @@ spill (GpuMemory   *memory,
   g_autoptr (GpuBuffer) twin = make_twin (memory);
   g_autoptr (GBytes) content = NULL;
 
-  /* Work under way looks at what is about to go, and nothing makes the read wait for all of it. */
-  _gpu_storage_settle (storage);
+  /* Nothing else makes the read wait for such work. */
+  if ((storage->flags & GPU_MEMORY_UNTRACKED) != 0 || storage->streams != NULL)
+    _gpu_storage_settle (storage);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
@@ -152,17 +155,19 @@ notify_spilled (GpuBuffer *buffer)
  * is %GPU_ERROR_BUSY: it never comes back by itself, as that may take long, and need memory that is
  * not there. So a handler of GpuMemoryPool::out-of-memory can make room without losing anything.
  *
- * Blocks until all work with it is over, on any stream, and the content is read (OpenCL:
- * clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync). Handles and addresses of @buffer are no more than
- * 0 until it is back, and then others; what gpu_memory_add_stream() told counts until now. Nobody
- * else may know the memory: exported handles, and objects that wrap it, do not follow. A buffer that
- * is spilled already stays so. Any thread.
+ * Blocks until the content is read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync), which is
+ * after the last work that wrote it, on any stream, and without a pool until all work with it is
+ * over. Handles and addresses of @buffer, and gpu_memory_hash(), are others once it is back, and no
+ * more than 0 until then; what gpu_memory_add_stream() told counts until now. Nobody else may know
+ * the memory: exported handles, and objects that wrap it, do not follow. A buffer that is spilled
+ * already stays so. Any thread.
  *
  * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
  *   memory with rows, that others have made, that is %GPU_MEMORY_SHAREABLE or that an adaptor of
- *   allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images or mappings
- *   of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the host read and write
- *   it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the driver's error
+ *   allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images, mappings or
+ *   prepared launches of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the host
+ *   read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the driver's
+ *   error
  *
  * Since: 0.1
  */
@@ -283,6 +288,10 @@ unspill (GpuMemory    *memory,
                            NULL, error))
     {
       g_clear_pointer (&memory->spilled, g_bytes_unref);
+
+      if (memory->storage->place != NULL)
+        memory->storage->place->unspilled (memory);
+
       return TRUE;
     }
 

@@ -270,7 +270,8 @@ begin_wait (GpuTimeline *timeline,
 
   if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
       || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
-      || timeline->stream == NULL || g_atomic_int_get (&timeline->users) == 0)
+      || timeline->stream == NULL || timeline->is_borrowed
+      || g_atomic_int_get (&timeline->users) == 0)
     return FALSE;
 
   _gpu_timeline_use (timeline);

@@ -159,7 +159,19 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   return TRUE;
 }
 
-/* Memory that is released later on is refused before anybody looks at its buffer. */
+static void
+forget_buffers (GpuLaunch *launch,
+                guint      n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      if (launch->memories[i] != NULL)
+        g_atomic_int_add (&launch->memories[i]->storage->n_prepared, -1);
+    }
+}
+
+/* Memory that is released later on is refused before anybody looks at its buffer, and what is
+ * counted here gets no other one. */
 static gboolean
 set_buffers (GpuLaunch  *launch,
              GError    **error)
@@ -176,8 +188,12 @@ set_buffers (GpuLaunch  *launch,
       storage = _gpu_memory_acquire (launch->memories[i], "gpu_launch_new", error);
 
       if (storage == NULL)
-        return FALSE;
+        {
+          forget_buffers (launch, i);
+          return FALSE;
+        }
 
+      g_atomic_int_inc (&storage->n_prepared);
       launch->values[i].buffer = storage->buffer;
 
       if (storage->buffer->is_host_only)
@@ -187,6 +203,7 @@ set_buffers (GpuLaunch  *launch,
 
       if (failure != NULL)
         {
+          forget_buffers (launch, i + 1);
           g_propagate_prefixed_error (error, failure, "gpu_launch_new: ");
           return FALSE;
         }
@@ -332,6 +349,9 @@ gpu_launch_unref (GpuLaunch *launch)
 
   if (!g_atomic_ref_count_dec (&launch->refs))
     return;
+
+  if (launch->is_prepared)
+    forget_buffers (launch, launch->n_arguments);
 
   g_object_unref (launch->kernel);
   gpu_arguments_unref (launch->arguments);

@@ -9,7 +9,8 @@
 #include "gpumem/gpu-svm-allocator.h"
 #include "gpumem/gpu-svm-private.h"
 
-#define MAX_DATA 16
+#define MAX_DATA   16
+#define MAX_YIELDS 100000
 
 /* The owner of a storage. */
 typedef struct
@@ -145,10 +146,12 @@ _gpu_pool_core_drop_spare (GpuPoolCore *core)
 
   _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_spare);
 
-  /* What a thread is dropping that did not come along into a child process stays. */
+  /* What stays is that of a thread that did not come along into a child process, or what somebody
+   * froze the notifications of. */
   for (guint i = 0; i < core->n_spare; i++)
     {
-      while (!is_settled (G_OBJECT (core->spare[i])) && !g_atomic_int_get (&_gpu_hot.forked))
+      for (guint n = 0; n < MAX_YIELDS && !is_settled (G_OBJECT (core->spare[i]))
+                        && !g_atomic_int_get (&_gpu_hot.forked); n++)
         g_thread_yield ();
 
       if (is_settled (G_OBJECT (core->spare[i])))
@@ -238,8 +241,11 @@ spill (GpuMemory  *memory,
 {
   GpuStorage *storage = memory->storage;
   Pooled *pooled = storage->owner;
-  g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (pooled->core->owner);
+  g_autoptr (GpuMemoryPool) pool = g_steal_pointer (&pooled->pool);
   g_autoptr (GArray) uses = NULL;
+
+  if (pool == NULL)
+    pool = g_weak_ref_get (pooled->core->owner);
 
   if (pool == NULL)
     {
@@ -250,6 +256,11 @@ spill (GpuMemory  *memory,
 
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
+
+  /* Work that only reads may go on. */
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    _gpu_timeline_park (g_array_index (uses, GpuPoint, i).timeline,
+                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
 
   pooled->pool = g_steal_pointer (&pool);
   pooled->view = NULL;
@@ -287,9 +298,14 @@ unspill (GpuMemory    *memory,
     return FALSE;
 
   set_place (memory, view, place, timeline);
-  g_clear_object (&pooled->pool);
 
   return TRUE;
+}
+
+static void
+unspilled (GpuMemory *memory)
+{
+  g_clear_object (&((Pooled *) memory->storage->owner)->pool);
 }
 
 static GpuMemory *
@@ -305,6 +321,7 @@ make_memory (GpuPoolCore *core,
   pooled->place.recycle = recycle;
   pooled->place.spill = spill;
   pooled->place.unspill = unspill;
+  pooled->place.unspilled = unspilled;
   pooled->core = _gpu_pool_core_ref (core);
   memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
                                                 &pooled->place, pooled, pooled_free);

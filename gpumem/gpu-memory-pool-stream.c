@@ -26,7 +26,7 @@ static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
 {
-  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->users) > 0)
+  if (!timeline->is_ended)
     _gpu_timeline_cover_locked (timeline);
 
   if (timeline->completed == timeline->submitted)

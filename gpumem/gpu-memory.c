@@ -706,6 +706,9 @@ gpu_memory_release (GpuMemory *memory)
   if (before != GPU_MEMORY_STATE_MOVING)
     _gpu_storage_unuse (memory->storage);
 
+  if (before == GPU_MEMORY_STATE_SPILLED)
+    g_clear_pointer (&memory->spilled, g_bytes_unref);
+
   g_signal_emit (memory, signals[RELEASED], 0);
 }
 

@@ -44,10 +44,12 @@ typedef struct
    * knows the storage. */
   gboolean        (*spill)      (GpuMemory   *memory,
                                  GError     **error);
-  /* The object gets another one. */
+  /* The object gets another one; it may yet be spilled again until unspilled() says that it was
+   * filled. */
   gboolean        (*unspill)    (GpuMemory   *memory,
                                  GpuTimeline *timeline,
                                  GError     **error);
+  void            (*unspilled)  (GpuMemory   *memory);
 } GpuPlace;
 
 typedef struct _GpuStorageHook GpuStorageHook;
@@ -88,6 +90,7 @@ struct _GpuStorage
   gpointer          last_holder;    /* of a root; compared only, it may be gone */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
+  gint              n_prepared;     /* atomic; launches that have looked at buffer for good */
   GpuStorage       *whole;          /* itself, or for a slice what it was cut from */
   gsize             offset;         /* in the memory of the root, as are those of uses */
   gsize             size;

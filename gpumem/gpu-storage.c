@@ -443,7 +443,8 @@ _gpu_storage_renew (GpuStorage  *storage,
   *uses = NULL;
 
   if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
-      || storage->readers != NULL || storage->mapped != NULL || storage->holder != NULL)
+      || storage->readers != NULL || storage->mapped != NULL || storage->holder != NULL
+      || storage->streams != NULL)
     {
       *uses = list_pending (storage);
       forget_uses (storage);

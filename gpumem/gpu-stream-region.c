@@ -39,13 +39,28 @@ typedef struct
 #define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
 
+/* With the locks held: what is behind a memory object may have changed before. */
+static const RegionCopy *
+look_again (gconstpointer operation)
+{
+  RegionCopy *copy = (RegionCopy *) operation;
+
+  if (copy->destination.memory != NULL)
+    copy->destination.native.memory = copy->destination.memory->storage->buffer;
+
+  if (copy->source.memory != NULL)
+    copy->source.native.memory = copy->source.memory->storage->buffer;
+
+  return copy;
+}
+
 static gboolean
 run_region (gconstpointer     operation,
             GpuNativeStream  *stream,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = operation;
+  const RegionCopy *copy = look_again (operation);
 
   return stream->backend->memory->copy_region (stream, &copy->destination.native,
                                                &copy->source.native, &copy->extent, event, error);
@@ -57,7 +72,7 @@ run_staged (gconstpointer     operation,
             GpuNativeEvent  **event,
             GError          **error)
 {
-  const RegionCopy *copy = operation;
+  const RegionCopy *copy = look_again (operation);
   const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
   g_autoptr (GError) failure = NULL;
 

@@ -72,6 +72,7 @@ struct _GpuTimeline
                                      * lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy stream once users is 0 */
+  gboolean          is_ended;       /* under lock: is_borrowed, and users was 0 */
   gint              is_pooled;      /* atomic; memory of a pool was given back here, or the program
                                      * said that its own work here uses some */
   gint              refs;

@@ -195,12 +195,17 @@ end_use_locked (GpuTimeline *timeline)
 {
   g_autoptr (GpuFence) fence = NULL;
 
+  if (timeline->is_ended)
+    return;
+
   if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
     _gpu_timeline_cover_locked (timeline);
 
   if (timeline->is_borrowed && timeline->completed != timeline->submitted
       && !g_atomic_int_get (&timeline->context->lost))
     fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+
+  timeline->is_ended = timeline->is_borrowed;
 }
 
 void
@@ -235,7 +240,7 @@ _gpu_timeline_cover (GpuTimeline *timeline)
 
   _gpu_timeline_lock (timeline);
 
-  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->users) > 0)
+  if (!timeline->is_ended)
     _gpu_timeline_cover_locked (timeline);
 
   seq = timeline->submitted;

@@ -30,10 +30,13 @@ _gpu_opencl_image_fill (GpuNativeStream      *stream,
 
   if (image->buffer != NULL)
     {
+      gboolean held = _gpu_opencl_hold_slices (stream);
+
       function = "clEnqueueFillBuffer";
       code = clEnqueueFillBuffer (_gpu_opencl_stream_handle (stream), image->buffer, texel,
                                   texel_size, side->offset, extent->width * texel_size, 0, NULL,
                                   wanted);
+      _gpu_opencl_let_slices_go (stream, held);
     }
   else
     {
@@ -103,10 +106,13 @@ _gpu_opencl_image_map (GpuNativeStream      *stream,
 
   if (image->buffer != NULL)
     {
+      gboolean held = _gpu_opencl_hold_slices (stream);
+
       function = "clEnqueueMapBuffer";
       data = clEnqueueMapBuffer (queue, image->buffer, CL_FALSE,
                                  _gpu_opencl_get_map_flags (flags), side->offset, *row_pitch, 0,
                                  NULL, wanted, &code);
+      _gpu_opencl_let_slices_go (stream, held);
       *slice_pitch = *row_pitch;
     }
   else
