@@ -188,6 +188,40 @@ spill_refused (TestFixture *fixture)
   for_each_source (fixture, check_refused, TRUE);
 }
 
+/* A prepared launch has looked at the memory for good. */
+static void
+check_prepared (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  static const char source[] = "__kernel void put (__global uchar *out) { out[0] = 7; }\n";
+  const GpuExtent one = { 1, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = take (fixture, pool, NULL);
+  g_autoptr (GpuKernel) kernel = test_kernel (fixture, source, "put");
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuLaunch) launch = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  gpu_arguments_add_memory (arguments, GPU_MEMORY (buffer));
+  launch = gpu_launch_new (kernel, &one, &one, arguments, &error);
+  g_assert_no_error (error);
+  fill (fixture->stream, buffer, 5);
+  g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "prepared launches");
+  test_assert_ok (gpu_stream_launch_prepared (fixture->stream, launch, &error), error);
+  g_clear_pointer (&launch, gpu_launch_unref);
+  spill (buffer, NULL);
+  unspill (buffer, NULL);
+  bytes = test_content (buffer);
+  g_assert_cmpuint (*(const guint8 *) g_bytes_get_data (bytes, NULL), ==, 7);
+}
+
+static void
+spill_prepared (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    for_each_source (fixture, check_prepared, TRUE);
+}
+
 /* Released, and gone, while it is spilled; the pool stays for it. */
 static void
 check_gone (TestFixture *fixture, GpuMemoryPool *pool)
@@ -437,6 +471,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("content", spill_content);
   test_add ("refused", spill_refused);
+  test_add ("prepared", spill_prepared);
   test_add ("gone", spill_gone);
   test_add ("in-flight", spill_in_flight);
   test_add ("room", spill_room);
