@@ -404,17 +404,45 @@ check_images (GpuOpenclKernel         *kernel,
 
 /* --- memory that is reached indirectly -------------------------------------------------------- */
 
+static inline gboolean
+is_pointer (const GpuArgumentValue *argument)
+{
+  return argument->kind == GPU_ARGUMENT_KIND_MEMORY && argument->buffer == NULL
+         && argument->data != NULL;
+}
+
+/* Which of the first arguments are pointers, where that matters: NVIDIA's driver refuses launches of
+ * a kernel of which an argument has been memory and a pointer in turn. */
+static guint64
+get_pointers (GpuOpenclDevice         *device,
+              const GpuArgumentValue  *arguments,
+              guint                    n_arguments)
+{
+  guint64 pointers = 0;
+
+  for (guint i = 0; i < MIN (n_arguments, 64); i++)
+    pointers |= (guint64) is_pointer (&arguments[i]) << i;
+
+  return pointers != 0 && _gpu_opencl_device_is_nvidia (device) ? pointers : 0;
+}
+
 /* What a kernel may reach can be replaced, but not taken back. So launches that reach anything have
  * a kernel of their own, and no list is left for those that do not. With the lock held. */
 static cl_kernel
 get_pointer_kernel_locked (GpuOpenclKernel  *kernel,
+                           guint64           pointers,
                            GError          **error)
 {
   cl_program program = NULL;
   cl_int code;
 
-  if (kernel->pointer_kernel != NULL)
+  if (kernel->pointer_kernel != NULL && kernel->pointers == pointers)
     return kernel->pointer_kernel;
+
+  if (kernel->pointer_kernel != NULL)
+    clReleaseKernel (g_steal_pointer (&kernel->pointer_kernel));
+
+  kernel->pointers = pointers;
 
   code = clGetKernelInfo (kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
   if (code != CL_SUCCESS)
@@ -498,14 +526,15 @@ prepare_locked (GpuOpenclKernel         *kernel,
                 const GpuLaunchOptions  *options,
                 GError                 **error)
 {
+  guint64 pointers = get_pointers (device, arguments, n_arguments);
   cl_kernel handle = kernel->kernel;
 
-  if (options != NULL)
-    {
-      handle = get_pointer_kernel_locked (kernel, error);
-      if (handle == NULL || !set_indirect (kernel, handle, device, options, error))
-        return NULL;
-    }
+  if (options != NULL || pointers != 0)
+    handle = get_pointer_kernel_locked (kernel, pointers, error);
+
+  if (handle == NULL
+      || (options != NULL && !set_indirect (kernel, handle, device, options, error)))
+    return NULL;
 
   return set_arguments (kernel, handle, arguments, n_arguments, error) ? handle : NULL;
 }

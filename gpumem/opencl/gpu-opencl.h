@@ -125,6 +125,7 @@ typedef struct
   GMutex            lock;                       /* from the first argument to the enqueueing */
   cl_kernel         pointer_kernel;             /* the same one once more, for launches that reach
                                                  * memory indirectly; NULL until there is one */
+  guint64           pointers;                   /* of pointer_kernel, see get_pointers() */
 } GpuOpenclKernel;
 
 /* gpu-opencl-error.c: the only file that knows what the codes of OpenCL mean. */
