@@ -286,10 +286,16 @@ _gpu_memory_set_storage (GpuMemory  *memory,
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
 
-  memory->storage = storage;
-  memory->size = storage->size;
-  memory->span = storage->size;
-  memory->flags = storage->flags;
+  /* What comes back to the same object is looked at by others meanwhile. */
+  if (memory->storage != storage || memory->size != storage->size
+      || memory->flags != storage->flags)
+    {
+      memory->storage = storage;
+      memory->size = storage->size;
+      memory->span = storage->size;
+      memory->flags = storage->flags;
+    }
+
   memory->is_image = storage->buffer->is_image;
   memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
