@@ -411,8 +411,8 @@ is_pointer (const GpuArgumentValue *argument)
          && argument->data != NULL;
 }
 
-/* Which of the first arguments are pointers, where that matters: NVIDIA's driver refuses launches of
- * a kernel of which an argument has been memory and a pointer in turn. */
+/* Which of the first arguments are pointers, where that matters: NVIDIA's driver refuses launches
+ * of a kernel of which an argument has been memory and a pointer in turn. */
 static guint64
 get_pointers (GpuOpenclDevice         *device,
               const GpuArgumentValue  *arguments,
