@@ -120,18 +120,33 @@ drop_reference (GpuPoolCore    *core,
   return timelines;
 }
 
-/* @key NULL is the stream that it was taken on. */
+/* Before it goes: afterwards it may be somebody else's. */
 static GPU_COLD void
-release_marked (GpuMemoryBlock *block,
+record_release (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
                 gpointer        key)
 {
-  GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_autoptr (GpuTimeline) home = key == NULL ? _gpu_pool_block_ref_home (block) : NULL;
+
+  _gpu_pool_core_record (core, GPU_POOL_RELEASE, _gpu_pool_block_get_address (block),
+                         _gpu_pool_block_get_size (block), key != NULL ? key : home);
+}
+
+/* @key NULL is the stream that it was taken on. */
+static GPU_COLD void
+release_marked (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                gpointer        key)
+{
   gboolean used_at_home;
   g_autoptr (GPtrArray) timelines = drop_reference (core, block, key, &used_at_home);
   gpointer home = NULL;
 
   if (timelines == NULL)
     return;
+
+  if (gpu_pool_core_records (core))
+    record_release (core, block, key);
 
   if (used_at_home)
     home = _gpu_pool_block_ref_home (block);
@@ -146,12 +161,20 @@ release_marked (GpuMemoryBlock *block,
 }
 
 static void
-release_held (GpuMemoryBlock *block,
+release_held (GpuPoolCore    *core,
+              GpuMemoryBlock *block,
               gpointer        key)
 {
-  if (G_UNLIKELY (_gpu_pool_block_get_mark (block)))
-    release_marked (block, key);
-  else if (G_LIKELY (key != NULL))
+  if (_gpu_pool_block_get_mark (block))
+    {
+      release_marked (core, block, key);
+      return;
+    }
+
+  if (gpu_pool_core_records (core))
+    record_release (core, block, key);
+
+  if (key != NULL)
     _gpu_pool_release (block, key);
   else
     _gpu_pool_release_home (block);
@@ -167,56 +190,12 @@ release_stopped (GpuPoolCore    *core,
 
   timeline = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
   _gpu_pool_core_ref (core);
-  release_held (block, key);
+  release_held (core, block, key);
 
   if (timeline != NULL)
     _gpu_pool_core_tidy_after (core, timeline);
   else
     _gpu_pool_core_unref (core);
-}
-
-static gboolean
-is_last_reference (GpuPoolCore    *core,
-                   GpuMemoryBlock *block)
-{
-  gboolean is_last;
-
-  if (!_gpu_pool_block_get_mark (block))
-    return TRUE;
-
-  g_mutex_lock (&core->lock);
-  is_last = get_extra_locked (core, block)->refs == 0;
-  g_mutex_unlock (&core->lock);
-
-  return is_last;
-}
-
-static void
-record_release (GpuPoolCore    *core,
-                GpuMemoryBlock *block,
-                gpointer        key)
-{
-  g_autoptr (GpuTimeline) home = key == NULL ? _gpu_pool_block_ref_home (block) : NULL;
-
-  if (is_last_reference (core, block))
-    _gpu_pool_core_record (core, GPU_POOL_RELEASE, _gpu_pool_block_get_address (block),
-                           _gpu_pool_block_get_size (block), key != NULL ? key : home);
-}
-
-static GPU_COLD void
-release_slowly (GpuPoolCore    *core,
-                GpuMemoryBlock *block,
-                gpointer        key)
-{
-  guint modes = (guint) g_atomic_int_get (&core->modes);
-
-  if ((modes & GPU_POOL_RECORDS) != 0)
-    record_release (core, block, key);
-
-  if ((modes & GPU_POOL_STOPPED) != 0)
-    release_stopped (core, block, key);
-  else
-    release_held (block, key);
 }
 
 static GPU_APART void
@@ -225,10 +204,10 @@ release (GpuMemoryBlock *block,
 {
   GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
 
-  if (G_UNLIKELY (g_atomic_int_get (&core->modes) != 0))
-    release_slowly (core, block, key);
+  if (((guint) g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0)
+    release_stopped (core, block, key);
   else
-    release_held (block, key);
+    release_held (core, block, key);
 }
 
 /**
