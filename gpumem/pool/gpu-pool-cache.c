@@ -84,7 +84,6 @@ flush (GpuPool      *pool,
        GpuPoolCache *cache)
 {
   _gpu_pool_add_counts (pool, &cache->counts);
-  cache->n_full = 0;
 
   for (GpuPoolDrawer *drawer = cache->drawers; drawer != NULL && cache->units > 0;
        drawer = drawer->next)
@@ -144,6 +143,19 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
   return TRUE;
 }
 
+gboolean
+_gpu_pool_cache_flush_own (GpuPool *pool)
+{
+  GpuPoolCache *cache = gpu_pool_cache_here (pool);
+
+  if (cache == NULL || cache->units == 0)
+    return FALSE;
+
+  flush (pool, cache);
+
+  return TRUE;
+}
+
 /* --- of a thread -------------------------------------------------------------------- */
 
 /* Takes the cache from its pool, which is locked. */
@@ -158,6 +170,8 @@ unlink_cache (GpuPool      *pool,
   if (cache->pool_next != NULL)
     cache->pool_next->pool_prev = cache->pool_prev;
 
+  pool->n_caches--;
+  _gpu_pool_set_cache_limits (pool);
   free_drawers (cache);
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);
 }
@@ -245,6 +259,8 @@ make_cache (GpuPool *pool)
   if (pool->caches != NULL)
     pool->caches->pool_prev = cache;
   pool->caches = cache;
+  pool->n_caches++;
+  _gpu_pool_set_cache_limits (pool);
   _gpu_pool_leave (pool);
 
   return cache;
@@ -301,6 +317,47 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   return stream;
 }
 
+/* The first class from @bin on that has nodes, or @end. */
+static guint
+next_filled (GpuPoolDrawer *drawer,
+             guint          bin,
+             guint          end)
+{
+  while (bin < end)
+    {
+      guint64 *word = &drawer->filled[bin / 64];
+      guint64 filled = *word >> bin % 64;
+
+      if (filled == 0)
+        bin = (bin / 64 + 1) * 64;
+      else
+        {
+          bin += __builtin_ctzll (filled);
+          if (drawer->nodes[bin] != NULL)
+            break;
+          *word &= ~((guint64) 1 << bin % 64);
+        }
+    }
+
+  return MIN (bin, end);
+}
+
+GpuPoolNode *
+_gpu_pool_cache_reach (GpuPoolDrawer *drawer,
+                       guint         *bin)
+{
+  guint end = MIN (*bin + 1 + MIN (*bin / 8, GPU_POOL_CACHE_REACH), GPU_POOL_CACHE_CLASSES);
+  guint next = next_filled (drawer, *bin + 1, end);
+
+  if (next == end)
+    return NULL;
+
+  *bin = next;
+
+  return drawer->nodes[next];
+}
+
+/* Each class in turn makes room; after the last one all go, with what is kept for other streams. */
 void
 _gpu_pool_cache_shed (GpuPool       *pool,
                       GpuPoolCache  *cache,
@@ -308,9 +365,17 @@ _gpu_pool_cache_shed (GpuPool       *pool,
                       guint          bin)
 {
   if (drawer->depth[bin] == GPU_POOL_CACHE_DEPTH)
-    flush_class (pool, cache, drawer, bin, GPU_POOL_CACHE_DEPTH / 2);
-  else if (++cache->n_full == GPU_POOL_CACHE_PATIENCE)
+    {
+      flush_class (pool, cache, drawer, bin, GPU_POOL_CACHE_DEPTH / 2);
+      return;
+    }
+
+  bin = next_filled (drawer, drawer->hand, GPU_POOL_CACHE_CLASSES);
+  if (bin < GPU_POOL_CACHE_CLASSES)
+    flush_class (pool, cache, drawer, bin, 0);
+  else
     flush (pool, cache);
+  drawer->hand = (bin + 1) % (GPU_POOL_CACHE_CLASSES + 1);
 }
 
 void

@@ -14,8 +14,8 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* After so many blocks for which there was no room all goes: it is not of the sizes in use. */
-#define GPU_POOL_CACHE_PATIENCE 32
+/* Classes that a block may be larger than was asked for: at most an eighth of it. */
+#define GPU_POOL_CACHE_REACH   4
 
 /* The cache of one thread for one stream. */
 typedef struct _GpuPoolDrawer GpuPoolDrawer;
@@ -25,6 +25,8 @@ struct _GpuPoolDrawer
   GpuPoolStream *stream;            /* pinned */
   guint64        slot;              /* as in a use */
   GpuPoolDrawer *next;
+  guint          hand;              /* the class that makes room next */
+  guint64        filled[GPU_POOL_CACHE_CLASSES / 64 + 1];   /* classes that may have nodes */
   guint8         depth[GPU_POOL_CACHE_CLASSES];
   GpuPoolNode   *nodes[GPU_POOL_CACHE_CLASSES];   /* by free_next */
 };
@@ -37,7 +39,6 @@ struct _GpuPoolCache
   guint32        units;             /* atomic for readers: in all drawers */
   GpuPoolDrawer *drawer;            /* used last */
   GpuPoolDrawer *drawers;
-  guint          n_full;            /* blocks that had no room since all were put back */
   GpuPoolCounts  counts;            /* atomic for readers */
 
   GpuPoolCache  *next;              /* of the thread */
@@ -57,11 +58,16 @@ GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
+/* A node of one of the next classes after @bin, which becomes its class; nullable. */
+GpuPoolNode   *_gpu_pool_cache_reach      (GpuPoolDrawer  *drawer,
+                                           guint          *bin);
 /* A block of class @bin had no room: makes some for the next ones. The pool is locked. */
 void           _gpu_pool_cache_shed       (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            GpuPoolDrawer  *drawer,
                                            guint           bin);
+/* Puts back what this thread keeps; TRUE if there was any. The pool is locked. */
+gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
 /* Puts all that threads keep back into the heap, which is locked; TRUE if there was any. @streams:
  * they forget the streams too, which may be swept then. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
@@ -136,7 +142,7 @@ gpu_pool_cache_find (GpuPoolCache *cache,
   return NULL;
 }
 
-/* NULL if there is none of exactly @units, which are those of a class. */
+/* NULL if there is none of @units, which are those of a class, or of a little more. */
 static inline GpuPoolNode *
 gpu_pool_cache_pop (GpuPoolCache *cache,
                     gpointer      key,
@@ -151,7 +157,9 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
     return NULL;
 
   drawer = gpu_pool_cache_find (cache, key);
-  if (G_LIKELY (drawer != NULL) && (node = drawer->nodes[bin]) != NULL)
+  if (G_LIKELY (drawer != NULL)
+      && ((node = drawer->nodes[bin]) != NULL
+          || (node = _gpu_pool_cache_reach (drawer, &bin)) != NULL))
     {
       guint32 units = node->units;
 
@@ -211,6 +219,7 @@ gpu_pool_cache_push (GpuPool      *pool,
       node->free_next = drawer->nodes[bin];
       gpu_pool_node_set_state (node, GPU_POOL_NODE_CACHED);
       drawer->nodes[bin] = node;
+      drawer->filled[bin / 64] |= (guint64) 1 << bin % 64;
       drawer->depth[bin]++;
       __atomic_store_n (&cache->units, cache->units + units, __ATOMIC_RELAXED);
       gpu_pool_cache_count (&cache->counts.n_frees, 1);

@@ -85,9 +85,7 @@ add_segment (GpuPool              *pool,
   _gpu_pool_lock (&pool->lock);
 
   area = _gpu_pool_heap_add_area (pool, segment);
-  pool->stats.managed_bytes += segment->size;
-  pool->stats.peak_managed_bytes = MAX (pool->stats.peak_managed_bytes,
-                                        pool->stats.managed_bytes);
+  _gpu_pool_count_managed (pool, segment->size);
   pool->stats.n_growths++;
   pool->n_grown++;
 
@@ -211,7 +209,7 @@ free_empty_area (GpuPool *pool,
   if (area != NULL)
     {
       segment = area->segment;
-      pool->stats.managed_bytes -= segment.size;
+      _gpu_pool_count_managed (pool, -(gint64) segment.size);
       _gpu_pool_heap_remove_area (pool, area);
     }
   _gpu_pool_leave (pool);

@@ -619,9 +619,8 @@ destroy_moved (Growth *growth)
 
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_unmaps += growth->n_unmaps;
-  pool->stats.managed_bytes += (growth->created - destroyed) * pool->config.granularity;
-  pool->stats.peak_managed_bytes = MAX (pool->stats.peak_managed_bytes,
-                                        pool->stats.managed_bytes);
+  _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
+                                 * (gint64) pool->config.granularity);
   _gpu_pool_unlock (&pool->lock);
 }
 

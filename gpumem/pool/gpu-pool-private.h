@@ -86,6 +86,7 @@ struct _GpuPool
   guint             n_areas;        /* ids */
   GPtrArray        *shared;         /* of GpuPoolShared */
   GpuPoolCache     *caches;
+  guint             n_caches;
   GpuPoolData      *dropped;        /* to be destroyed without the lock */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
@@ -118,6 +119,9 @@ void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
 /* The same for who gives back; @has_excess: there may be too much now. */
 void          _gpu_pool_leave_excess      (GpuPool           *pool,
                                            gboolean           has_excess);
+/* The owner gave, or got back, so many bytes; the lock is held. */
+void          _gpu_pool_count_managed     (GpuPool           *pool,
+                                           gint64             bytes);
 /* Adds the counts of a thread to those of the pool; the lock is held. */
 void          _gpu_pool_add_counts        (GpuPool           *pool,
                                            GpuPoolCounts     *counts);

@@ -4,11 +4,12 @@
 #include "gpumem/pool/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-#define CACHE_BUDGET  (8 * 1024 * 1024)
-/* Where memory cannot move, what threads keep splits it for long. */
-#define SEGMENT_CACHE_BUDGET (2 * 1024 * 1024)
+/* What a thread keeps: so much at least, and its part of what is managed, up to a maximum. */
+#define CACHE_BUDGET  (16 * 1024 * 1024)
+#define CACHE_DIVISOR 8
+#define MAX_CACHE_BUDGET (64 * 1024 * 1024)
 /* Threads keep at most such a part of a limit. */
-#define CACHE_DIVISOR 64
+#define LIMIT_DIVISOR 64
 #define MAX_ATTEMPTS  3
 
 /* --- making and freeing ------------------------------------------------------------ */
@@ -28,23 +29,37 @@ choose_unit_shift (const GpuPoolConfig *config)
 void
 _gpu_pool_set_cache_limits (GpuPool *pool)
 {
-  guint64 limit = pool->limits.limit;
-  gboolean moves = pool->config.granularity != 0;
-  gsize budget = moves ? CACHE_BUDGET : SEGMENT_CACHE_BUDGET, largest = CACHED_BYTES;
+  const GpuPoolLimits *limits = &pool->limits;
+  gsize least = CACHE_BUDGET, budget;
   guint32 units;
 
-  if (limit != 0)
-    budget = MIN (budget, limit / CACHE_DIVISOR);
+  if (limits->limit != 0)
+    least = MIN (least, limits->limit / LIMIT_DIVISOR);
   if (!pool->is_holding)
-    budget = 0;
+    least = 0;
 
-  largest = MIN (largest, budget / (moves ? 2 : 4));
-  units = largest >> pool->unit_shift;
+  budget = least;
+  if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
+    budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
+                    MAX_CACHE_BUDGET);
+
+  units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
   while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
     units /= 2;
 
   __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
   __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
+}
+
+void
+_gpu_pool_count_managed (GpuPool *pool,
+                         gint64   bytes)
+{
+  GpuPoolStats *stats = &pool->stats;
+
+  stats->managed_bytes += bytes;
+  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
+  _gpu_pool_set_cache_limits (pool);
 }
 
 GpuPool *
@@ -279,6 +294,21 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
+/* What the thread keeps of other sizes. */
+static GpuPoolNode *
+shed_and_serve (GpuPool              *pool,
+                const GpuPoolRequest *request)
+{
+  GpuPoolNode *node = NULL;
+
+  _gpu_pool_lock (&pool->lock);
+  if (_gpu_pool_cache_flush_own (pool))
+    node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
 /* The tightest of other streams; what is over goes before what is not. */
 static GpuPoolNode *
 find_stolen (GpuPool              *pool,
@@ -394,6 +424,8 @@ try_held (GpuPool               *pool,
   GError *local_error = NULL;
   GpuPoolNode *node = serve (pool, request);
 
+  if (node == NULL)
+    node = shed_and_serve (pool, request);
   if (node == NULL)
     node = poll_and_serve (pool, request);
   if (node == NULL)
