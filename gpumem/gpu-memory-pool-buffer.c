@@ -54,7 +54,7 @@ keep_spare (GpuPoolCore *core,
 {
   gboolean kept;
 
-  g_mutex_lock (&core->lock);
+  _gpu_pool_lock (&core->spare_lock);
   kept = !core->closed && core->n_spare < GPU_POOL_MAX_SPARE;
 
   if (kept)
@@ -63,7 +63,7 @@ keep_spare (GpuPoolCore *core,
       _gpu_live_add (GPU_LIVE_SPARE, 1);
     }
 
-  g_mutex_unlock (&core->lock);
+  _gpu_pool_unlock (&core->spare_lock);
 
   return kept;
 }
@@ -140,9 +140,9 @@ recycle (GpuMemory *memory)
 void
 _gpu_pool_core_drop_spare (GpuPoolCore *core)
 {
-  g_mutex_lock (&core->lock);
+  _gpu_pool_lock (&core->spare_lock);
   core->closed = TRUE;
-  g_mutex_unlock (&core->lock);
+  _gpu_pool_unlock (&core->spare_lock);
 
   _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_spare);
 
@@ -182,12 +182,12 @@ take_spare (GpuPoolCore *core)
 {
   GpuMemory *memory = NULL;
 
-  g_mutex_lock (&core->lock);
+  _gpu_pool_lock (&core->spare_lock);
 
   if (!core->closed)
     memory = steal_settled_locked (core);
 
-  g_mutex_unlock (&core->lock);
+  _gpu_pool_unlock (&core->spare_lock);
 
   if (memory != NULL)
     _gpu_live_add (GPU_LIVE_SPARE, -1);

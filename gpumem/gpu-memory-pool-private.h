@@ -7,6 +7,7 @@
 
 #include "gpumem/gpu-memory-private.h"
 #include "gpumem/pool/gpu-pool-bins.h"
+#include "gpumem/pool/gpu-pool-lock.h"
 #include "gpumem/pool/gpu-pool.h"
 
 G_BEGIN_DECLS
@@ -48,6 +49,8 @@ typedef struct
   GpuPoolHistory    *history;       /* in gpu-memory-pool-history.c; with a lock of its own */
 
   GMutex             lock;          /* guards what follows */
+
+  GpuPoolLock        spare_lock;    /* guards these */
   GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
   guint              n_spare;
   gboolean           closed;        /* the pool is gone */
