@@ -176,6 +176,16 @@ gpu_pool_heap_use (GpuPool *pool,
   return (GpuPoolUse) { slot != 0 ? pool->frees[slot]->stream : NULL, gpu_pool_use_stamp (use) };
 }
 
+/* What @stream does from now on. */
+static inline guint64
+gpu_pool_get_use_now (GpuPoolStream *stream)
+{
+  if (stream == NULL)
+    return 0;
+
+  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_stamp (stream));
+}
+
 /* --- serving --------------------------------------------------------------------- */
 
 typedef struct
@@ -194,6 +204,20 @@ GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
 GpuPoolNode  *_gpu_pool_serve_from        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            const GpuPoolRequest *request);
+
+/* As if @node had never been handed out; it was @use's before. */
+void          _gpu_pool_serve_undo        (GpuPool              *pool,
+                                           GpuPoolNode          *node,
+                                           guint64               use);
+/* All else that there is to try; without the lock of the heap. */
+GpuPoolNode  *_gpu_pool_climb             (GpuPool              *pool,
+                                           const GpuPoolRequest *request,
+                                           GError              **error);
+/* Counts it, and puts the figures into the error. */
+void          _gpu_pool_set_refused       (GpuPool              *pool,
+                                           const GpuPoolRequest *request,
+                                           const char           *reason,
+                                           GError              **error);
 
 /* --- growth: without the lock of the heap, with that of growth ----------------------- */
 
@@ -218,7 +242,6 @@ void          _gpu_pool_segments_free     (GpuPool              *pool);
 void          _gpu_pool_settle            (GpuPool              *pool);
 /* The same for blocks that were used on several streams; TRUE if one is free now. */
 gboolean      _gpu_pool_settle_shared     (GpuPool              *pool);
-/* Waits for what one stream still does; FALSE if there is nothing to wait for. */
 /* Waits for a use. For @request, nullable, memory is only wanted: it is none of its own stream, nor
  * one that waits for the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
