@@ -3,7 +3,10 @@
  * order, once nothing newer of the same bytes is left. The layer counts what is there. */
 #include "config.h"
 
+#include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-device-private.h"
+#include "gpumem/gpu-stream-private.h"
+#include "gpumem/opencl/gpu-opencl.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 
@@ -79,6 +82,79 @@ order (TestFixture *fixture)
   g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 1);
 }
 
+typedef struct
+{
+  GpuBuffer       *buffer;
+  GpuBuffer       *slice;
+  GpuNativeStream *stream;
+  GMutex           lock;
+  GCond            cond;
+  gboolean         is_through, was_first;
+} Turns;
+
+static gpointer
+run_slicer (gpointer data)
+{
+  Turns *turns = data;
+
+  turns->slice = slice (turns->buffer, 0, 512);
+  return NULL;
+}
+
+static gpointer
+run_reader (gpointer data)
+{
+  Turns *turns = data;
+  gboolean held = _gpu_opencl_hold_slices (turns->stream);
+
+  g_assert_true (held);
+  g_mutex_lock (&turns->lock);
+  turns->was_first = GPUMEM_LAYER (get_live) ("mem") == 2;
+  turns->is_through = TRUE;
+  g_cond_signal (&turns->cond);
+  g_mutex_unlock (&turns->lock);
+  _gpu_opencl_let_slices_go (turns->stream, held);
+  return NULL;
+}
+
+/* Who enqueues lets a slice that is being made go first, however many others enqueue already. */
+static void
+turns (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 4096);
+  g_autoptr (GpuBuffer) other = slice (buffer, 1024, 1024);
+  GpuOpenclContext *context = (GpuOpenclContext *) _gpu_context_get_native (fixture->context);
+  Turns turns = { .buffer = buffer, .stream = fixture->stream->timeline->stream };
+  gint64 deadline = g_get_monotonic_time () + G_USEC_PER_SEC / 5;
+  gboolean held = _gpu_opencl_hold_slices (turns.stream);
+  GThread *slicer, *reader;
+
+  g_assert_true (held);
+  g_assert_cmpuint (GPUMEM_LAYER (get_live) ("mem"), ==, 2);
+  g_mutex_init (&turns.lock);
+  g_cond_init (&turns.cond);
+  slicer = g_thread_new ("slicer", run_slicer, &turns);
+  while (g_mutex_trylock (&context->slices_lock))
+    {
+      g_mutex_unlock (&context->slices_lock);
+      g_thread_yield ();
+    }
+
+  /* It waits for this thread: a reader that does not wait for it in turn gets here */
+  reader = g_thread_new ("reader", run_reader, &turns);
+  g_mutex_lock (&turns.lock);
+  while (!turns.is_through && g_cond_wait_until (&turns.cond, &turns.lock, deadline))
+    ;
+  g_mutex_unlock (&turns.lock);
+  _gpu_opencl_let_slices_go (turns.stream, held);
+  g_thread_join (reader);
+  g_thread_join (slicer);
+  g_assert_false (turns.was_first);
+  g_clear_object (&turns.slice);
+  g_cond_clear (&turns.cond);
+  g_mutex_clear (&turns.lock);
+}
+
 static void
 slice_nvidia (TestFixture *fixture)
 {
@@ -90,6 +166,7 @@ slice_nvidia (TestFixture *fixture)
   device->platform = (char *) "NVIDIA CUDA";
   order (fixture);
   replace (fixture);
+  turns (fixture);
   device->platform = platform;
 }
 

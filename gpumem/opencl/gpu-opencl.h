@@ -426,7 +426,10 @@ _gpu_opencl_hold_slices (GpuNativeStream *stream)
   if (G_LIKELY (!g_atomic_int_get (&context->has_slices)))
     return FALSE;
 
+  /* Past a writer that waits, which has this lock: readers alone might never be none. */
+  g_mutex_lock (&context->slices_lock);
   g_rw_lock_reader_lock (&context->slices_use);
+  g_mutex_unlock (&context->slices_lock);
 
   return TRUE;
 }
