@@ -550,18 +550,13 @@ gpu_buffer_new_pitched (GpuContext      *context,
  * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
  * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
  * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
- * tracked; neither is what this library does with it through another object around the same handle:
- * between the two streams have to be made to wait, with gpu_stream_wait_event().
+ * tracked.
  *
- * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
- * buffers are ordered, and what was there first lives as long as both. That is found out by
+ * Memory that was wrapped before in this context, or is the context's own, is the same memory: uses
+ * of both buffers are ordered, and what was there first lives as long as both. That is found out by
  * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
- * library.
- *
- * Memory that has been wrapped before, or is the library's own, is the same memory: uses of both
- * buffers are ordered, and what was there first lives as long as both. That is found out by
- * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
- * library.
+ * library. Of other ranges that overlap, and of memory of a #GpuMemoryPool, nobody knows: there
+ * streams have to be made to wait with gpu_stream_wait_event(), as for what others do.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
  *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
