@@ -5,40 +5,97 @@
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-stream-private.h"
 
-/* From @from to MOVING; FALSE for what cannot move now. */
-static gboolean
+typedef enum
+{
+  MOVE_REFUSED,
+  MOVE_BEGUN,
+  MOVE_OVER                         /* another thread has just done it */
+} Move;
+
+/* Why memory cannot be spilled that others know, or that was not the library's to begin with; NULL
+ * for what can. While its storage is locked: who moves it changes the kind. */
+static const char *
+get_obstacle_locked (GpuBuffer *buffer)
+{
+  GpuStorage *storage = GPU_MEMORY (buffer)->storage;
+
+  if (gpu_buffer_get_memory (buffer) != NULL)
+    return "a slice";
+  if (storage->place == NULL && storage->kind != GPU_STORAGE_DEVICE)
+    return "memory that others have made";
+  if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
+    return "memory that is made to be shared";
+  if (gpu_buffer_get_row_pitch (buffer) != 0)
+    return "memory with rows";
+  if (g_atomic_pointer_get (&storage->hooks) != NULL)
+    return "memory that an adaptor of allocators watches";
+
+  return NULL;
+}
+
+static void
+set_move_error (GpuMemory   *memory,
+                const char  *obstacle,
+                const char  *function,
+                GError     **error)
+{
+  if (obstacle != NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the buffer %p is %s", function,
+                 (void *) memory, obstacle);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
+                 " bytes is in use by slices, images, mappings, bytes or prepared launches",
+                 function, (void *) memory, memory->size);
+}
+
+/* From @from to MOVING, on the way to @to. */
+static Move
 begin_move (GpuMemory       *memory,
             GpuMemoryState   from,
+            GpuMemoryState   to,
             const char      *function,
             GError         **error)
 {
   GpuStorage *storage = memory->storage;
-  gboolean is_alone;
+  const char *obstacle = NULL;
+  gboolean can_begin = FALSE;
   GpuMemoryState state;
+
+  /* Who moves it may hold the lock for as long as the driver reads. */
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_MOVING)
+    {
+      _gpu_memory_fail (memory, function, error);
+      return MOVE_REFUSED;
+    }
 
   _gpu_storage_lock (storage->root);
   state = (GpuMemoryState) g_atomic_int_get (&memory->state);
-  is_alone = storage->root == storage && g_atomic_int_get (&storage->users) == 1
-             && g_atomic_int_get (&storage->n_prepared) == 0;
 
-  if (state == from && is_alone)
+  if (state == from)
+    {
+      obstacle = to == GPU_MEMORY_STATE_SPILLED ? get_obstacle_locked ((GpuBuffer *) memory) : NULL;
+      can_begin = obstacle == NULL && storage->root == storage
+                  && g_atomic_int_get (&storage->users) == 1
+                  && g_atomic_int_get (&storage->n_prepared) == 0;
+    }
+
+  if (can_begin)
     g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_MOVING);
 
   _gpu_storage_unlock (storage->root);
 
-  if (state == from && is_alone)
-    return TRUE;
+  if (can_begin)
+    return MOVE_BEGUN;
 
-  if (state == GPU_MEMORY_STATE_RELEASED)
-    return _gpu_memory_fail (memory, function, error);
+  if (state == to)
+    return MOVE_OVER;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
-               " bytes is %s", function, (void *) memory, memory->size,
-               state == GPU_MEMORY_STATE_MOVING ? "on its way to the host or back already"
-                                                : "in use by slices, images, mappings, bytes or "
-                                                  "prepared launches");
+  if (state != from)
+    _gpu_memory_fail (memory, function, error);
+  else
+    set_move_error (memory, obstacle, function, error);
 
-  return FALSE;
+  return MOVE_REFUSED;
 }
 
 /* To @to, unless it was released meanwhile. */
@@ -53,8 +110,11 @@ end_move (GpuMemory      *memory,
   is_released = !g_atomic_int_compare_and_exchange (&memory->state, GPU_MEMORY_STATE_MOVING, to);
   _gpu_storage_unlock (storage->root);
 
-  if (is_released)
-    _gpu_storage_unuse (storage);
+  if (!is_released)
+    return;
+
+  g_clear_pointer (&memory->spilled, g_bytes_unref);
+  _gpu_storage_unuse (storage);
 }
 
 /* An object over the same storage, which is usable while @memory is not. */
@@ -67,38 +127,6 @@ make_twin (GpuMemory *memory)
   _gpu_memory_set_storage (GPU_MEMORY (twin), _gpu_storage_ref (memory->storage));
 
   return twin;
-}
-
-static gboolean
-fail_kind (GpuBuffer   *buffer,
-           const char  *what,
-           GError     **error)
-{
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill: the buffer %p is %s",
-               (void *) buffer, what);
-
-  return FALSE;
-}
-
-/* FALSE for memory that others know, or that was not the library's to begin with; while it is
- * moving. */
-static gboolean
-check_kind (GpuBuffer  *buffer,
-            GError    **error)
-{
-  GpuStorage *storage = GPU_MEMORY (buffer)->storage;
-  const char *what = NULL;
-
-  if (storage->place == NULL && storage->kind != GPU_STORAGE_DEVICE)
-    what = "memory that others have made";
-  else if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
-    what = "memory that is made to be shared";
-  else if (gpu_buffer_get_row_pitch (buffer) != 0)
-    what = "memory with rows";
-  else if (g_atomic_pointer_get (&storage->hooks) != NULL)
-    what = "memory that an adaptor of allocators watches";
-
-  return what == NULL || fail_kind (buffer, what, error);
 }
 
 static gboolean
@@ -179,6 +207,7 @@ gpu_buffer_spill (GpuBuffer  *buffer,
   const char *function = "gpu_buffer_spill";
   GpuMemory *memory = (GpuMemory *) buffer;
   gboolean success;
+  Move move;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
@@ -186,15 +215,16 @@ gpu_buffer_spill (GpuBuffer  *buffer,
   if (gpu_buffer_is_spilled (buffer))
     return TRUE;
 
-  if (gpu_buffer_get_memory (buffer) != NULL)
-    return fail_kind (buffer, "a slice", error);
-
   if ((memory->storage == NULL && !_gpu_memory_check (memory, function, error))
-      || !_gpu_memory_check_host (memory, function, TRUE, error)
-      || !begin_move (memory, GPU_MEMORY_STATE_USABLE, function, error))
+      || !_gpu_memory_check_host (memory, function, TRUE, error))
     return FALSE;
 
-  success = check_kind (buffer, error) && spill (memory, stream, function, error);
+  move = begin_move (memory, GPU_MEMORY_STATE_USABLE, GPU_MEMORY_STATE_SPILLED, function, error);
+
+  if (move != MOVE_BEGUN)
+    return move == MOVE_OVER;
+
+  success = spill (memory, stream, function, error);
   end_move (memory, success ? GPU_MEMORY_STATE_SPILLED : GPU_MEMORY_STATE_USABLE);
 
   if (success)
@@ -329,6 +359,7 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
   GpuMemory *memory = (GpuMemory *) buffer;
   g_autoptr (GpuTimeline) timeline = NULL;
   gboolean success;
+  Move move;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
@@ -339,8 +370,10 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
   if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE)
     return TRUE;
 
-  if (!begin_move (memory, GPU_MEMORY_STATE_SPILLED, function, error))
-    return FALSE;
+  move = begin_move (memory, GPU_MEMORY_STATE_SPILLED, GPU_MEMORY_STATE_USABLE, function, error);
+
+  if (move != MOVE_BEGUN)
+    return move == MOVE_OVER;
 
   timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
   success = timeline != NULL && check_context (memory, timeline, function, error)

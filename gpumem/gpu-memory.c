@@ -307,17 +307,23 @@ _gpu_memory_fail (GpuMemory   *memory,
                   const char  *function,
                   GError     **error)
 {
+  GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
   if (memory->storage == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the memory %p was never initialised", function, (void *) memory);
-  else if (!gpu_memory_is_released (memory))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
-                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
-                 "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
-  else
+  else if (state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT)
     g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
                  "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
                  (void *) memory, memory->size);
+  else if (state == GPU_MEMORY_STATE_SPILLED)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
+                 "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
+  else /* it may have arrived by now */
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
+                 function, (void *) memory, memory->size);
 
   return FALSE;
 }
@@ -641,8 +647,9 @@ gpu_memory_get_attributes (GpuMemory  *memory,
  * happens before that it does not put in order: gpu_stream_wait_event() does. A slice counts for
  * the memory that it was cut from. Any thread; does not block, and calls no driver.
  *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, or
- *   %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
+ *   is spilled, see gpu_buffer_spill(), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to
+ *   another context
  *
  * Since: 0.1
  */
@@ -777,7 +784,8 @@ gpu_memory_equal (GpuMemory *a,
  * gpu_memory_hash:
  * @memory: a #GpuMemory
  *
- * A hash that goes with gpu_memory_equal(). Any thread.
+ * A hash that goes with gpu_memory_equal(). It stays the same after gpu_memory_release(), and is
+ * another once gpu_buffer_unspill() has brought the memory back. Any thread.
  *
  * Returns: the hash
  *

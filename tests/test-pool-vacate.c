@@ -126,6 +126,10 @@ vacate_refused (TestFixture *fixture)
 
   g_assert_true (gpu_buffer_vacate (buffer));
   g_assert_false (gpu_buffer_vacate (buffer));
+  g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_spill");
+  g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_unspill");
   gpu_memory_release (GPU_MEMORY (buffer));
   g_assert_true (gpu_memory_pool_refill_buffer (pool, buffer, SIZE, NULL, &error));
   gpu_memory_release (GPU_MEMORY (buffer));

@@ -53,6 +53,14 @@ fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
 }
 
 static void
+assert_filled (GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GBytes) content = test_content (buffer);
+
+  test_assert_value (g_bytes_get_data (content, NULL), value, SIZE);
+}
+
+static void
 spill (GpuBuffer *buffer, GpuStream *stream)
 {
   g_autoptr (GError) error = NULL;
@@ -151,6 +159,7 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GpuBuffer) slice = NULL;
+  g_autoptr (GpuBuffer) wrapped = NULL;
   const guint8 value = 3;
 
   fill (fixture->stream, buffer, 5);
@@ -180,6 +189,13 @@ check_refused (TestFixture *fixture, GpuMemoryPool *pool)
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "a slice");
   g_clear_object (&slice);
   spill (buffer, NULL);
+
+  wrapped = gpu_buffer_new_wrapped (fixture->context,
+                                    gpu_memory_get_native_handle (GPU_MEMORY (other)), SIZE,
+                                    GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_buffer_spill (wrapped, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_spill", "others have made");
 }
 
 static void
@@ -396,6 +412,73 @@ spill_room (TestFixture *fixture)
 /* --- threads ---------------------------------------------------------------------------------- */
 
 static gpointer
+run_spill (gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_spill (data, NULL, &error), error);
+  return NULL;
+}
+
+static gpointer
+run_releaser (gpointer data)
+{
+  g_usleep (1000);
+  gpu_memory_release (data);
+  return NULL;
+}
+
+/* What is on its way says so, to all who would use it or move it; it can be released. */
+static void
+check_moving (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) buffer = take (fixture, pool, stream);
+      TestHold *hold = test_hold (stream);
+      const guint8 value = 4;
+      GThread *releaser = NULL;
+      GThread *thread;
+
+      fill (stream, buffer, 4);
+      thread = g_thread_new ("spill", run_spill, buffer);
+      while (gpu_memory_get_native_handle (GPU_MEMORY (buffer)) != 0)
+        g_thread_yield ();
+      g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill", "on its way");
+      g_assert_false (gpu_buffer_spill (buffer, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_spill", "on its way");
+      g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_buffer_unspill", "on its way");
+
+      /* Which waits where the driver reads with the lock held */
+      if (i == 1)
+        releaser = g_thread_new ("releaser", run_releaser, buffer);
+      test_let_go (hold);
+      g_thread_join (thread);
+      g_clear_pointer (&releaser, g_thread_join);
+      test_hold_free (hold);
+      g_assert_cmpint (gpu_buffer_is_spilled (buffer), ==, i == 0);
+      g_assert_cmpint (gpu_buffer_unspill (buffer, NULL, &error), ==, i == 0);
+      if (i == 1)
+        test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_buffer_unspill");
+      else
+        assert_filled (buffer, 4);
+    }
+}
+
+static void
+spill_moving (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_each_source (fixture, check_moving, TRUE);
+}
+
+/* Who finds that another thread was quicker has what it wanted, and is told of no slices. */
+static gpointer
 run_mover (gpointer data)
 {
   GpuBuffer *buffer = data;
@@ -406,17 +489,9 @@ run_mover (gpointer data)
 
       if (!(i % 2 == 0 ? gpu_buffer_spill (buffer, NULL, &error)
                        : gpu_buffer_unspill (buffer, NULL, &error)))
-        g_assert_error (error, GPU_ERROR, GPU_ERROR_BUSY);
+        test_assert_gpu_error (error, GPU_ERROR_BUSY, "on its way");
     }
 
-  return NULL;
-}
-
-static gpointer
-run_releaser (gpointer data)
-{
-  g_usleep (1000);
-  gpu_memory_release (data);
   return NULL;
 }
 
@@ -475,6 +550,7 @@ main (int argc, char **argv)
   test_add ("gone", spill_gone);
   test_add ("in-flight", spill_in_flight);
   test_add ("room", spill_room);
+  test_add ("moving", spill_moving);
   test_add ("threads", spill_threads);
 
   return test_run ();
