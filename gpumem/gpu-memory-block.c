@@ -453,6 +453,30 @@ gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
   return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
 }
 
+/* Those that there are, or that so many bytes were refused as a whole. */
+static GPU_COLD void
+record_blocks (GpuPoolCore            *core,
+               const gsize            *sizes,
+               guint                   n_blocks,
+               GpuTimeline            *timeline,
+               GpuMemoryBlock *const  *blocks,
+               const GError           *failure)
+{
+  gsize total = 0;
+
+  for (guint i = 0; i < n_blocks; i++)
+    {
+      total = sizes[i] <= G_MAXSIZE - total ? total + sizes[i] : G_MAXSIZE;
+
+      if (blocks[i] != NULL)
+        _gpu_pool_core_record (core, GPU_POOL_ALLOC, gpu_memory_block_get_address (blocks[i]),
+                               sizes[i], timeline);
+    }
+
+  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, total, timeline);
+}
+
 /**
  * gpu_memory_pool_alloc_blocks: (skip)
  * @pool: a #GpuMemoryPool
@@ -478,23 +502,26 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
                          GError         **error)
 {
   const char *function = "gpu_memory_pool_alloc_blocks";
+  GError *failure = NULL;
   GpuTimeline *timeline;
 
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
   g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
 
-  if (!get_key (pool, stream, function, &timeline, error)
-      || !_gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, error))
+  if (!get_key (pool, stream, function, &timeline, error))
     return FALSE;
 
-  for (guint i = 0; gpu_pool_core_records (pool->core) && i < n_blocks; i++)
-    {
-      if (blocks[i] != NULL)
-        _gpu_pool_core_record (pool->core, GPU_POOL_ALLOC, gpu_memory_block_get_address (blocks[i]),
-                               sizes[i], timeline);
-    }
+  _gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, &failure);
 
-  return TRUE;
+  if (gpu_pool_core_records (pool->core))
+    record_blocks (pool->core, sizes, n_blocks, timeline, blocks, failure);
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
 }
 
 /**

@@ -177,7 +177,8 @@ copy_events (GpuPoolHistory *history,
  *   whether or not work still uses it, "segment_alloc", "segment_free", "segment_map" and
  *   "segment_unmap" for memory of the driver, and "oom" for a request that was refused
  * - `time`, t, in microseconds of g_get_monotonic_time()
- * - `size`, t, in bytes, of memory that is handed out as it was asked for
+ * - `size`, t, in bytes, of memory that is handed out as it was asked for; of several blocks that
+ *   were refused at once their sum
  * - `address`, t, but for "oom": where the driver tells none, what stands for it, as in snapshots
  * - `stream`, u: which stream it was taken or given back on, as in snapshots; a stream that is new
  *   may have the number of one that is gone

@@ -191,6 +191,7 @@ history_blocks (TestFixture *fixture)
   g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
   g_autoptr (GVariant) events = NULL;
   g_autoptr (GVariant) more = NULL;
+  g_autoptr (GVariant) refused = NULL;
   GpuMemoryBlock *block, *blocks[3];
 
   g_assert_no_error (error);
@@ -221,6 +222,16 @@ history_blocks (TestFixture *fixture)
   g_assert_cmpuint (find (more, "free_requested").n, ==, 3);
   g_assert_cmpuint (find (more, "free_requested").bytes, ==, 5000 + 600 + 70000);
   g_assert_cmpuint (find (more, "free_requested").stream, ==, 1);
+
+  gpu_memory_pool_set_limit (pool, 1);
+  gpu_memory_pool_free_held (pool);
+  g_assert_false (gpu_memory_pool_alloc_blocks (pool, sizes, 3, fixture->stream, blocks, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+  refused = gpu_memory_pool_get_history (pool);
+  g_assert_cmpuint (find (refused, "alloc").n, ==, 3);
+  g_assert_cmpuint (find (refused, "oom").n, ==, 1);
+  g_assert_cmpuint (find (refused, "oom").bytes, ==, 600 + 70000);
+  g_assert_cmpuint (find (refused, "oom").stream, ==, 1);
 }
 
 /* --- viewers ---------------------------------------------------------------------------------- */
