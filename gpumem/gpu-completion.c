@@ -216,8 +216,8 @@ get_fence (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* FALSE if there is no stream any more; else the caller is a user, so that it stays. In a process
- * that was forked nobody may ever unlock what others had locked. */
+/* FALSE if there is no stream any more. In a process that was forked nobody may ever unlock what
+ * others had locked. */
 static gboolean
 begin_finish (GpuTimeline *timeline,
               guint64     *submitted)
@@ -229,13 +229,7 @@ begin_finish (GpuTimeline *timeline,
 
   locker = g_mutex_locker_new (&timeline->lock);
 
-  if (timeline->stream == NULL)
-    return FALSE;
-
-  _gpu_timeline_use (timeline);
-  *submitted = timeline->submitted;
-
-  return TRUE;
+  return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
 /* No fence could be recorded, but who waits may be about to free what the device still uses. */
@@ -253,13 +247,13 @@ finish (GpuTimeline *timeline)
   if (success)
     retire_finished (timeline, submitted);
 
-  _gpu_timeline_unuse (timeline);
+  _gpu_timeline_end_finish (timeline);
 
   return success;
 }
 
-/* The caller becomes a user of the timeline: else somebody may free the stream meanwhile. FALSE if
- * there is a fence already, or nobody may submit any more. */
+/* FALSE if there is a fence already, or nobody may submit any more, or the program may destroy the
+ * stream meanwhile. */
 static gboolean
 begin_wait (GpuTimeline *timeline,
             guint64      seq,
@@ -270,14 +264,10 @@ begin_wait (GpuTimeline *timeline,
 
   if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
       || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
-      || timeline->stream == NULL || timeline->is_borrowed
-      || g_atomic_int_get (&timeline->users) == 0)
+      || timeline->is_borrowed || g_atomic_int_get (&timeline->users) == 0)
     return FALSE;
 
-  _gpu_timeline_use (timeline);
-  *submitted = timeline->submitted;
-
-  return TRUE;
+  return _gpu_timeline_begin_finish_locked (timeline, submitted);
 }
 
 /* Waits for all that was submitted, without a fence that others could share. FALSE, and nothing
@@ -296,7 +286,7 @@ wait_for_queue (GpuTimeline *timeline,
 
   ops->finish (timeline->stream, &failure);
   retire (timeline, submitted, failure);
-  _gpu_timeline_unuse (timeline);
+  _gpu_timeline_end_finish (timeline);
 
   return TRUE;
 }

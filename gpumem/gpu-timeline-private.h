@@ -76,7 +76,7 @@ struct _GpuTimeline
   gint              is_pooled;      /* atomic; memory of a pool was given back here, or the program
                                      * said that its own work here uses some */
   gint              refs;
-  gint              users;          /* atomic; who needs stream: GpuStream, mappings, finish() */
+  gint              users;          /* atomic; who may submit: GpuStream, mappings */
   int               priority;
   guint64           n_hazard_waits; /* atomic */
   gint              failed;         /* atomic; whether anything ever failed */
@@ -92,6 +92,7 @@ struct _GpuTimeline
   gsize             kept_size;      /* bytes of host memory that it holds */
   guint64           reap;           /* a job lets go of everything up to here */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
+  guint             n_finishing;    /* threads that wait for all that is in stream */
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
   guint64           timed_seq;
   GArray           *failures;       /* of GpuFailure, by seq */
@@ -115,6 +116,11 @@ void            _gpu_timeline_unref           (GpuTimeline       *timeline);
  * the points of the timeline stay. */
 void            _gpu_timeline_use             (GpuTimeline       *timeline);
 void            _gpu_timeline_unuse           (GpuTimeline       *timeline);
+/* The stream stays between the two, for who waits for all that is in it, and is no user. FALSE if
+ * it is gone. */
+gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
+                                               guint64           *submitted);
+void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
 /* Every living timeline of @context, with a reference each. */
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 

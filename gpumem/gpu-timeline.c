@@ -168,7 +168,7 @@ static GpuNativeStream *
 take_stream_locked (GpuTimeline *timeline)
 {
   if (g_atomic_int_get (&timeline->users) > 0 || timeline->jobs->len > 0
-      || timeline->completed != timeline->submitted)
+      || timeline->n_finishing > 0 || timeline->completed != timeline->submitted)
     return NULL;
 
   return g_steal_pointer (&timeline->stream);
@@ -222,6 +222,31 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
   _gpu_timeline_reap_locked (timeline);
   stream = take_stream_locked (timeline);
   _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  free_stream (timeline, stream);
+}
+
+gboolean
+_gpu_timeline_begin_finish_locked (GpuTimeline *timeline,
+                                   guint64     *submitted)
+{
+  if (timeline->stream == NULL || timeline->is_ended)
+    return FALSE;
+
+  timeline->n_finishing++;
+  *submitted = timeline->submitted;
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_end_finish (GpuTimeline *timeline)
+{
+  GpuNativeStream *stream;
+
+  g_mutex_lock (&timeline->lock);
+  timeline->n_finishing--;
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
   free_stream (timeline, stream);
 }
 

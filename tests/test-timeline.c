@@ -12,6 +12,10 @@
 #include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
+
 #define N_WORK 1000
 #define SIZE 256
 
@@ -563,6 +567,66 @@ timeline_lost (TestFixture *fixture)
   g_object_unref (waiter.event);
 }
 
+#ifdef HAVE_CUDA
+static gpointer
+run_wait (gpointer data)
+{
+  GpuTimeline *timeline = data;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (_gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), &error),
+                  error);
+  return NULL;
+}
+
+/* A thread that had to finish the stream, as no fence was to be had, is no user of it: what is only
+ * borrowed ends with its object, with a fence that was recorded then. */
+static void
+timeline_finishes_borrowed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) owner = NULL;
+  g_autoptr (GpuStream) borrowed = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (TestHold) hold = NULL;
+  guint64 n_finished;
+  GThread *thread;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE) || !test_can_hold (fixture))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_count") == NULL)
+    {
+      g_test_skip ("only the stand-in for the driver fails on demand");
+      return;
+    }
+
+  owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  borrowed = gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  timeline = _gpu_timeline_ref (timeline_of (borrowed));
+  buffer = test_buffer (fixture, SIZE);
+  hold = test_hold (owner);
+  fill (borrowed, buffer);
+  g_assert_false (_gpu_timeline_is_complete (timeline, _gpu_timeline_get_submitted (timeline)));
+  n_finished = GPUMEM_CUDA_DRIVER (get_count) ("cu*Synchronize");
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) ("cuEventCreate:1"));
+  thread = g_thread_new ("wait", run_wait, timeline);
+  while (GPUMEM_CUDA_DRIVER (get_count) ("cu*Synchronize") == n_finished)
+    g_usleep (200);
+
+  g_clear_object (&borrowed);
+  _gpu_timeline_lock (timeline);
+  g_assert_true (timeline->is_ended);
+  _gpu_timeline_unlock (timeline);
+  g_assert_cmpuint (n_fences (timeline), ==, 1);
+  test_let_go (hold);
+  g_thread_join (thread);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+}
+#endif
+
 static void
 timeline_run_driver_calls (TestFixture *fixture)
 {
@@ -593,6 +657,9 @@ main (int argc, char **argv)
   test_add ("user-event", timeline_user_event);
   test_add ("driver-calls", timeline_run_driver_calls);
   test_add ("lost", timeline_run_lost);
+#ifdef HAVE_CUDA
+  test_add ("finishes-borrowed", timeline_finishes_borrowed);
+#endif
   test_add ("subprocess/driver-calls", timeline_driver_calls);
   test_add ("subprocess/lost", timeline_lost);
   return test_run ();
