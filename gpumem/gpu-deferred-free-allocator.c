@@ -457,6 +457,21 @@ gpu_deferred_free_allocator_get_pending_bytes (GpuDeferredFreeAllocator *allocat
   return read_core (allocator).bytes;
 }
 
+/* Ends what was begun with the lock. */
+static void
+unlock_limits (GpuDeferredFreeAllocator *allocator,
+               guint                     property,
+               gboolean                  changed)
+{
+  Core *core = get_core (allocator);
+
+  g_mutex_unlock (&core->parent.lock);
+  flush (core, FALSE);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[property]);
+}
+
 /**
  * gpu_deferred_free_allocator_set_max_count:
  * @allocator: a #GpuDeferredFreeAllocator
@@ -479,11 +494,7 @@ gpu_deferred_free_allocator_set_max_count (GpuDeferredFreeAllocator *allocator,
   g_mutex_lock (&core->parent.lock);
   changed = core->max_count != max_count;
   core->max_count = max_count;
-  g_mutex_unlock (&core->parent.lock);
-  flush (core, FALSE);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_MAX_COUNT]);
+  unlock_limits (allocator, PROP_MAX_COUNT, changed);
 }
 
 /**
@@ -508,11 +519,7 @@ gpu_deferred_free_allocator_set_max_bytes (GpuDeferredFreeAllocator *allocator,
   g_mutex_lock (&core->parent.lock);
   changed = core->max_bytes != max_bytes;
   core->max_bytes = max_bytes;
-  g_mutex_unlock (&core->parent.lock);
-  flush (core, FALSE);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_MAX_BYTES]);
+  unlock_limits (allocator, PROP_MAX_BYTES, changed);
 }
 
 /**

@@ -43,21 +43,21 @@ _gpu_pool_history_free (GpuPoolHistory *history)
   g_free (history);
 }
 
-static guint32
-get_number_locked (GpuPoolHistory *history,
-                   gpointer        key)
+guint32
+_gpu_pool_streams_get_number (GHashTable *streams,
+                              gpointer    key)
 {
   gpointer number;
 
   if (key == NULL)
     return 0;
 
-  number = g_hash_table_lookup (history->streams, key);
+  number = g_hash_table_lookup (streams, key);
 
   if (number == NULL)
     {
-      number = GUINT_TO_POINTER (g_hash_table_size (history->streams) + 1);
-      g_hash_table_insert (history->streams, key, number);
+      number = GUINT_TO_POINTER (g_hash_table_size (streams) + 1);
+      g_hash_table_insert (streams, key, number);
     }
 
   return GPOINTER_TO_UINT (number);
@@ -81,7 +81,7 @@ _gpu_pool_core_record (GpuPoolCore   *core,
   if (history->n_room > 0)
     {
       event.time = (guint64) g_get_monotonic_time ();
-      event.stream = get_number_locked (history, key);
+      event.stream = _gpu_pool_streams_get_number (history->streams, key);
       history->events[history->n_events++ % history->n_room] = event;
     }
 

@@ -17,27 +17,35 @@ get_limit (GpuMemoryPool *pool,
   return value;
 }
 
+/* Ends what was begun with the lock: what the core then gives back may call the program. */
+static void
+unlock_limits (GpuMemoryPool *pool,
+               const char    *name,
+               gboolean       changed)
+{
+  const GpuPoolLimits limits = pool->limits;
+
+  g_mutex_unlock (&pool->lock);
+
+  if (pool->core != NULL && changed)
+    _gpu_pool_core_set_limits (pool->core, &limits);
+
+  if (changed)
+    g_object_notify (G_OBJECT (pool), name);
+}
+
 static void
 set_limit (GpuMemoryPool *pool,
            const char    *name,
            guint64       *limit,
            guint64        value)
 {
-  GpuPoolLimits limits;
   gboolean changed;
 
   g_mutex_lock (&pool->lock);
   changed = *limit != value;
   *limit = value;
-  limits = pool->limits;
-  g_mutex_unlock (&pool->lock);
-
-  /* Gives memory back, which may call the program. */
-  if (pool->core != NULL && changed)
-    _gpu_pool_core_set_limits (pool->core, &limits);
-
-  if (changed)
-    g_object_notify (G_OBJECT (pool), name);
+  unlock_limits (pool, name, changed);
 }
 
 /**
@@ -228,7 +236,6 @@ void
 gpu_memory_pool_set_fragmentation_target (GpuMemoryPool *pool,
                                           double         target)
 {
-  GpuPoolLimits limits;
   gboolean changed;
 
   g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
@@ -237,14 +244,7 @@ gpu_memory_pool_set_fragmentation_target (GpuMemoryPool *pool,
   g_mutex_lock (&pool->lock);
   changed = pool->limits.waste != target;
   pool->limits.waste = target;
-  limits = pool->limits;
-  g_mutex_unlock (&pool->lock);
-
-  if (pool->core != NULL)
-    _gpu_pool_core_set_limits (pool->core, &limits);
-
-  if (changed)
-    g_object_notify (G_OBJECT (pool), "fragmentation-target");
+  unlock_limits (pool, "fragmentation-target", changed);
 }
 
 /**

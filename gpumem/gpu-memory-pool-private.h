@@ -172,6 +172,9 @@ GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             gpointer            key);
 /* The numbers of streams so far, by key, for the caller to free. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
+/* That of @key, or the next one: from 1, 0 for no stream. */
+guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
+                                            gpointer            key);
 
 static inline gboolean
 gpu_pool_core_records (GpuPoolCore *core)

@@ -20,26 +20,6 @@ typedef struct
   GHashTable *streams;              /* numbers by key */
 } Collection;
 
-static guint32
-get_number (Collection *collection,
-            gpointer    key)
-{
-  gpointer number;
-
-  if (key == NULL)
-    return 0;
-
-  number = g_hash_table_lookup (collection->streams, key);
-
-  if (number == NULL)
-    {
-      number = GUINT_TO_POINTER (g_hash_table_size (collection->streams) + 1);
-      g_hash_table_insert (collection->streams, key, number);
-    }
-
-  return GPOINTER_TO_UINT (number);
-}
-
 static void
 add_block (gpointer              data,
            const GpuPoolSegment *segment,
@@ -50,8 +30,8 @@ add_block (gpointer              data,
            gpointer              key)
 {
   Collection *collection = data;
-  const Part part = { address, size, requested, state, get_number (collection, key),
-                      segment->address };
+  const Part part = { address, size, requested, state,
+                      _gpu_pool_streams_get_number (collection->streams, key), segment->address };
 
   g_array_append_val (collection->parts, part);
 }

@@ -3,61 +3,9 @@
  * still uses it. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #define SIZE 100000
-
-typedef void (*PoolFunc) (TestFixture *fixture, GpuMemoryPool *pool);
-
-/* Every kind that the device can have, each on a new pool. */
-static void
-for_each_kind (TestFixture *fixture, PoolFunc func)
-{
-  guint n = 0;
-
-  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
-                                                                 GPU_MEMORY_NONE, &error);
-
-      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-        {
-          g_assert_cmpint (kind, ==, GPU_MEMORY_POOL_EXPANDABLE);
-          continue;
-        }
-
-      g_assert_no_error (error);
-      g_assert_cmpint (gpu_memory_pool_get_kind (pool), ==, kind);
-      func (fixture, pool);
-      n++;
-    }
-
-  g_assert_cmpuint (n, >=, 2);
-}
-
-static GpuBuffer *
-take (GpuMemoryPool *pool, gsize size, GpuStream *stream)
-{
-  g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, stream, &error);
-
-  g_assert_no_error (error);
-  g_assert_nonnull (buffer);
-  g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
-  g_assert_true (gpu_memory_get_context (GPU_MEMORY (buffer))
-                 == gpu_memory_pool_get_context (pool));
-  return buffer;
-}
-
-static guint64
-get_figure (GpuMemoryPool *pool, const char *name)
-{
-  guint64 value;
-
-  g_object_get (pool, name, &value, NULL);
-  return value;
-}
 
 static void
 fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
@@ -96,7 +44,7 @@ check_content (TestFixture *fixture, GpuMemoryPool *pool)
 
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     {
-      buffers[i] = take (pool, sizes[i], NULL);
+      buffers[i] = test_pool_take (pool, sizes[i], NULL);
       fill (fixture->stream, buffers[i], i + 1);
     }
 
@@ -126,7 +74,7 @@ check_content (TestFixture *fixture, GpuMemoryPool *pool)
 static void
 pool_content (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_content);
+  test_pool_each_kind (fixture, check_content);
 }
 
 static void
@@ -139,11 +87,11 @@ count_release (guint *n)
 static void
 check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
 {
-  GpuBuffer *buffer = take (pool, SIZE, NULL);
+  GpuBuffer *buffer = test_pool_take (pool, SIZE, NULL);
   gpointer seen = buffer;
   guint n_former = 0, n_released = 0;
   guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
-  guint64 managed = get_figure (pool, "managed-bytes");
+  guint64 managed = test_pool_get_figure (pool, "managed-bytes");
 
   g_assert_cmpuint (managed, >=, SIZE);
   g_signal_connect_swapped (buffer, "released", G_CALLBACK (count_release), &n_former);
@@ -154,7 +102,7 @@ check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
 
   for (guint i = 0; i < 100; i++)
     {
-      buffer = take (pool, SIZE - i, NULL);
+      buffer = test_pool_take (pool, SIZE - i, NULL);
       g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
       g_assert_null (g_object_get_data (G_OBJECT (buffer), "mine"));
       g_assert_false (gpu_memory_is_released (GPU_MEMORY (buffer)));
@@ -164,21 +112,21 @@ check_reuse (TestFixture *fixture, GpuMemoryPool *pool)
       test_synchronize (fixture->stream);
     }
 
-  buffer = take (pool, SIZE, NULL);
+  buffer = test_pool_take (pool, SIZE, NULL);
   g_signal_connect_swapped (buffer, "released", G_CALLBACK (count_release), &n_released);
   gpu_memory_release (GPU_MEMORY (buffer));
   g_assert_cmpuint (n_released, ==, 1);
   g_assert_cmpuint (n_former, ==, 0);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
   g_object_unref (buffer);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, managed);
-  g_assert_cmpuint (get_figure (pool, "n-growths"), ==, 1);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, managed);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-growths"), ==, 1);
 }
 
 static void
 pool_reuse (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_reuse);
+  test_pool_each_kind (fixture, check_reuse);
 }
 
 /* Let go of while work on the same stream, and on another one, still uses it. */
@@ -194,7 +142,7 @@ check_in_flight (TestFixture *fixture, GpuMemoryPool *pool)
   for (guint i = 0; i < G_N_ELEMENTS (outs); i++)
     {
       GpuStream *stream = i % 3 == 0 ? second : first;
-      GpuBuffer *buffer = take (pool, SIZE, stream);
+      GpuBuffer *buffer = test_pool_take (pool, SIZE, stream);
 
       outs[i] = test_buffer (fixture, SIZE);
       fill (stream, buffer, i + 1);
@@ -217,7 +165,7 @@ static void
 pool_in_flight (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
-    for_each_kind (fixture, check_in_flight);
+    test_pool_each_kind (fixture, check_in_flight);
 }
 
 /* The pool goes first, then the context of the program, then the memory, with work under way. */
@@ -230,8 +178,8 @@ check_gone (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuMemoryPool) mine =
     gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool), GPU_MEMORY_NONE,
                               &error);
-  GpuBuffer *buffer = take (mine, SIZE, stream);
-  GpuBuffer *other = take (mine, SIZE, NULL);
+  GpuBuffer *buffer = test_pool_take (mine, SIZE, stream);
+  GpuBuffer *other = test_pool_take (mine, SIZE, NULL);
   TestHold *hold;
 
   fill (stream, other, 8);
@@ -250,7 +198,7 @@ static void
 pool_gone (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
-    for_each_kind (fixture, check_gone);
+    test_pool_each_kind (fixture, check_gone);
 }
 
 /* What is counted is what there is. */
@@ -262,18 +210,19 @@ check_figures (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   guint64 value;
 
   for (guint i = 0; i < 10; i++)
-    buffers[i] = take (pool, 1000 * (i + 1), NULL);
+    buffers[i] = test_pool_take (pool, 1000 * (i + 1), NULL);
   for (guint i = 0; i < 4; i++)
     g_object_unref (buffers[i]);
 
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 6);
-  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 45000);
-  g_assert_cmpuint (get_figure (pool, "peak-active-bytes"), ==, 55000);
-  g_assert_cmpuint (get_figure (pool, "held-blocks"), >=, 1);
-  g_assert_cmpuint (get_figure (pool, "used-bytes"), >=, 45000);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), >=, get_figure (pool, "used-bytes"));
-  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, 10);
-  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, 4);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 6);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), ==, 45000);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-active-bytes"), ==, 55000);
+  g_assert_cmpuint (test_pool_get_figure (pool, "held-blocks"), >=, 1);
+  g_assert_cmpuint (test_pool_get_figure (pool, "used-bytes"), >=, 45000);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >=,
+                    test_pool_get_figure (pool, "used-bytes"));
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-allocs"), ==, 10);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-frees"), ==, 4);
 
   figures = gpu_memory_pool_get_statistics (pool);
   g_assert_true (g_variant_lookup (figures, "active-bytes", "t", &value));
@@ -281,29 +230,29 @@ check_figures (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 
   for (guint i = 4; i < 10; i++)
     g_object_unref (buffers[i]);
-  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), ==, 0);
   gpu_memory_pool_free_held (pool);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "held-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "held-blocks"), ==, 0);
 }
 
 static void
 pool_figures (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_figures);
+  test_pool_each_kind (fixture, check_figures);
 }
 
 /* All that is managed, each byte once. */
 static void
 check_snapshot (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
-  g_autoptr (GpuBuffer) kept = take (pool, 70000, NULL);
+  g_autoptr (GpuBuffer) kept = test_pool_take (pool, 70000, NULL);
   g_autoptr (GVariant) snapshot = NULL;
   guint64 sum = 0, active = 0;
   GVariantIter iter;
   GVariant *segment;
 
-  g_object_unref (take (pool, 5000, NULL));
+  g_object_unref (test_pool_take (pool, 5000, NULL));
   snapshot = gpu_memory_pool_snapshot (pool);
   g_variant_iter_init (&iter, snapshot);
 
@@ -328,22 +277,22 @@ check_snapshot (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
       g_variant_unref (segment);
     }
 
-  g_assert_cmpuint (sum, ==, get_figure (pool, "managed-bytes"));
+  g_assert_cmpuint (sum, ==, test_pool_get_figure (pool, "managed-bytes"));
   g_assert_cmpuint (active, ==, 70000);
 }
 
 static void
 pool_snapshot (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_snapshot);
+  test_pool_each_kind (fixture, check_snapshot);
 }
 
 static void
 check_stop_holding (TestFixture *fixture, GpuMemoryPool *pool)
 {
   guint64 before = gpu_context_get_allocated_size (fixture->context);
-  GpuBuffer *kept = take (pool, SIZE, NULL);
-  GpuBuffer *dropped = take (pool, SIZE, NULL);
+  GpuBuffer *kept = test_pool_take (pool, SIZE, NULL);
+  GpuBuffer *dropped = test_pool_take (pool, SIZE, NULL);
 
   fill (fixture->stream, kept, 3);
   g_object_unref (dropped);
@@ -351,17 +300,17 @@ check_stop_holding (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), >, before);
   assert_filled (kept, 3);
   g_object_unref (kept);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
 
-  g_object_unref (take (pool, SIZE, NULL));
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
 }
 
 static void
 pool_stop_holding (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_stop_holding);
+  test_pool_each_kind (fixture, check_stop_holding);
 }
 
 /* Memory of a pool that holds nothing goes when the work with it ends, whoever waits for that. */
@@ -374,19 +323,19 @@ check_stopped_at_work (TestFixture *fixture, GpuMemoryPool *pool)
     {
       g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
       TestHold *hold = test_hold (stream);
-      GpuBuffer *buffer = take (pool, SIZE, stream);
+      GpuBuffer *buffer = test_pool_take (pool, SIZE, stream);
       gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
 
       fill (stream, buffer, i);
       g_object_unref (buffer);
-      g_assert_cmpuint (get_figure (pool, "managed-bytes"), >, 0);
+      g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >, 0);
       test_let_go (hold);
 
       if (i % 2 == 0)
         gpu_memory_pool_free_held (pool);
-      while (get_figure (pool, "managed-bytes") > 0 && g_get_monotonic_time () < deadline)
+      while (test_pool_get_figure (pool, "managed-bytes") > 0 && g_get_monotonic_time () < deadline)
         g_usleep (200);
-      g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+      g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
       test_hold_free (hold);
     }
 }
@@ -395,7 +344,7 @@ static void
 pool_stopped_at_work (TestFixture *fixture)
 {
   if (test_can_hold (fixture))
-    for_each_kind (fixture, check_stopped_at_work);
+    test_pool_each_kind (fixture, check_stopped_at_work);
 }
 
 static void
@@ -422,7 +371,7 @@ check_pressure (TestFixture *fixture, GpuMemoryPool *pool)
 static void
 pool_pressure (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_pressure);
+  test_pool_each_kind (fixture, check_pressure);
 }
 
 static gboolean
@@ -449,50 +398,50 @@ check_out_of_memory (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   g_signal_connect (pool, "out-of-memory", G_CALLBACK (give_up), victims);
 
   for (guint i = 0; i < 2; i++)
-    g_ptr_array_add (victims, take (pool, 8 << 20, NULL));
+    g_ptr_array_add (victims, test_pool_take (pool, 8 << 20, NULL));
   for (guint i = 0; i < 4; i++)
-    g_ptr_array_add (mine, take (pool, 8 << 20, NULL));
+    g_ptr_array_add (mine, test_pool_take (pool, 8 << 20, NULL));
   g_assert_cmpuint (victims->len, ==, 0);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), <=, 36 << 20);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), <=, 36 << 20);
 
   buffer = gpu_memory_pool_alloc_buffer (pool, 8 << 20, NULL, &error);
   g_assert_null (buffer);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "8388608", "33554432", "37748736");
-  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, 1);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, 1);
 
   g_ptr_array_set_size (mine, 3);
-  g_ptr_array_add (mine, take (pool, 8 << 20, NULL));
+  g_ptr_array_add (mine, test_pool_take (pool, 8 << 20, NULL));
 }
 
 static void
 pool_out_of_memory (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_out_of_memory);
+  test_pool_each_kind (fixture, check_out_of_memory);
 }
 
 /* What is in use does not count as kept, and every release looks at what is. */
 static void
 check_release_threshold (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
-  GpuBuffer *used = take (pool, 16 << 20, NULL);
+  GpuBuffer *used = test_pool_take (pool, 16 << 20, NULL);
   guint64 n_growths;
 
-  g_object_unref (take (pool, 8 << 20, NULL));
-  n_growths = get_figure (pool, "n-growths");
+  g_object_unref (test_pool_take (pool, 8 << 20, NULL));
+  n_growths = test_pool_get_figure (pool, "n-growths");
   gpu_memory_pool_set_release_threshold (pool, 12 << 20);
-  g_object_unref (take (pool, 8 << 20, NULL));
-  g_object_unref (take (pool, 8 << 20, NULL));
-  g_assert_cmpuint (get_figure (pool, "n-growths"), ==, n_growths);
+  g_object_unref (test_pool_take (pool, 8 << 20, NULL));
+  g_object_unref (test_pool_take (pool, 8 << 20, NULL));
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-growths"), ==, n_growths);
 
   gpu_memory_pool_set_release_threshold (pool, 0);
   g_object_unref (used);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, 0);
 }
 
 static void
 pool_release_threshold (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_release_threshold);
+  test_pool_each_kind (fixture, check_release_threshold);
 }
 
 static void
@@ -519,7 +468,7 @@ check_arguments (TestFixture *fixture, GpuMemoryPool *pool)
 static void
 pool_arguments (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_arguments);
+  test_pool_each_kind (fixture, check_arguments);
 }
 
 /* --- blocks --------------------------------------------------------------------------- */
@@ -590,7 +539,7 @@ pool_blocks (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "3");
   g_assert_null (gpu_memory_pool_alloc_block (pool, 0, NULL, &error));
   g_assert_no_error (error);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
 
 static void
@@ -608,7 +557,7 @@ pool_blocks_at_once (TestFixture *fixture)
 
   gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, G_N_ELEMENTS (sizes));
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, G_N_ELEMENTS (sizes));
 
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
     {
@@ -621,31 +570,31 @@ pool_blocks_at_once (TestFixture *fixture)
     }
 
   gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (sizes), fixture->stream);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
   /* Those of no bytes are none */
   gpu_memory_pool_alloc_blocks (pool, with_nothing, G_N_ELEMENTS (with_nothing), NULL, blocks,
                                 &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 1);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 1);
   g_assert_null (blocks[0]);
   g_assert_null (blocks[2]);
   g_assert_cmpuint (gpu_memory_block_get_size (blocks[1]), ==, 300);
   gpu_memory_pool_free_blocks (pool, blocks, G_N_ELEMENTS (with_nothing), fixture->stream);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
   list = gpu_memory_pool_alloc_block_list (pool, sizes, G_N_ELEMENTS (sizes), NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (list->len, ==, G_N_ELEMENTS (sizes));
   g_clear_pointer (&list, g_ptr_array_unref);
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 
   gpu_memory_pool_set_limit (pool, 2 << 20);
   gpu_memory_pool_free_held (pool);
   g_assert_false (gpu_memory_pool_alloc_blocks (pool, sizes, G_N_ELEMENTS (sizes), NULL, blocks,
                                            &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "3145728");
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
 }
 
 /* A block that two streams use is had on a third only after both. */
@@ -675,7 +624,7 @@ pool_block_streams (TestFixture *fixture)
   block = gpu_memory_pool_alloc_block (pool, 3 << 20, third, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_block_get_address (block), ==, address);
-  g_assert_cmpuint (get_figure (pool, "n-waits"), >=, 1);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-waits"), >=, 1);
   g_assert_false (gpu_stream_is_idle (third, &error));
   g_assert_no_error (error);
   test_let_go (hold);
@@ -701,14 +650,14 @@ check_borrowed (TestFixture *fixture, GpuMemoryPool *pool)
 
   g_assert_no_error (error);
   gpu_memory_pool_set_limit (pool, 4 << 20);
-  buffer = take (pool, 3 << 20, borrowed);
+  buffer = test_pool_take (pool, 3 << 20, borrowed);
   handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
   test_synchronize (borrowed);
   hold = test_hold (owner);
   g_clear_object (&buffer);
   g_clear_object (&borrowed);
 
-  buffer = take (pool, 3 << 20, other);
+  buffer = test_pool_take (pool, 3 << 20, other);
   if (gpu_memory_get_native_handle (GPU_MEMORY (buffer)) == handle)
     {
       fill (other, buffer, 1);
@@ -730,7 +679,7 @@ pool_borrowed (TestFixture *fixture)
   if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     g_test_skip ("the host has no streams of a driver");
   else
-    for_each_kind (fixture, check_borrowed);
+    test_pool_each_kind (fixture, check_borrowed);
 }
 
 /* --- threads ---------------------------------------------------------------------------- */
@@ -757,8 +706,8 @@ run_thread (gpointer data)
   for (guint i = 0; i < N_ROUNDS; i++)
     {
       gsize size = 1 + (gsize) g_rand_int (rand) % (1u << g_rand_int_range (rand, 8, 20));
-      GpuBuffer *buffer = take (shared->pool, size, stream);
-      g_autoptr (GpuBuffer) copied = take (shared->pool, size, stream);
+      GpuBuffer *buffer = test_pool_take (shared->pool, size, stream);
+      g_autoptr (GpuBuffer) copied = test_pool_take (shared->pool, size, stream);
       guint8 value = g_rand_int (rand);
       guint place = g_rand_int_range (rand, 0, 8);
       GpuBuffer *other;
@@ -798,14 +747,14 @@ check_threads (TestFixture *fixture, GpuMemoryPool *pool)
     g_clear_object (&shared.exchange[i]);
   g_mutex_clear (&shared.lock);
 
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, 2 * N_THREADS * N_ROUNDS);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-allocs"), ==, 2 * N_THREADS * N_ROUNDS);
 }
 
 static void
 pool_threads (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_threads);
+  test_pool_each_kind (fixture, check_threads);
 }
 
 static gpointer
@@ -816,7 +765,7 @@ run_dropper (gpointer data)
 
   for (guint i = 0; i < N_DROPS; i++)
     {
-      g_autoptr (GpuBuffer) buffer = take (shared->pool, 64, stream);
+      g_autoptr (GpuBuffer) buffer = test_pool_take (shared->pool, 64, stream);
 
       g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, 64);
     }
@@ -836,14 +785,14 @@ check_wrappers (TestFixture *fixture, GpuMemoryPool *pool)
   for (guint i = 0; i < N_THREADS; i++)
     g_thread_join (threads[i]);
 
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, N_THREADS * N_DROPS);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-allocs"), ==, N_THREADS * N_DROPS);
 }
 
 static void
 pool_wrappers (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_wrappers);
+  test_pool_each_kind (fixture, check_wrappers);
 }
 
 static gpointer
@@ -869,7 +818,7 @@ check_closing (TestFixture *fixture, GpuMemoryPool *pool)
 
       g_assert_no_error (error);
       for (guint j = 0; j < N_THREADS; j++)
-        buffers[j] = take (closing, 4096, fixture->stream);
+        buffers[j] = test_pool_take (closing, 4096, fixture->stream);
       for (guint j = 0; j < N_THREADS; j++)
         threads[j] = g_thread_new ("test-pool", run_last, buffers[j]);
       g_object_unref (closing);
@@ -883,7 +832,7 @@ check_closing (TestFixture *fixture, GpuMemoryPool *pool)
 static void
 pool_closing (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_closing);
+  test_pool_each_kind (fixture, check_closing);
 }
 
 int

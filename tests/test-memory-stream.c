@@ -3,7 +3,7 @@
  * The kernel that holds a stream up stands for such work, it is no use of the memory. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #define SIZE (3 << 20)
 
@@ -80,16 +80,6 @@ stream_idle (TestFixture *fixture)
   g_assert_cmpuint (allocated (fixture), ==, before);
 }
 
-static GpuBuffer *
-take (GpuMemoryPool *pool, GpuStream *stream)
-{
-  g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
-
-  g_assert_no_error (error);
-  return buffer;
-}
-
 /* A third stream has the memory after the added one. The object that comes again knows nothing of
  * it. */
 static void
@@ -99,13 +89,16 @@ check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuStream) third = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-  GpuBuffer *buffer = take (pool, first);
-  guint64 handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
   TestHold *hold = test_hold (second);
+  GpuBuffer *buffer;
+  guint64 handle;
 
+  gpu_memory_pool_set_limit (pool, 4 << 20);
+  buffer = test_pool_take (pool, SIZE, first);
+  handle = gpu_memory_get_native_handle (GPU_MEMORY (buffer));
   add (buffer, second);
   g_object_unref (buffer);
-  buffer = take (pool, third);
+  buffer = test_pool_take (pool, SIZE, third);
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
   g_assert_false (gpu_stream_is_idle (third, &error));
   g_assert_no_error (error);
@@ -115,7 +108,7 @@ check_pooled (TestFixture *fixture, GpuMemoryPool *pool)
 
   hold = test_hold (second);
   g_object_unref (buffer);
-  buffer = take (pool, first);
+  buffer = test_pool_take (pool, SIZE, first);
   g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (buffer)), ==, handle);
   test_synchronize (first);
   g_object_unref (buffer);
@@ -128,19 +121,7 @@ stream_pooled (TestFixture *fixture)
   if (!test_can_hold (fixture))
     return;
 
-  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
-                                                                 GPU_MEMORY_NONE, &error);
-
-      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-        continue;
-
-      g_assert_no_error (error);
-      gpu_memory_pool_set_limit (pool, 4 << 20);
-      check_pooled (fixture, pool);
-    }
+  test_pool_each_kind (fixture, check_pooled);
 }
 
 /* What is in the driver's stream itself, through an object that only borrows it, which may go

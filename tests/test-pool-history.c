@@ -2,40 +2,10 @@
 /* The last events of a pool, as they are told and as viewers have them. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 #include "tools/gpumem-snapshot.h"
 
 #define SIZE 100000
-
-typedef void (*HistoryFunc) (TestFixture *fixture, GpuMemoryPool *pool);
-
-static void
-for_each_kind (TestFixture *fixture, HistoryFunc func)
-{
-  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
-                                                                 GPU_MEMORY_NONE, &error);
-
-      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-        continue;
-
-      g_assert_no_error (error);
-      g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 0);
-      func (fixture, pool);
-    }
-}
-
-static GpuBuffer *
-take (GpuMemoryPool *pool, gsize size, GpuStream *stream)
-{
-  g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (pool, size, stream, &error);
-
-  g_assert_no_error (error);
-  return buffer;
-}
 
 typedef struct
 {
@@ -86,7 +56,8 @@ check_events (TestFixture *fixture, GpuMemoryPool *pool)
   GpuBuffer *first, *second;
   Found alloc, requested;
 
-  g_object_unref (take (pool, SIZE, NULL));
+  g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 0);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
   none = gpu_memory_pool_get_history (pool);
   g_assert_cmpuint (g_variant_n_children (none), ==, 0);
   gpu_memory_pool_free_held (pool);
@@ -94,8 +65,8 @@ check_events (TestFixture *fixture, GpuMemoryPool *pool)
   gpu_memory_pool_set_history_size (pool, 100);
   g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 100);
   begin = g_get_monotonic_time ();
-  first = take (pool, SIZE, fixture->stream);
-  second = take (pool, 3 * SIZE, stream);
+  first = test_pool_take (pool, SIZE, fixture->stream);
+  second = test_pool_take (pool, 3 * SIZE, stream);
   g_object_unref (first);
   g_assert_null (gpu_memory_pool_alloc_buffer (pool, (gsize) 1 << 46, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
@@ -121,7 +92,7 @@ check_events (TestFixture *fixture, GpuMemoryPool *pool)
 static void
 history_events (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_events);
+  test_pool_each_kind (fixture, check_events);
 }
 
 /* What came from the driver and went back to it is what the pool manages. */
@@ -134,7 +105,7 @@ check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 
   for (guint i = 0; i < 4; i++)
     {
-      g_autoptr (GpuBuffer) buffer = take (pool, SIZE << (2 * i), NULL);
+      g_autoptr (GpuBuffer) buffer = test_pool_take (pool, SIZE << (2 * i), NULL);
       g_autoptr (GVariant) events = NULL;
       guint64 sum;
 
@@ -152,7 +123,7 @@ check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 static void
 history_driver (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_driver);
+  test_pool_each_kind (fixture, check_driver);
 }
 
 /* The last ones, when there are more; a new size begins anew, and 0 ends it. */
@@ -164,14 +135,14 @@ check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 
   g_object_set (pool, "history-size", 8, NULL);
   for (guint i = 1; i <= 50; i++)
-    g_object_unref (take (pool, SIZE - i, NULL));
+    g_object_unref (test_pool_take (pool, SIZE - i, NULL));
   events = gpu_memory_pool_get_history (pool);
   g_assert_cmpuint (find (events, "alloc").n, ==, 4);
   g_assert_cmpuint (find (events, "alloc").bytes, ==, 4 * SIZE - 47 - 48 - 49 - 50);
   g_assert_cmpuint (find (events, "free_completed").n, ==, 4);
 
   gpu_memory_pool_set_history_size (pool, 0);
-  g_object_unref (take (pool, SIZE, NULL));
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
   none = gpu_memory_pool_get_history (pool);
   g_assert_cmpuint (g_variant_n_children (none), ==, 0);
 }
@@ -179,7 +150,7 @@ check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 static void
 history_ring (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_ring);
+  test_pool_each_kind (fixture, check_ring);
 }
 
 /* Blocks, singly and several at once, with references of others. */
@@ -249,8 +220,8 @@ check_viewer (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   JsonArray *traces;
 
   gpu_memory_pool_set_history_size (pool, 100);
-  kept = take (pool, SIZE, NULL);
-  g_object_unref (take (pool, SIZE, NULL));
+  kept = test_pool_take (pool, SIZE, NULL);
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
   segments = gpu_memory_pool_snapshot (pool);
   events = gpu_memory_pool_get_history (pool);
 
@@ -269,7 +240,7 @@ check_viewer (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 static void
 history_viewer (TestFixture *fixture)
 {
-  for_each_kind (fixture, check_viewer);
+  test_pool_each_kind (fixture, check_viewer);
 }
 
 int

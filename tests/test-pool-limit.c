@@ -3,7 +3,7 @@
  * nothing and count right; and how far a program comes with little more than what is live. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #ifdef HAVE_CUDA
 #include "cuda-driver/cuda-driver.h"
@@ -34,29 +34,6 @@ typedef struct
   guint64        bytes;             /* of all pieces */
   guint64        n_allocs;
 } Filler;
-
-static guint64
-get_figure (GpuMemoryPool *pool, const char *name)
-{
-  guint64 value;
-
-  g_object_get (pool, name, &value, NULL);
-  return value;
-}
-
-static GpuMemoryPool *
-new_pool (TestFixture *fixture, GpuMemoryPoolKind kind)
-{
-  g_autoptr (GError) error = NULL;
-  GpuMemoryPool *pool = gpu_memory_pool_new_full (fixture->context, kind, GPU_MEMORY_NONE, &error);
-
-  if (pool == NULL)
-    {
-      g_assert_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED);
-      g_assert_cmpint (kind, ==, GPU_MEMORY_POOL_EXPANDABLE);
-    }
-  return pool;
-}
 
 /* Where the driver tells no addresses there are none. */
 static gboolean
@@ -190,8 +167,9 @@ fill_and_empty (Filler *filler, guint n_rounds)
       filler->check = filler->blocks || i % 20 == 1;
       while (add_piece (filler))
         ;
-      g_assert_cmpuint (get_figure (filler->pool, "active-bytes"), ==, filler->bytes);
-      g_assert_cmpuint (get_figure (filler->pool, "active-blocks"), ==, filler->pieces->len);
+      g_assert_cmpuint (test_pool_get_figure (filler->pool, "active-bytes"), ==, filler->bytes);
+      g_assert_cmpuint (test_pool_get_figure (filler->pool, "active-blocks"), ==,
+                        filler->pieces->len);
       sum += (double) filler->bytes / LIMIT;
       if (filler->check)
         check_pieces (filler);
@@ -205,15 +183,15 @@ check_figures (Filler *filler, guint n_rounds, guint64 allocated)
 {
   GpuMemoryPool *pool = filler->pool;
 
-  g_assert_cmpuint (get_figure (pool, "active-blocks"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "used-bytes"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, filler->n_allocs);
-  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, filler->n_allocs);
-  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, n_rounds);
-  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), >, 0);
-  g_assert_cmpuint (get_figure (pool, "managed-bytes"), ==, allocated);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "used-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-allocs"), ==, filler->n_allocs);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-frees"), ==, filler->n_allocs);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, n_rounds);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), >, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "managed-bytes"), ==, allocated);
 }
 
 static void
@@ -224,7 +202,7 @@ check_full (TestFixture *fixture, GpuMemoryPoolKind kind)
   const guint n_before = count_of_driver ();
   g_autoptr (GRand) rand = g_rand_new_with_seed (kind);
   g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (Piece));
-  Filler filler = { .pool = new_pool (fixture, kind), .rand = rand, .pieces = pieces };
+  Filler filler = { .pool = test_pool (fixture, kind), .rand = rand, .pieces = pieces };
   double part;
 
   if (filler.pool == NULL)
@@ -244,8 +222,8 @@ check_full (TestFixture *fixture, GpuMemoryPoolKind kind)
   for (guint i = 0; i < N_STREAMS; i++)
     test_synchronize (filler.streams[i]);
   gpu_memory_pool_stop_holding (filler.pool);
-  g_assert_cmpuint (get_figure (filler.pool, "managed-bytes"), ==, 0);
-  g_assert_cmpuint (get_figure (filler.pool, "held-blocks"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (filler.pool, "managed-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (filler.pool, "held-blocks"), ==, 0);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
   for (guint i = 0; i < N_STREAMS; i++)
     g_object_unref (filler.streams[i]);
@@ -352,7 +330,7 @@ run_walk (Walk *walk)
 static void
 check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double margin)
 {
-  g_autoptr (GpuMemoryPool) pool = new_pool (fixture, kind);
+  g_autoptr (GpuMemoryPool) pool = test_pool (fixture, kind);
   Walk needs = { .most = most };
   Walk walk = { .pool = pool, .stream = fixture->stream, .most = most };
 
@@ -363,9 +341,9 @@ check_margin (TestFixture *fixture, GpuMemoryPoolKind kind, guint64 most, double
   run_walk (&walk);
   g_test_message ("%s: %u of %u steps in %.2f of what is live at most; %u refused, %.4f managed",
                   kind_names[kind], walk.done, N_STEPS, margin, walk.n_refused,
-                  (double) get_figure (pool, "peak-managed-bytes") / needs.peak);
-  g_assert_cmpuint (get_figure (pool, "n-refused"), ==, walk.n_refused);
-  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);
+                  (double) test_pool_get_figure (pool, "peak-managed-bytes") / needs.peak);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-refused"), ==, walk.n_refused);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, margin * needs.peak);
   /* Until it is full for the first time there is memory for all. Later all but a 16th serves in
    * bins, and nearly all in pieces. */
   g_assert_cmpuint (walk.done, >=, 150);

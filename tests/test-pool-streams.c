@@ -3,7 +3,7 @@
  * that fill it and look at every word of it are still under way. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #define N_STREAMS 4
 #define N_ITEMS   256               /* few, so that what is in flight lasts */
@@ -174,15 +174,6 @@ work (gpointer data)
 
 /* --- all of them --------------------------------------------------------------------- */
 
-static guint64
-get_figure (GpuMemoryPool *pool, const char *name)
-{
-  guint64 value;
-
-  g_object_get (pool, name, &value, NULL);
-  return value;
-}
-
 static void
 assert_counts (GpuBuffer *counts, guint32 n_wrong, guint32 n_seen)
 {
@@ -243,14 +234,15 @@ check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
   g_test_message ("%s, %s: %u operations in %.1f s, %" G_GUINT64_FORMAT " steals, %"
                   G_GUINT64_FORMAT " waits, %u refused, at most %" G_GUINT64_FORMAT " bytes",
                   names[kind], by_address ? "blocks" : "buffers", n_operations,
-                  (g_get_monotonic_time () - begin) / 1e6, get_figure (pool, "n-steals"),
-                  get_figure (pool, "n-waits"), n_refused, get_figure (pool, "peak-managed-bytes"));
-  g_assert_cmpuint (get_figure (pool, "n-steals"), >, 0);
-  g_assert_cmpuint (get_figure (pool, "n-waits"), >, 0);
-  g_assert_cmpuint (get_figure (pool, "n-allocs"), ==, n_operations);
-  g_assert_cmpuint (get_figure (pool, "n-frees"), ==, n_operations);
-  g_assert_cmpuint (get_figure (pool, "active-bytes"), ==, 0);
-  g_assert_cmpuint (get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
+                  (g_get_monotonic_time () - begin) / 1e6, test_pool_get_figure (pool, "n-steals"),
+                  test_pool_get_figure (pool, "n-waits"), n_refused,
+                  test_pool_get_figure (pool, "peak-managed-bytes"));
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-steals"), >, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-waits"), >, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-allocs"), ==, n_operations);
+  g_assert_cmpuint (test_pool_get_figure (pool, "n-frees"), ==, n_operations);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-bytes"), ==, 0);
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
 }
 
 /* Skips the test, with a reason, where there are no such pools or they have none of that. */

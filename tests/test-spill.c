@@ -3,45 +3,24 @@
  * somebody else's meanwhile, and nobody uses it by mistake. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-pool-util.h"
 
 #define SIZE (1 << 20)
 
-typedef void (*SpillFunc) (TestFixture *fixture, GpuMemoryPool *pool);
-
 /* Without a pool, and with one of every kind that the device can have. */
 static void
-for_each_source (TestFixture *fixture, SpillFunc func, gboolean plain)
+for_each_source (TestFixture *fixture, TestPoolFunc func, gboolean plain)
 {
   if (plain)
     func (fixture, NULL);
 
-  for (guint kind = GPU_MEMORY_POOL_EXPANDABLE; kind <= GPU_MEMORY_POOL_BINS; kind++)
-    {
-      g_autoptr (GError) error = NULL;
-      g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new_full (fixture->context, kind,
-                                                                 GPU_MEMORY_NONE, &error);
-
-      if (g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
-        continue;
-
-      g_assert_no_error (error);
-      func (fixture, pool);
-    }
+  test_pool_each_kind (fixture, func);
 }
 
 static GpuBuffer *
 take (TestFixture *fixture, GpuMemoryPool *pool, GpuStream *stream)
 {
-  g_autoptr (GError) error = NULL;
-  GpuBuffer *buffer;
-
-  if (pool == NULL)
-    return test_buffer (fixture, SIZE);
-
-  buffer = gpu_memory_pool_alloc_buffer (pool, SIZE, stream, &error);
-  g_assert_no_error (error);
-  return buffer;
+  return pool != NULL ? test_pool_take (pool, SIZE, stream) : test_buffer (fixture, SIZE);
 }
 
 static void
@@ -81,13 +60,8 @@ unspill (GpuBuffer *buffer, GpuStream *stream)
 static guint64
 managed (TestFixture *fixture, GpuMemoryPool *pool)
 {
-  guint64 value;
-
-  if (pool == NULL)
-    return gpu_context_get_allocated_size (fixture->context);
-
-  g_object_get (pool, "used-bytes", &value, NULL);
-  return value;
+  return pool != NULL ? test_pool_get_figure (pool, "used-bytes")
+                      : gpu_context_get_allocated_size (fixture->context);
 }
 
 static void
@@ -372,7 +346,6 @@ check_room (TestFixture *fixture, GpuMemoryPool *pool)
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
   g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   Working working = { .pool = pool, .stream = stream };
-  guint64 value;
 
   gpu_memory_pool_set_limit (pool, N_ROOM * (SIZE + SIZE / 8));
   g_signal_connect (pool, "out-of-memory", G_CALLBACK (make_room), &working);
@@ -396,8 +369,8 @@ check_room (TestFixture *fixture, GpuMemoryPool *pool)
       fill (stream, working.buffers[i], working.values[i] = g_rand_int (rand));
     }
 
-  g_object_get (pool, "peak-managed-bytes", &value, NULL);
-  g_assert_cmpuint (value, <=, N_ROOM * (SIZE + SIZE / 8));
+  g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=,
+                    N_ROOM * (SIZE + SIZE / 8));
   g_assert_cmpuint (working.n_spilled, >=, N_BUFFERS - N_ROOM);
   for (guint i = 0; i < N_BUFFERS; i++)
     g_clear_object (&working.buffers[i]);

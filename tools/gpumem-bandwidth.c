@@ -142,12 +142,7 @@ measure (GpumemBench   *bench,
       gpumem_complain ("%s", error->message);
       return GPUMEM_EXIT_FAILED;
     }
-  if (!whole)
-    {
-      gpumem_complain ("interrupted");
-      return GPUMEM_EXIT_INTERRUPTED;
-    }
-  return gpumem_bench_has_failed (bench) ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+  return gpumem_command_end (whole, gpumem_bench_has_failed (bench));
 }
 
 static gboolean

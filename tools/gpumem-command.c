@@ -41,6 +41,17 @@ gpumem_command_usage (const GpumemCommand *command,
   return GPUMEM_EXIT_USAGE;
 }
 
+int
+gpumem_command_end (gboolean whole,
+                    gboolean failed)
+{
+  if (whole)
+    return failed ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+
+  gpumem_complain ("interrupted");
+  return GPUMEM_EXIT_INTERRUPTED;
+}
+
 void
 gpumem_complain (const char *format,
                  ...)

@@ -34,6 +34,9 @@ gboolean gpumem_command_parse (const GpumemCommand *command,
 int      gpumem_command_usage (const GpumemCommand *command,
                                const char          *format,
                                ...) G_GNUC_PRINTF (2, 3);
+/* The exit status of what ran until @whole or Ctrl-C, which it tells of. */
+int      gpumem_command_end   (gboolean             whole,
+                               gboolean             failed);
 void     gpumem_complain      (const char          *format,
                                ...) G_GNUC_PRINTF (1, 2);
 

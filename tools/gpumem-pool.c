@@ -314,12 +314,7 @@ measure (GpumemPoolBench *bench,
 #endif
   if (!options->json)
     gpumem_pool_bench_print (bench);
-  if (!whole)
-    {
-      gpumem_complain ("interrupted");
-      return GPUMEM_EXIT_INTERRUPTED;
-    }
-  return bench->failed || bench->latencies->len == 0 ? GPUMEM_EXIT_FAILED : GPUMEM_EXIT_OK;
+  return gpumem_command_end (whole, bench->failed || bench->latencies->len == 0);
 }
 
 static int
