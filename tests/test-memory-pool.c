@@ -682,6 +682,86 @@ pool_borrowed (TestFixture *fixture)
     test_pool_each_kind (fixture, check_borrowed);
 }
 
+static void
+add_name (GObject *object G_GNUC_UNUSED, GParamSpec *pspec, GString *names)
+{
+  g_string_append_printf (names, "%s ", pspec->name);
+}
+
+static void
+set_knobs (GpuMemoryPool *pool, guint64 value)
+{
+  g_object_set (pool, "limit", value << 30, "soft-limit", value << 29, "release-threshold",
+                value << 28, "fragmentation-target", value / 16.0, "history-size", (guint) value,
+                NULL);
+}
+
+/* What has changed is told once, when it may be; what is set to what it was is not. */
+static void
+check_notify (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
+{
+  static const char *const knobs[] = { "limit", "soft-limit", "release-threshold",
+                                       "fragmentation-target", "history-size" };
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  g_signal_connect (pool, "notify", G_CALLBACK (add_name), names);
+  g_object_freeze_notify (G_OBJECT (pool));
+  for (guint i = 1; i < 4; i++)
+    set_knobs (pool, i);
+  g_assert_cmpstr (names->str, ==, "");
+  g_object_thaw_notify (G_OBJECT (pool));
+  for (guint i = 0; i < G_N_ELEMENTS (knobs); i++)
+    {
+      g_auto (GStrv) parts = g_strsplit (names->str, knobs[i], -1);
+
+      /* "limit" is a part of "soft-limit" */
+      g_assert_cmpuint (g_strv_length (parts), ==, i == 0 ? 3 : 2);
+    }
+
+  g_string_truncate (names, 0);
+  set_knobs (pool, 3);
+  g_object_freeze_notify (G_OBJECT (pool));
+  set_knobs (pool, 3);
+  g_object_thaw_notify (G_OBJECT (pool));
+  g_assert_cmpstr (names->str, ==, "");
+}
+
+static void
+pool_notify (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_notify);
+}
+
+/* A buffer that was dropped while somebody had frozen its notifications is nobody else's, and the
+ * pool goes without waiting for it. */
+static void
+check_frozen (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryPool *mine = gpu_memory_pool_new_full (fixture->context, gpu_memory_pool_get_kind (pool),
+                                                  GPU_MEMORY_NONE, &error);
+  GpuBuffer *frozen, *other;
+
+  g_assert_no_error (error);
+  frozen = test_pool_take (mine, SIZE, NULL);
+  g_object_freeze_notify (G_OBJECT (frozen));
+  g_object_unref (frozen);
+  other = test_pool_take (mine, SIZE, NULL);
+  g_assert_true (other != frozen);
+  g_object_unref (other);
+  g_object_unref (mine);
+
+  /* What stays then has the reference of the pool */
+  g_object_thaw_notify (G_OBJECT (frozen));
+  g_object_unref (frozen);
+}
+
+static void
+pool_frozen (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_frozen);
+}
+
 /* --- threads ---------------------------------------------------------------------------- */
 
 #define N_THREADS 4
@@ -855,6 +935,8 @@ main (int argc, char **argv)
   test_add ("blocks-at-once", pool_blocks_at_once);
   test_add ("block-streams", pool_block_streams);
   test_add ("borrowed", pool_borrowed);
+  test_add ("notify", pool_notify);
+  test_add ("frozen", pool_frozen);
   test_add ("threads", pool_threads);
   test_add ("wrappers", pool_wrappers);
   test_add ("closing", pool_closing);

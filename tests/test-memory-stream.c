@@ -162,6 +162,54 @@ stream_borrowed (TestFixture *fixture)
     }
 }
 
+static guint
+count_timelines (void)
+{
+  g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
+  guint n = 0;
+
+  g_variant_lookup (live, "timeline", "u", &n);
+  return n;
+}
+
+/* A stream that was told of goes when its object does, also if the buffer is kept: by its pool, to
+ * be used again, or spilled. */
+static void
+check_forgotten (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) spilled = test_buffer (fixture, SIZE);
+  guint before;
+
+  g_object_unref (test_pool_take (pool, SIZE, NULL));
+  before = count_timelines ();
+
+  for (guint i = 0; i < 10; i++)
+    {
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      GpuBuffer *pooled = test_pool_take (pool, SIZE, NULL);
+      gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
+
+      add (pooled, stream);
+      g_object_unref (pooled);
+      add (spilled, stream);
+      test_assert_ok (gpu_buffer_spill (spilled, NULL, &error), error);
+      g_clear_object (&stream);
+
+      while (count_timelines () > before && g_get_monotonic_time () < deadline)
+        g_usleep (200);
+      g_assert_cmpuint (count_timelines (), ==, before);
+      test_assert_ok (gpu_buffer_unspill (spilled, NULL, &error), error);
+      test_synchronize (fixture->stream);
+    }
+}
+
+static void
+stream_forgotten (TestFixture *fixture)
+{
+  test_pool_each_kind (fixture, check_forgotten);
+}
+
 static void
 stream_errors (TestFixture *fixture)
 {
@@ -186,6 +234,7 @@ main (int argc, char **argv)
   test_add ("idle", stream_idle);
   test_add ("pooled", stream_pooled);
   test_add ("borrowed", stream_borrowed);
+  test_add ("forgotten", stream_forgotten);
   test_add ("errors", stream_errors);
 
   return test_run ();

@@ -3,7 +3,12 @@
  * somebody else's meanwhile, and nobody uses it by mistake. */
 #include "config.h"
 
+#include "opencl-layer/gpumem-layer.h"
 #include "test-pool-util.h"
+
+#ifdef HAVE_CUDA
+#include "cuda-driver/cuda-driver.h"
+#endif
 
 #define SIZE (1 << 20)
 
@@ -251,6 +256,78 @@ static void
 spill_gone (TestFixture *fixture)
 {
   for_each_source (fixture, check_gone, FALSE);
+}
+
+/* The next write of the driver; FALSE where none can be made to fail. */
+static gboolean
+arm (TestFixture *fixture, gboolean fails)
+{
+  if (test_is_opencl (fixture))
+    return gpumem_layer_symbol ("gpumem_layer_set_fail") != NULL
+           && GPUMEM_LAYER (set_fail) (fails ? "fn=clEnqueueWriteBuffer,n=1,code=-5" : NULL);
+#ifdef HAVE_CUDA
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
+      && gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") != NULL)
+    return GPUMEM_CUDA_DRIVER (set_fail) (fails ? "cuMemcpyHtoDAsync:1" : "");
+#endif
+  return FALSE;
+}
+
+/* The way back fails when nobody else has the pool any more: all is as it was, and the next one
+ * succeeds, from the same pool, which goes with the buffer. */
+static void
+check_fails_alone (TestFixture *fixture, GpuMemoryPool *pool)
+{
+  guint64 before = gpu_context_get_allocated_size (fixture->context);
+  gpointer mine = test_pool (fixture, gpu_memory_pool_get_kind (pool));
+  g_autoptr (GpuBuffer) buffer = take (fixture, mine, NULL);
+
+  fill (fixture->stream, buffer, 9);
+  spill (buffer, NULL);
+  g_object_add_weak_pointer (mine, &mine);
+  g_object_unref (mine);
+  g_assert_nonnull (mine);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_true (arm (fixture, TRUE));
+      g_assert_false (gpu_buffer_unspill (buffer, NULL, &error));
+      g_assert_nonnull (error);
+      g_assert_true (error->domain == GPU_ERROR);
+      g_assert_nonnull (strstr (error->message, "gpu_buffer_unspill"));
+      g_assert_true (arm (fixture, FALSE));
+      g_assert_true (gpu_buffer_is_spilled (buffer));
+      g_assert_nonnull (mine);
+      g_assert_cmpuint (test_pool_get_figure (mine, "active-blocks"), ==, 0);
+    }
+
+  unspill (buffer, NULL);
+  g_assert_null (mine);
+  assert_filled (buffer, 9);
+  g_clear_object (&buffer);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
+}
+
+static void
+spill_fails_alone_opencl (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture) && arm (fixture, FALSE))
+    for_each_source (fixture, check_fails_alone, FALSE);
+  else
+    g_test_skip ("runs as a part of fails-alone, on OpenCL under the layer");
+}
+
+static void
+spill_fails_alone (TestFixture *fixture)
+{
+  if (test_is_opencl (fixture))
+    test_run_under_layer (fixture, "fails-alone");
+  else if (arm (fixture, FALSE))
+    for_each_source (fixture, check_fails_alone, FALSE);
+  else
+    g_test_skip ("only the stand-in for CUDA and the layer of OpenCL fail on demand");
 }
 
 /* What the program holds back on another stream still reads the memory, which is not given away. */
@@ -523,6 +600,8 @@ main (int argc, char **argv)
   test_add ("gone", spill_gone);
   test_add ("in-flight", spill_in_flight);
   test_add ("room", spill_room);
+  test_add ("fails-alone", spill_fails_alone);
+  test_add ("subprocess/fails-alone", spill_fails_alone_opencl);
   test_add ("moving", spill_moving);
   test_add ("threads", spill_threads);
 
