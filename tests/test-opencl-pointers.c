@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Arguments that are memory and a pointer in turn: NVIDIA's driver refuses launches of a kernel with
+/* Arguments that are memory and a pointer in turn: NVIDIA's driver refuses launches of kernels with
  * such, so there the library has another kernel for those with pointers. The layer counts them. */
 #include "config.h"
 

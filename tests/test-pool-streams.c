@@ -307,6 +307,135 @@ bins_buffers (TestFixture *fixture)
   run_kind (fixture, GPU_MEMORY_POOL_BINS, FALSE);
 }
 
+/* --- one block ------------------------------------------------------------------------ */
+
+#define N_SHARERS    2
+#define N_ROUNDS     15
+#define SHARED_WORDS (3 * 256 * 1024)
+#define SHARED_LIMIT (4 << 20)      /* no room for another one */
+
+typedef struct
+{
+  const Kernels  *kernels;
+  GpuMemoryBlock *block;            /* with a reference */
+  GpuStream      *stream;
+  GpuEvent       *filled;
+  GpuBuffer      *counts;
+  guint32         seed;
+} Sharer;
+
+static gpointer
+run_sharer (gpointer data)
+{
+  Sharer *sharer = data;
+  g_autoptr (GError) error = NULL;
+  const guint32 n = SHARED_WORDS;
+  guint64 address = gpu_memory_block_get_address (sharer->block);
+
+  test_assert_ok (gpu_stream_wait_event (sharer->stream, sharer->filled, &error), error);
+  gpu_memory_block_add_stream (sharer->block, sharer->stream);
+  test_assert_ok (gpu_stream_launch (sharer->stream, sharer->kernels->check, &grid, NULL, &error,
+                                     address, n, sharer->seed, sharer->counts), error);
+  gpu_memory_block_unref (sharer->block);
+  return NULL;
+}
+
+static void
+fill_block (const Kernels *kernels, GpuStream *stream, GpuMemoryBlock *block, guint32 seed)
+{
+  g_autoptr (GError) error = NULL;
+  const guint32 n = SHARED_WORDS;
+  guint64 address = gpu_memory_block_get_address (block);
+
+  test_assert_ok (gpu_stream_launch (stream, kernels->fill, &grid, NULL, &error, address, n, seed),
+                  error);
+}
+
+static GpuMemoryBlock *
+take_block (GpuMemoryPool *pool, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemoryBlock *block = gpu_memory_pool_alloc_block (pool, 4 * SHARED_WORDS, stream, &error);
+
+  g_assert_no_error (error);
+  return block;
+}
+
+/* Two look at it on streams of their own while a third gives it back, in whatever order; who has
+ * the memory next writes it only after both. */
+static void
+share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 seed)
+{
+  const Kernels *kernels = sharers[0].kernels;
+  GpuMemoryBlock *block = take_block (pool, streams[0]);
+  guint64 address = gpu_memory_block_get_address (block);
+  g_autoptr (GpuEvent) filled = NULL;
+  GThread *threads[N_SHARERS];
+
+  fill_block (kernels, streams[0], block, seed);
+  filled = test_record (streams[0]);
+  for (guint i = 0; i < N_SHARERS; i++)
+    {
+      sharers[i].block = gpu_memory_block_ref (block);
+      sharers[i].filled = filled;
+      sharers[i].seed = seed;
+      threads[i] = g_thread_new ("test-sharer", run_sharer, &sharers[i]);
+    }
+  gpu_memory_pool_free_block (pool, block, streams[0]);
+  for (guint i = 0; i < N_SHARERS; i++)
+    g_thread_join (threads[i]);
+
+  block = take_block (pool, streams[1]);
+  g_assert_cmpuint (gpu_memory_block_get_address (block), ==, address);
+  fill_block (kernels, streams[1], block, ~seed);
+  gpu_memory_pool_free_block (pool, block, streams[1]);
+}
+
+static void
+check_shared (TestFixture *fixture, GpuMemoryPoolKind kind)
+{
+  g_autoptr (GpuMemoryPool) pool = NULL;
+  GpuStream *streams[2 + N_SHARERS];
+  Sharer sharers[N_SHARERS];
+  Kernels kernels;
+
+  if (!has_pool (fixture, kind, TRUE))
+    return;
+  pool = test_pool (fixture, kind);
+  gpu_memory_pool_set_limit (pool, SHARED_LIMIT);
+  kernels_init (&kernels, fixture, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NON_BLOCKING);
+  for (guint i = 0; i < N_SHARERS; i++)
+    sharers[i] = (Sharer) { .kernels = &kernels, .stream = streams[2 + i],
+                            .counts = test_buffer_filled (fixture, COUNTS_SIZE, 0) };
+
+  for (guint i = 0; i < N_ROUNDS; i++)
+    share_block (pool, streams, sharers, i * 40503);
+
+  for (guint i = 0; i < N_SHARERS; i++)
+    {
+      assert_counts (sharers[i].counts, 0, N_ROUNDS * SHARED_WORDS);
+      g_object_unref (sharers[i].counts);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    g_object_unref (streams[i]);
+  kernels_clear (&kernels);
+  g_assert_cmpuint (test_pool_get_figure (pool, "active-blocks"), ==, 0);
+}
+
+static void
+expandable_shared (TestFixture *fixture)
+{
+  check_shared (fixture, GPU_MEMORY_POOL_EXPANDABLE);
+}
+
+static void
+segments_shared (TestFixture *fixture)
+{
+  check_shared (fixture, GPU_MEMORY_POOL_SEGMENTS);
+}
+
 /* The kernels see each word that somebody else has written. */
 static void
 wrong_words (TestFixture *fixture)
@@ -344,6 +473,8 @@ main (int argc, char **argv)
   test_add ("expandable/buffers", expandable_buffers);
   test_add ("segments/blocks", segments_blocks);
   test_add ("segments/buffers", segments_buffers);
+  test_add ("expandable/shared", expandable_shared);
+  test_add ("segments/shared", segments_shared);
   test_add ("bins/blocks", bins_blocks);
   test_add ("bins/buffers", bins_buffers);
 
