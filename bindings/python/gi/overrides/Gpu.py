@@ -31,7 +31,7 @@ from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
-from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods
+from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
                              to_shape)
@@ -648,9 +648,11 @@ MemoryBlock = override(MemoryBlock)
 
 class MemoryPool(MemoryPoolMethods, Gpu.MemoryPool):
     __doc__ = MemoryPoolMethods.__doc__
+    allocate = __call__ = Gpu.MemoryPool.alloc_buffer
 
 
 MemoryPool = override(MemoryPool)
+add_attributes(MemoryPool)
 
 
 class Mapping(Gpu.Mapping):

@@ -96,8 +96,6 @@ class MemoryPoolMethods:
         """A pool whose memory comes from an allocator."""
         return Gpu.MemoryPool.new_for_allocator(allocator, kind, leading_bits)
 
-    allocate = __call__ = Gpu.MemoryPool.alloc_buffer
-
     def free(self, memory, stream=None):
         """Gives a block back, or lets go of a buffer."""
         if isinstance(memory, Gpu.MemoryBlock):
@@ -136,11 +134,8 @@ def _attribute(name, is_writable):
     return property(get, put if is_writable else None)
 
 
-def _add_attributes():
-    for spec in Gpu.MemoryPool.list_properties():
+def add_attributes(pool_class):
+    for spec in pool_class.list_properties():
         is_writable = bool(spec.flags & GObject.ParamFlags.WRITABLE) \
             and not spec.flags & GObject.ParamFlags.CONSTRUCT_ONLY
         setattr(MemoryPoolMethods, spec.name.replace("-", "_"), _attribute(spec.name, is_writable))
-
-
-_add_attributes()
