@@ -252,14 +252,14 @@ def run_case(func, device):
         sys.settrace(None)
 
 
-def main(functions):
+def main(functions, form="{device}/{test}"):
     """Runs plain_NAME once and test_NAME on every device."""
     faulthandler.enable()
     cases = [(name[6:], func, None) for name, func in functions.items()
              if name.startswith("plain_")]
     for device in choose_devices():
-        cases += [(f"{device.id}/{name[5:]}", func, device) for name, func in functions.items()
-                  if name.startswith("test_")]
+        cases += [(form.format(device=device.id, test=name[5:]), func, device)
+                  for name, func in functions.items() if name.startswith("test_")]
     cases = [case for case in cases if all(word in case[0] for word in sys.argv[1:])]
     failed = 0
     print(f"1..{len(cases)}")

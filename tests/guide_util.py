@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Reads the guides, and runs what stands in them.
+
+A guide is Markdown. What stands before its first section is run before each of them. A block of
+Python is run unless its first line names whose it is: PyOpenCL, PyCUDA or Numba. A section is a
+heading of the third level; where its text begins with the ID of a row, as "M7", it is the test of
+that row. A line such as "Not on OpenCL: it tells no addresses" promises that it fails there with
+GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it.
+"""
+
+import importlib
+import linecache
+import os
+import re
+import subprocess
+import tempfile
+import traceback
+
+from python_util import GLib, Gpu, Skip
+
+BACKENDS = {"host": "host", "OpenCL": "opencl", "CUDA": "cuda"}
+COMING_FROM = ("coming-from-pyopencl", "coming-from-pycuda", "coming-from-numba")
+OTHERS = ("PyOpenCL", "PyCUDA", "Numba")
+
+HEADING = re.compile(r"### ((?P<row>[MTDCN]\d+) )?(?P<title>.+)")
+NOT_ON = re.compile(r"Not on (?P<every>every )?(?P<backend>host|OpenCL|CUDA)(?: device)?: ")
+
+
+def find_guides():
+    """The folder of the guides: beside this file where the tests are installed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for folder in (os.path.join(here, "..", "docs", "guides"), here):
+        if os.path.exists(os.path.join(folder, "rows.txt")):
+            return os.path.normpath(folder)
+    raise FileNotFoundError("rows.txt: there are no guides beside the tests")
+
+
+class Lacking(Skip):
+    """The device cannot do it, or not all of it."""
+
+    def __init__(self, text, in_part):
+        super().__init__(text)
+        self.in_part = in_part
+
+
+class Row:
+    """What the guides have to show. Omitted says why not, and waits for what it is not shown yet;
+    they are None for all others."""
+
+    def __init__(self, line):
+        text, _, why = line.strip().partition(" | ")
+        self.id, self.title = text.split(None, 1)
+        kind, _, reason = why.partition(": ")
+        self.omitted = reason if kind == "omitted" else None
+        self.waits = reason if kind == "waits for" else None
+
+
+def read_rows():
+    with open(os.path.join(find_guides(), "rows.txt"), encoding="utf-8") as file:
+        return [Row(line) for line in file if line.strip() and not line.startswith("#")]
+
+
+class Section:
+    def __init__(self, path, row, title):
+        self.path = path
+        self.row = row
+        self.title = title
+        self.blocks = []                        # (language, number of the first line, text)
+        self.shown = []                         # what is said of others
+        self.fails_on = set()
+        self.may_fail_on = set()
+
+    @property
+    def slug(self):
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+class Guide:
+    def __init__(self, name):
+        self.name = name
+        self.path = os.path.join(find_guides(), name + ".md")
+        self.preamble = Section(self.path, None, "preamble")
+        self.sections = []
+        with open(self.path, encoding="utf-8") as file:
+            self._read(file.read().split("\n"))
+
+    def _read(self, lines):
+        section = self.preamble
+        number = 0
+        while number < len(lines):
+            line = lines[number]
+            number += 1
+            heading, not_on = HEADING.fullmatch(line), NOT_ON.match(line)
+            if heading:
+                section = Section(self.path, heading["row"], heading["title"])
+                self.sections.append(section)
+            elif not_on:
+                fails = section.may_fail_on if not_on["every"] else section.fails_on
+                fails.add(BACKENDS[not_on["backend"]])
+            elif line.startswith("```"):
+                end = lines.index("```", number)
+                self._add(section, line[3:].strip(), number + 1, lines[number:end])
+                number = end + 1
+
+    @staticmethod
+    def _add(section, language, first, lines):
+        name = lines[0].lstrip("# ").split(":")[0].strip() if lines else ""
+        if name in OTHERS:
+            section.shown.append(name)
+        elif language in ("python", "js", "c", "vala"):
+            section.blocks.append((language, first, "\n".join(lines) + "\n"))
+
+
+# --- running -------------------------------------------------------------------------------------
+
+def run_python(path, first, text, names):
+    # So that a traceback tells the line of the guide
+    linecache.lazycache(path, None)
+    exec(compile("\n" * (first - 1) + text, path, "exec"), names)
+
+
+def run_command(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode == 77:
+        raise Skip(done.stdout.strip().split("\n")[-1])
+    assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
+
+
+def build_folder():
+    folder = os.environ.get("TEST_TOP_BUILDDIR")
+    if not folder:
+        raise Skip("programs in C and Vala are built beside the sources only")
+    return folder
+
+
+def build_c(path, program):
+    build = build_folder()
+    flags = ["-Wall", "-Werror", "-I" + os.environ["TEST_TOP_SRCDIR"], "-I" + build,
+             "-L" + os.path.join(build, "gpumem", ".libs"), "-lgpumem-1.0"]
+    glib = subprocess.run(["pkg-config", "--cflags", "--libs", "gio-unix-2.0"], check=True,
+                          capture_output=True, text=True)
+    run_command("cc", path, "-o", program, *flags, *glib.stdout.split())
+
+
+def build_vala(path, program):
+    build = build_folder()
+    c_flags = ("-w", "-I" + os.environ["TEST_TOP_SRCDIR"], "-I" + build,
+               "-L" + os.path.join(build, "gpumem", ".libs"), "-lgpumem-1.0")
+    vapi = os.path.join(build, "gpumem")
+    source = os.path.join(os.environ["TEST_TOP_SRCDIR"], "bindings", "vala")
+    options = [option for flag in c_flags for option in ("-X", flag)]
+    run_command("valac", "--vapidir=" + vapi, "--vapidir=" + source, "--pkg", "gpumem-1.0",
+                "--pkg", "gio-2.0", *options, "-o", program, path)
+
+
+def run_program(language, text):
+    """A whole program of another language."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program." + language)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        if language == "js":
+            gjs = os.environ.get("TEST_GJS", "gjs")
+            if not gjs or gjs == "no":
+                raise Skip("gjs is not installed")
+            run_command(gjs, "-m", path)
+        else:
+            program = os.path.join(folder, "program")
+            {"c": build_c, "vala": build_vala}[language](path, program)
+            run_command(program)
+
+
+def run_blocks(section, names):
+    for language, first, text in section.blocks:
+        if language == "python":
+            run_python(section.path, first, text, names)
+        else:
+            run_program(language, text)
+
+
+def is_not_supported(error):
+    return isinstance(error, GLib.Error) \
+        and error.matches(Gpu.error_quark(), Gpu.Error.NOT_SUPPORTED)
+
+
+def has_shown_some(section, error):
+    """Whether something was asserted before the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    failed = [frame.lineno for frame in frames if frame.filename == section.path]
+    first = [start + number for _, start, text in section.blocks
+             for number, line in enumerate(text.split("\n")) if line.lstrip().startswith("assert")]
+    return bool(failed and first and first[0] < failed[0])
+
+
+def clear(names):
+    """What is left over by names must not outlive the test, nor may a module be emptied."""
+    for name in list(names):
+        del names[name]
+
+
+def run_section(guide, section, device, names=None):
+    """Runs it on a device. Without names, in a fresh namespace behind what the guide begins
+    with."""
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        raise Skip("NumPy is not installed") from None
+    os.environ["GPUMEM_DEVICE"] = device.id
+    fresh = names is None
+    names = {"__name__": "guide"} if fresh else names
+    try:
+        if fresh:
+            run_blocks(guide.preamble, names)
+        try:
+            run_blocks(section, names)
+        except GLib.Error as error:
+            backend = device.backend
+            if not is_not_supported(error) \
+                    or backend not in section.fails_on | section.may_fail_on:
+                raise
+            raise Lacking(error.message, has_shown_some(section, error)) from None
+        assert device.backend not in section.fails_on, \
+            f"the guide says that {section.row or section.title} is not on {device.backend}"
+    finally:
+        del os.environ["GPUMEM_DEVICE"]
+        if fresh:
+            clear(names)
