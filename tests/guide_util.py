@@ -8,19 +8,25 @@ that row. A line such as "Not on OpenCL: it tells no addresses" promises that it
 GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it.
 """
 
+import faulthandler
+import functools
 import importlib
 import linecache
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import traceback
 
 from python_util import GLib, Gpu, Skip
 
+HUNG = 240                                      # seconds after which a section counts as that
+
 BACKENDS = {"host": "host", "OpenCL": "opencl", "CUDA": "cuda"}
 COMING_FROM = ("coming-from-pyopencl", "coming-from-pycuda", "coming-from-numba")
-OTHERS = ("PyOpenCL", "PyCUDA", "Numba")
+OTHERS = ("PyOpenCL", "PyCUDA", "Numba", "OpenCL", "CUDA")
+FRAME = "  /* what follows */\n"                 # where the C of a guide goes that is no program
 
 HEADING = re.compile(r"### ((?P<row>[MTDCN]\d+) )?(?P<title>.+)")
 NOT_ON = re.compile(r"Not on (?P<every>every )?(?P<backend>host|OpenCL|CUDA)(?: device)?: ")
@@ -33,6 +39,9 @@ def find_guides():
         if os.path.exists(os.path.join(folder, "rows.txt")):
             return os.path.normpath(folder)
     raise FileNotFoundError("rows.txt: there are no guides beside the tests")
+
+
+scratch = tempfile.TemporaryDirectory()
 
 
 class Lacking(Skip):
@@ -84,6 +93,11 @@ class Guide:
         with open(self.path, encoding="utf-8") as file:
             self._read(file.read().split("\n"))
 
+    @property
+    def frame(self):
+        """The program that the guide's other C stands in."""
+        return next((text for _, _, text in self.preamble.blocks if FRAME in text), None)
+
     def _read(self, lines):
         section = self.preamble
         number = 0
@@ -104,7 +118,7 @@ class Guide:
 
     @staticmethod
     def _add(section, language, first, lines):
-        name = lines[0].lstrip("# ").split(":")[0].strip() if lines else ""
+        name = lines[0].strip("#/* ").split(":")[0] if lines else ""
         if name in OTHERS:
             section.shown.append(name)
         elif language in ("python", "js", "c", "vala"):
@@ -120,6 +134,7 @@ def run_python(path, first, text, names):
 
 
 def run_command(*command):
+    """A program that skips itself, by the status 77, says why in its last line."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         raise Skip(done.stdout.strip().split("\n")[-1])
@@ -133,45 +148,52 @@ def build_folder():
     return folder
 
 
-def build_c(path, program):
-    build = build_folder()
-    flags = ["-Wall", "-Werror", "-I" + os.environ["TEST_TOP_SRCDIR"], "-I" + build,
-             "-L" + os.path.join(build, "gpumem", ".libs"), "-lgpumem-1.0"]
-    glib = subprocess.run(["pkg-config", "--cflags", "--libs", "gio-unix-2.0"], check=True,
-                          capture_output=True, text=True)
-    run_command("cc", path, "-o", program, *flags, *glib.stdout.split())
-
-
-def build_vala(path, program):
-    build = build_folder()
-    c_flags = ("-w", "-I" + os.environ["TEST_TOP_SRCDIR"], "-I" + build,
-               "-L" + os.path.join(build, "gpumem", ".libs"), "-lgpumem-1.0")
-    vapi = os.path.join(build, "gpumem")
-    source = os.path.join(os.environ["TEST_TOP_SRCDIR"], "bindings", "vala")
-    options = [option for flag in c_flags for option in ("-X", flag)]
-    run_command("valac", "--vapidir=" + vapi, "--vapidir=" + source, "--pkg", "gpumem-1.0",
-                "--pkg", "gio-2.0", *options, "-o", program, path)
+@functools.lru_cache(maxsize=None)
+def build(language, text):
+    """A program in C or Vala; the folder goes with this one."""
+    folder = build_folder()
+    program = tempfile.mkdtemp(dir=scratch.name) + "/program"
+    source = f"{program}.{language}"
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    top = os.environ["TEST_TOP_SRCDIR"]
+    flags = ["-I" + top, "-I" + folder, "-L" + os.path.join(folder, "gpumem", ".libs"),
+             "-lgpumem-1.0"]
+    if language == "c":
+        glib = subprocess.run(["pkg-config", "--cflags", "--libs", "gio-unix-2.0"], check=True,
+                              capture_output=True, text=True).stdout.split()
+        run_command("cc", "-Wall", "-Werror", "-Wno-unused-but-set-variable", source, "-o", program,
+                    *flags, *glib)
+    else:
+        vapi = os.path.join(folder, "bindings", "vala")
+        if shutil.which("valac") is None or not os.path.exists(vapi):
+            raise Skip("valac is not installed, or was not when this was built")
+        options = [option for flag in ("-w", *flags) for option in ("-X", flag)]
+        run_command("valac", "--vapidir=" + vapi, "--pkg", "gio-unix-2.0", "--pkg", "gpumem-1.0",
+                    *options, "-o", program, source)
+    return program
 
 
 def run_program(language, text):
     """A whole program of another language."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "program." + language)
+    if language == "js":
+        gjs = os.environ.get("TEST_GJS", "gjs")
+        if shutil.which(gjs) is None:
+            raise Skip("gjs is not installed")
+        path = os.path.join(scratch.name, "program.js")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        if language == "js":
-            gjs = os.environ.get("TEST_GJS", "gjs")
-            if not gjs or gjs == "no":
-                raise Skip("gjs is not installed")
-            run_command(gjs, "-m", path)
-        else:
-            program = os.path.join(folder, "program")
-            {"c": build_c, "vala": build_vala}[language](path, program)
-            run_command(program)
+        run_command(gjs, "-m", path)
+    else:
+        run_command(build(language, text))
 
 
-def run_blocks(section, names):
+def run_blocks(section, names, frame=None):
     for language, first, text in section.blocks:
+        if FRAME in text:
+            continue
+        if language == "c" and frame and "main (" not in text:
+            text = frame.replace(FRAME, text)
         if language == "python":
             run_python(section.path, first, text, names)
         else:
@@ -206,13 +228,14 @@ def run_section(guide, section, device, names=None):
     except ImportError:
         raise Skip("NumPy is not installed") from None
     os.environ["GPUMEM_DEVICE"] = device.id
+    faulthandler.dump_traceback_later(HUNG, exit=True)
     fresh = names is None
     names = {"__name__": "guide"} if fresh else names
     try:
         if fresh:
             run_blocks(guide.preamble, names)
         try:
-            run_blocks(section, names)
+            run_blocks(section, names, guide.frame)
         except GLib.Error as error:
             backend = device.backend
             if not is_not_supported(error) \
@@ -222,6 +245,7 @@ def run_section(guide, section, device, names=None):
         assert device.backend not in section.fails_on, \
             f"the guide says that {section.row or section.title} is not on {device.backend}"
     finally:
+        faulthandler.cancel_dump_traceback_later()
         del os.environ["GPUMEM_DEVICE"]
         if fresh:
             clear(names)

@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the guides show runs, over every device that GPUMEM_TEST chooses: each row of parity as
-/parity/ROW."""
+/parity/ROW, each recipe, and the tutorial from its first line to its last."""
 
 import functools
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 
-from guide_util import COMING_FROM, Guide, read_rows, run_section
+import gi
+
+from guide_util import COMING_FROM, Guide, clear, find_guides, read_rows, run_section
 from python_util import Skip, equal, main
 
 
@@ -35,6 +41,37 @@ def plain_waiting_rows():
         raise Skip("not in the guides yet: " + ", ".join(waiting))
 
 
+def need_tour():
+    try:
+        gi.require_version("GdkPixbuf", "2.0")
+    except ValueError:
+        raise Skip("GdkPixbuf is not installed") from None
+    tool = shutil.which("gpumem")
+    if tool is None or subprocess.run([tool, "tour", "--help"], capture_output=True).returncode:
+        raise Skip("gpumem tour is not there to draw a picture")
+
+
+def plain_native_calls():
+    """The tables of coming-from-c.md are what the sources tell."""
+    script = os.path.join(find_guides(), "native-calls")
+    if not os.path.exists(script):
+        raise Skip("the sources are not there")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    equal((done.returncode, done.stdout), (0, ""))
+
+
+def run_all(guide, fixture):
+    """All of a guide in one namespace, from the top."""
+    fixture.context = fixture.stream = None
+    need_tour()
+    names = {"__name__": "guide"}
+    try:
+        for section in [guide.preamble, *guide.sections]:
+            run_section(guide, section, fixture.device, names)
+    finally:
+        clear(names)
+
+
 def run_one(guide, section, fixture):
     fixture.context = fixture.stream = None
     run_section(guide, section, fixture.device)
@@ -46,9 +83,24 @@ def cases():
         for section in guide.sections:
             if section.blocks:
                 yield f"parity/{section.row}", functools.partial(run_one, guide, section)
+    for name in ("cookbook", "coming-from-c"):
+        guide = Guide(name)
+        for section in guide.sections:
+            yield f"{name}/{section.slug}", functools.partial(run_one, guide, section)
+    yield "tutorial", functools.partial(run_all, Guide("tutorial"))
+
+
+def main_in_folder():
+    """In an empty folder, for guides write files, and with our own tool."""
+    tool = os.environ.get("GPUMEM_TOOL")
+    if tool:
+        os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        plain = {name: test for name, test in globals().items() if name.startswith("plain_")}
+        on_devices = {f"test_{name}": test for name, test in cases()}
+        return main({**plain, **on_devices}, "/{test}/{device}")
 
 
 if __name__ == "__main__":
-    sys.exit(main({"plain_rows": plain_rows, "plain_waiting_rows": plain_waiting_rows,
-                   **{f"test_{name}": function for name, function in cases()}},
-                  "/{test}/{device}"))
+    sys.exit(main_in_folder())
