@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads the guides, and runs what stands in them.
 
-A guide is Markdown. What stands before its first section is run before each of them. A block of
-Python is run unless its first line names whose it is: PyOpenCL, PyCUDA or Numba. A section is a
+A guide is Markdown. What stands before its first section is run before each of them. A section is a
 heading of the third level; where its text begins with the ID of a row, as "M7", it is the test of
-that row. A line such as "Not on OpenCL: it tells no addresses" promises that it fails there with
-GPU_ERROR_NOT_SUPPORTED; "Not on every OpenCL device: ..." allows it.
+that row. Blocks of Python are run, and so are whole programs in C, JavaScript and Vala, unless
+their first line names whose they are, as "# PyCUDA" does. A line such as "Not on OpenCL: it tells
+no addresses" promises that the section fails there with GPU_ERROR_NOT_SUPPORTED; "Not on every
+OpenCL device: ..." allows it.
 """
 
+import contextlib
 import faulthandler
 import functools
 import importlib
+import io
 import linecache
 import os
 import re
@@ -220,6 +223,30 @@ def clear(names):
         del names[name]
 
 
+@contextlib.contextmanager
+def environment(device):
+    """The device is the default, what snippets print goes nowhere, and a hung one ends it all."""
+    os.environ["GPUMEM_DEVICE"] = device.id
+    faulthandler.dump_traceback_later(HUNG, exit=True)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        del os.environ["GPUMEM_DEVICE"]
+
+
+def run_where_it_can(guide, section, backend, names):
+    try:
+        run_blocks(section, names, guide.frame)
+    except GLib.Error as error:
+        if not is_not_supported(error) or backend not in section.fails_on | section.may_fail_on:
+            raise
+        raise Lacking(error.message, has_shown_some(section, error)) from None
+    assert backend not in section.fails_on, \
+        f"the guide says that {section.row or section.title} is not on {backend}"
+
+
 def run_section(guide, section, device, names=None):
     """Runs it on a device. Without names, in a fresh namespace behind what the guide begins
     with."""
@@ -227,25 +254,13 @@ def run_section(guide, section, device, names=None):
         importlib.import_module("numpy")
     except ImportError:
         raise Skip("NumPy is not installed") from None
-    os.environ["GPUMEM_DEVICE"] = device.id
-    faulthandler.dump_traceback_later(HUNG, exit=True)
     fresh = names is None
     names = {"__name__": "guide"} if fresh else names
-    try:
-        if fresh:
-            run_blocks(guide.preamble, names)
+    with environment(device):
         try:
-            run_blocks(section, names, guide.frame)
-        except GLib.Error as error:
-            backend = device.backend
-            if not is_not_supported(error) \
-                    or backend not in section.fails_on | section.may_fail_on:
-                raise
-            raise Lacking(error.message, has_shown_some(section, error)) from None
-        assert device.backend not in section.fails_on, \
-            f"the guide says that {section.row or section.title} is not on {device.backend}"
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        del os.environ["GPUMEM_DEVICE"]
-        if fresh:
-            clear(names)
+            if fresh:
+                run_blocks(guide.preamble, names)
+            run_where_it_can(guide, section, device.backend, names)
+        finally:
+            if fresh:
+                clear(names)
