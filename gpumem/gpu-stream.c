@@ -501,8 +501,8 @@ gpu_stream_new_full (GpuContext      *context,
  * orders one queue. If the call fails, @handle stays the caller's whatever @mode is.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
- *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0, not of
- *   @context or a queue on the device, or the driver's error
+ *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is one of
+ *   those constants and not on CUDA, not of @context or a queue on the device, or the driver's error
  *
  * Since: 0.1
  */
@@ -519,10 +519,11 @@ gpu_stream_new_wrapped (GpuContext   *context,
   if (!_gpu_context_check (context, "gpu_stream_new_wrapped", error))
     return NULL;
 
-  if (handle == 0 && !_gpu_context_get_native (context)->backend->stream->wraps_zero)
+  if (handle <= GPU_STREAM_HANDLE_PER_THREAD
+      && !_gpu_context_get_native (context)->backend->stream->has_default_handles)
     {
-      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                           "gpu_stream_new_wrapped: the handle is 0");
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_new_wrapped: the handle is %" G_GUINT64_FORMAT, handle);
       return NULL;
     }
 

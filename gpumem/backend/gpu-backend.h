@@ -348,8 +348,9 @@ typedef struct
 {
   /* Whether wait() takes events of other contexts of the back end. */
   gboolean          foreign_events;
-  /* Whether wrap() takes the handle 0, of a default stream; the front class refuses it else. */
-  gboolean          wraps_zero;
+  /* Whether wrap() takes GPU_STREAM_HANDLE_DEFAULT and the like; the front class refuses them else,
+   * for a driver may take them for addresses. */
+  gboolean          has_default_handles;
   /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
   /* Whether finish() tells if work failed, and costs less than an event and the wait for it. */

@@ -327,17 +327,17 @@ stream_finish (GpuNativeStream  *native,
 
 const GpuStreamOps _gpu_cuda_stream_ops =
 {
-  .foreign_events = TRUE,
-  .wraps_zero     = TRUE,
-  .times_any      = TRUE,
-  .finish_tells   = TRUE,
-  .create         = stream_create,
-  .wrap           = stream_wrap,
-  .free           = stream_free,
-  .get_handle     = stream_get_handle,
-  .record         = stream_record,
-  .wait           = stream_wait,
-  .barrier        = stream_barrier,
-  .flush          = stream_flush,
-  .finish         = stream_finish
+  .foreign_events      = TRUE,
+  .has_default_handles = TRUE,
+  .times_any           = TRUE,
+  .finish_tells        = TRUE,
+  .create              = stream_create,
+  .wrap                = stream_wrap,
+  .free                = stream_free,
+  .get_handle          = stream_get_handle,
+  .record              = stream_record,
+  .wait                = stream_wait,
+  .barrier             = stream_barrier,
+  .flush               = stream_flush,
+  .finish              = stream_finish
 };
