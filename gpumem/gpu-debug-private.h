@@ -49,6 +49,7 @@ typedef enum
   GPU_LIVE_ADAPTOR_CORE,
   GPU_LIVE_MEMORY_POOL,
   GPU_LIVE_POOL_CORE,
+  GPU_LIVE_ARRAY,
   GPU_LIVE_N,
   GPU_LIVE_SPARE = GPU_LIVE_N       /* buffers, each with its storage, that wait to be used again:
                                      * they do not count as living */

@@ -61,7 +61,8 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_ALLOCATOR]      = "allocator",
   [GPU_LIVE_ADAPTOR_CORE]   = "adaptor-core",
   [GPU_LIVE_MEMORY_POOL]    = "memory-pool",
-  [GPU_LIVE_POOL_CORE]      = "pool-core"
+  [GPU_LIVE_POOL_CORE]      = "pool-core",
+  [GPU_LIVE_ARRAY]          = "array"
 };
 
 static int live_counts[GPU_LIVE_N + 1];

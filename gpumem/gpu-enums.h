@@ -680,4 +680,46 @@ typedef enum
   GPU_MEMORY_POOL_BINS
 } GpuMemoryPoolKind;
 
+/**
+ * GpuDTypeKind:
+ * @GPU_DTYPE_KIND_BOOL: truth values of one byte
+ * @GPU_DTYPE_KIND_INT: integers with a sign
+ * @GPU_DTYPE_KIND_UINT: integers without
+ * @GPU_DTYPE_KIND_FLOAT: floating-point numbers of IEEE 754, and what C calls a long double
+ * @GPU_DTYPE_KIND_BFLOAT: floating-point numbers with the exponent of 32 bits in 16
+ * @GPU_DTYPE_KIND_COMPLEX: two floating-point numbers
+ * @GPU_DTYPE_KIND_OPAQUE: bytes that only the program understands
+ * @GPU_DTYPE_KIND_RECORD: structures with fields
+ *
+ * What the elements of an array are.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_DTYPE_KIND_BOOL,
+  GPU_DTYPE_KIND_INT,
+  GPU_DTYPE_KIND_UINT,
+  GPU_DTYPE_KIND_FLOAT,
+  GPU_DTYPE_KIND_BFLOAT,
+  GPU_DTYPE_KIND_COMPLEX,
+  GPU_DTYPE_KIND_OPAQUE,
+  GPU_DTYPE_KIND_RECORD
+} GpuDTypeKind;
+
+/**
+ * GpuArrayOrder:
+ * @GPU_ARRAY_ORDER_C: the last index moves fastest, as in C
+ * @GPU_ARRAY_ORDER_F: the first index moves fastest, as in Fortran
+ *
+ * In which order elements follow each other.
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_ARRAY_ORDER_C,
+  GPU_ARRAY_ORDER_F
+} GpuArrayOrder;
+
 G_END_DECLS

@@ -312,6 +312,43 @@ fill_region (GpuTimeline          *timeline,
   return TRUE;
 }
 
+gboolean
+_gpu_timeline_fill_region (GpuTimeline      *timeline,
+                           const char       *function,
+                           GpuMemory        *destination,
+                           const GpuLayout  *layout,
+                           const GpuExtent  *extent,
+                           const guint8     *pattern,
+                           gsize             pattern_size,
+                           GError          **error)
+{
+  GpuRegionSide side;
+  const RegionFill fill = { destination, &side, extent, pattern, pattern_size };
+  g_autoptr (GError) failure = NULL;
+  gsize end;
+
+  if (!_gpu_region_resolve (layout, extent, function, "destination", &side, &end, error)
+      || !check_pattern (function, extent->width, pattern, pattern_size, error))
+    return FALSE;
+
+  if (end < side.offset || !_gpu_memory_check_range (destination, function, "destination",
+                                                     side.offset, end - side.offset, error))
+    return FALSE;
+
+  if (_gpu_region_is_empty (extent))
+    return TRUE;
+
+  if (fill_region_at_once (timeline, &fill, end - side.offset, &failure))
+    return TRUE;
+
+  if (failure == NULL)
+    return fill_region (timeline, destination, &side, extent, pattern, pattern_size, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
 /**
  * gpu_stream_fill_region:
  * @stream: a #GpuStream
@@ -341,11 +378,7 @@ gpu_stream_fill_region (GpuStream        *stream,
                         GError          **error)
 {
   const char *function = "gpu_stream_fill_region";
-  GpuRegionSide side;
-  const RegionFill fill = { destination, &side, extent, pattern, pattern_size };
-  g_autoptr (GError) failure = NULL;
   GpuTimeline *timeline;
-  gsize end;
 
   g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
   g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
@@ -353,25 +386,7 @@ gpu_stream_fill_region (GpuStream        *stream,
 
   timeline = _gpu_stream_get_timeline (stream, function, error);
 
-  if (timeline == NULL
-      || !_gpu_region_resolve (layout, extent, function, "destination", &side, &end, error)
-      || !check_pattern (function, extent->width, pattern, pattern_size, error))
-    return FALSE;
-
-  if (end < side.offset || !_gpu_memory_check_range (destination, function, "destination",
-                                                     side.offset, end - side.offset, error))
-    return FALSE;
-
-  if (_gpu_region_is_empty (extent))
-    return TRUE;
-
-  if (fill_region_at_once (timeline, &fill, end - side.offset, &failure))
-    return TRUE;
-
-  if (failure == NULL)
-    return fill_region (timeline, destination, &side, extent, pattern, pattern_size, error);
-
-  g_propagate_error (error, g_steal_pointer (&failure));
-
-  return FALSE;
+  return timeline != NULL
+         && _gpu_timeline_fill_region (timeline, function, destination, layout, extent, pattern,
+                                       pattern_size, error);
 }

@@ -162,6 +162,32 @@ gboolean        gpu_stream_fill_image            (GpuStream            *stream,
                                                   const GpuExtent      *extent,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_copy_array            (GpuStream            *stream,
+                                                  GpuArray             *destination,
+                                                  GpuArray             *source,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_fill_array            (GpuStream            *stream,
+                                                  GpuArray             *array,
+                                                  GBytes               *value,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_write_array           (GpuStream            *stream,
+                                                  GpuArray             *array,
+                                                  GBytes               *bytes,
+                                                  gsize                 offset,
+                                                  const gssize         *strides,
+                                                  guint                 n_strides,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_read_array            (GpuStream            *stream,
+                                                  GpuArray             *array,
+                                                  GBytes               *bytes,
+                                                  gsize                 offset,
+                                                  const gssize         *strides,
+                                                  guint                 n_strides,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_migrate               (GpuStream            *stream,
                                                   GpuMemory           **memories,
                                                   gsize                 n_memories,

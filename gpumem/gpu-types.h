@@ -48,5 +48,7 @@ typedef struct _GpuLaunch      GpuLaunch;
 typedef struct _GpuExtent      GpuExtent;
 typedef struct _GpuLayout      GpuLayout;
 typedef struct _GpuColor       GpuColor;
+typedef struct _GpuDType       GpuDType;
+typedef struct _GpuArray       GpuArray;
 
 G_END_DECLS

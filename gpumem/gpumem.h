@@ -39,6 +39,8 @@
 #include <gpumem/gpu-sampler.h>
 #include <gpumem/gpu-staging.h>
 #include <gpumem/gpu-mapping.h>
+#include <gpumem/gpu-dtype.h>
+#include <gpumem/gpu-array.h>
 #include <gpumem/gpu-event.h>
 #include <gpumem/gpu-arguments.h>
 #include <gpumem/gpu-program.h>

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Shapes and strides: what arrays compute, without any memory. */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+/* Where the elements of an array lie. The strides are in bytes, and may be negative, or 0. */
+typedef struct
+{
+  guint  n_dims;
+  gsize  item_size;
+  gsize  offset;                    /* of the element with all indices 0, in bytes */
+  gssize shape[GPU_ARRAY_MAX_DIMS];
+  gssize strides[GPU_ARRAY_MAX_DIMS];
+} GpuArrayLayout;
+
+/* All that can fail sets an error that begins with @function, and leaves the layout as it was. */
+
+/* A dense array at offset 0. */
+gboolean _gpu_array_layout_init         (GpuArrayLayout        *layout,
+                                         const gssize          *shape,
+                                         guint                  n_dims,
+                                         gsize                  item_size,
+                                         GpuArrayOrder          order,
+                                         const char            *function,
+                                         GError               **error);
+gsize    _gpu_array_layout_get_n_elements (const GpuArrayLayout *layout);
+/* Of the elements alone, without what lies between them. */
+gsize    _gpu_array_layout_get_size     (const GpuArrayLayout  *layout);
+/* The first byte that an element has, and the first after the last one. FALSE if there are no such
+ * addresses. */
+gboolean _gpu_array_layout_get_range    (const GpuArrayLayout  *layout,
+                                         gsize                 *begin,
+                                         gsize                 *end);
+gboolean _gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
+                                         GpuArrayOrder          order);
+gboolean _gpu_array_layout_same_shape   (const GpuArrayLayout  *a,
+                                         const GpuArrayLayout  *b);
+/* Whether two elements may have a byte in common: of what is longer than 1, the strides are too
+ * short for each other. */
+gboolean _gpu_array_layout_overlaps     (const GpuArrayLayout  *layout);
+/* "(2, 3)" */
+char    *_gpu_array_numbers_to_string   (const gssize          *numbers,
+                                         guint                  n);
+/* The same shape, dense, with the dimensions in the order of @order's strides; elements that share
+ * their place share one here. */
+void     _gpu_array_layout_pack         (const GpuArrayLayout  *layout,
+                                         GpuArrayLayout        *packed);
+
+gboolean _gpu_array_layout_slice        (GpuArrayLayout        *layout,
+                                         guint                  axis,
+                                         gssize                 start,
+                                         gssize                 stop,
+                                         gssize                 step,
+                                         const char            *function,
+                                         GError               **error);
+gboolean _gpu_array_layout_index        (GpuArrayLayout        *layout,
+                                         guint                  axis,
+                                         gssize                 index,
+                                         const char            *function,
+                                         GError               **error);
+gboolean _gpu_array_layout_insert_axis  (GpuArrayLayout        *layout,
+                                         guint                  axis,
+                                         const char            *function,
+                                         GError               **error);
+gboolean _gpu_array_layout_permute      (GpuArrayLayout        *layout,
+                                         const guint           *axes,
+                                         guint                  n_axes,
+                                         const char            *function,
+                                         GError               **error);
+gboolean _gpu_array_layout_broadcast    (GpuArrayLayout        *layout,
+                                         const gssize          *shape,
+                                         guint                  n_dims,
+                                         const char            *function,
+                                         GError               **error);
+gboolean _gpu_array_layout_reshape      (GpuArrayLayout        *layout,
+                                         const gssize          *shape,
+                                         guint                  n_dims,
+                                         GpuArrayOrder          order,
+                                         const char            *function,
+                                         GError               **error);
+
+G_END_DECLS

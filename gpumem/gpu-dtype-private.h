@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  char     *name;
+  GpuDType *type;
+  gsize     offset;                 /* bytes within the record */
+  guint     n_dims;
+  gssize   *shape;                  /* NULL if @n_dims is 0 */
+} GpuDTypeField;
+
+/* Immutable: what adds a field makes another. */
+struct _GpuDType
+{
+  gatomicrefcount  refs;
+  GpuDTypeKind     kind;
+  gsize            item_size;       /* bytes, not 0 */
+  GArray          *fields;          /* of GpuDTypeField, NULL if there are none */
+};
+
+/* All the elements of the field: those of its shape. */
+gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
+/* Letters that stand for the kind: of NumPy, 0 for what it has no letter for. */
+char      _gpu_dtype_get_letter     (GpuDType             *dtype);
+
+G_END_DECLS
