@@ -271,8 +271,9 @@ gpu_array_broadcast (GpuArray      *array,
  *
  * Makes views of parts of the same length; the last is shorter if they do not come out even.
  *
- * Returns: (transfer full) (element-type GpuArray): the parts, none if there are no elements along
- *   @axis, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no such dimension or length
+ * Returns: (transfer container) (element-type GpuArray): the parts, which the list drops when it
+ *   goes, none if there are no elements along @axis, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if
+ *   there is no such dimension or length
  *
  * Since: 0.1
  */

@@ -485,13 +485,27 @@ gpu_array_get_device_address (GpuArray *array)
   return address != 0 ? address + array->layout.offset : 0;
 }
 
+/* The memory that the host may touch, with a user more to be taken back; or NULL. */
+static GpuStorage *
+acquire_host (GpuArray *array)
+{
+  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
+  GpuMemory *memory = array->memory;
+
+  if (memory == NULL || !memory->has_host_data || (memory->flags & barred) != 0)
+    return NULL;
+
+  return _gpu_memory_acquire (memory, "gpu_array_get_host_address", NULL);
+}
+
 /**
  * gpu_array_get_host_address:
  * @array: a #GpuArray
  *
  * Gets where the host finds the element with all indices 0, in memory that it may touch at any time
  * without mapping it: all memory of the host back end, #GpuSvm of fine grain, and #GpuHostMemory.
- * What work of a device writes is there once that is complete.
+ * What work of a device writes is there once that is complete. gpu_array_get_host_bytes() keeps the
+ * memory as well.
  *
  * Returns: the address, 0 if there is none, if the flags bar the host from reading, if the memory
  *   is released, or there are no elements
@@ -501,19 +515,12 @@ gpu_array_get_device_address (GpuArray *array)
 guint64
 gpu_array_get_host_address (GpuArray *array)
 {
-  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
-  GpuMemory *memory;
   GpuStorage *storage;
   guint64 address;
 
   g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
 
-  memory = array->memory;
-
-  if (memory == NULL || !memory->has_host_data || (memory->flags & barred) != 0)
-    return 0;
-
-  storage = _gpu_memory_acquire (memory, "gpu_array_get_host_address", NULL);
+  storage = acquire_host (array);
 
   if (storage == NULL)
     return 0;
@@ -522,6 +529,53 @@ gpu_array_get_host_address (GpuArray *array)
   _gpu_storage_unuse (storage);
 
   return address != 0 ? address + array->layout.offset : 0;
+}
+
+static void
+release_view (gpointer data)
+{
+  GpuStorage *storage = data;
+
+  _gpu_storage_unuse (storage);
+  _gpu_storage_unref (storage);
+}
+
+/**
+ * gpu_array_get_host_bytes:
+ * @array: a #GpuArray
+ *
+ * Gets the range of gpu_array_get_range() as it stands in memory that the host may touch at any
+ * time, see gpu_array_get_host_address(). Nothing is copied: what changes the one changes the
+ * other. The bytes keep the memory, also when it is released.
+ *
+ * Returns: (transfer full) (nullable): the bytes; %NULL where there is no such address
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_array_get_host_bytes (GpuArray *array)
+{
+  GpuStorage *storage;
+  gsize begin;
+  gsize end;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  storage = acquire_host (array);
+
+  if (storage == NULL)
+    return NULL;
+
+  if (storage->buffer->host == NULL)
+    {
+      _gpu_storage_unuse (storage);
+      return NULL;
+    }
+
+  _gpu_array_layout_get_range (&array->layout, &begin, &end);
+
+  return g_bytes_new_with_free_func ((guint8 *) storage->buffer->host + begin, end - begin,
+                                     release_view, _gpu_storage_ref (storage));
 }
 
 /**

@@ -112,6 +112,8 @@ guint64       gpu_array_get_device_address   (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1
 guint64       gpu_array_get_host_address     (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1
+GBytes       *gpu_array_get_host_bytes       (GpuArray             *array);
+GPU_AVAILABLE_IN_0_1
 GBytes       *gpu_array_get_descriptor       (GpuArray             *array,
                                               GError              **error);
 
@@ -247,5 +249,22 @@ GPU_AVAILABLE_IN_0_1
 gboolean      gpu_array_write_strided_finish (GpuArray             *array,
                                               GAsyncResult         *result,
                                               GError              **error);
+
+GPU_AVAILABLE_IN_0_1
+gboolean      gpu_array_get_dlpack_device    (GpuArray             *array,
+                                              int                  *device_type,
+                                              int                  *device_id);
+GPU_AVAILABLE_IN_0_1
+gpointer      gpu_array_to_dlpack            (GpuArray             *array,
+                                              gboolean              versioned,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuArray     *gpu_array_new_from_dlpack      (GpuContext           *context,
+                                              gpointer              tensor,
+                                              gboolean              versioned,
+                                              GError              **error);
+GPU_AVAILABLE_IN_0_1
+void          gpu_dlpack_free                (gpointer              tensor,
+                                              gboolean              versioned);
 
 G_END_DECLS

@@ -632,6 +632,42 @@ gpu_buffer_new_wrapped_full (GpuContext      *context,
   return buffer;
 }
 
+/**
+ * gpu_buffer_new_wrapped_owned:
+ * @context: a #GpuContext
+ * @handle: the driver's handle, as of gpu_buffer_new_wrapped()
+ * @size: size in bytes, 0 to ask the driver where it knows
+ * @owner: bytes whose end tells the owner that the memory is free again, see
+ *   gpu_bytes_new_for_address()
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_new_wrapped_full() does with %GPU_WRAP_MODE_BORROW, for languages: @owner is
+ * kept until the last work that uses the memory is complete and nothing refers to it any more.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_wrapped_owned (GpuContext  *context,
+                              guint64      handle,
+                              gsize        size,
+                              GBytes      *owner,
+                              GError     **error)
+{
+  GpuBuffer *buffer;
+
+  g_return_val_if_fail (owner != NULL, NULL);
+
+  buffer = gpu_buffer_new_wrapped_full (context, handle, size, GPU_WRAP_MODE_BORROW, owner,
+                                        (GDestroyNotify) g_bytes_unref, error);
+
+  if (buffer != NULL)
+    g_bytes_ref (owner);
+
+  return buffer;
+}
+
 static gboolean
 check_origin (const char        *function,
               GpuNativeContext  *context,

@@ -51,6 +51,12 @@ GpuBuffer  *gpu_buffer_new_wrapped_full   (GpuContext           *context,
                                            GDestroyNotify        notify,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_wrapped_owned  (GpuContext           *context,
+                                           guint64               handle,
+                                           gsize                 size,
+                                           GBytes               *owner,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuBuffer  *gpu_buffer_new_on_stream      (GpuStream            *stream,
                                            GpuMemoryFlags        flags,
                                            gsize                 size,

@@ -492,3 +492,50 @@ gpu_stream_read_array (GpuStream     *stream,
 
   return _gpu_array_read (array, timeline, bytes, &plan, NULL, function, error);
 }
+
+/**
+ * gpu_stream_wait_array:
+ * @stream: a #GpuStream
+ * @array: an array of the stream's context
+ * @error: return location for an error
+ *
+ * Has @stream wait for all work on the memory of @array that was submitted before, on whatever
+ * stream. The library does that by itself for all that it submits: this is for work that the
+ * program puts into the driver's stream behind its back, see also gpu_memory_add_stream(). What is
+ * submitted later elsewhere comes after the waiting, not after that work: record an event on
+ * @stream and wait for it there. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array is of another context,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the memory is mapped, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_wait_array (GpuStream  *stream,
+                       GpuArray   *array,
+                       GError    **error)
+{
+  const char *function = "gpu_stream_wait_array";
+  GpuAccess access = { .write = TRUE };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1 };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL || !_gpu_array_check (array, function, error))
+    return FALSE;
+
+  if (array->memory == NULL)
+    return TRUE;
+
+  if (!_gpu_memory_check (array->memory, function, error))
+    return FALSE;
+
+  access.memory = array->memory;
+  access.size = array->memory->span;
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}

@@ -188,6 +188,10 @@ gboolean        gpu_stream_read_array            (GpuStream            *stream,
                                                   guint                 n_strides,
                                                   GError              **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_wait_array            (GpuStream            *stream,
+                                                  GpuArray             *array,
+                                                  GError              **error);
+GPU_AVAILABLE_IN_0_1
 gboolean        gpu_stream_migrate               (GpuStream            *stream,
                                                   GpuMemory           **memories,
                                                   gsize                 n_memories,

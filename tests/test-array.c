@@ -341,7 +341,8 @@ array_properties (TestFixture *fixture)
 {
   const gssize shape[] = { 4, 6 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GpuArray) array = gpu_array_new (fixture->context, GPU_DTYPE_FLOAT32, shape, 2, &error);
+  g_autoptr (GpuArray) array = gpu_array_new (fixture->context, GPU_DTYPE_FLOAT32, shape, 2,
+                                              &error);
   g_autoptr (GpuArray) part = gpu_array_slice (array, 0, -1, G_MINSSIZE, -2, &error);
   g_autoptr (GpuContext) context = NULL;
   g_autoptr (GpuMemory) memory = NULL;

@@ -913,6 +913,24 @@ async function checkFewLive() {
     }
 }
 
+tests.arrays = async function (fixture) {
+    const data = Float32Array.from({length: 24}, (_, i) => i);
+    const array = Gpu.Array.from(fixture.context, data, [4, 6]);
+    equal(array.shape.join(), '4,6');
+    equal(array.strides.join(), '24,4');
+    assert(array.get_dtype().equal(Gpu.DType.FLOAT32));
+    equal([...await array.read()].join(), [...data].join());
+    const part = array.slice(0, 3, 0, -2).index(1, 1);
+    equal([...await part.read()].join(), '19,7');
+    await part.write(Float32Array.of(-1, -2));
+    const all = await array.read();
+    equal(all[19], -1);
+    equal(all[7], -2);
+    equal((await array.transpose(null).read())[1], 6);
+    const bits = Gpu.Array.from(fixture.context, BigInt64Array.of(1n, -5n));
+    equal((await bits.read())[1], -5n);
+};
+
 async function runCase(func, device) {
     if (device === null)
         await func();

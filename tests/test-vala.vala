@@ -470,6 +470,29 @@ bool is_chosen (Gpu.Device device) {
     return false;
 }
 
+void with_arrays (Gpu.Context context) throws Error {
+    uint8[] data = {};
+    for (uint8 i = 0; i < 12; i++)
+        data += i;
+    var array = new Gpu.Array.from_bytes (context, null, null, Gpu.DType.get_number (Gpu.DTypeKind.UINT, 1),
+                                          { 3, 4 }, Gpu.ArrayOrder.C, new Bytes (data));
+    assert (array.get_shape ()[1] == 4);
+    assert (array.get_strides ()[0] == 4);
+    var part = array.slice (0, 2, 0, -1).index (1, 3);
+    var bytes = part.read_bytes (null, Gpu.ArrayOrder.C);
+    assert (bytes.length == 2);
+    assert (bytes[0] == 11 && bytes[1] == 7);
+    var turned = array.transpose (null);
+    assert (turned.read_bytes (null, Gpu.ArrayOrder.C)[1] == 4);
+    assert (array.split (0, 2).length == 2);
+    try {
+        turned.ravel (Gpu.ArrayOrder.C);
+        assert_not_reached ();
+    } catch (Gpu.Error e) {
+        assert (e is Gpu.Error.INVALID_ARGUMENT);
+    }
+}
+
 void run_test (Gpu.Device device, string name, TestFunc func) {
     if (name in PROGRAMS && !(Gpu.Capabilities.SOURCE in device.get_capabilities ())) {
         Test.skip (@"$(device.get_id ()) lacks source");
@@ -516,6 +539,7 @@ int main (string[] args) {
         add_test (device, "host-memory", with_host_memory);
         add_test (device, "allocators", with_allocators);
         add_test (device, "pool", with_pool);
+        add_test (device, "arrays", with_arrays);
         add_test (device, "errors", with_errors);
         add_test (device, "async", with_async);
     }

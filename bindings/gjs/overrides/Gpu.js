@@ -98,9 +98,19 @@ class Local {
     }
 }
 
+// The memory of an array from its first element on; null, a null pointer, for no elements.
+function _memoryFrom(array) {
+    const memory = array.get_memory();
+    const offset = array.get_offset();
+    return memory === null || offset === 0
+        ? memory : Gpu.Buffer.new_for_memory(memory, offset, memory.get_size() - offset);
+}
+
 function _addArgument(args, value, index) {
     if (value === null || value instanceof Gpu.Memory)
         args.add_memory(value);
+    else if (value instanceof Gpu.Array)
+        args.add_memory(_memoryFrom(value));
     else if (value instanceof Gpu.MemoryBlock)
         args.add_address(value.get_address());
     else if (value instanceof Gpu.Sampler)
@@ -139,6 +149,7 @@ function _rest(memory, offset, size) {
 
 function _promises() {
     const pairs = [
+        [Gpu.Array.prototype, 'read_bytes', 'read_strided', 'write_bytes', 'write_strided'],
         [Gpu.Buffer.prototype, 'read_bytes', 'write_bytes', 'fill', 'copy', 'map'],
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
@@ -190,6 +201,68 @@ function _buffer(prototype) {
 }
 
 // Options are {stream} and what else is named.
+// Typed arrays and the types of their elements, which Gpu.DType has as well: Gpu.DType.FLOAT32.
+function _typedArrays() {
+    const kinds = Gpu.DTypeKind;
+    const types = [];
+    for (const [kind, name, sizes] of [
+        [kinds.BOOL, 'BOOL', {1: Uint8Array}],
+        [kinds.INT, 'INT', {1: Int8Array, 2: Int16Array, 4: Int32Array, 8: BigInt64Array}],
+        [kinds.UINT, 'UINT', {1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array}],
+        [kinds.FLOAT, 'FLOAT', {2: null, 4: Float32Array, 8: Float64Array}],
+        [kinds.BFLOAT, 'BFLOAT', {2: null}],
+        [kinds.COMPLEX, 'COMPLEX', {8: null, 16: null}],
+    ]) {
+        for (const [size, type] of Object.entries(sizes)) {
+            const dtype = Gpu.DType.get_number(kind, Number(size));
+            Gpu.DType[kind === kinds.BOOL ? name : `${name}${size * 8}`] = dtype;
+            types.push([dtype, type]);
+        }
+    }
+    return types;
+}
+
+function _array(class_) {
+    const types = _typedArrays();
+
+    // A typed array, which is copied; its elements in C order, in one dimension if not said.
+    class_.from = function (context, data, shape = [data.length], {allocator = null,
+        stream = null} = {}) {
+        const found = types.find(([dtype, type]) =>
+            type !== null && data instanceof type && dtype.get_kind() !== Gpu.DTypeKind.BOOL);
+        const dtype = found?.[0] ?? (data instanceof Uint8ClampedArray ? Gpu.DType.UINT8 : null);
+        if (dtype === null)
+            throw new TypeError('data are a typed array whose elements have a Gpu.DType');
+        return class_.new_from_bytes(context, allocator, stream, dtype, shape,
+            Gpu.ArrayOrder.C, _toBytes(data));
+    };
+
+    Object.defineProperties(class_.prototype, {
+        shape: {
+            get() {
+                return [...this.get_shape() ?? []];
+            },
+        },
+        strides: {
+            get() {
+                return [...this.get_strides() ?? []];
+            },
+        },
+    });
+
+    // All elements in C order, as a typed array of their type, or bytes where there is none.
+    class_.prototype.read = async function ({stream = null, cancellable = null} = {}) {
+        const bytes = await this.read_bytes(stream, Gpu.ArrayOrder.C, cancellable);
+        const data = bytes.get_data() ?? new Uint8Array();
+        const Type = types.find(([dtype]) => dtype.equal(this.get_dtype()))?.[1] ?? Uint8Array;
+        return new Type(data.slice().buffer);
+    };
+
+    class_.prototype.write = async function (data, {stream = null, cancellable = null} = {}) {
+        await this.write_bytes(stream, Gpu.ArrayOrder.C, _toBytes(data), cancellable);
+    };
+}
+
 function _svm(prototype) {
     const native = {prefetch: prototype.prefetch, advise: prototype.advise,
         attach: prototype.attach};
@@ -489,6 +562,7 @@ function _init() {
     Gpu.Local = Local;
     _promises();
     _buffer(Gpu.Buffer.prototype);
+    _array(Gpu.Array);
     _context(Gpu.Context.prototype);
     _image(Gpu.Image.prototype);
     _imageConstructors();

@@ -31,6 +31,7 @@ from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
+from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
@@ -460,6 +461,23 @@ class Svm(SvmMethods, Gpu.Svm):
 
 
 Svm = override(Svm)
+
+
+class DType(DTypeMethods, Gpu.DType):
+    __doc__ = DTypeMethods.__doc__
+
+
+DType = override(DType)
+
+for _name, _number in numbers():
+    setattr(DType, _name, _number)
+
+
+class Array(DeviceArrayMethods, Gpu.Array):
+    __doc__ = DeviceArrayMethods.__doc__
+
+
+Array = override(Array)
 
 
 class Color(ColorMethods, Gpu.Color):

@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Gpu.Array and Gpu.DType: arrays of the device that read like those of NumPy."""
+
+import operator
+
+from gi.repository import GLib
+
+from ..module import get_introspection_module
+from ._gpumem import _get_await_context, check_array, run_interruptible, takes_signals, wait_for
+from ._gpumem_dlpack import DLPackMethods
+
+Gpu = get_introspection_module("Gpu")
+
+_LEAST, _MOST = GLib.MININT64, GLib.MAXINT64
+
+_ORDERS = {"C": Gpu.ArrayOrder.C, "F": Gpu.ArrayOrder.F}
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+def _from_numpy_dtype(dtype):
+    if dtype.name == "bfloat16":
+        return Gpu.DType.new_from_string("bfloat16")
+    if dtype.fields is None:
+        return Gpu.DType.new_from_string(dtype.str)
+    record = Gpu.DType.new_record(dtype.itemsize)
+    for name in dtype.names:
+        field, offset = dtype.fields[name][:2]
+        record = record.add_field(name, _from_numpy_dtype(field.base), offset, field.shape)
+    return record
+
+
+def to_dtype(value):
+    """A Gpu.DType, or what NumPy makes a type of."""
+    if isinstance(value, Gpu.DType):
+        return value
+    if isinstance(value, str):
+        try:
+            return Gpu.DType.new_from_string(value)
+        except GLib.Error:
+            pass
+    import numpy
+    dtype = numpy.dtype(value)
+    if dtype.hasobject:
+        raise TypeError(f"elements of dtype {dtype} are Python objects, not data")
+    return _from_numpy_dtype(dtype)
+
+
+class DTypeMethods:
+    """Gpu.DType("float32"): the type of an element, from its name or anything that NumPy makes a
+    dtype of. numpy() is the other way round."""
+    kind = property(lambda self: self.get_kind())
+    itemsize = property(lambda self: self.get_item_size())
+    name = property(lambda self: self.get_name())
+    str = property(lambda self: self.to_string())
+    format = property(lambda self: self.to_format())
+
+    def __new__(cls, value):
+        return to_dtype(value)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def add_field(self, name, dtype, offset, shape=()):
+        """Another type, with a field more."""
+        return Gpu.DType.add_field(self, name, to_dtype(dtype), offset, list(shape))
+
+    @property
+    def fields(self):
+        """{name: (type, offset, shape)}"""
+        return {self.get_field_name(i): (self.get_field_type(i), self.get_field_offset(i),
+                                         tuple(self.get_field_shape(i) or ()))
+                for i in range(self.get_n_fields())}
+
+    def numpy(self):
+        """The dtype of NumPy. It has no brain floats but where ml_dtypes is."""
+        import numpy
+        if self.get_kind() == Gpu.DTypeKind.BFLOAT:
+            import ml_dtypes
+            return numpy.dtype(ml_dtypes.bfloat16)
+        fields = self.fields
+        if not fields:
+            return numpy.dtype(self.to_string())
+        return numpy.dtype({"names": list(fields),
+                            "formats": [(field.numpy(), shape) if shape else field.numpy()
+                                        for field, _, shape in fields.values()],
+                            "offsets": [offset for _, offset, _ in fields.values()],
+                            "itemsize": self.get_item_size()})
+
+    def __eq__(self, other):
+        return self.equal(other) if isinstance(other, Gpu.DType) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return self.hash()
+
+    def __repr__(self):
+        fields = "".join(f", {name!r} at {offset}" for name, (_, offset, _) in self.fields.items())
+        return f"Gpu.DType({self.get_name()!r}{fields})"
+
+
+# --- the memory of NumPy's arrays ----------------------------------------------------------------
+
+class _Held:
+    """The bytes of an array of NumPy's, from the first that an element has to the last."""
+
+    def __init__(self, array):
+        check_array(array)
+        interface = array.__array_interface__
+        below = sum(stride * (length - 1) for stride, length in zip(array.strides, array.shape)
+                    if stride < 0 and length > 0)
+        above = sum(stride * (length - 1) for stride, length in zip(array.strides, array.shape)
+                    if stride > 0 and length > 0)
+        self._array = array
+        self.offset = -below
+        size = above - below + array.itemsize if array.size > 0 else 0
+        self.bytes = Gpu.bytes_new_for_address(interface["data"][0] + below, size,
+                                               _get_await_context(), self._release)
+
+    def _release(self, *args):
+        self._array = None
+
+
+class Flags:
+    """What array.flags is."""
+
+    def __init__(self, array):
+        self.c_contiguous = array.is_contiguous(Gpu.ArrayOrder.C)
+        self.f_contiguous = array.is_contiguous(Gpu.ArrayOrder.F)
+
+    contiguous = property(lambda self: self.c_contiguous or self.f_contiguous)
+    forc = contiguous
+
+    def __repr__(self):
+        return f"c_contiguous={self.c_contiguous}, f_contiguous={self.f_contiguous}"
+
+
+def _to_shape(shape):
+    return [operator.index(length) for length in shape] if hasattr(shape, "__iter__") \
+        else [operator.index(shape)]
+
+
+def _to_order(order):
+    if order not in _ORDERS:
+        raise ValueError(f"the order is 'C' or 'F', not {order!r}")
+    return _ORDERS[order]
+
+
+def _source(context, allocator):
+    """Context and allocator, of which the first may be given in the place of the other."""
+    if isinstance(context, Gpu.Allocator):
+        return None, context
+    return context, allocator
+
+
+def _to_index(value):
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError("an array is indexed by numbers, slices, None, ... and names of fields, "
+                        f"not by {value!r}") from None
+
+
+class DeviceArrayMethods(DLPackMethods):
+    """Gpu.Array(context, shape, dtype): memory with a type, a shape and strides. Whatever takes a
+    context takes a pool or another allocator in its place.
+
+    array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is one as well
+    where the host may touch the memory at any time, and a copy elsewhere. stream=None waits on the
+    default stream; with a stream nothing waits, and what comes to the host is right once the stream
+    got there."""
+    context = property(lambda self: self.get_context())
+    memory = property(lambda self: self.get_memory())
+    offset = property(lambda self: self.get_offset())
+    shape = property(lambda self: tuple(self.get_shape() or ()))
+    strides = property(lambda self: tuple(self.get_strides() or ()))
+    ndim = property(lambda self: self.get_n_dims())
+    itemsize = property(lambda self: self.get_item_size())
+    nbytes = property(lambda self: self.get_size())
+    size = property(lambda self: self.get_n_elements())
+    flags = property(Flags)
+    device_address = property(lambda self: self.get_device_address())
+    T = property(lambda self: self.transpose())
+
+    def __new__(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
+        return cls.empty(context, shape, dtype, order, allocator, stream)
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @property
+    def dtype(self):
+        """The dtype of NumPy; get_dtype() is the Gpu.DType."""
+        return self.get_dtype().numpy()
+
+    # making them
+
+    @classmethod
+    def empty(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
+        """An array whose content is undefined."""
+        return Gpu.Array.new_full(*_source(context, allocator), stream, to_dtype(dtype),
+                                  _to_shape(shape), _to_order(order))
+
+    @classmethod
+    def zeros(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
+        """An array of zeros."""
+        return Gpu.Array.new_filled(*_source(context, allocator), stream, to_dtype(dtype),
+                                    _to_shape(shape), _to_order(order), None)
+
+    @classmethod
+    def full(cls, context, shape, value, dtype=None, order="C", allocator=None, stream=None):
+        """An array with the same value everywhere."""
+        import numpy
+        value = numpy.asarray(value, dtype)
+        return Gpu.Array.new_filled(*_source(context, allocator), stream, to_dtype(value.dtype),
+                                    _to_shape(shape), _to_order(order),
+                                    GLib.Bytes.new(value.tobytes()))
+
+    @classmethod
+    def empty_like(cls, array, context=None, allocator=None, stream=None):
+        """An array like another, or like one of NumPy's on a context."""
+        if isinstance(array, Gpu.Array):
+            return Gpu.Array.new_like(array, allocator, stream)
+        order = "F" if array.flags.fnc else "C"
+        return cls.empty(context, array.shape, array.dtype, order, allocator, stream)
+
+    @classmethod
+    def zeros_like(cls, array, context=None, allocator=None, stream=None):
+        """empty_like() with zeros in it."""
+        if isinstance(array, Gpu.Array):
+            result = cls.empty_like(array, None, allocator, stream)
+            result.fill(bytes(result.itemsize), stream or result.context.get_default_stream())
+            return result
+        order = "F" if array.flags.fnc else "C"
+        return cls.zeros(context, array.shape, array.dtype, order, allocator, stream)
+
+    @classmethod
+    def for_memory(cls, memory, shape, dtype, offset=0, strides=()):
+        """An array over memory that is there."""
+        return Gpu.Array.new_for_memory(memory, offset, to_dtype(dtype), _to_shape(shape),
+                                        list(strides or ()))
+
+    @classmethod
+    def from_numpy(cls, context, array, stream=None, allocator=None):
+        """An array with a copy of what NumPy makes an array of, buffers of Python for one. With a
+        stream the original may be changed at once all the same."""
+        import numpy
+        array = numpy.asarray(array)
+        result = cls.empty_like(array, *_source(context, allocator), stream)
+        result.write(array, stream)
+        return result
+
+    # to the host and back
+
+    def write(self, data, stream=None):
+        """Copies an array of NumPy's, or what that makes one of, or another array of the context.
+        It is repeated to the shape of this one, and never converted."""
+        on = stream or self.context.get_default_stream()
+        if isinstance(data, Gpu.Array):
+            Gpu.Stream.copy_array(on, self, data)
+        else:
+            import numpy
+            array = numpy.broadcast_to(numpy.asarray(data), self.shape)
+            if to_dtype(array.dtype) != self.get_dtype():
+                raise TypeError(f"elements of type {array.dtype} are not written to an array of "
+                                f"{self.get_dtype().name}: convert them before")
+            if stream is not None:
+                array = array.copy("K")
+            held = _Held(array)
+            Gpu.Stream.write_array(on, self, held.bytes, held.offset, list(array.strides))
+        if stream is None:
+            on.synchronize()
+
+    copy_to_device = write
+
+    def read_into(self, target, stream=None):
+        """Fills a writable array of NumPy's of the same shape and type. Returns it."""
+        if target.shape != self.shape or to_dtype(target.dtype) != self.get_dtype():
+            raise ValueError(f"an array of shape {target.shape} and type {target.dtype} does not "
+                             f"take one of shape {self.shape} and type {self.get_dtype().name}")
+        if not target.flags.writeable:
+            raise ValueError("the array is only to be read")
+        held = _Held(target)
+        args = (held.bytes, held.offset, list(target.strides))
+        if stream is not None:
+            Gpu.Stream.read_array(stream, self, *args)
+        elif takes_signals() and self.flags.contiguous and target.flags.forc:
+            default = self.context.get_default_stream()
+            Gpu.Stream.read_array(default, self, *args)
+            default.synchronize()
+        else:
+            run_interruptible(lambda: Gpu.Array.read_strided(self, None, *args, None))
+        return target
+
+    def to_numpy(self, stream=None):
+        """A new array of NumPy's with the elements."""
+        import numpy
+        flags = self.flags
+        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+        return self.read_into(numpy.empty(self.shape, self.dtype, order), stream)
+
+    def copy_to_host(self, target=None, stream=None):
+        """Into an array of NumPy's, or a new one."""
+        return self.to_numpy(stream) if target is None else self.read_into(target, stream)
+
+    async def to_numpy_async(self, stream=None):
+        """to_numpy() for asyncio."""
+        import numpy
+        target = numpy.empty(self.shape, self.dtype)
+        held = _Held(target)
+        await wait_for(
+            lambda cancellable, callback: self.read_strided_async(
+                stream, held.bytes, held.offset, list(target.strides), cancellable, callback),
+            self.read_strided_finish)
+        return target
+
+    def fill(self, value, stream=None):
+        """Sets all elements: bytes are those of an element, anything else becomes one."""
+        if not isinstance(value, bytes):
+            import numpy
+            value = numpy.asarray(value, self.dtype).tobytes()
+        on = stream or self.context.get_default_stream()
+        Gpu.Stream.fill_array(on, self, GLib.Bytes.new(value))
+        if stream is None:
+            on.synchronize()
+
+    def copy(self, allocator=None, stream=None):
+        """A new array with a copy of the elements, made on the device."""
+        return Gpu.Array.copy(self, allocator, stream)
+
+    # views
+
+    def reshape(self, *shape, order="C"):
+        shape = shape[0] if len(shape) == 1 and hasattr(shape[0], "__iter__") else shape
+        return Gpu.Array.reshape(self, _to_shape(shape), _to_order(order))
+
+    def ravel(self, order="C"):
+        return Gpu.Array.ravel(self, _to_order(order))
+
+    def transpose(self, *axes):
+        axes = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
+        return Gpu.Array.transpose(self, [_axis(axis, self.ndim) for axis in axes])
+
+    def broadcast_to(self, shape):
+        return Gpu.Array.broadcast(self, _to_shape(shape))
+
+    def split(self, length, axis=0):
+        """Parts of so many elements along an axis; the last may be shorter."""
+        return Gpu.Array.split(self, _axis(axis, self.ndim), length)
+
+    def view(self, dtype):
+        return Gpu.Array.view(self, to_dtype(dtype))
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self.get_field(key)
+        keys = list(key) if isinstance(key, tuple) else [key]
+        n_indices = sum(one is not None and one is not Ellipsis for one in keys)
+        if n_indices > self.ndim:
+            raise IndexError(f"{n_indices} indices for {self.ndim} dimensions")
+        if not any(one is Ellipsis for one in keys):
+            keys.append(Ellipsis)
+        return _apply(self, keys, self.ndim - n_indices)
+
+    def __setitem__(self, key, value):
+        view = self[key]
+        if isinstance(value, Gpu.Array):
+            view.write(value)
+        else:
+            import numpy
+            view.write(numpy.asarray(value, view.dtype))
+
+    def __len__(self):
+        if self.ndim == 0:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __bool__(self):
+        return True
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    # what NumPy asks for
+
+    @property
+    def __array_interface__(self):
+        data = self.get_host_bytes()
+        if data is None:
+            raise AttributeError("the host does not reach the memory: numpy.asarray() copies it")
+        self.context.synchronize()
+        dtype = self.dtype
+        # Whoever has the interface has this object, and with it the memory.
+        self._host_bytes = data
+        interface = {"version": 3, "shape": self.shape, "strides": self.strides,
+                     "typestr": dtype.str, "data": (self.get_host_address(), False)}
+        if dtype.fields is not None:
+            interface["descr"] = dtype.descr
+        return interface
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("the host does not reach the memory of the array without a copy")
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self):
+        if self.context is None:
+            return "<Gpu.Array never initialised>"
+        fields = f", strides {self.strides}" if not self.flags.c_contiguous else ""
+        return (f"<Gpu.Array of shape {self.shape}{fields}, {self.get_dtype().name}, on "
+                f"{self.context.get_device().get_id()}>")
+
+
+def _axis(axis, ndim):
+    axis = operator.index(axis)
+    return axis + ndim if -ndim <= axis < 0 else axis
+
+
+def _apply(array, keys, n_rest):
+    """Each key in turn, with the dimension that it is about."""
+    axis = 0
+    seen = False
+    for key in keys:
+        if key is Ellipsis:
+            if seen:
+                raise IndexError("there is more than one '...'")
+            seen = True
+            axis += n_rest
+        elif key is None:
+            array = array.insert_axis(axis)
+            axis += 1
+        elif isinstance(key, slice):
+            step = 1 if key.step is None else operator.index(key.step)
+            first, last = (_LEAST, _MOST) if step >= 0 else (_MOST, _LEAST)
+            array = array.slice(axis, _clamp(key.start, first), _clamp(key.stop, last),
+                                _clamp(step, 1))
+            axis += 1
+        else:
+            index = _to_index(key)
+            if not -array.shape[axis] <= index < array.shape[axis]:
+                raise IndexError(f"index {index} is out of bounds for axis {axis} with size "
+                                 f"{array.shape[axis]}")
+            array = array.index(axis, index)
+    return array
+
+
+def _clamp(value, default):
+    return default if value is None else max(_LEAST, min(operator.index(value), _MOST))
+
+
+def numbers():
+    """The types that Gpu.DType has as attributes, by name."""
+    kinds = Gpu.DTypeKind
+    for kind, sizes in ((kinds.BOOL, (1,)), (kinds.INT, (1, 2, 4, 8)), (kinds.UINT, (1, 2, 4, 8)),
+                        (kinds.FLOAT, (2, 4, 8)), (kinds.BFLOAT, (2,)), (kinds.COMPLEX, (8, 16))):
+        for size in sizes:
+            number = Gpu.DType.get_number(kind, size)
+            yield number.get_name().upper(), number

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Arrays of the device from Python, beside those of NumPy."""
+
+import array as arrays
+import gc
+import random
+import sys
+
+from python_util import equal, main, need_numpy, np, raises
+from gi.repository import GLib, Gpu
+
+ADD = """
+__kernel void
+add (__global uint *numbers, uint summand)
+{
+  numbers[get_global_id (0)] += summand;
+}
+"""
+
+
+def same(got, expected):
+    equal(got.shape, expected.shape)
+    equal(got.dtype, expected.dtype)
+    assert np.array_equal(got, expected), f"{got} and not {expected}"
+
+
+def sample(shape, dtype="float32", order="C"):
+    rng = np.random.default_rng(7)
+    data = rng.integers(0, 100, shape)
+    return np.asarray(data, dtype, order=order)
+
+
+def test_dtypes(fixture):
+    need_numpy()
+    for name in ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64",
+                 "complex64", "complex128", "V12"):
+        dtype = np.dtype(name)
+        equal(Gpu.DType(dtype).numpy(), dtype)
+        equal(Gpu.DType(dtype).itemsize, dtype.itemsize)
+    record = np.dtype([("id", "u1"), ("at", "f4", (2, 3)), ("in", [("x", "i2"), ("y", "i8")])],
+                      align=True)
+    equal(Gpu.DType(record).numpy(), record)
+    equal(Gpu.DType(float), Gpu.DType.FLOAT64)
+    equal(Gpu.DType("bfloat16"), Gpu.DType.BFLOAT16)
+    equal(Gpu.DType.BFLOAT16.itemsize, 2)
+    assert Gpu.DType.INT32 != Gpu.DType.UINT32
+    equal(hash(Gpu.DType("f4")), hash(Gpu.DType.FLOAT32))
+    assert "float32" in repr(Gpu.DType.FLOAT32)
+    with raises(TypeError, "objects"):
+        Gpu.DType(object)
+
+
+def test_round_trip(fixture):
+    need_numpy()
+    for dtype in ("bool", "int8", "float16", "float32", "complex128", "V12"):
+        for order in ("C", "F"):
+            host = sample((3, 4, 5), "uint8" if dtype == "V12" else dtype, order)
+            if dtype == "V12":
+                host = np.arange(720, dtype="uint8").view("V12").reshape(3, 4, 5, order=order)
+            array = Gpu.Array.from_numpy(fixture.context, host)
+            equal(array.shape, (3, 4, 5))
+            equal(array.strides, host.strides)
+            equal(array.nbytes, host.nbytes)
+            same(array.to_numpy(), host)
+            same(array[1:, ::-2, 2].to_numpy(), host[1:, ::-2, 2])
+
+
+def test_properties(fixture):
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, (3, 4), "int16")
+    equal((array.ndim, array.size, array.itemsize, array.nbytes), (2, 12, 2, 24))
+    equal(array.dtype, np.dtype("int16"))
+    assert array.flags.c_contiguous and not array.flags.f_contiguous
+    assert array.T.flags.f_contiguous
+    equal(len(array), 3)
+    equal([row.shape for row in array], [(4,)] * 3)
+    assert "(3, 4)" in repr(array) and "int16" in repr(array)
+    assert not array.to_numpy().any()
+    equal(Gpu.Array.full(fixture.context, 3, 2.5).to_numpy().tolist(), [2.5] * 3)
+    with raises(ValueError, "'K'"):
+        Gpu.Array.empty(fixture.context, 3, order="K")
+    with raises(TypeError, "length"):
+        len(Gpu.Array.zeros(fixture.context, ()))
+
+
+def random_key(generator, shape):
+    keys = []
+    for length in shape:
+        kind = generator.randrange(5)
+        if kind == 0 and length > 0:
+            keys.append(generator.randrange(-length, length))
+        elif kind == 1:
+            keys.append(slice(None))
+        else:
+            bounds = [None, *range(-length - 2, length + 3)]
+            step = generator.choice([None, 1, 2, 3, -1, -2])
+            keys.append(slice(generator.choice(bounds), generator.choice(bounds), step))
+        if generator.randrange(6) == 0:
+            keys.append(None)
+    if generator.randrange(3) == 0:
+        keys[generator.randrange(len(keys))] = Ellipsis
+    return tuple(keys)
+
+
+def test_indices(fixture):
+    need_numpy()
+    generator = random.Random(5)
+    host = sample((4, 5, 6), "int32")
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    for _ in range(150):
+        key = random_key(generator, host.shape)
+        expected = host[key]
+        view = array[key]
+        equal(view.shape, expected.shape)
+        same(view.to_numpy(), expected)
+        if expected.size > 0:
+            changed = np.asarray(expected + 1000, "int32")
+            view.write(changed)
+            host[key] = changed
+            same(array.to_numpy(), host)
+    for key in (4, -5, (0, 0, 0, 0), (..., ...)):
+        with raises(IndexError):
+            array[key]
+    with raises(TypeError, "1.5"):
+        array[1.5]
+
+
+def test_views(fixture):
+    need_numpy()
+    host = sample((4, 6), "uint32")
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    same(array.reshape(2, -1).to_numpy(), host.reshape(2, -1))
+    same(array.T.to_numpy(), host.T)
+    same(array.ravel().to_numpy(), host.ravel())
+    same(array.T.ravel(order="F").to_numpy(), host.T.ravel(order="F"))
+    same(array.transpose(1, 0).to_numpy(), host.transpose(1, 0))
+    same(array.broadcast_to((2, 4, 6)).to_numpy(), np.broadcast_to(host, (2, 4, 6)))
+    same(array.view("uint8").to_numpy(), host.view("uint8"))
+    equal([part.shape for part in array.split(4, axis=1)], [(4, 4), (4, 2)])
+    array[1:3, ::2] = 7
+    host[1:3, ::2] = 7
+    same(array.to_numpy(), host)
+    array[0] = array[1]
+    host[0] = host[1]
+    same(array.to_numpy(), host)
+    with raises(Gpu.Error.INVALID_ARGUMENT, "copy"):
+        array.T.ravel()
+    view = array[2]
+    del array
+    gc.collect()
+    same(view.to_numpy(), host[2])
+
+
+def test_strides(fixture):
+    """From and to arrays of NumPy's that are not contiguous."""
+    need_numpy()
+    host = sample((6, 7, 8), "float64")
+    array = Gpu.Array.from_numpy(fixture.context, host[::2, ::-1, 1:5])
+    same(array.to_numpy(), host[::2, ::-1, 1:5])
+    target = np.zeros((5, 8, 9))
+    array.read_into(target[1:4, 7:0:-1, ::2][:, :, :4])
+    expected = np.zeros((5, 8, 9))
+    expected[1:4, 7:0:-1, ::2][:, :, :4] = host[::2, ::-1, 1:5]
+    same(target, expected)
+    with raises(ValueError, "(2, 2)"):
+        array.read_into(np.zeros((2, 2)))
+    with raises(TypeError, "float32"):
+        array.write(np.zeros(array.shape, "float32"))
+
+
+def test_streams(fixture):
+    need_numpy()
+    stream = Gpu.Stream(fixture.context)
+    host = sample((50, 60), "uint32")
+    expected = host.copy()
+    array = Gpu.Array.from_numpy(fixture.context, host, stream)
+    host[:] = 0
+    kernel = Gpu.Program(fixture.context, ADD).add
+    stream.launch(kernel, array.size, args=(array, np.uint32(5)))
+    got = array.T.to_numpy(stream)
+    copied = array.copy(stream=stream)
+    stream.synchronize()
+    same(got, expected.T + np.uint32(5))
+    same(copied.to_numpy(), expected + np.uint32(5))
+
+
+def test_sources(fixture):
+    """Pools and other allocators in the place of a context, and memory that is there."""
+    need_numpy()
+    host = sample((10, 10))
+    pool = Gpu.MemoryPool(fixture.context)
+    array = Gpu.Array.from_numpy(pool, host)
+    equal(array.context, fixture.context)
+    same(array.to_numpy(), host)
+    same(Gpu.Array.zeros_like(array, allocator=pool).to_numpy(), np.zeros_like(host))
+    pinned = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), host)
+    assert isinstance(pinned.memory, Gpu.HostMemory)
+    same(pinned.to_numpy(), host)
+    memory = fixture.buffer(400)
+    view = Gpu.Array.for_memory(memory, (5, 2), "int32", offset=8, strides=(16, 4))
+    view.fill(3)
+    numbers = memory.to_numpy("int32")
+    equal(numbers[2:8].tolist()[:2], [3, 3])
+    same(view.to_numpy(), np.full((5, 2), 3, "int32"))
+    numbers = Gpu.Array.from_numpy(fixture.context, arrays.array("h", [1, 2, 3]))
+    equal(numbers.dtype, np.dtype("int16"))
+    equal(numbers.to_numpy().tolist(), [1, 2, 3])
+
+
+def test_zero_copy(fixture):
+    """numpy.asarray() shares memory that the host may touch, and copies other."""
+    need_numpy()
+    host = sample((64, 1024))
+    array = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), host)
+    shared = np.asarray(array)
+    equal(shared.ctypes.data, array.get_host_address())
+    same(shared, host)
+    same(np.asarray(array[::-1, 3:7]), host[::-1, 3:7])
+    shared[5] = 1
+    same(np.asarray(array)[5], shared[5])
+    view = np.asarray(array[2])
+    array.memory.release()
+    del array
+    gc.collect()
+    same(view, host[2])
+    plain = Gpu.Array.from_numpy(fixture.context, host)
+    if plain.get_host_address() == 0:
+        with raises(AttributeError):
+            plain.__array_interface__
+    same(np.asarray(plain), host)
+
+
+def test_records(fixture):
+    need_numpy()
+    host = np.zeros(5, [("id", "u1"), ("at", "f4", (2,))])
+    host["id"] = range(5)
+    host["at"] = np.arange(10).reshape(5, 2)
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    same(array.to_numpy(), host)
+    same(array["at"].to_numpy(), host["at"])
+    same(array[3].to_numpy(), np.asarray(host[3]))
+    array["id"] = 9
+    host["id"] = 9
+    same(array.to_numpy(), host)
+
+
+def test_never_made(fixture):
+    with raises(TypeError):
+        Gpu.Array(fixture.context)
+    try:
+        Gpu.Array.empty(fixture.context, -1, "int8")
+    except GLib.Error as error:
+        assert "(-1,)" in error.message
+    else:
+        raise AssertionError("a negative length")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
