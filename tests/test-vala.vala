@@ -474,8 +474,9 @@ void with_arrays (Gpu.Context context) throws Error {
     uint8[] data = {};
     for (uint8 i = 0; i < 12; i++)
         data += i;
-    var array = new Gpu.Array.from_bytes (context, null, null, Gpu.DType.get_number (Gpu.DTypeKind.UINT, 1),
-                                          { 3, 4 }, Gpu.ArrayOrder.C, new Bytes (data));
+    var dtype = Gpu.DType.get_number (Gpu.DTypeKind.UINT, 1);
+    var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 3, 4 },
+                                          Gpu.ArrayOrder.C, new Bytes (data));
     assert (array.get_shape ()[1] == 4);
     assert (array.get_strides ()[0] == 4);
     var part = array.slice (0, 2, 0, -1).index (1, 3);
