@@ -291,7 +291,7 @@ check_copy (Model *model)
 static void
 array_blocks (TestFixture *fixture)
 {
-  const guint n_cases = g_test_slow () ? 10000 : 2500;
+  const guint n_cases = 10000;
 
   for (guint i = 0; i < n_cases; i++)
     {
@@ -722,7 +722,9 @@ array_async (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (2400);
   g_autoptr (GpuArray) array = gpu_array_new (fixture->context, GPU_DTYPE_UINT32, shape, 2, &error);
-  g_autoptr (GpuEvent) gate = test_gate (fixture, fixture->stream);
+  gboolean has_gate = (gpu_device_get_capabilities (fixture->device)
+                       & GPU_CAPABILITIES_USER_EVENTS) != 0;
+  g_autoptr (GpuEvent) gate = has_gate ? test_gate (fixture, fixture->stream) : NULL;
   g_autoptr (GCancellable) cancellable = g_cancellable_new ();
   g_autoptr (GAsyncResult) written = NULL;
   g_autoptr (GAsyncResult) read = NULL;
@@ -744,9 +746,13 @@ array_async (TestFixture *fixture)
   test_await (&cancelled);
   g_assert_null (gpu_array_read_bytes_finish (array, cancelled, &error));
   test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
-  g_assert_null (read);
 
-  test_open (gate);
+  if (has_gate)
+    {
+      g_assert_null (read);
+      test_open (gate);
+    }
+
   test_await (&written);
   test_await (&read);
   test_await (&read_strided);
