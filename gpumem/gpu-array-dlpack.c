@@ -148,7 +148,8 @@ set_data (GpuDLTensor *tensor,
   if (array->memory == NULL)
     return;
 
-  if (tensor->device_type == GPU_DL_CPU || tensor->device_type == GPU_DL_CUDA_HOST)
+  if (tensor->device_type == GPU_DL_CPU
+      || (tensor->device_type == GPU_DL_CUDA_HOST && gpu_array_get_host_address (array) != 0))
     address = gpu_array_get_host_address (array);
   else if (tensor->device_type == GPU_DL_OPENCL)
     {
