@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Loads the installed typelib with the installed override."""
+"""Loads the installed typelib with the installed override, of the folder that is given, and has
+bytes go through memory."""
 
+import os
 import sys
 
 import gi
@@ -13,5 +15,12 @@ override = sys.modules.get("gi.overrides.Gpu")
 assert override is not None, "no override was loaded"
 assert override.__file__.startswith(overrides), f"{override.__file__} is not in {overrides}"
 
-device = Gpu.Device.find("host")
-print("installcheck: Python, on", device.get_name())
+stubs = os.path.join(os.path.realpath(override.__file__), "../../../gi-stubs/repository/Gpu.pyi")
+assert os.path.exists(os.path.abspath(stubs)), f"there is no {os.path.abspath(stubs)}"
+
+context = Gpu.Context("host")
+data = bytes(range(256)) * 16
+buffer = Gpu.Buffer(context, data)
+assert buffer.read() == data, "other bytes came back"
+where = "in a virtual environment" if sys.prefix != sys.base_prefix else "as installed"
+print(f"installcheck: Python, {where}, on {context.device.name}")

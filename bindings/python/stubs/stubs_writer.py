@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Puts together what the GIR and the overrides say."""
+
+import re
+import textwrap
+
+from stubs_gir import Parameter
+
+HEAD = '''\
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Made by bindings/python/make-stubs
+# mypy: disable-error-code="override"
+import builtins
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from enum import IntEnum, IntFlag
+from typing import Any
+
+from gi.repository import Gio, GLib, GObject
+
+class _Enum(IntEnum):
+    @property
+    def value_name(self) -> str: ...
+    @property
+    def value_nick(self) -> str: ...
+
+class _Flags(IntFlag):
+    @property
+    def value_names(self) -> builtins.list[str]: ...
+    @property
+    def value_nicks(self) -> builtins.list[str]: ...
+    @property
+    def first_value_name(self) -> str: ...
+    @property
+    def first_value_nick(self) -> str: ...
+'''
+
+
+def docstring(text, indent):
+    """Markup of gtk-doc is left as it is, except what Python would not read."""
+    if not text:
+        return []
+    text = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
+    lines = textwrap.wrap(text + ("" if text.endswith((".", ":")) else "."), 93 - len(indent))
+    lines[0] = '"""' + lines[0]
+    lines[-1] += ' """' if lines[-1].endswith('"') else '"""'
+    return [indent + line for line in lines]
+
+
+class Writer:
+    def __init__(self, namespace, overrides):
+        self._namespace = namespace
+        self._overrides = overrides
+
+    def module(self):
+        parts = [HEAD]
+        parts += [f"{name}: {kind}" for name, kind in sorted(self._namespace.constants.items())]
+        parts += [self._callback(*item) for item in sorted(self._namespace.callbacks.items())]
+        parts.append("")
+        parts += [self._enum(found) for _, found in sorted(self._namespace.enums.items())]
+        parts += [self._class(found) for _, found in sorted(self._namespace.classes.items())]
+        parts += [self._native(name, function, "")
+                  for name, function in sorted(self._namespace.functions.items())]
+        parts += [self._extra(name, node) for name, node in self._overrides.exported()]
+        return "\n".join(parts) + "\n"
+
+    @staticmethod
+    def _callback(name, function):
+        return f"{name} = Callable[..., {function.result}]"
+
+    def _enum(self, found):
+        lines = [f"class {found.name}({'_Flags' if found.is_flags else '_Enum'}):",
+                 *docstring(found.doc, "    ")]
+        lines += [f"    {name} = {value}" for name, value in found.members.items()]
+        lines += [self._native(one.name, one, "    ") for one in found.functions]
+        return "\n".join(lines) + "\n"
+
+    def _bases(self, found):
+        bases = [re.sub(rf"^{self._namespace.name}\.", "", base) for base in found.bases]
+        if not bases:
+            bases = ["GObject.GInterface" if any(one.kind == "virtual"
+                                                 for one in found.functions.values())
+                     else "GObject.GBoxed"]
+        return ", ".join(bases)
+
+    def _class(self, found):
+        overridden = self._overrides.members(found.name)
+        lines = [f"class {found.name}({self._bases(found)}):"]
+        lines += docstring(self._overrides.doc(found.name) or found.doc, "    ")
+        lines += [f"    {name}: {kind}" for name, kind in found.fields.items()
+                  if name not in overridden]
+        if found.name in self._overrides.with_properties:
+            lines += [f"    {name}: {kind}" for name, kind in sorted(found.properties.items())
+                      if name not in overridden]
+        if found.properties:
+            lines += ["    class Props(GObject.Object):"]
+            lines += [f"        {name}: {kind}" for name, kind in sorted(found.properties.items())]
+            lines += ["    @property", "    def props(self) -> Props: ...  # type: ignore"]
+        for name in sorted({*found.functions, *overridden}):
+            if name in overridden:
+                native = self._namespace.find(found.name, name)
+                lines.append(self._member(name, overridden[name], native))
+            else:
+                lines.append(self._native(name, found.functions[name], "    "))
+        if len(lines) == 1:
+            lines.append("    ...")
+        return "\n".join(lines) + "\n"
+
+    def _native(self, name, function, indent):
+        first = {"classmethod": "cls", "method": "self", "virtual": "self"}.get(function.kind)
+        decorators = [indent + "@" + function.kind] if function.kind.endswith("method") \
+            and function.kind != "method" else []
+        return self._definition(decorators, indent, name, first, function.parameters,
+                                function.result, function.doc)
+
+    def _member(self, name, member, native):
+        if member.kind == "value":
+            return f"    {name}: {'Any' if member.result == 'None' else member.result}"
+        if name in ("__iter__", "__hash__") and member.result == "None":
+            return f"    {name}: None  # type: ignore"
+        decorators = [] if member.kind == "method" else ["    @" + member.kind]
+        first = {"classmethod": "cls", "staticmethod": None}.get(member.kind, "self")
+        doc = member.doc or (native.doc if native is not None else "")
+        if name == "__getattr__":
+            member.parameters = [Parameter("name", "str")]
+        return self._definition(decorators, "    ", name, "cls" if name == "__new__" else first,
+                                member.parameters, member.result, doc, member.is_async)
+
+    @staticmethod
+    def _definition(decorators, indent, name, first, parameters, result, doc, is_async=False):
+        words = ([first] if first else []) + [str(one) for one in parameters]
+        head = f"{indent}{'async ' if is_async else ''}def {name}({', '.join(words)}) -> {result}:"
+        body = docstring(doc, indent + "    ")
+        if not body:
+            return "\n".join([*decorators, head + " ..."])
+        return "\n".join([*decorators, head, *body])
+
+    def _extra(self, name, node):
+        """A class or function that is of the overrides alone."""
+        if not hasattr(node, "bases"):
+            member = self._overrides.function(node)
+            return self._definition([], "", name, None, member.parameters, member.result,
+                                    member.doc, member.is_async)
+        lines = [f"class {name}:", *docstring(self._overrides.doc(name), "    ")]
+        lines += [self._member(*item, None) for item in self._overrides.members(name).items()]
+        lines.append(self._initializer(name))
+        return "\n".join(lines) + "\n"
+
+    def _initializer(self, name):
+        node = self._overrides.initializer(name)
+        return self._definition([], "    ", "__init__", "self",
+                                [] if node is None else node.parameters, "None", "")
