@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Python binding: what PyCUDA's users look for, over every device that GPUMEM_TEST chooses
 (parity rows D4, D17, D20, D23, D28, D49 to D54, C4, C7)."""
