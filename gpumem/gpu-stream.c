@@ -502,7 +502,8 @@ gpu_stream_new_full (GpuContext      *context,
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
  *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is one of
- *   those constants and not on CUDA, not of @context or a queue on the device, or the driver's error
+ *   those constants and not on CUDA, not of @context or a queue on the device, or the driver's
+ *   error
  *
  * Since: 0.1
  */

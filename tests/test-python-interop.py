@@ -2,6 +2,7 @@
 """One process, one GPU, several libraries: memory and streams of this library in CuPy, PyTorch and
 Numba, and theirs in this one, without a copy. Skipped where a library is missing."""
 
+import gc
 import importlib
 import sys
 
@@ -116,6 +117,96 @@ def test_buffer_in_numba(fixture):
     result = array.copy_to_host(stream=stream)
     fixture.stream.synchronize()
     assert np.array_equal(result, numbers() * 3)
+
+
+def lend(fixture, from_dlpack, add, get_address, to_numpy):
+    """An array of this library in another one, which changes it and outlives it."""
+    array = Gpu.Array.from_numpy(fixture.context, numbers().reshape(1024, -1))
+    part = array[::2, 1:]
+    triple(fixture, array.memory, fixture.new_stream())
+    theirs = from_dlpack(part)
+    equal(get_address(theirs), part.device_address, "the address")
+    add(theirs)
+    expected = numbers().reshape(1024, -1) * 3
+    expected[::2, 1:] += 1
+    assert np.array_equal(array.to_numpy(), expected)
+    del array, part
+    gc.collect()
+    for _ in range(4):                          # somebody else would get the memory now
+        Gpu.Array.zeros(fixture.context, (1024, 1024), np.float32)
+    assert np.array_equal(to_numpy(theirs), expected[::2, 1:])
+
+
+def borrow(fixture, theirs, get_address, to_numpy, forget):
+    """The other way round: whoever goes first, the other one is as before."""
+    array = Gpu.Array.from_dlpack(theirs, fixture.context)
+    equal(array.device_address, get_address(theirs), "the address")
+    before = to_numpy(theirs).copy()
+    equal(array.shape, before.shape)
+    assert np.array_equal(array.to_numpy(), before)
+    again = Gpu.Array.from_dlpack(theirs, fixture.context)
+    del again
+    gc.collect()
+    array[0] = 7
+    fixture.context.synchronize()
+    before[0] = 7
+    assert np.array_equal(to_numpy(theirs), before)
+    del theirs
+    forget()
+    for _ in range(4):
+        Gpu.Array.zeros(fixture.context, before.shape, np.float32)
+    assert np.array_equal(array.to_numpy(), before)
+
+
+def test_array_in_cupy(fixture):
+    cupy = library(fixture, "cupy")
+
+    def add(array):
+        array += 1
+        cupy.cuda.get_current_stream().synchronize()
+
+    lend(fixture, cupy.from_dlpack, add, lambda array: array.data.ptr, cupy.asnumpy)
+    lend(fixture, cupy.asarray, add, lambda array: array.data.ptr, cupy.asnumpy)
+
+
+def test_cupy_array_as_array(fixture):
+    cupy = library(fixture, "cupy")
+
+    def forget():
+        gc.collect()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+    made = [cupy.arange(N, dtype=cupy.float32).reshape(512, -1)]
+    borrow(fixture, made.pop(), lambda array: array.data.ptr, cupy.asnumpy, forget)
+    made = cupy.arange(N, dtype=cupy.float32)
+    array = Gpu.Array.from_cuda_array_interface(fixture.context, made)
+    equal(array.device_address, made.data.ptr, "the address")
+    del made
+    forget()
+    assert np.array_equal(array.to_numpy(), numbers())
+
+
+def test_array_in_torch(fixture):
+    torch = library(fixture, "torch")
+
+    def add(tensor):
+        tensor.add_(1)
+        torch.cuda.current_stream().synchronize()
+
+    lend(fixture, torch.from_dlpack, add, lambda tensor: tensor.data_ptr(),
+         lambda tensor: tensor.cpu().numpy())
+
+
+def test_torch_tensor_as_array(fixture):
+    torch = library(fixture, "torch")
+
+    def forget():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    made = [torch.arange(N, dtype=torch.float32, device="cuda").reshape(512, -1)]
+    borrow(fixture, made.pop(), lambda tensor: tensor.data_ptr(),
+           lambda tensor: tensor.cpu().numpy(), forget)
 
 
 def test_current_context_stays(fixture):
