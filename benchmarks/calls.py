@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the ten calls that programs make most cost from C, Vala, JavaScript and Python, there also
+without the module in C, beside PyOpenCL and CuPy on the same device where those are.
+
+    benchmarks/calls.py [--python FILE] [DEVICE]
+
+Run it in the build folder, whose benchmarks/calls and benchmarks/calls-vala it needs. Without a
+device it is the default one. With --python the other libraries run in another Python than this one.
+
+Times are nanoseconds of the calling thread, so neither waits nor the work itself count; medians of
+all rounds. Each column is a process of its own, which sleeps while the others are measured. The
+ratios are those of Python to the library before them, the medians of the ratios of the rounds."""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import gi
+
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu  # noqa: E402
+
+ROUNDS = 21
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+RIVALS = ("PyOpenCL", "CuPy")
+
+
+def find_program(name):
+    """In the build folder, or beside this file, where a bundle has it."""
+    for folder in ("benchmarks", FOLDER):
+        path = os.path.abspath(os.path.join(folder, name))
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def list_commands(device, python):
+    """The command of each column; None for what is not there."""
+    script = os.path.join(FOLDER, "calls-python.py")
+    gjs = shutil.which("gjs")
+    commands = {
+        "C": [find_program("calls"), device.id],
+        "Vala": [find_program("calls-vala"), device.id],
+        "JavaScript": [gjs, "-m", os.path.join(FOLDER, "calls.js"), device.id],
+        "Python": [sys.executable, script, "gpumem", device.id],
+        "the same without the module": [sys.executable, script, "gpumem", device.id],
+        "PyOpenCL": [python or sys.executable, script, "pyopencl", device.name],
+        "CuPy": [python or sys.executable, script, "cupy", device.name]}
+    return {column: None if None in command else command for column, command in commands.items()}
+
+
+def environment(column, python):
+    variables = dict(os.environ, PYOPENCL_COMPILER_OUTPUT="0",
+                     GPUMEM_PYTHON_FAST="0" if column == "the same without the module" else "1")
+    if python and column in RIVALS:
+        variables = {name: value for name, value in variables.items()
+                     if name not in ("PYTHONHOME", "PYTHONPATH")}
+    return variables
+
+
+class Worker:
+    def __init__(self, command, variables):
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self.process = subprocess.Popen(command, text=True, bufsize=1, env=variables,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors)
+
+    def run_round(self):
+        """Times by call; None if the process ended."""
+        try:
+            print(file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            return None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def get_last_words(self):
+        status = self.process.wait()
+        self.errors.seek(0)
+        return self.errors.read().strip().split("\n")[-1] or f"it ended with {status}"
+
+
+def start(device, python):
+    """A worker for each column that can be measured, after a first round that does not count."""
+    workers = {}
+    for column, command in list_commands(device, python).items():
+        if command is None:
+            print(f"{column} is left out: it is not there")
+            continue
+        worker = Worker(command, environment(column, python))
+        if worker.run_round() is None:
+            print(f"{column} is left out: {worker.get_last_words()}")
+            continue
+        workers[column] = worker
+    return workers
+
+
+def median(values):
+    return statistics.median(list(values))
+
+
+def tell(call, rounds, columns):
+    """One line of the table."""
+    cells = []
+    for column in columns:
+        if call not in rounds[0][column]:
+            cells += ["-"] * (2 if column in RIVALS else 1)
+            continue
+        cells.append(f"{median(times[column][call] for times in rounds):.0f}")
+        if column in RIVALS:
+            ratio = median(times["Python"][call] / times[column][call] for times in rounds)
+            cells.append(f"{ratio:.2f}")
+    return [call] + cells
+
+
+def main():
+    parser = argparse.ArgumentParser(description="what calls cost from each language")
+    parser.add_argument("--python", metavar="FILE")
+    parser.add_argument("device", nargs="?")
+    options = parser.parse_args()
+    device = Gpu.Device(options.device)
+    workers = start(device, options.python)
+    if "Python" not in workers:
+        sys.exit("calls: nothing can be compared without Python")
+
+    rounds = [{column: worker.run_round() for column, worker in workers.items()}
+              for i in range(ROUNDS)]
+    head = ["call"]
+    for column in workers:
+        head += [column, "ratio"] if column in RIVALS else [column]
+    print(f"\nns of the calling thread on {device.id}, {device.name}\n")
+    for cells in [head, ["---"] * len(head),
+                  *(tell(call, rounds, workers) for call in rounds[0]["Python"])]:
+        print(f"| {' | '.join(cells)} |")
+
+
+main()
