@@ -13,21 +13,20 @@ all rounds. Each column is a process of its own, which sleeps while the others a
 ratios are those of Python to the library before them, the medians of the ratios of the rounds."""
 
 import argparse
-import json
 import os
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
 
 import gi
+
+from rounds import environment, median, print_table, start, take_turns
 
 gi.require_version("Gpu", "1.0")
 from gi.repository import Gpu  # noqa: E402
 
 ROUNDS = 21
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+WITHOUT = "the same without the module"
 RIVALS = ("PyOpenCL", "CuPy")
 
 
@@ -41,7 +40,7 @@ def find_program(name):
 
 
 def list_commands(device, python):
-    """The command of each column; None for what is not there."""
+    """The command of each column, None for what is not there, and its environment."""
     script = os.path.join(FOLDER, "calls-python.py")
     gjs = shutil.which("gjs")
     commands = {
@@ -49,60 +48,13 @@ def list_commands(device, python):
         "Vala": [find_program("calls-vala"), device.id],
         "JavaScript": [gjs, "-m", os.path.join(FOLDER, "calls.js"), device.id],
         "Python": [sys.executable, script, "gpumem", device.id],
-        "the same without the module": [sys.executable, script, "gpumem", device.id],
+        WITHOUT: [sys.executable, script, "gpumem", device.id],
         "PyOpenCL": [python or sys.executable, script, "pyopencl", device.name],
         "CuPy": [python or sys.executable, script, "cupy", device.name]}
-    return {column: None if None in command else command for column, command in commands.items()}
-
-
-def environment(column, python):
-    variables = dict(os.environ, PYOPENCL_COMPILER_OUTPUT="0",
-                     GPUMEM_PYTHON_FAST="0" if column == "the same without the module" else "1")
-    if python and column in RIVALS:
-        variables = {name: value for name, value in variables.items()
-                     if name not in ("PYTHONHOME", "PYTHONPATH")}
-    return variables
-
-
-class Worker:
-    def __init__(self, command, variables):
-        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8")
-        self.process = subprocess.Popen(command, text=True, bufsize=1, env=variables,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.errors)
-
-    def run_round(self):
-        """Times by call; None if the process ended."""
-        try:
-            print(file=self.process.stdin, flush=True)
-        except BrokenPipeError:
-            return None
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else None
-
-    def get_last_words(self):
-        status = self.process.wait()
-        self.errors.seek(0)
-        return self.errors.read().strip().split("\n")[-1] or f"it ended with {status}"
-
-
-def start(device, python):
-    """A worker for each column that can be measured, after a first round that does not count."""
-    workers = {}
-    for column, command in list_commands(device, python).items():
-        if command is None:
-            print(f"{column} is left out: it is not there")
-            continue
-        worker = Worker(command, environment(column, python))
-        if worker.run_round() is None:
-            print(f"{column} is left out: {worker.get_last_words()}")
-            continue
-        workers[column] = worker
-    return workers
-
-
-def median(values):
-    return statistics.median(list(values))
+    return {column: (None if None in command else command,
+                     environment(python is not None and column in RIVALS,
+                                 GPUMEM_PYTHON_FAST="0" if column == WITHOUT else "1"))
+            for column, command in commands.items()}
 
 
 def tell(call, rounds, columns):
@@ -125,19 +77,16 @@ def main():
     parser.add_argument("device", nargs="?")
     options = parser.parse_args()
     device = Gpu.Device(options.device)
-    workers = start(device, options.python)
+    workers = start(list_commands(device, options.python))
     if "Python" not in workers:
         sys.exit("calls: nothing can be compared without Python")
 
-    rounds = [{column: worker.run_round() for column, worker in workers.items()}
-              for i in range(ROUNDS)]
+    rounds = take_turns(workers, ROUNDS)
     head = ["call"]
     for column in workers:
         head += [column, "ratio"] if column in RIVALS else [column]
     print(f"\nns of the calling thread on {device.id}, {device.name}\n")
-    for cells in [head, ["---"] * len(head),
-                  *(tell(call, rounds, workers) for call in rounds[0]["Python"])]:
-        print(f"| {' | '.join(cells)} |")
+    print_table([head, *(tell(call, rounds, workers) for call in rounds[0]["Python"])])
 
 
 main()
