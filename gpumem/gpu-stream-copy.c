@@ -6,6 +6,7 @@
 #include "gpumem/gpu-host-memory-private.h"
 #include "gpumem/gpu-nick-private.h"
 #include "gpumem/gpu-staging-private.h"
+#include "gpumem/gpu-stream-across-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /* With the host. */
@@ -248,9 +249,6 @@ set_peers (GpuTimeline    *timeline,
       || from->backend != backend)
     return TRUE;
 
-  if (backend->buffer->copy_peer == NULL)
-    return _gpu_backend_fail (backend, submission->function, "copies between contexts", error);
-
   if (!_gpu_native_context_check (to == timeline->context ? from : to, error))
     {
       g_prefix_error (error, "%s: ", submission->function);
@@ -341,6 +339,11 @@ copy_memory (GpuTimeline  *timeline,
 
   if (G_UNLIKELY (size == 0))
     return TRUE;
+
+  if (G_UNLIKELY (destination->storage->context != source->storage->context)
+      && _gpu_timeline_is_across (timeline, destination, source))
+    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
+                                      source_offset, size, pending, error);
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
                       error)

@@ -48,4 +48,18 @@ void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
+/* gpu-submission.c: whoever uses exclusive memory, be it to read, has it alone; it goes to whoever
+ * uses it next. */
+void     _gpu_submitter_claim          (GpuSubmitter  *s);
+gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
+                                        GError       **error);
+/* With the locks: FALSE for memory that was released or is mapped meanwhile. */
+gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
+                                        GError              **error);
+/* What the driver took gets its number. Takes @event over, which is nullable. */
+void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
+                                        GpuTimeline          *timeline,
+                                        GpuNativeEvent       *event,
+                                        GpuPending           *pending);
+
 G_END_DECLS

@@ -71,6 +71,31 @@ gboolean _gpu_submit       (GpuTimeline          *timeline,
                             const GpuSubmission  *submission,
                             GpuPending           *pending,
                             GError              **error);
+
+/* One operation in two streams, as they are of two drivers: each with one access, and no run. */
+typedef struct
+{
+  GpuTimeline   *timeline;
+  GpuSubmission  submission;
+} GpuPairSide;
+
+/* With the locks of both. @failed is the side that failed, if one did; @event, nullable, of the
+ * user's stream, is for the GpuPending or profiling. */
+typedef gboolean (*GpuPairFunc) (gpointer                 data,
+                                 GpuNativeStream *const  *streams,
+                                 gboolean                 may_fail,
+                                 GpuNativeEvent         **event,
+                                 guint                   *failed,
+                                 GError                 **error);
+
+/* Both get a point, or none does but for what is in the streams already. @user is the side whose
+ * stream is the user's. */
+gboolean _gpu_submit_pair  (GpuPairSide          *sides,
+                            guint                 user,
+                            GpuPairFunc           run,
+                            gpointer              data,
+                            GpuPending           *pending,
+                            GError              **error);
 /* Blocks until the operation is over, and lets go of the event. */
 gboolean _gpu_pending_wait (GpuPending           *pending,
                             GpuTimeline          *timeline,

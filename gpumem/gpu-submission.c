@@ -169,9 +169,9 @@ is_usable_locked (const GpuAccess *access)
          && G_LIKELY (access->storage->root->mapped == NULL);
 }
 
-G_GNUC_NO_INLINE static gboolean
-check_accesses_locked (const GpuSubmission  *submission,
-                       GError              **error)
+G_GNUC_NO_INLINE gboolean
+_gpu_submission_check_locked (const GpuSubmission  *submission,
+                              GError              **error)
 {
   for (guint i = 0; i < submission->n_accesses; i++)
     {
@@ -238,6 +238,18 @@ enter_locked (GpuTimeline         *timeline,
     }
 
   return seq;
+}
+
+void
+_gpu_submission_enter_locked (const GpuSubmission *submission,
+                              GpuTimeline         *timeline,
+                              GpuNativeEvent      *event,
+                              GpuPending          *pending)
+{
+  guint64 seq = enter_locked (timeline, submission);
+
+  if (event != NULL)
+    commit_event_locked (timeline, seq, event, pending);
 }
 
 /* The driver may have taken a part, which uses the memory as all of it would have. */
@@ -373,7 +385,7 @@ submit_held (GpuTimeline          *timeline,
   held = is_held_locked (timeline, submission, &usable);
 
   /* It is in order, and holds all the memory: there is nothing to wait for. */
-  if (G_LIKELY (held) && (G_LIKELY (usable) || check_accesses_locked (submission, error)))
+  if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
     {
       gboolean success = G_LIKELY (pending == NULL)
                          ? run_locked (timeline, submission, FALSE, NULL, error)
@@ -395,10 +407,9 @@ is_idle_locked (const GpuSubmitter *s)
          && (s->waits == NULL || s->waits->len == 0);
 }
 
-/* Exclusive memory goes to whoever uses it next. */
-static gboolean
-attach_locked (GpuSubmitter  *s,
-               GError       **error)
+gboolean
+_gpu_submitter_attach_locked (GpuSubmitter  *s,
+                              GError       **error)
 {
   const GpuSubmission *submission = s->submission;
   GpuNativeStream *stream = s->timeline->stream;
@@ -434,7 +445,7 @@ run_attached_locked (GpuSubmitter  *s,
   if (!s->is_exclusive)
     return run_locked (timeline, s->submission, may_fail, pending, error);
 
-  if (!attach_locked (s, error))
+  if (!_gpu_submitter_attach_locked (s, error))
     return fail_locked (timeline, s->submission, NULL, pending);
 
   success = run_locked (timeline, s->submission, may_fail, pending, error);
@@ -494,9 +505,8 @@ run_shared (GpuSubmitter  *s,
   return success;
 }
 
-/* Whoever uses exclusive memory, be it to read, has it alone. */
-static void
-claim_exclusive (GpuSubmitter *s)
+void
+_gpu_submitter_claim (GpuSubmitter *s)
 {
   for (guint i = 0; i < s->submission->n_accesses; i++)
     {
@@ -516,7 +526,7 @@ submit_shared_locked (GpuSubmitter  *s,
                       GpuPending    *pending,
                       GError       **error)
 {
-  claim_exclusive (s);
+  _gpu_submitter_claim (s);
 
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
@@ -585,7 +595,7 @@ submit_shared (GpuTimeline          *timeline,
 
   lock_roots (&s);
 
-  if (check_accesses_locked (submission, &failure)
+  if (_gpu_submission_check_locked (submission, &failure)
       && !submit_shared_locked (&s, pending, &failure))
     g_prefix_error (&failure, "%s: ", submission->function);
 

@@ -99,6 +99,8 @@ struct _GpuTimeline
   guint             n_failures_max; /* so many before those that nobody asks for are forgotten */
   GQueue            watches;        /* of GpuWatch */
   GPtrArray        *user_waits;     /* of GpuUserWait: user events that submissions wait for */
+  GPtrArray        *partners;       /* nullable; of GpuTimeline, with a use and a reference: streams
+                                     * in other contexts, for copies between them and this one */
 };
 
 GpuTimeline    *_gpu_timeline_new             (GpuNativeContext  *context,

@@ -5,6 +5,7 @@
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-timeline-private.h"
 #include "gpumem/gpu-user-event-private.h"
+#include "gpumem/transfer/gpu-transfer-across.h"
 #include "gpumem/transfer/gpu-transfer.h"
 
 /* So many references, or bytes of host memory, are kept before a job looks whether some of them
@@ -208,11 +209,24 @@ end_use_locked (GpuTimeline *timeline)
   timeline->is_ended = timeline->is_borrowed;
 }
 
+static void
+free_partners (GPtrArray *partners)
+{
+  for (guint i = 0; partners != NULL && i < partners->len; i++)
+    {
+      _gpu_timeline_unuse (g_ptr_array_index (partners, i));
+      _gpu_timeline_unref (g_ptr_array_index (partners, i));
+    }
+
+  g_clear_pointer (&partners, g_ptr_array_unref);
+}
+
 void
 _gpu_timeline_unuse (GpuTimeline *timeline)
 {
   gboolean has_failure_lock;
   GpuNativeStream *stream;
+  GPtrArray *partners;
 
   if (!g_atomic_int_dec_and_test (&timeline->users))
     return;
@@ -221,8 +235,10 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
   end_use_locked (timeline);
   _gpu_timeline_reap_locked (timeline);
   stream = take_stream_locked (timeline);
+  partners = g_steal_pointer (&timeline->partners);
   _gpu_timeline_unlock_steady (timeline, has_failure_lock);
   free_stream (timeline, stream);
+  free_partners (partners);
 }
 
 gboolean
@@ -507,6 +523,10 @@ check_kept_locked (GpuTimeline   *timeline,
 
   if (kept->release == (GDestroyNotify) _gpu_transfer_unref
       && !_gpu_transfer_check (kept->object, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
+
+  if (kept->release == (GDestroyNotify) _gpu_across_unref
+      && !_gpu_across_check (kept->object, &failure))
     _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
 }
 

@@ -102,10 +102,13 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy  *copy,
 gboolean _gpu_transfer_push_help    (GpuTransfer            *transfer);
 gboolean _gpu_transfer_push_attend  (GpuTransfer            *transfer);
 gboolean _gpu_transfer_push_trim    (GpuNativeContext       *context);
+/* Has a thread call _gpu_across_attend() with a GpuAcross. */
+gboolean _gpu_transfer_push_across  (gpointer                across);
 /* Says once that there was none. With no lock held. */
 void     _gpu_transfer_tell_threads (void);
 void     _gpu_transfer_help         (GpuTransfer            *transfer);
 void     _gpu_transfer_attend       (GpuTransfer            *transfer);
+void     _gpu_across_attend         (gpointer                across);
 /* Gives back what is over the limit. Takes the reference to @context over. */
 void     _gpu_transfer_ring_trim    (GpuNativeContext       *context);
 

@@ -220,6 +220,12 @@ _gpu_transfer_push_trim (GpuNativeContext *context)
   return crew_push (&attendants, G_MAXUINT, trim, context);
 }
 
+gboolean
+_gpu_transfer_push_across (gpointer across)
+{
+  return crew_push (&attendants, G_MAXUINT, _gpu_across_attend, across);
+}
+
 void
 _gpu_transfer_set_n_threads (guint n)
 {

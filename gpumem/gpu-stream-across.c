@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/gpu-context-private.h"
+#include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-stream-across-private.h"
+#include "gpumem/gpu-stream-private.h"
+#include "gpumem/transfer/gpu-transfer-across.h"
+
+/* Of a copy that the streams cannot do by themselves, in bytes. */
+#define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
+
+typedef struct
+{
+  const char  *function;
+  GpuTimeline *timelines[2];        /* by side, as are the others */
+  GpuMemory   *memories[2];
+  gsize        offsets[2];
+  gsize        size;
+  guint        user;                /* whose stream is the user's */
+  GpuAcross   *across;
+  GpuPending  *pending;             /* nullable */
+} Copy;
+
+gboolean
+_gpu_timeline_is_across (GpuTimeline *timeline,
+                         GpuMemory   *destination,
+                         GpuMemory   *source)
+{
+  GpuNativeContext *to = destination->storage->context;
+  GpuNativeContext *from = source->storage->context;
+
+  return (to == timeline->context || from == timeline->context)
+         && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
+}
+
+/* --- the other half of a stream --------------------------------------------------------------- */
+
+static GpuTimeline *
+find_partner_locked (GpuTimeline      *timeline,
+                     GpuNativeContext *context)
+{
+  for (guint i = 0; timeline->partners != NULL && i < timeline->partners->len; i++)
+    {
+      GpuTimeline *partner = g_ptr_array_index (timeline->partners, i);
+
+      if (partner->context == context)
+        return partner;
+    }
+
+  return NULL;
+}
+
+static GpuTimeline *
+partner_new (GpuNativeContext  *context,
+             GError           **error)
+{
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_NON_BLOCKING;
+  GpuNativeDevice *device = context->devices[0];
+  GpuNativeStream *stream = context->backend->stream->create (context, device, flags, 0, error);
+
+  return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
+}
+
+/* (transfer none): the stream in @context for what @timeline copies from or to there. Each has its
+ * own, so that no stream waits for what another one has to wait for. */
+static GpuTimeline *
+get_partner (GpuTimeline       *timeline,
+             GpuNativeContext  *context,
+             GError           **error)
+{
+  GpuTimeline *partner;
+  GpuTimeline *found;
+
+  _gpu_timeline_lock (timeline);
+  found = find_partner_locked (timeline, context);
+  _gpu_timeline_unlock (timeline);
+
+  if (found != NULL)
+    return found;
+
+  partner = partner_new (context, error);
+
+  if (partner == NULL)
+    return NULL;
+
+  _gpu_timeline_lock (timeline);
+  found = find_partner_locked (timeline, context);
+
+  if (timeline->partners == NULL)
+    timeline->partners = g_ptr_array_new ();
+  if (found == NULL)
+    g_ptr_array_add (timeline->partners, partner);
+
+  _gpu_timeline_unlock (timeline);
+
+  if (found == NULL)
+    return partner;
+
+  _gpu_timeline_unuse (partner);
+  _gpu_timeline_unref (partner);
+
+  return found;
+}
+
+/* --- in the streams --------------------------------------------------------------------------- */
+
+static const GpuKeepType keep_across = { (GBoxedCopyFunc) _gpu_across_ref,
+                                         (GDestroyNotify) _gpu_across_unref };
+
+/* Nobody may ever wait for the other half, which lets go of what it keeps even so. */
+static void
+end_partner (gpointer across G_GNUC_UNUSED,
+             gpointer data)
+{
+  GpuTimeline *partner = data;
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (partner);
+
+  if (partner->completed != partner->submitted)
+    _gpu_timeline_reap_locked (partner);
+
+  _gpu_timeline_unlock_steady (partner, has_failure_lock);
+  _gpu_timeline_unref (partner);
+}
+
+/* As far as somebody needs one: the last thing in the user's stream, or its last command. */
+static gboolean
+get_event (Copy             *copy,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
+
+  if (copy->pending != NULL)
+    *event = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+  else if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    *event = _gpu_across_get_event (copy->across, copy->user);
+
+  return copy->pending == NULL || *event != NULL;
+}
+
+static gboolean
+run_pair (gpointer                 data,
+          GpuNativeStream *const  *streams,
+          gboolean                 may_fail,
+          GpuNativeEvent         **event,
+          guint                   *failed,
+          GError                 **error)
+{
+  Copy *copy = data;
+  GpuNativeMemory *memories[] = { copy->memories[0]->storage->buffer,
+                                  copy->memories[1]->storage->buffer };
+
+  if (!_gpu_across_submit (copy->across, memories, streams, may_fail, failed, error))
+    return FALSE;
+
+  *failed = copy->user;
+
+  if (get_event (copy, streams[copy->user], event, error))
+    return TRUE;
+
+  streams[0]->partial = streams[1]->partial = TRUE;
+
+  return FALSE;
+}
+
+static gboolean
+submit (Copy    *copy,
+        GError **error)
+{
+  const GpuKeep keep = { copy->across, &keep_across, 1, NULL };
+  GpuAccess accesses[2];
+  GpuPairSide sides[2];
+
+  for (guint side = 0; side < 2; side++)
+    {
+      accesses[side] = (GpuAccess) { copy->memories[side], side == GPU_ACROSS_TO,
+                                     copy->offsets[side], copy->size, NULL };
+      sides[side] = (GpuPairSide) { copy->timelines[side],
+                                    { .function = copy->function, .accesses = &accesses[side],
+                                      .n_accesses = 1, .keep = &keep } };
+    }
+
+  if (_gpu_submit_pair (sides, copy->user, run_pair, copy, copy->pending, error))
+    return TRUE;
+
+  _gpu_across_give_up (copy->across);
+
+  return FALSE;
+}
+
+/* --- or by the caller ------------------------------------------------------------------------- */
+
+static gboolean
+copy_chunk (Copy      *copy,
+            gpointer   data,
+            gsize      start,
+            gsize      size,
+            GError   **error)
+{
+  GpuTimeline *from = copy->timelines[GPU_ACROSS_FROM];
+  GpuTimeline *to = copy->timelines[GPU_ACROSS_TO];
+  GpuPending pending = { 0 };
+
+  if (!_gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
+                           copy->offsets[GPU_ACROSS_FROM] + start, data, size, NULL, &pending,
+                           error)
+      || !_gpu_pending_wait (&pending, from, error))
+    return FALSE;
+
+  pending = (GpuPending) { 0 };
+
+  return _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
+                              copy->offsets[GPU_ACROSS_TO] + start, data, size, NULL, &pending,
+                              error)
+         && _gpu_pending_wait (&pending, to, error);
+}
+
+static gboolean
+copy_blocking (Copy        *copy,
+               const char  *reason,
+               GError     **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
+  gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
+  g_autofree guint8 *data = g_try_malloc (chunk_size);
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes between two contexts make the "
+                    "caller wait: %s", copy->size, reason);
+
+  if (data == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+                   "%s: no %" G_GSIZE_FORMAT " bytes to copy between two contexts with",
+                   copy->function, chunk_size);
+      return FALSE;
+    }
+
+  /* How that ended is told to who waits for it. */
+  _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+
+  for (gsize start = 0; start < copy->size; start += chunk_size)
+    {
+      if (!copy_chunk (copy, data, start, MIN (chunk_size, copy->size - start), error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* --- either ----------------------------------------------------------------------------------- */
+
+static gboolean
+check (Copy    *copy,
+       GError **error)
+{
+  GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
+
+  if (!_gpu_memory_check_host (copy->memories[GPU_ACROSS_FROM], copy->function, FALSE, error)
+      || !_gpu_memory_check_host (copy->memories[GPU_ACROSS_TO], copy->function, TRUE, error))
+    return FALSE;
+
+  if (_gpu_native_context_check (copy->timelines[copy->user]->context, error)
+      && _gpu_native_context_check (other, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+static gboolean
+find_partner (Copy    *copy,
+              GError **error)
+{
+  GpuNativeContext *context = copy->memories[1 - copy->user]->storage->context;
+  GError *failure = NULL;
+  GpuTimeline *partner = get_partner (copy->timelines[copy->user], context, &failure);
+
+  copy->timelines[1 - copy->user] = partner;
+
+  return _gpu_native_context_end (context, copy->function, failure, error);
+}
+
+static void
+begin (Copy        *copy,
+       const char **reason)
+{
+  GpuTimeline *partner = copy->timelines[1 - copy->user];
+  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .end = end_partner,
+                           .end_data = _gpu_timeline_ref (partner) };
+
+  for (guint side = 0; side < 2; side++)
+    across.sides[side] = (GpuAcrossSide) { copy->timelines[side]->context, copy->offsets[side] };
+
+  copy->across = _gpu_across_begin (&across, reason);
+
+  if (copy->across == NULL)
+    _gpu_timeline_unref (partner);
+}
+
+gboolean
+_gpu_timeline_copy_across (GpuTimeline  *timeline,
+                           const char   *function,
+                           GpuMemory    *destination,
+                           gsize         destination_offset,
+                           GpuMemory    *source,
+                           gsize         source_offset,
+                           gsize         size,
+                           GpuPending   *pending,
+                           GError      **error)
+{
+  gboolean is_to = destination->storage->context == timeline->context;
+  Copy copy = { .function = function, .memories = { source, destination },
+                .offsets = { source_offset, destination_offset }, .size = size,
+                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending };
+  const char *reason = NULL;
+  gboolean success;
+
+  copy.timelines[copy.user] = timeline;
+
+  if (!check (&copy, error) || !find_partner (&copy, error))
+    return FALSE;
+
+  begin (&copy, &reason);
+
+  if (copy.across == NULL)
+    return copy_blocking (&copy, reason, error);
+
+  success = submit (&copy, error);
+  _gpu_across_unref (copy.across);
+
+  return success;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Copies between memory of two drivers, or of two contexts that their driver keeps apart: in chunks
+ * by way of memory of the host, with commands in a stream on either side.
+ *
+ * All commands are in both streams when _gpu_across_submit() returns. Each waits at most for gates
+ * that a thread opens once a command of the other stream is over, which was submitted before.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+
+G_BEGIN_DECLS
+
+typedef struct _GpuAcross GpuAcross;
+
+/* The two sides, as indices. */
+enum
+{
+  GPU_ACROSS_FROM,
+  GPU_ACROSS_TO
+};
+
+typedef struct
+{
+  GpuNativeContext *context;
+  gsize             offset;         /* bytes */
+} GpuAcrossSide;
+
+typedef struct
+{
+  GpuAcrossSide  sides[2];
+  gsize          size;              /* bytes, not 0 */
+  guint          user;              /* the side of the user's stream */
+  GFunc          end;               /* called by a thread when both streams are through with it */
+  gpointer       end_data;
+} GpuAcrossCopy;
+
+/* NULL, with a @reason, if the streams cannot do it by themselves. Called without any lock; what it
+ * gives must be submitted or given up. */
+GpuAcross *_gpu_across_begin     (const GpuAcrossCopy     *copy,
+                                  const char             **reason);
+/* A stream op of both @streams, of @memories as they are now. With @keep_waits the events of waits are kept as long as the copy
+ * is. When it fails, @failed becomes the side that did. */
+gboolean   _gpu_across_submit    (GpuAcross               *across,
+                                  GpuNativeMemory *const  *memories,
+                                  GpuNativeStream *const  *streams,
+                                  gboolean                 keep_waits,
+                                  guint                   *failed,
+                                  GError                 **error);
+/* (transfer full): of the last command of @side. */
+GpuNativeEvent *
+           _gpu_across_get_event (GpuAcross               *across,
+                                  guint                    side);
+/* Instead of a submission. */
+void       _gpu_across_give_up   (GpuAcross               *across);
+/* As _gpu_transfer_check(). */
+gboolean   _gpu_across_check     (GpuAcross               *across,
+                                  GError                 **error);
+GpuAcross *_gpu_across_ref       (GpuAcross               *across);
+void       _gpu_across_unref     (GpuAcross               *across);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuAcross, _gpu_across_unref)
+
+G_END_DECLS
