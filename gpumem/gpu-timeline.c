@@ -514,11 +514,14 @@ _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
   return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
-/* A copy that the engine gave up fails by itself: its commands did not. */
+/* A copy that the engine gave up fails by itself: its commands did not. What became of those that
+ * this stream has is told better by itself, if it is at all. */
 static void
 check_kept_locked (GpuTimeline   *timeline,
-                   const GpuKept *kept)
+                   const GpuKept *kept,
+                   gboolean       failed)
 {
+  const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
   GError *failure = NULL;
 
   if (kept->release == (GDestroyNotify) _gpu_transfer_unref
@@ -526,13 +529,14 @@ check_kept_locked (GpuTimeline   *timeline,
     _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
 
   if (kept->release == (GDestroyNotify) _gpu_across_unref
-      && !_gpu_across_check (kept->object, &failure))
+      && !_gpu_across_check (kept->object, known, &failure))
     _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
 }
 
 static void
 retire_kept_locked (GpuTimeline *timeline,
                     guint64      seq,
+                    gboolean     failed,
                     GpuRetired  *retired)
 {
   GpuKept *first = (GpuKept *) timeline->kept->data + timeline->kept_first;
@@ -540,7 +544,7 @@ retire_kept_locked (GpuTimeline *timeline,
 
   while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
     {
-      check_kept_locked (timeline, &first[retired->n_kept]);
+      check_kept_locked (timeline, &first[retired->n_kept], failed);
       timeline->kept_size -= first[retired->n_kept++].size;
     }
 
@@ -572,7 +576,7 @@ retire_locked (GpuTimeline  *timeline,
     _gpu_timeline_inherit_cause_locked (timeline, from, &failure);
 
   if (timeline->kept->len > 0)
-    retire_kept_locked (timeline, seq, retired);
+    retire_kept_locked (timeline, seq, failure != NULL, retired);
 
   if (timeline->shared.seq <= seq)
     {

@@ -40,6 +40,7 @@ struct _GpuAcross
   gboolean          whole;          /* all of it was */
   gboolean          aborted;
   GError           *failure;        /* nullable */
+  guint             failed;         /* the side whose it is */
 };
 
 GpuAcross *
@@ -92,6 +93,13 @@ get_place (GpuAcross *across,
          + place % across->per_lease * across->chunk_size;
 }
 
+/* Chunks that have a place to begin with. */
+static guint
+get_n_placed (const GpuAcross *across)
+{
+  return MIN (across->n_places, across->n_chunks);
+}
+
 /* --- the thread that takes chunks from one stream to the other ---------------------------------- */
 
 /* All gates of @side before @end, in their order. */
@@ -116,22 +124,40 @@ open_gates_locked (GpuAcross *across,
   across->n_opened[side] = MAX (across->n_opened[side], end);
 }
 
-/* Nothing may wait for ever. Takes @failure over. */
+/* Nothing may wait for ever. Takes @failure over, which is nullable. */
 static void
 abort_locked (GpuAcross *across,
+              guint      side,
               GError    *failure)
 {
   across->aborted = TRUE;
 
   if (across->failure == NULL)
-    across->failure = failure;
+    {
+      across->failure = failure;
+      across->failed = side;
+    }
   else
-    g_clear_error (&failure);
+    {
+      g_clear_error (&failure);
+    }
 
-  for (guint side = 0; side < 2; side++)
-    open_gates_locked (across, side, across->n_chunks + 1);
-
+  open_gates_locked (across, FROM, across->n_chunks + 1);
+  open_gates_locked (across, TO, across->n_chunks + 1);
   g_cond_broadcast (&across->cond);
+}
+
+/* Whoever is failing an event of the user must be done with it before gates behind it open. */
+static void
+settle_failure (GpuAcross *across)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      GMutex *failure_lock = &across->copy.sides[side].context->failure_lock;
+
+      g_mutex_lock (failure_lock);
+      g_mutex_unlock (failure_lock);
+    }
 }
 
 static void
@@ -140,23 +166,23 @@ wait_unlocked (GpuAcross       *across,
                GError         **failure)
 {
   g_mutex_unlock (&across->lock);
-  event->backend->event->wait (event, FALSE, failure);
+
+  if (!event->backend->event->wait (event, FALSE, failure))
+    settle_failure (across);
+
   g_mutex_lock (&across->lock);
 }
 
-/* What came before the copy is over also if it failed. FALSE if the copy was given up. */
+/* What came before the copy is over also if it failed. FALSE if the copy was given up. The event
+ * stays: PoCL may still be failing it. */
 static gboolean
 wait_for_turn_locked (GpuAcross *across)
 {
-  g_autoptr (GpuNativeEvent) first = NULL;
-
   while (!across->has_first && !across->aborted)
     g_cond_wait (&across->cond, &across->lock);
 
-  first = g_steal_pointer (&across->first);
-
-  if (first != NULL)
-    wait_unlocked (across, first, NULL);
+  if (across->first != NULL)
+    wait_unlocked (across, across->first, NULL);
 
   return !across->aborted;
 }
@@ -177,7 +203,7 @@ wait_for_chunk_locked (GpuAcross *across,
   wait_unlocked (across, across->events[side][chunk], &failure);
 
   if (failure != NULL)
-    abort_locked (across, failure);
+    abort_locked (across, side, failure);
 
   return !across->aborted;
 }
@@ -205,12 +231,12 @@ attend_chunk_locked (GpuAcross *across,
 static void
 attend_locked (GpuAcross *across)
 {
-  guint first_left = across->n_chunks - MIN (across->n_places, across->n_chunks);
+  guint first_left = across->n_chunks - get_n_placed (across);
 
   if (!wait_for_turn_locked (across))
     return;
 
-  open_gates_locked (across, FROM, MIN (across->n_places, across->n_chunks));
+  open_gates_locked (across, FROM, get_n_placed (across));
 
   for (guint i = 0; i < across->n_chunks; i++)
     {
@@ -273,7 +299,7 @@ get_gate (GpuAcross       *across,
   *gate = NULL;
 
   /* The first one is for all that have a place to begin with. */
-  if (i < across->n_opened[side] || (side == FROM && i > 0 && i < across->n_places))
+  if (i < across->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (across)))
     return TRUE;
 
   made = context->backend->transfer->create_gate (context, error);
@@ -404,7 +430,7 @@ end_submission (GpuAcross    *across,
   across->ended = TRUE;
 
   if (!whole)
-    abort_locked (across, failure != NULL ? g_error_copy (failure) : NULL);
+    abort_locked (across, FROM, failure != NULL ? g_error_copy (failure) : NULL);
 
   g_cond_broadcast (&across->cond);
   g_mutex_unlock (&across->lock);
@@ -449,12 +475,14 @@ _gpu_across_give_up (GpuAcross *across)
 }
 
 gboolean
-_gpu_across_check (GpuAcross  *across,
-                   GError    **error)
+_gpu_across_check (GpuAcross               *across,
+                   const GpuNativeContext  *known,
+                   GError                 **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
 
-  if (!across->whole || across->failure == NULL)
+  if (!across->whole || across->failure == NULL
+      || across->copy.sides[across->failed].context == known)
     return TRUE;
 
   g_propagate_error (error, g_error_copy (across->failure));
@@ -511,7 +539,7 @@ lease (GpuAcross *across)
   across->n_places = across->n_leases * across->per_lease;
 
   if (across->has_first)
-    across->n_opened[FROM] = MIN (across->n_places, across->n_chunks);
+    across->n_opened[FROM] = get_n_placed (across);
 
   return across->n_leases > 0;
 }

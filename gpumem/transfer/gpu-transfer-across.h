@@ -54,8 +54,9 @@ GpuNativeEvent *
                                   guint                    side);
 /* Instead of a submission. */
 void       _gpu_across_give_up   (GpuAcross               *across);
-/* As _gpu_transfer_check(). */
+/* As _gpu_transfer_check(), but for a failure of commands in a stream of @known, nullable. */
 gboolean   _gpu_across_check     (GpuAcross               *across,
+                                  const GpuNativeContext  *known,
                                   GError                 **error);
 GpuAcross *_gpu_across_ref       (GpuAcross               *across);
 void       _gpu_across_unref     (GpuAcross               *across);

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies between memory of different drivers: every pair of the chosen devices, in both directions,
+ * and two contexts of one device. */
+#include "config.h"
+
+#include "test-util.h"
+
+#define SIZE ((gsize) 1024 * 1024 + 3)
+
+/* In more chunks than have places. */
+#define LARGE ((gsize) 40 * 1024 * 1024 + 5)
+
+/* The other side of a copy. */
+typedef struct
+{
+  TestFixture fixture;
+} Other;
+
+static void
+other_init (Other *other, GpuDevice *device)
+{
+  g_autoptr (GError) error = NULL;
+
+  other->fixture.device = device;
+  other->fixture.context = gpu_context_new_full (device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  other->fixture.stream = gpu_context_get_default_stream (other->fixture.context);
+}
+
+static void
+other_clear (Other *other)
+{
+  g_clear_object (&other->fixture.stream);
+  g_clear_object (&other->fixture.context);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Other, other_clear)
+
+/* Runs @func with a context on every device. */
+static void
+for_others (TestFixture *fixture, void (*func) (TestFixture *, TestFixture *))
+{
+  GPtrArray *devices = test_devices ();
+
+  for (guint i = 0; i < devices->len; i++)
+    {
+      g_auto (Other) other = { 0 };
+
+      other_init (&other, g_ptr_array_index (devices, i));
+      g_test_message ("with %s", gpu_device_get_id (other.fixture.device));
+      func (fixture, &other.fixture);
+    }
+}
+
+static void
+copy (GpuStream *stream, GpuBuffer *to, gsize to_offset, GpuBuffer *from, gsize from_offset,
+      gsize size)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (to), to_offset, GPU_MEMORY (from),
+                                   from_offset, size, &error), error);
+}
+
+static void
+fill (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0,
+                                   gpu_memory_get_size (GPU_MEMORY (buffer)), &value, 1, &error),
+                  error);
+}
+
+/* --- data ----------------------------------------------------------------------------------- */
+
+static void
+check_data (TestFixture *here, TestFixture *there, GpuStream *stream, gsize size)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (size);
+  g_autoptr (GBytes) whole = NULL;
+  g_autoptr (GpuBuffer) from = test_buffer_from (here, bytes);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (there, size + 7, 9);
+
+  copy (stream, to, 5, from, 0, size);
+  whole = test_content (to);
+  test_assert_value (g_bytes_get_data (whole, NULL), 9, 5);
+  test_assert_mem ((const guint8 *) g_bytes_get_data (whole, NULL) + 5,
+                   g_bytes_get_data (bytes, NULL), size);
+  test_assert_value ((const guint8 *) g_bytes_get_data (whole, NULL) + 5 + size, 9, 2);
+}
+
+static void
+data (TestFixture *fixture, TestFixture *other)
+{
+  const gsize sizes[] = { 1, 4096, SIZE, LARGE };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      check_data (fixture, other, fixture->stream, sizes[i]);
+      check_data (other, fixture, fixture->stream, sizes[i]);
+    }
+}
+
+static void
+across_data (TestFixture *fixture)
+{
+  for_others (fixture, data);
+}
+
+static void
+stream_kind (TestFixture *fixture, TestFixture *other, GpuStreamFlags flags)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, flags);
+
+  check_data (fixture, other, stream, SIZE);
+  check_data (other, fixture, stream, SIZE);
+}
+
+static void
+out_of_order (TestFixture *fixture, TestFixture *other)
+{
+  stream_kind (fixture, other, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+static void
+across_out_of_order (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+    for_others (fixture, out_of_order);
+}
+
+static void
+profiling (TestFixture *fixture, TestFixture *other)
+{
+  stream_kind (fixture, other, GPU_STREAM_FLAGS_PROFILING);
+}
+
+static void
+across_profiling (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_PROFILING))
+    for_others (fixture, profiling);
+}
+
+/* Slices, and a part in the middle. */
+static void
+slices (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (8192);
+  g_autoptr (GpuBuffer) from = test_buffer_from (other, bytes);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 8192, 0);
+  g_autoptr (GpuBuffer) part = gpu_buffer_slice (from, 4096, 4096, &error);
+  g_autoptr (GpuBuffer) target = NULL;
+  g_autoptr (GBytes) got = NULL;
+
+  g_assert_no_error (error);
+  target = gpu_buffer_slice (to, 4096, 2048, &error);
+  g_assert_no_error (error);
+  copy (fixture->stream, target, 10, part, 100, 1000);
+  got = test_content (to);
+  test_assert_mem ((const guint8 *) g_bytes_get_data (got, NULL) + 4106,
+                   (const guint8 *) g_bytes_get_data (bytes, NULL) + 4196, 1000);
+}
+
+static void
+across_slices (TestFixture *fixture)
+{
+  for_others (fixture, slices);
+}
+
+/* Memory of the host that the library has. */
+static void
+host_memory (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) from = test_buffer_from (other, bytes);
+  g_autoptr (GpuHostMemory) memory = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE,
+                                                          SIZE, &error);
+  g_autoptr (GpuBuffer) back = test_buffer (other, SIZE);
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (memory), 0, GPU_MEMORY (from), 0,
+                                   SIZE, &error), error);
+  test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (back), 0, GPU_MEMORY (memory), 0,
+                                   SIZE, &error), error);
+  test_assert_content (back, bytes);
+}
+
+static void
+across_host_memory (TestFixture *fixture)
+{
+  for_others (fixture, host_memory);
+}
+
+/* --- order ---------------------------------------------------------------------------------- */
+
+/* Nobody is told to wait: writes there come before, or after. */
+static void
+order (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GpuBuffer) far = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) near = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) back = test_buffer (other, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GBytes) expected = test_value_bytes (SIZE, i + 1);
+
+      fill (other->stream, far, i + 1);
+      copy (stream, near, 0, far, 0, SIZE);
+      fill (other->stream, far, 200);
+      copy (stream, back, 0, near, 0, SIZE);
+      fill (fixture->stream, near, 201);
+      test_assert_content (back, expected);
+    }
+
+  test_synchronize (fixture->stream);
+  test_synchronize (other->stream);
+}
+
+static void
+across_order (TestFixture *fixture)
+{
+  for_others (fixture, order);
+}
+
+/* The event of a copy to elsewhere completes when the bytes are there. */
+static void
+event (TestFixture *fixture, TestFixture *other)
+{
+  for (guint i = 0; i < 20; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, i);
+      g_autoptr (GpuBuffer) far = gpu_buffer_new (other->context, GPU_MEMORY_UNTRACKED, SIZE,
+                                                  &error);
+      g_autoptr (GBytes) expected = test_value_bytes (SIZE, i);
+      g_autoptr (GpuEvent) done = NULL;
+
+      g_assert_no_error (error);
+      copy (fixture->stream, far, 0, near, 0, SIZE);
+      done = test_record (fixture->stream);
+      test_assert_ok (gpu_event_wait (done, NULL, &error), error);
+      test_assert_content (far, expected);
+    }
+}
+
+static void
+across_event (TestFixture *fixture)
+{
+  for_others (fixture, event);
+}
+
+/* A copy waits in its stream; other streams, and other copies, go on. */
+static void
+overlap (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) held = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) free_stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) from = test_buffer_from (other, bytes);
+  g_autoptr (GpuBuffer) late = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) early = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) back = test_buffer (other, SIZE);
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (TestHold) hold = test_hold (held);
+  g_autoptr (GError) error = NULL;
+
+  copy (held, late, 0, from, 0, SIZE);
+  copy (held, back, 0, late, 0, SIZE);
+  event = test_record (held);
+  copy (free_stream, early, 0, from, 0, SIZE);
+  test_assert_content (early, bytes);
+  g_assert_cmpint (gpu_event_query (event, &error), ==, GPU_EVENT_STATUS_PENDING);
+  test_let_go (hold);
+  test_assert_content (late, bytes);
+  test_assert_content (back, bytes);
+}
+
+static void
+across_overlap (TestFixture *fixture)
+{
+  if (test_can_hold (fixture))
+    for_others (fixture, overlap);
+}
+
+/* --- lifetimes ------------------------------------------------------------------------------ */
+
+static void
+across_dropped (TestFixture *fixture)
+{
+  GPtrArray *devices = test_devices ();
+
+  for (guint i = 0; i < 3 * devices->len; i++)
+    {
+      g_auto (Other) other = { 0 };
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+      g_autoptr (GpuBuffer) near = test_buffer (fixture, SIZE);
+      g_autoptr (GpuBuffer) far = NULL;
+
+      other_init (&other, g_ptr_array_index (devices, i % devices->len));
+      far = test_buffer_from (&other.fixture, bytes);
+      copy (stream, near, 0, far, 0, SIZE);
+      g_clear_object (&far);
+      far = test_buffer (&other.fixture, SIZE);
+      copy (stream, far, 0, near, 0, SIZE);
+      g_clear_object (&far);
+      other_clear (&other);
+      g_clear_object (&stream);
+      test_assert_content (near, bytes);
+    }
+}
+
+/* The near side goes at once, and its stream. */
+static void
+dropped_near (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) far = test_buffer (other, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, bytes);
+
+  copy (stream, far, 0, near, 0, SIZE);
+  g_clear_object (&near);
+  g_clear_object (&stream);
+  test_assert_content (far, bytes);
+}
+
+static void
+across_dropped_near (TestFixture *fixture)
+{
+  for_others (fixture, dropped_near);
+}
+
+/* --- failure -------------------------------------------------------------------------------- */
+
+/* A user's event fails before the copy: it does not come to pass, and what is later does. */
+static void
+failed (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) far = test_buffer_from (other, bytes);
+  g_autoptr (GpuBuffer) near = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autoptr (GpuEvent) done = NULL;
+
+  copy (stream, near, 0, far, 0, SIZE);
+  done = test_record (stream);
+  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  g_assert_false (gpu_event_wait (done, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+  copy (stream, near, 0, far, 0, SIZE);
+  test_assert_content (near, bytes);
+}
+
+static void
+across_failed (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, failed);
+}
+
+/* Without staging memory the caller does it. */
+static void
+blocking (TestFixture *fixture, TestFixture *other)
+{
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  check_data (fixture, other, fixture->stream, LARGE);
+  check_data (other, fixture, fixture->stream, SIZE);
+  gpu_context_set_staging_limit (fixture->context, 64 * 1024 * 1024);
+}
+
+static void
+across_blocking (TestFixture *fixture)
+{
+  for_others (fixture, blocking);
+}
+
+static void
+refused (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) one = test_buffer (other, 100);
+  g_autoptr (GpuBuffer) two = test_buffer (other, 100);
+  g_autoptr (GpuBuffer) near = test_buffer (fixture, 100);
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (one), 0, GPU_MEMORY (two), 0, 10, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy", "contexts");
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (near), 0, GPU_MEMORY (one), 95, 10,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy", "95", "10", "100");
+  mapping = gpu_stream_map (other->stream, GPU_MEMORY (one), GPU_MAP_FLAGS_WRITE, 0, 100, &error);
+  g_assert_no_error (error);
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (near), 0, GPU_MEMORY (one), 0, 10, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_copy", "mapped");
+  g_clear_object (&mapping);
+  gpu_memory_release (GPU_MEMORY (one));
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (near), 0, GPU_MEMORY (one), 0, 10, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_stream_copy");
+}
+
+static void
+across_refused (TestFixture *fixture)
+{
+  for_others (fixture, refused);
+}
+
+/* --- threads -------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TestFixture *near;
+  TestFixture *far;
+  GpuBuffer   *shared[4];           /* two on either side */
+  guint        seed;
+} Mill;
+
+/* All buffers hold one value each, whichever copy came last: none is torn. */
+static gpointer
+mill (gpointer data)
+{
+  Mill *mill = data;
+  g_autoptr (GRand) rand = g_rand_new_with_seed (mill->seed);
+  gboolean near = mill->seed % 2 == 0;
+  g_autoptr (GpuStream) stream = test_stream (near ? mill->near : mill->far,
+                                              GPU_STREAM_FLAGS_NONE);
+
+  for (guint i = 0; i < 40; i++)
+    {
+      guint a = g_rand_int_range (rand, 0, 2);
+      guint b = g_rand_int_range (rand, 2, 4);
+
+      if (g_rand_boolean (rand))
+        copy (stream, mill->shared[a], 0, mill->shared[b], 0, SIZE);
+      else
+        copy (stream, mill->shared[b], 0, mill->shared[a], 0, SIZE);
+
+      if (i % 10 == 0)
+        fill (stream, mill->shared[near ? a : b], mill->seed + 1);
+    }
+
+  test_synchronize (stream);
+
+  return NULL;
+}
+
+static void
+threads (TestFixture *fixture, TestFixture *other)
+{
+  GpuBuffer *buffers[] = { test_buffer_filled (fixture, SIZE, 50),
+                           test_buffer_filled (fixture, SIZE, 51),
+                           test_buffer_filled (other, SIZE, 52),
+                           test_buffer_filled (other, SIZE, 53) };
+  GThread *running[4];
+  Mill mills[4];
+
+  for (guint i = 0; i < G_N_ELEMENTS (running); i++)
+    {
+      mills[i] = (Mill) { fixture, other, { buffers[0], buffers[1], buffers[2], buffers[3] }, i };
+      running[i] = g_thread_new ("mill", mill, &mills[i]);
+    }
+
+  for (guint i = 0; i < G_N_ELEMENTS (running); i++)
+    g_thread_join (running[i]);
+
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    {
+      g_autoptr (GBytes) bytes = test_content (buffers[i]);
+      const guint8 *content = g_bytes_get_data (bytes, NULL);
+
+      test_assert_value (content, content[0], SIZE);
+      g_object_unref (buffers[i]);
+    }
+}
+
+static void
+across_threads (TestFixture *fixture)
+{
+  for_others (fixture, threads);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("data", across_data);
+  test_add ("out-of-order", across_out_of_order);
+  test_add ("profiling", across_profiling);
+  test_add ("slices", across_slices);
+  test_add ("host-memory", across_host_memory);
+  test_add ("order", across_order);
+  test_add ("event", across_event);
+  test_add ("overlap", across_overlap);
+  test_add ("dropped", across_dropped);
+  test_add ("dropped-near", across_dropped_near);
+  test_add ("failed", across_failed);
+  test_add ("blocking", across_blocking);
+  test_add ("refused", across_refused);
+  test_add ("threads", across_threads);
+  return test_run ();
+}
