@@ -78,6 +78,21 @@ GBytes     *gpu_buffer_export_fds         (GpuBuffer            *buffer,
                                            GUnixFDList          *fds,
                                            GError              **error);
 GPU_AVAILABLE_IN_0_1
+gint        gpu_buffer_export_fd          (GpuBuffer            *buffer,
+                                           GpuFdKinds            kind,
+                                           gsize                *whole_size,
+                                           gsize                *offset,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
+GpuBuffer  *gpu_buffer_new_from_fd        (GpuContext           *context,
+                                           GpuMemoryFlags        flags,
+                                           GpuFdKinds            kind,
+                                           gint                  fd,
+                                           gsize                 whole_size,
+                                           gsize                 offset,
+                                           gsize                 size,
+                                           GError              **error);
+GPU_AVAILABLE_IN_0_1
 GpuBuffer  *gpu_buffer_slice              (GpuBuffer            *buffer,
                                            gsize                 offset,
                                            gsize                 size,

@@ -47,6 +47,10 @@ GPU_AVAILABLE_IN_0_1
 void        gpu_context_set_build_options  (GpuContext           *context,
                                             const char           *options);
 GPU_AVAILABLE_IN_0_1
+GpuFdKinds  gpu_context_get_export_kinds   (GpuContext           *context);
+GPU_AVAILABLE_IN_0_1
+GpuFdKinds  gpu_context_get_import_kinds   (GpuContext           *context);
+GPU_AVAILABLE_IN_0_1
 gboolean    gpu_context_get_memory_info    (GpuContext           *context,
                                             guint64              *free_size,
                                             guint64              *total_size,

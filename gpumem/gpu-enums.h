@@ -114,6 +114,24 @@ typedef enum
 } GpuCapabilities;
 
 /**
+ * GpuFdKinds:
+ * @GPU_FD_KINDS_NONE: none
+ * @GPU_FD_KINDS_OPAQUE: what the driver itself makes of memory: an allocation of CUDA, Vulkan or
+ *   OpenCL; a sealed memfd on the host
+ * @GPU_FD_KINDS_DMA_BUF: a dma-buf of Linux
+ *
+ * What a file descriptor of memory is, for gpu_buffer_export_fd() and gpu_buffer_new_from_fd().
+ *
+ * Since: 0.1
+ */
+typedef enum
+{
+  GPU_FD_KINDS_NONE    = 0,
+  GPU_FD_KINDS_OPAQUE  = 1 << 0,
+  GPU_FD_KINDS_DMA_BUF = 1 << 1
+} GpuFdKinds;
+
+/**
  * GpuContextFlags:
  * @GPU_CONTEXT_FLAGS_NONE: threads that wait for the device poll for up to 20 milliseconds, and
  *   sleep then

@@ -364,13 +364,6 @@ driver_copy_peer (TestFixture *fixture)
   far = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_write (fixture->stream, GPU_MEMORY (source), 0, bytes, &error), error);
-  if (test_is_opencl (fixture))
-    {
-      g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (far), 0, GPU_MEMORY (source), 0, SIZE,
-                                       &error));
-      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy", "contexts");
-      return;
-    }
   test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (far), 0, GPU_MEMORY (source), 0, SIZE,
                                    &error), error);
   test_assert_ok (gpu_stream_copy (fixture->stream, GPU_MEMORY (back), 0, GPU_MEMORY (far), 0,
@@ -390,11 +383,6 @@ driver_copy_peer_dropped (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
   g_autoptr (GpuBuffer) back = test_buffer (fixture, SIZE);
 
-  if (test_is_opencl (fixture))
-    {
-      g_test_skip ("OpenCL has no copies between contexts");
-      return;
-    }
   for (guint i = 0; i < 10; i++)
     {
       g_autoptr (GpuContext) context = gpu_context_new_full (fixture->device,

@@ -595,6 +595,28 @@ typedef struct
                                        gsize                    size,
                                        GError                 **error);
 
+  /* The same for libraries other than this one, without bytes of ours: each may be NULL, and then
+   * none of this can be. What kinds pass, out of the context or into it. */
+  GpuFdKinds        (*get_fd_kinds)   (GpuNativeContext        *context,
+                                       gboolean                 import);
+  /* @kind is one of those, and @buffer has GPU_MEMORY_SHAREABLE. The descriptor, the caller's, is of
+   * an allocation of @whole_size bytes, where the buffer begins at @offset. */
+  gboolean          (*share_fd)       (GpuNativeContext        *context,
+                                       GpuNativeBuffer         *buffer,
+                                       GpuFdKinds               kind,
+                                       int                     *fd,
+                                       gsize                   *whole_size,
+                                       gsize                   *offset,
+                                       GError                 **error);
+  /* The range lies within @whole_size bytes, which come from outside; @fd stays the caller's. */
+  GpuNativeBuffer * (*open_fd)        (GpuNativeContext        *context,
+                                       GpuFdKinds               kind,
+                                       int                      fd,
+                                       gsize                    whole_size,
+                                       gsize                    offset,
+                                       gsize                    size,
+                                       GError                 **error);
+
   /* The driver may put allocations off until work uses the memory. */
   gboolean          is_deferred;
 

@@ -11,6 +11,7 @@
 #define CUarray_format                   gpu_CUarray_format
 #define CUdevice_attribute               gpu_CUdevice_attribute
 #define CUdevice_P2PAttribute            gpu_CUdevice_P2PAttribute
+#define CUexternalMemoryHandleType       gpu_CUexternalMemoryHandleType
 #define CUfilter_mode                    gpu_CUfilter_mode
 #define CUfunction_attribute             gpu_CUfunction_attribute
 #define CUfunc_cache                     gpu_CUfunc_cache
@@ -23,6 +24,7 @@
 #define CUmemAllocationHandleType        gpu_CUmemAllocationHandleType
 #define CUmemAllocationType              gpu_CUmemAllocationType
 #define CUmemLocationType                gpu_CUmemLocationType
+#define CUmemRangeHandleType             gpu_CUmemRangeHandleType
 #define CUmemorytype                     gpu_CUmemorytype
 #define CUmem_advise                     gpu_CUmem_advise
 #define CUmem_range_attribute            gpu_CUmem_range_attribute
@@ -41,6 +43,8 @@
 #define CUDA_RESOURCE_DESC               gpu_CUDA_RESOURCE_DESC
 #define CUDA_TEXTURE_DESC                gpu_CUDA_TEXTURE_DESC
 #define CUDA_RESOURCE_VIEW_DESC          gpu_CUDA_RESOURCE_VIEW_DESC
+#define CUDA_EXTERNAL_MEMORY_HANDLE_DESC gpu_CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+#define CUDA_EXTERNAL_MEMORY_BUFFER_DESC gpu_CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #define CUmemLocation                    gpu_CUmemLocation
 #define CUmemPoolProps                   gpu_CUmemPoolProps
 #define CUmemPoolPtrExportData           gpu_CUmemPoolPtrExportData
@@ -55,6 +59,7 @@
 #undef CUarray_format
 #undef CUdevice_attribute
 #undef CUdevice_P2PAttribute
+#undef CUexternalMemoryHandleType
 #undef CUfilter_mode
 #undef CUfunction_attribute
 #undef CUfunc_cache
@@ -67,6 +72,7 @@
 #undef CUmemAllocationHandleType
 #undef CUmemAllocationType
 #undef CUmemLocationType
+#undef CUmemRangeHandleType
 #undef CUmemorytype
 #undef CUmem_advise
 #undef CUmem_range_attribute
@@ -85,6 +91,8 @@
 #undef CUDA_RESOURCE_DESC
 #undef CUDA_TEXTURE_DESC
 #undef CUDA_RESOURCE_VIEW_DESC
+#undef CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+#undef CUDA_EXTERNAL_MEMORY_BUFFER_DESC
 #undef CUmemLocation
 #undef CUmemPoolProps
 #undef CUmemPoolPtrExportData
@@ -106,6 +114,7 @@ ENUMERATION (CUaddress_mode)
 ENUMERATION (CUarray_format)
 ENUMERATION (CUdevice_attribute)
 ENUMERATION (CUdevice_P2PAttribute)
+ENUMERATION (CUexternalMemoryHandleType)
 ENUMERATION (CUfilter_mode)
 ENUMERATION (CUfunction_attribute)
 ENUMERATION (CUfunc_cache)
@@ -118,6 +127,7 @@ ENUMERATION (CUmemAllocationGranularity_flags)
 ENUMERATION (CUmemAllocationHandleType)
 ENUMERATION (CUmemAllocationType)
 ENUMERATION (CUmemLocationType)
+ENUMERATION (CUmemRangeHandleType)
 ENUMERATION (CUmemorytype)
 ENUMERATION (CUmem_advise)
 ENUMERATION (CUmem_range_attribute)
@@ -261,6 +271,17 @@ FIELD (CUDA_RESOURCE_VIEW_DESC, lastMipmapLevel)
 FIELD (CUDA_RESOURCE_VIEW_DESC, firstLayer)
 FIELD (CUDA_RESOURCE_VIEW_DESC, lastLayer)
 FIELD (CUDA_RESOURCE_VIEW_DESC, reserved)
+
+STRUCTURE (CUDA_EXTERNAL_MEMORY_HANDLE_DESC)
+FIELD (CUDA_EXTERNAL_MEMORY_HANDLE_DESC, type)
+FIELD (CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle)
+FIELD (CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size)
+FIELD (CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags)
+
+STRUCTURE (CUDA_EXTERNAL_MEMORY_BUFFER_DESC)
+FIELD (CUDA_EXTERNAL_MEMORY_BUFFER_DESC, offset)
+FIELD (CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size)
+FIELD (CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags)
 
 STRUCTURE (CUmemLocation)
 FIELD (CUmemLocation, type)

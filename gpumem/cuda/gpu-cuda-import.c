@@ -2,7 +2,10 @@
 /* Memory of other processes: what is imported twice is opened once. */
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpumem/cuda/gpu-cuda-ipc.h"
 
@@ -14,6 +17,7 @@ typedef struct
   CUdeviceptr    address;           /* of the whole allocation; pooled: of the buffer's */
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
+  CUexternalMemory external;        /* nullable */
 } Import;
 
 static guint
@@ -110,6 +114,59 @@ open_pooled (GpuCudaContext  *context,
   return FALSE;
 }
 
+/* With the context entered. The driver takes the descriptor over where it succeeds. */
+static gboolean
+import_external (Import                      *import,
+                 int                          fd,
+                 CUexternalMemoryHandleType   type,
+                 GError                     **error)
+{
+  CUDA_EXTERNAL_MEMORY_HANDLE_DESC description =
+  {
+    .type   = type,
+    .handle = { .fd = fcntl (fd, F_DUPFD_CLOEXEC, 3) },
+    .size   = import->handle.whole_size
+  };
+
+  if (description.handle.fd >= 0
+      && _gpu_cuda_check_ipc (_gpu_cuda.cuImportExternalMemory (&import->external, &description),
+                              "cuImportExternalMemory", error))
+    return TRUE;
+
+  if (description.handle.fd >= 0)
+    close (description.handle.fd);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
+                 g_strerror (errno), errno, fd);
+
+  return FALSE;
+}
+
+/* With the context entered. */
+static gboolean
+open_external (Import  *import,
+               int      fd,
+               GError **error)
+{
+  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = { .size = import->handle.whole_size };
+  CUexternalMemoryHandleType type;
+
+  memcpy (&type, import->handle.native, sizeof type);
+
+  if (!import_external (import, fd, type, error))
+    return FALSE;
+
+  if (_gpu_cuda_check_ipc (_gpu_cuda.cuExternalMemoryGetMappedBuffer (&import->address,
+                                                                      import->external,
+                                                                      &description),
+                           "cuExternalMemoryGetMappedBuffer", error))
+    return TRUE;
+
+  _gpu_cuda.cuDestroyExternalMemory (import->external);
+
+  return FALSE;
+}
+
 static gboolean
 import_open (GpuCudaContext  *context,
              Import          *import,
@@ -124,6 +181,8 @@ import_open (GpuCudaContext  *context,
       return open_virtual (context, import, fd, error);
     case GPU_CUDA_HANDLE_POOLED:
       return open_pooled (context, import, fd, error);
+    case GPU_CUDA_HANDLE_EXTERNAL:
+      return open_external (import, fd, error);
     case GPU_CUDA_HANDLE_EVENT:
     default:
       g_assert_not_reached ();
@@ -144,6 +203,10 @@ import_close (GpuCudaContext *context,
       break;
     case GPU_CUDA_HANDLE_VIRTUAL:
       _gpu_cuda_range_free (context, import->range);
+      break;
+    case GPU_CUDA_HANDLE_EXTERNAL:
+      _gpu_cuda.cuMemFree (import->address);
+      _gpu_cuda.cuDestroyExternalMemory (import->external);
       break;
     case GPU_CUDA_HANDLE_POOLED:
       if (!_gpu_cuda_get_internal_stream (context, &stream, NULL))
@@ -262,12 +325,12 @@ import_locked (GpuCudaContext       *context,
   return import;
 }
 
-static GpuNativeBuffer *
-import (GpuNativeContext     *native,
-        const GpuCudaHandle  *handle,
-        int                   fd,
-        gsize                 size,
-        GError              **error)
+GpuNativeBuffer *
+_gpu_cuda_import_for (GpuNativeContext     *native,
+                      const GpuCudaHandle  *handle,
+                      int                   fd,
+                      gsize                 size,
+                      GError              **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   GpuCudaBuffer *buffer;
@@ -304,7 +367,7 @@ _gpu_cuda_import_handle (GpuNativeContext  *context,
       || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_MEMORY, size, error))
     return NULL;
 
-  return import (context, &handle, -1, size, error);
+  return _gpu_cuda_import_for (context, &handle, -1, size, error);
 }
 
 GpuNativeBuffer *
@@ -323,5 +386,5 @@ _gpu_cuda_import_fd (GpuNativeContext  *context,
                                error))
     return NULL;
 
-  return import (context, &handle, fd, size, error);
+  return _gpu_cuda_import_for (context, &handle, fd, size, error);
 }

@@ -17,7 +17,9 @@ typedef enum
   GPU_CUDA_HANDLE_MEMORY  = 1,      /* CUipcMemHandle */
   GPU_CUDA_HANDLE_VIRTUAL = 2,      /* with the file descriptor of the allocation */
   GPU_CUDA_HANDLE_POOLED  = 3,      /* CUmemPoolPtrExportData, and the pool's file descriptor */
-  GPU_CUDA_HANDLE_EVENT   = 4       /* CUipcEventHandle */
+  GPU_CUDA_HANDLE_EVENT   = 4,      /* CUipcEventHandle */
+  GPU_CUDA_HANDLE_EXTERNAL = 5      /* within this process only: CUexternalMemoryHandleType, and its
+                                     * file descriptor */
 } GpuCudaHandleKind;
 
 /* What the bytes hold that pass between processes of one machine. */
@@ -55,5 +57,12 @@ gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
+/* A buffer of @size bytes, or those of the handle, over what that says. */
+GpuNativeBuffer *
+          _gpu_cuda_import_for   (GpuNativeContext     *context,
+                                  const GpuCudaHandle  *handle,
+                                  int                   fd,
+                                  gsize                 size,
+                                  GError              **error);
 
 G_END_DECLS

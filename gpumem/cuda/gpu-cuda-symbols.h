@@ -282,6 +282,19 @@ GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemImportFromShareableHandle, 10020,
 GPU_CUDA_SYMBOL (VIRTUAL_MEMORY, cuMemRetainAllocationHandle, 11000,
                  (CUmemGenericAllocationHandle *allocation, void *address))
 
+/* Memory of other libraries */
+GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuImportExternalMemory, 10000,
+                 (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description))
+GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuExternalMemoryGetMappedBuffer, 10000,
+                 (CUdeviceptr *address, CUexternalMemory memory,
+                  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *description))
+GPU_CUDA_SYMBOL (EXTERNAL_MEMORY, cuDestroyExternalMemory, 10000, (CUexternalMemory memory))
+
+/* Memory for other libraries */
+GPU_CUDA_SYMBOL (DMA_BUF, cuMemGetHandleForAddressRange, 11070,
+                 (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+                  unsigned long long flags))
+
 /* Managed memory */
 GPU_CUDA_SYMBOL (MANAGED, cuMemAllocManaged, 6000,
                  (CUdeviceptr *address, size_t size, unsigned int flags))

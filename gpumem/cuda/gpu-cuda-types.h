@@ -33,6 +33,7 @@ typedef unsigned long long    CUtexObject;
 typedef unsigned long long    CUsurfObject;
 typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUextMemory_st *CUexternalMemory;
 typedef void (CUDAAPI *CUhostFn) (void *data);
 
 /* Enumerations of the driver: their values stand below. */
@@ -41,6 +42,7 @@ typedef unsigned int CUaddress_mode;
 typedef unsigned int CUarray_format;
 typedef unsigned int CUdevice_attribute;
 typedef unsigned int CUdevice_P2PAttribute;
+typedef unsigned int CUexternalMemoryHandleType;
 typedef unsigned int CUfilter_mode;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUfunc_cache;
@@ -53,6 +55,7 @@ typedef unsigned int CUmemAllocationGranularity_flags;
 typedef unsigned int CUmemAllocationHandleType;
 typedef unsigned int CUmemAllocationType;
 typedef unsigned int CUmemLocationType;
+typedef unsigned int CUmemRangeHandleType;
 typedef unsigned int CUmemorytype;
 typedef unsigned int CUmem_advise;
 typedef unsigned int CUmem_range_attribute;
@@ -179,6 +182,8 @@ typedef unsigned int CUdriverProcAddressQueryResult;
   CONSTANT (CU_MEM_ALLOCATION_TYPE_PINNED, 1)                          \
   CONSTANT (CU_MEM_HANDLE_TYPE_NONE, 0)                                \
   CONSTANT (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)               \
+  CONSTANT (CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, 1)               \
+  CONSTANT (CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                    \
   CONSTANT (CU_MEM_LOCATION_TYPE_DEVICE, 1)                            \
   CONSTANT (CU_MEM_LOCATION_TYPE_HOST, 2)                              \
   CONSTANT (CU_MEM_ACCESS_FLAGS_PROT_NONE, 0)                          \
@@ -430,6 +435,35 @@ typedef struct
   unsigned int         lastLayer;
   unsigned int         reserved[16];
 } CUDA_RESOURCE_VIEW_DESC;
+
+/* Of a CUexternalMemoryHandleType: headers before CUDA 12.9 have none. */
+#define GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD 9
+
+typedef struct
+{
+  CUexternalMemoryHandleType type;
+  union
+  {
+    int         fd;
+    struct
+    {
+      void       *handle;
+      const void *name;
+    } win32;
+    const void *nvSciBufObject;
+  } handle;
+  unsigned long long size;
+  unsigned int       flags;
+  unsigned int       reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct
+{
+  unsigned long long offset;
+  unsigned long long size;
+  unsigned int       flags;
+  unsigned int       reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 
 typedef struct
 {

@@ -667,6 +667,24 @@ GpuNativeBuffer *
                                     int                   fd,
                                     gsize                 size,
                                     GError              **error);
+/* gpu-cuda-share.c */
+GpuFdKinds  _gpu_cuda_get_fd_kinds (GpuNativeContext     *context,
+                                    gboolean              import);
+gboolean    _gpu_cuda_share_fd     (GpuNativeContext     *context,
+                                    GpuNativeBuffer      *buffer,
+                                    GpuFdKinds            kind,
+                                    int                  *fd,
+                                    gsize                *whole_size,
+                                    gsize                *offset,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_open_fd      (GpuNativeContext     *context,
+                                    GpuFdKinds            kind,
+                                    int                   fd,
+                                    gsize                 whole_size,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    GError              **error);
 /* Where the memory of the exporter begins here. */
 CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,

@@ -252,3 +252,47 @@ _gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
 
   return buffer_new (own, given.offset, size, error);
 }
+
+GpuFdKinds
+_gpu_host_buffer_get_fd_kinds (GpuNativeContext *context G_GNUC_UNUSED,
+                               gboolean          import G_GNUC_UNUSED)
+{
+  return GPU_FD_KINDS_OPAQUE;
+}
+
+gboolean
+_gpu_host_buffer_share_fd (GpuNativeContext  *context,
+                           GpuNativeBuffer   *buffer,
+                           GpuFdKinds         kind G_GNUC_UNUSED,
+                           int               *fd,
+                           gsize             *whole_size,
+                           gsize             *offset,
+                           GError           **error)
+{
+  g_autoptr (GBytes) bytes = _gpu_host_buffer_export_fd (context, buffer, fd, error);
+  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+  GpuHostFile *file = self->root != NULL ? self->root->file : self->file;
+
+  if (bytes == NULL)
+    return FALSE;
+
+  *whole_size = file->size;
+  *offset = self->data - file->data;
+
+  return TRUE;
+}
+
+GpuNativeBuffer *
+_gpu_host_buffer_open_fd (GpuNativeContext  *context,
+                          GpuFdKinds         kind G_GNUC_UNUSED,
+                          int                fd,
+                          gsize              whole_size G_GNUC_UNUSED,
+                          gsize              offset,
+                          gsize              size,
+                          GError           **error)
+{
+  const GpuHostHandle handle = { offset };
+  g_autoptr (GBytes) bytes = g_bytes_new (&handle, sizeof handle);
+
+  return _gpu_host_buffer_import_fd (context, bytes, fd, size, error);
+}

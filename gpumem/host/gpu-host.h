@@ -291,6 +291,22 @@ GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
                                                int                      fd,
                                                gsize                    size,
                                                GError                 **error);
+GpuFdKinds       _gpu_host_buffer_get_fd_kinds (GpuNativeContext       *context,
+                                               gboolean                 import);
+gboolean         _gpu_host_buffer_share_fd    (GpuNativeContext        *context,
+                                               GpuNativeBuffer         *buffer,
+                                               GpuFdKinds               kind,
+                                               int                     *fd,
+                                               gsize                   *whole_size,
+                                               gsize                   *offset,
+                                               GError                 **error);
+GpuNativeBuffer *_gpu_host_buffer_open_fd     (GpuNativeContext        *context,
+                                               GpuFdKinds               kind,
+                                               int                      fd,
+                                               gsize                    whole_size,
+                                               gsize                    offset,
+                                               gsize                    size,
+                                               GError                 **error);
 
 /* Sets GPU_ERROR_OUT_OF_DEVICE_MEMORY: @function failed with the errno @code. */
 void            _gpu_host_set_no_memory       (GpuNativeContext        *context,

@@ -156,6 +156,7 @@ typedef enum
   OBJECT_LINK,
   OBJECT_POOL,
   OBJECT_SHARE,             /* of physical memory: a generic allocation handle */
+  OBJECT_EXTERNAL,          /* memory of another library */
   OBJECT_ARRAY,
   OBJECT_MIPMAPPED,
   OBJECT_TEXTURE,

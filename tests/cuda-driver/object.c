@@ -16,6 +16,7 @@ const char *const object_kinds[N_OBJECT_KINDS] = {
   [OBJECT_LINK] = "link state",
   [OBJECT_POOL] = "memory pool",
   [OBJECT_SHARE] = "allocation handle",
+  [OBJECT_EXTERNAL] = "external memory",
   [OBJECT_ARRAY] = "array",
   [OBJECT_MIPMAPPED] = "mipmapped array",
   [OBJECT_TEXTURE] = "texture object",

@@ -410,3 +410,19 @@ ENTRY (cuMemImportFromShareableHandle,
   *allocation = share_new (physical);
   return CUDA_SUCCESS;
 }
+
+/* A file in memory, as it is behind an allocation: nobody here knows more of a dma-buf. */
+ENTRY (cuMemGetHandleForAddressRange,
+       (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+        unsigned long long flags),
+       (handle, address, size, type, flags))
+{
+  Memory *memory = memory_find (address);
+
+  if (memory == NULL || memory->freed || memory->kind != MEMORY_MAPPED ||
+      type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 ||
+      memory->address != address || memory->size != size)
+    return CUDA_ERROR_INVALID_VALUE;
+  *(int *) handle = fcntl (((Physical *) memory->share)->file, F_DUPFD_CLOEXEC, 0);
+  return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory as file descriptors for other libraries, in this process and in another one, which is this
+ * program again and gets the descriptor over a socket. */
+#include "config.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test-util.h"
+
+#define SIZE ((gsize) 65536)
+#define CHILD_FD 3
+
+static GpuBuffer *
+shareable (TestFixture *fixture, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
+  return buffer;
+}
+
+/* Skips the test, with a reason, unless memory passes out and in again so. */
+static gboolean
+passes (TestFixture *fixture, GpuFdKinds kind)
+{
+  GpuFdKinds kinds = gpu_context_get_export_kinds (fixture->context)
+                     & gpu_context_get_import_kinds (fixture->context);
+
+  if ((kinds & kind) != 0)
+    return TRUE;
+  g_test_skip_printf ("%s: no memory passes so, but kinds 0x%x",
+                      gpu_device_get_id (fixture->device), kinds);
+  return FALSE;
+}
+
+static void
+check_kind (TestFixture *fixture, GpuFdKinds kind)
+{
+  const guint8 value = 7;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = shareable (fixture, 3);
+  g_autoptr (GpuBuffer) part = gpu_buffer_slice (buffer, 4096, 8192, &error);
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) threes = test_value_bytes (8192, 3);
+  g_autoptr (GBytes) sevens = test_value_bytes (8192, 7);
+  gsize whole_size;
+  gsize offset;
+  int fd;
+
+  g_assert_no_error (error);
+  fd = gpu_buffer_export_fd (part, kind, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (fd, >=, 0);
+  g_assert_cmpuint (offset, ==, 4096);
+  g_assert_cmpuint (whole_size, >=, SIZE);
+  again = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, kind, fd, whole_size, offset,
+                                  8192, &error);
+  g_assert_no_error (error);
+  close (fd);
+  test_assert_content (again, threes);
+  test_assert_ok (gpu_buffer_fill (again, NULL, 0, 8192, &value, 1, NULL, &error), error);
+  test_assert_content (part, sevens);
+  g_clear_object (&part);
+  g_clear_object (&buffer);
+  test_assert_content (again, sevens);
+}
+
+static void
+share_opaque (TestFixture *fixture)
+{
+  if (passes (fixture, GPU_FD_KINDS_OPAQUE))
+    check_kind (fixture, GPU_FD_KINDS_OPAQUE);
+}
+
+static void
+share_dma_buf (TestFixture *fixture)
+{
+  if (passes (fixture, GPU_FD_KINDS_DMA_BUF))
+    check_kind (fixture, GPU_FD_KINDS_DMA_BUF);
+}
+
+/* Memory that is not the driver's own: a sealed file stands for that of another library. */
+static void
+share_foreign (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) host = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("host", &error);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) here = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  gsize whole_size;
+  gsize offset;
+  int fd;
+
+  g_assert_no_error (error);
+  if (!g_str_has_prefix (gpu_device_get_driver_version (fixture->device), "stand-in")
+      && !g_str_equal (gpu_device_get_backend (fixture->device), "host")
+      && g_getenv ("GPUMEM_TEST_CUDA") == NULL)
+    {
+      g_test_skip ("a driver takes no file for memory");
+      return;
+    }
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+  host = gpu_context_new (device, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (host, GPU_MEMORY_SHAREABLE, SIZE, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error), error);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  here = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                 whole_size, offset, SIZE, &error);
+  g_assert_no_error (error);
+  close (fd);
+  test_assert_content (here, bytes);
+}
+
+/* --- another process ------------------------------------------------------------------------ */
+
+/* A message of one byte, with room for a descriptor beside it. */
+typedef struct
+{
+  char          byte;
+  struct iovec  vector;
+  union
+  {
+    char           bytes[CMSG_SPACE (sizeof (int))];
+    struct cmsghdr align;
+  } control;
+  struct msghdr header;
+} Message;
+
+static void
+message_init (Message *message)
+{
+  memset (message, 0, sizeof *message);
+  message->vector = (struct iovec) { &message->byte, 1 };
+  message->header.msg_iov = &message->vector;
+  message->header.msg_iovlen = 1;
+  message->header.msg_control = message->control.bytes;
+  message->header.msg_controllen = sizeof message->control.bytes;
+}
+
+static int
+receive_fd (void)
+{
+  struct cmsghdr *part;
+  Message message;
+  int fd;
+
+  message_init (&message);
+  g_assert_cmpint (recvmsg (CHILD_FD, &message.header, MSG_CMSG_CLOEXEC), ==, 1);
+  part = CMSG_FIRSTHDR (&message.header);
+  g_assert_nonnull (part);
+  g_assert_cmpint (part->cmsg_type, ==, SCM_RIGHTS);
+  memcpy (&fd, CMSG_DATA (part), sizeof fd);
+  return fd;
+}
+
+static void
+send_fd (int to, int fd)
+{
+  struct cmsghdr *part;
+  Message message;
+
+  message_init (&message);
+  part = CMSG_FIRSTHDR (&message.header);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN (sizeof fd);
+  memcpy (CMSG_DATA (part), &fd, sizeof fd);
+  g_assert_cmpint (sendmsg (to, &message.header, 0), ==, 1);
+}
+
+/* --child DEVICE KIND WHOLE-SIZE OFFSET SIZE: finds 3 there, and leaves 9. */
+static int
+child (char **arguments)
+{
+  const guint8 value = 9;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find (arguments[0], &error);
+  g_autoptr (GpuContext) context = device != NULL ? gpu_context_new (device, &error) : NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) expected = NULL;
+  gsize size = g_ascii_strtoull (arguments[4], NULL, 10);
+
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, atoi (arguments[1]), receive_fd (),
+                                   g_ascii_strtoull (arguments[2], NULL, 10),
+                                   g_ascii_strtoull (arguments[3], NULL, 10), size, &error);
+  g_assert_no_error (error);
+  expected = test_value_bytes (size, 3);
+  test_assert_content (buffer, expected);
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, size, &value, 1, NULL, &error), error);
+  return 0;
+}
+
+static void
+share_process (TestFixture *fixture)
+{
+  g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_NONE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GSubprocess) other = NULL;
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 9);
+  g_autofree char *program = g_file_read_link ("/proc/self/exe", &error);
+  g_autofree char *whole_text = NULL;
+  g_autofree char *offset_text = NULL;
+  g_autofree char *size_text = g_strdup_printf ("%" G_GSIZE_FORMAT, SIZE);
+  gsize whole_size;
+  gsize offset;
+  int ends[2];
+  int fd;
+
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+  buffer = shareable (fixture, 3);
+  fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
+  g_assert_no_error (error);
+  whole_text = g_strdup_printf ("%" G_GSIZE_FORMAT, whole_size);
+  offset_text = g_strdup_printf ("%" G_GSIZE_FORMAT, offset);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), ==, 0);
+  g_subprocess_launcher_take_fd (launcher, ends[1], CHILD_FD);
+  other = g_subprocess_launcher_spawn (launcher, &error, program, "--child",
+                                       gpu_device_get_id (fixture->device), "1", whole_text,
+                                       offset_text, size_text, NULL);
+  g_assert_no_error (error);
+  send_fd (ends[0], fd);
+  close (fd);
+  close (ends[0]);
+  g_subprocess_wait_check (other, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_content (buffer, expected);
+}
+
+/* --- what is refused ------------------------------------------------------------------------ */
+
+static void
+share_refused (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) plain = test_buffer (fixture, SIZE);
+  GpuFdKinds kinds = gpu_context_get_import_kinds (fixture->context);
+  GpuContext *context = fixture->context;
+
+  g_assert_cmpint (gpu_buffer_export_fd (plain, 3, NULL, NULL, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_export_fd", "opaque",
+                         "dma-buf");
+  if (kinds == GPU_FD_KINDS_NONE)
+    {
+      g_assert_cmpint (gpu_buffer_export_fd (plain, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==,
+                       -1);
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_export_fd", "opaque",
+                             gpu_device_get_id (fixture->device));
+      g_assert_null (gpu_buffer_new_from_fd (context, 0, GPU_FD_KINDS_DMA_BUF, 0, SIZE, 0, SIZE,
+                                             &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_buffer_new_from_fd", "dma-buf",
+                             gpu_device_get_id (fixture->device));
+      return;
+    }
+  g_assert_cmpint (gpu_buffer_export_fd (plain, GPU_FD_KINDS_OPAQUE, NULL, NULL, &error), ==, -1);
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "GPU_MEMORY_SHAREABLE");
+  g_assert_null (gpu_buffer_new_from_fd (context, 0, GPU_FD_KINDS_OPAQUE, 0, 4096, 4000, 97,
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "97 bytes", "4000", "4096");
+  g_assert_null (gpu_buffer_new_from_fd (context, 0, GPU_FD_KINDS_OPAQUE, -1, 4096, 0, 96,
+                                         &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "-1");
+}
+
+/* A descriptor of something else, or of less. */
+static void
+share_wrong (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  int fd = memfd_create ("other", MFD_CLOEXEC);
+
+  if (passes (fixture, GPU_FD_KINDS_OPAQUE))
+    {
+      g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, SIZE, 0,
+                                             SIZE, &error));
+      test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
+    }
+  close (fd);
+}
+
+int
+main (int argc, char **argv)
+{
+  if (argc == 7 && g_str_equal (argv[1], "--child"))
+    return child (argv + 2);
+  test_init (&argc, &argv);
+  test_add ("opaque", share_opaque);
+  test_add ("dma-buf", share_dma_buf);
+  test_add ("foreign", share_foreign);
+  test_add ("process", share_process);
+  test_add ("refused", share_refused);
+  test_add ("wrong", share_wrong);
+  return test_run ();
+}
