@@ -75,8 +75,8 @@ gpu_context_get_export_kinds (GpuContext *context)
  * gpu_context_get_import_kinds:
  * @context: a #GpuContext
  *
- * Tells what gpu_buffer_new_from_fd() makes memory of @context from (OpenCL:
- * CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR). Does not block.
+ * Tells what gpu_buffer_new_from_fd() makes memory of @context from. On CUDA a dma-buf needs a
+ * driver of 12.9 or newer. Does not block.
  *
  * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
  *
@@ -127,9 +127,9 @@ check_export (GpuBuffer   *buffer,
  *
  * Makes a file descriptor of @buffer for another library, such as Vulkan, another back end or
  * another process (CUDA: cuMemExportToShareableHandle, cuMemGetHandleForAddressRange for a dma-buf;
- * a sealed memfd on the host). The memory lives as long as anybody holds it. The descriptor does not
- * say when work on it is done: who uses it elsewhere waits for @buffer first. Between programs of
- * this library gpu_buffer_export_fds() does the same with a handle that checks itself. Does not
+ * a sealed memfd on the host). The memory lives as long as anybody holds it. The descriptor does
+ * not say when work on it is done: who uses it elsewhere waits for @buffer first. Between programs
+ * of this library gpu_buffer_export_fds() does the same with a handle that checks itself. Does not
  * block; may be called from any thread.
  *
  * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED where there
@@ -233,9 +233,9 @@ check_import (GpuNativeContext  *context,
  * called from any thread.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
- *   such kind, as with OpenCL, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past
- *   @whole_size, other flags, or more than one kind, %GPU_ERROR_IPC for a descriptor of something
- *   else, or the driver's error
+ *   such kind, as with OpenCL, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches
+ *   past @whole_size, other flags, or more than one kind, %GPU_ERROR_IPC for a descriptor of
+ *   something else, or the driver's error
  *
  * Since: 0.1
  */

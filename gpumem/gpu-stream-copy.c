@@ -531,7 +531,7 @@ gpu_stream_migrate (GpuStream        *stream,
 /**
  * gpu_stream_copy:
  * @stream: a #GpuStream
- * @destination: memory of the stream's context, or of another one of the back end
+ * @destination: memory of the stream's context, or of any other one
  * @destination_offset: where to write, in bytes
  * @source: memory of the stream's context, or of another one if @destination is not
  * @source_offset: where to read, in bytes
@@ -544,10 +544,20 @@ gpu_stream_migrate (GpuStream        *stream,
  * device as gpu_stream_write() and gpu_stream_read() do. Both memories are kept until the copy is
  * done.
  *
+ * Between two back ends, or two contexts of OpenCL, the bytes go by way of page-locked memory in
+ * chunks, at most 16 MiB at a time, with commands in @stream and in a stream of the other context
+ * that belongs to @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
+ * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). Uses of either memory are ordered
+ * as always, and the copy is over in @stream when all of it is. The context of the other memory
+ * lives as long as @stream does. If no page-locked memory is left or a driver cannot have streams
+ * wait for the host, the call does it by itself, and blocks until it is done; GPUMEM_DEBUG=transfer
+ * tells of that. More than some 50 chunks of 4 MiB can make the caller wait, too. If either side
+ * fails, the events of @stream do, and what @destination holds is undefined.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
- *   ranges overlap or neither memory is of the stream's context, %GPU_ERROR_NOT_SUPPORTED for one
- *   of another context where the back end cannot, as OpenCL, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY
- *   if a range is mapped, or the driver's error
+ *   ranges overlap, neither memory is of the stream's context, or flags keep the host from memory
+ *   of another back end, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped,
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY, or the driver's error
  *
  * Since: 0.1
  */

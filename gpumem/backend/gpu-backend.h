@@ -599,8 +599,8 @@ typedef struct
    * none of this can be. What kinds pass, out of the context or into it. */
   GpuFdKinds        (*get_fd_kinds)   (GpuNativeContext        *context,
                                        gboolean                 import);
-  /* @kind is one of those, and @buffer has GPU_MEMORY_SHAREABLE. The descriptor, the caller's, is of
-   * an allocation of @whole_size bytes, where the buffer begins at @offset. */
+  /* @kind is one of those, and @buffer has GPU_MEMORY_SHAREABLE. The descriptor, which is the
+   * caller's, is of an allocation of @whole_size bytes, where the buffer begins at @offset. */
   gboolean          (*share_fd)       (GpuNativeContext        *context,
                                        GpuNativeBuffer         *buffer,
                                        GpuFdKinds               kind,

@@ -100,7 +100,7 @@ get_n_placed (const GpuAcross *across)
   return MIN (across->n_places, across->n_chunks);
 }
 
-/* --- the thread that takes chunks from one stream to the other ---------------------------------- */
+/* --- the thread that takes chunks from one stream to the other -------------------------------- */
 
 /* All gates of @side before @end, in their order. */
 static void

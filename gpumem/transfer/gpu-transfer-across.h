@@ -40,8 +40,8 @@ typedef struct
  * gives must be submitted or given up. */
 GpuAcross *_gpu_across_begin     (const GpuAcrossCopy     *copy,
                                   const char             **reason);
-/* A stream op of both @streams, of @memories as they are now. With @keep_waits the events of waits are kept as long as the copy
- * is. When it fails, @failed becomes the side that did. */
+/* A stream op of both @streams, of @memories as they are now. With @keep_waits the events of waits
+ * are kept as long as the copy is. When it fails, @failed becomes the side that did. */
 gboolean   _gpu_across_submit    (GpuAcross               *across,
                                   GpuNativeMemory *const  *memories,
                                   GpuNativeStream *const  *streams,
