@@ -284,6 +284,8 @@ get_traits (GpuDevice   *device,
  * - `has-source-build-cache`: whether the driver is known to keep what it builds on disk (`b`)
  * - `fast-inaccurate-build-options`: options that trade accuracy for speed (`as`)
  * - `svm-coarse`, `svm-fine`, `svm-system`: the kinds of shared virtual memory (`b`)
+ * - `svm-atomics`: whether atomic operations on shared virtual memory of fine grain, and where
+ *   `svm-system` is true on any memory, reach across host and device (`b`)
  * - `nv-compute-capability`: major and minor number, on devices of NVIDIA (`(uu)`)
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to what
@@ -318,6 +320,7 @@ gpu_device_characterize (GpuDevice  *device,
   insert_capability (&dict, "svm-coarse", &traits, GPU_CAPABILITIES_SVM_COARSE);
   insert_capability (&dict, "svm-fine", &traits, GPU_CAPABILITIES_SVM_FINE);
   insert_capability (&dict, "svm-system", &traits, GPU_CAPABILITIES_SVM_SYSTEM);
+  insert_capability (&dict, "svm-atomics", &traits, GPU_CAPABILITIES_SVM_ATOMICS);
   insert_number (&dict, "simd-group-size", find_simd_group_size (&traits));
   insert_number (&dict, "work-group-size-multiple", multiple);
   insert_number (&dict, "usable-local-memory-size", find_local_size (&traits));

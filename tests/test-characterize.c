@@ -102,7 +102,8 @@ static MadeUpDevice devices[] =
   { { .id = (char *) "cuda:7", .name = (char *) "f", .backend = &cuda,
       .vendor = (char *) "NVIDIA Corporation", .platform = (char *) "CUDA",
       .type = GPU_DEVICE_TYPE_GPU,
-      .capabilities = GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_FP64 }, cuda_attributes }
+      .capabilities = GPU_CAPABILITIES_SOURCE | GPU_CAPABILITIES_FP64
+                      | GPU_CAPABILITIES_SVM_ATOMICS }, cuda_attributes }
 };
 
 static GpuDevice *
@@ -172,6 +173,7 @@ characterize_traits (void)
       g_assert_cmpint (is_true (traits, "has-source-build-cache"), ==, expected[i].cache);
       g_assert_cmpint (is_true (traits, "fp64"), ==, i == 0 || i == 5);
       g_assert_false (is_true (traits, "svm-fine"));
+      g_assert_cmpint (is_true (traits, "svm-atomics"), ==, i == 5);
     }
 }
 
