@@ -27,11 +27,14 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
 from ._gpumem_arrays import memory_of, to_range
+from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
 from ._gpumem_launch import In, InOut, Out, launch
 from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
+from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
+                                 declare_arguments, parse_arguments)
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
@@ -39,7 +42,9 @@ from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout,
 
 Gpu = get_introspection_module("Gpu")
 
-__all__ = ["In", "InOut", "Local", "Out", "devices", "memory_of", "pinned"]
+__all__ = ["In", "InOut", "Local", "OtherArgument", "Out", "ScalarArgument", "VectorArgument",
+           "bind_arguments", "clear_caches", "declare_arguments", "devices", "memoize", "memory_of",
+           "parse_arguments", "pinned"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -80,12 +85,19 @@ class Device(Gpu.Device, _Attributes):
     memory_size = _get("memory_size")
     max_allocation = _get("max_allocation")
     base_alignment = _get("base_alignment")
+    traits = property(lambda self: self.characterize().unpack(),
+                      doc="What characterize() tells, as a dictionary.")
 
     def __new__(cls, name=None):
         return Gpu.Device.get_default() if name is None else Gpu.Device.find(name)
 
     def __init__(self, *args, **kwargs):
         pass
+
+    def explain_bank_conflicts(self, item_size, shape):
+        """What happens when work-items access an array in local memory, as text, and how many turns
+        an access takes at worst."""
+        return tuple(Gpu.Device.explain_bank_conflicts(self, item_size, list(shape)))
 
     def can_access_peer(self, peer):
         return _last(Gpu.Device.can_access_peer(self, peer))
