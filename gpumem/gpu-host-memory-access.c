@@ -191,6 +191,7 @@ step_done (GObject      *source G_GNUC_UNUSED,
 {
   GTask *task = user_data;
   Wait *wait = g_task_get_task_data (task);
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
   GError *error = NULL;
 
   if (!g_task_propagate_boolean (G_TASK (result), &error)
@@ -203,9 +204,9 @@ step_done (GObject      *source G_GNUC_UNUSED,
     }
 
   g_clear_error (&error);
-  g_main_context_push_thread_default (g_task_get_context (task));
-  step (task);
-  g_main_context_pop_thread_default (g_task_get_context (task));
+  g_main_context_push_thread_default (context);
+  step (task);                          /* which may be the end of the task */
+  g_main_context_pop_thread_default (context);
 }
 
 /**

@@ -591,6 +591,40 @@ memory_synchronize_async (TestFixture *fixture)
 }
 
 static void
+finish_at_once (GObject      *source,
+                GAsyncResult *result,
+                gpointer      user_data)
+{
+  gboolean *done = user_data;
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_host_memory_synchronize_finish (GPU_HOST_MEMORY (source), result, &error),
+                  error);
+  *done = TRUE;
+}
+
+/* In a main context of its own, where nobody keeps the result beyond the callback. */
+static void
+memory_synchronize_alone (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuHostMemory) memory = make (fixture, LOCKED, SIZE);
+  g_autoptr (GMainContext) main_context = g_main_context_new ();
+  const guint8 value = 3;
+  gboolean done = FALSE;
+
+  test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (memory), 0, SIZE, &value, 1,
+                                   &error), error);
+  g_main_context_push_thread_default (main_context);
+  gpu_host_memory_synchronize_async (memory, GPU_MAP_FLAGS_NONE, NULL, finish_at_once, &done);
+  while (!done)
+    g_main_context_iteration (main_context, TRUE);
+  g_assert_true (g_main_context_get_thread_default () == main_context);
+  g_main_context_pop_thread_default (main_context);
+  test_assert_value (gpu_host_memory_get_data (memory), 3, SIZE);
+}
+
+static void
 memory_bytes (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -808,6 +842,7 @@ main (int argc, char **argv)
   test_add ("counted", memory_counted);
   test_add ("synchronize", memory_synchronize);
   test_add ("synchronize-async", memory_synchronize_async);
+  test_add ("synchronize-alone", memory_synchronize_alone);
   test_add ("bytes", memory_bytes);
   test_add ("mapping", memory_mapping);
   test_add ("flags", memory_flags);
