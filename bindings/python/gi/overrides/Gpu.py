@@ -27,6 +27,8 @@ from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
                                  TrackingAllocatorMethods)
 from ._gpumem_arrays import memory_of, to_range
+from ._gpumem_async import (AsyncBuffer, AsyncHostMemory, AsyncImage, AsyncProgram, AsyncStream,
+                            AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
@@ -36,6 +38,8 @@ from ._gpumem_ndarray import DeviceArrayMethods, DTypeMethods, numbers
 from ._gpumem_parameters import (OtherArgument, ScalarArgument, VectorArgument, bind_arguments,
                                  declare_arguments, parse_arguments)
 from ._gpumem_pool import MemoryBlockMethods, MemoryPoolMethods, add_attributes
+from ._gpumem_repr import install as install_repr
+from ._gpumem_scope import ScopeMethods, get_current_allocator, using_allocator
 from ._gpumem_svm import SvmMethods, array_over
 from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout, to_origin,
                              to_shape)
@@ -43,8 +47,9 @@ from ._gpumem_values import (Local, checked, to_arguments, to_extent, to_layout,
 Gpu = get_introspection_module("Gpu")
 
 __all__ = ["In", "InOut", "Local", "OtherArgument", "Out", "ScalarArgument", "VectorArgument",
-           "bind_arguments", "clear_caches", "declare_arguments", "devices", "memoize", "memory_of",
-           "parse_arguments", "pinned"]
+           "bind_arguments", "clear_caches", "declare_arguments", "devices",
+           "get_current_allocator", "memoize", "memory_of", "parse_arguments", "pinned",
+           "using_allocator"]
 
 
 # --- classes -------------------------------------------------------------------------------------
@@ -195,7 +200,7 @@ class Context(Gpu.Context):
 
     def __repr__(self):
         names = ", ".join(device.get_id() for device in self.list_devices())
-        return f"<Gpu.Context on {names}>"
+        return f"<Gpu.Context on {names or 'no device'}>"
 
 
 Context = override(Context)
@@ -257,7 +262,7 @@ def _rest(memory, offset, size):
     return max(memory.get_size() - offset, 0) if size is None else size
 
 
-class Buffer(Gpu.Buffer):
+class Buffer(AsyncBuffer, Gpu.Buffer):
     """Gpu.Buffer(context, size) or Gpu.Buffer(context, data). buffer[a:b] is a slice of it, which
     shares its memory."""
     offset = _get("offset")
@@ -468,7 +473,7 @@ class Buffer(Gpu.Buffer):
 Buffer = override(Buffer)
 
 
-class Svm(SvmMethods, Gpu.Svm):
+class Svm(AsyncSvm, SvmMethods, Gpu.Svm):
     __doc__ = SvmMethods.__doc__
 
 
@@ -506,7 +511,7 @@ class ImageFormat(FormatMethods, Gpu.ImageFormat):
 ImageFormat = override(ImageFormat)
 
 
-class Image(ImageMethods, Gpu.Image):
+class Image(AsyncImage, ImageMethods, Gpu.Image):
     __doc__ = ImageMethods.__doc__
 
 
@@ -520,7 +525,7 @@ class Sampler(SamplerMethods, Gpu.Sampler):
 Sampler = override(Sampler)
 
 
-class HostMemory(HostMemoryMethods, Gpu.HostMemory):
+class HostMemory(AsyncHostMemory, HostMemoryMethods, Gpu.HostMemory):
     __doc__ = HostMemoryMethods.__doc__
 
 
@@ -676,7 +681,7 @@ class MemoryBlock(MemoryBlockMethods, Gpu.MemoryBlock):
 MemoryBlock = override(MemoryBlock)
 
 
-class MemoryPool(MemoryPoolMethods, Gpu.MemoryPool):
+class MemoryPool(ScopeMethods, MemoryPoolMethods, Gpu.MemoryPool):
     __doc__ = MemoryPoolMethods.__doc__
     allocate = __call__ = Gpu.MemoryPool.alloc_buffer
 
@@ -848,7 +853,7 @@ def _last(result):
     return result[-1] if isinstance(result, tuple) else result
 
 
-class Program(Gpu.Program):
+class Program(AsyncProgram, Gpu.Program):
     """Gpu.Program(context, source). program.scale is a new Gpu.Kernel with the name scale."""
     build_log = _get("build_log")
     binary = _get("binary")
@@ -930,7 +935,7 @@ class Kernel(Gpu.Kernel, _Attributes):
 Kernel = override(Kernel)
 
 
-class Stream(Gpu.Stream):
+class Stream(AsyncStream, Gpu.Stream):
     """Its methods enqueue work and return at once; memory and data may be dropped right away. It
     can be awaited under asyncio, and a with statement waits for it at the end."""
     context = _get("context")
@@ -1112,6 +1117,9 @@ class Layout(Gpu.Layout):
 
 
 Layout = override(Layout)
+
+
+install_repr()
 
 
 def devices():

@@ -405,9 +405,7 @@ class ImageMethods:
         self.read_into(array, origin, extent, stream)
         return array
 
-    def copy(self, source, origin=None, source_origin=None, extent=None, stream=None):
-        """Copies another image, or a buffer, into this one and waits until it is there. Where in a
-        buffer is (x, y, z, row_pitch, slice_pitch) in bytes."""
+    def _begin_copy(self, source, origin, source_origin, extent, stream):
         stream = self._get_stream(stream)
         origin, source_origin = to_origin(origin), to_layout(source_origin)
         if isinstance(source, Gpu.Image):
@@ -415,7 +413,12 @@ class ImageMethods:
         else:
             extent = self._rest(origin, extent)
         stream.copy_region(self, source, extent, origin, source_origin)
-        return stream.synchronize()
+        return stream
+
+    def copy(self, source, origin=None, source_origin=None, extent=None, stream=None):
+        """Copies another image, or a buffer, into this one and waits until it is there. Where in a
+        buffer is (x, y, z, row_pitch, slice_pitch) in bytes."""
+        return self._begin_copy(source, origin, source_origin, extent, stream).synchronize()
 
     def fill(self, color, origin=None, extent=None, stream=None):
         """Fills a region with a Gpu.Color, or its components, and waits until it is there."""

@@ -3,6 +3,7 @@
 
 from ..module import get_introspection_module
 from ._gpumem import Exported
+from ._gpumem_scope import allocate
 from ._gpumem_values import to_arguments, to_extent
 
 Gpu = get_introspection_module("Gpu")
@@ -44,10 +45,18 @@ def _allocate(stream, transfer):
         size = exported.size
     if size == 0:
         return None
-    buffer = Gpu.Buffer.new(stream.get_context(), Gpu.MemoryFlags.NONE, size)
+    memory = allocate(stream, size)
     if transfer.to_device:
-        stream.write(buffer, transfer.array)
-    return buffer
+        stream.write(memory, transfer.array)
+    return memory
+
+
+def _fetch(stream, memory, array):
+    if isinstance(memory, Gpu.Buffer):
+        memory.read_into(array, stream=stream)
+    else:
+        stream.read_into(memory, array)
+        stream.synchronize()
 
 
 def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
@@ -64,7 +73,7 @@ def launch(stream, kernel, grid, block, args, shared_size, flags, indirect=()):
         stream.launch_full(kernel, to_extent(grid), to_extent(block), shared_size, flags, arguments)
     else:
         stream.launch_arguments(kernel, to_extent(grid), to_extent(block), arguments)
-    for buffer, transfer in transfers:
-        if transfer.to_host and buffer is not None:
-            buffer.read_into(transfer.array, stream=stream)
+    for memory, transfer in transfers:
+        if transfer.to_host and memory is not None:
+            _fetch(stream, memory, transfer.array)
     return True

@@ -81,7 +81,8 @@ class MemoryBlockMethods:
 class MemoryPoolMethods:
     """Gpu.MemoryPool(context): memory that is handed out again and again. pool(size), which is
     pool.allocate(size) and pool.alloc_buffer(size), is a buffer; pool.alloc_block(size) is a
-    Gpu.MemoryBlock. Either is None for a size of 0.
+    Gpu.MemoryBlock. Either is None for a size of 0. Within with pool: the pool is what
+    Gpu.using_allocator() makes of it; nothing is given back at the end, which trim() does.
 
     All figures are attributes, managed_bytes and so on, and keys of the dictionary statistics."""
 

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What takes time, for asyncio: the name of the call that waits, with _async behind it, and the
+same arguments. Called with a callback, as in C, these are still the functions of C."""
+
+import functools
+import inspect
+
+from ..module import get_introspection_module
+from ._gpumem import wait_for
+
+Gpu = get_introspection_module("Gpu")
+
+
+def _or_callback(class_name, name):
+    """The function of C for calls that have a callback, and a coroutine for the others."""
+    def decorate(function):
+        @functools.wraps(function)
+        def method(*args, **kwargs):
+            if "callback" in kwargs or any(map(inspect.isroutine, args[1:])) \
+                    or any(isinstance(arg, functools.partial) for arg in args[1:]):
+                return getattr(getattr(Gpu, class_name), name)(*args, **kwargs)
+            return function(*args, **kwargs)
+        return method
+    return decorate
+
+
+class AsyncBuffer:
+    """Of Gpu.Buffer."""
+
+    @_or_callback("Buffer", "fill_async")
+    async def fill_async(self, pattern, offset=0, size=None, stream=None):
+        """fill() for asyncio."""
+        stream = self._get_stream(stream)
+        stream.fill(self, pattern, offset, size)
+        return await stream.record()
+
+    @_or_callback("Buffer", "copy_async")
+    async def copy_async(self, source, offset=0, source_offset=0, size=None, stream=None):
+        """copy() for asyncio."""
+        stream = self._get_stream(stream)
+        stream.copy(self, source, size, offset, source_offset)
+        return await stream.record()
+
+    @_or_callback("Buffer", "map_async")
+    async def map_async(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
+        """map() for asyncio."""
+        stream = self._get_stream(stream)
+        mapping = stream.map(self, flags, offset, size)
+        await stream.record()
+        return mapping
+
+
+class AsyncImage:
+    """Of Gpu.Image."""
+
+    @_or_callback("Image", "fill_async")
+    async def fill_async(self, color, origin=None, extent=None, stream=None):
+        """fill() for asyncio."""
+        stream = self._get_stream(stream)
+        stream.fill_image(self, color, origin, extent)
+        return await stream.record()
+
+    async def copy_async(self, source, origin=None, source_origin=None, extent=None, stream=None):
+        """copy() for asyncio."""
+        return await self._begin_copy(source, origin, source_origin, extent, stream).record()
+
+    @_or_callback("Image", "map_async")
+    async def map_async(self, flags=Gpu.MapFlags.NONE, origin=None, extent=None, stream=None):
+        """map() for asyncio."""
+        stream = self._get_stream(stream)
+        mapping = stream.map_image(self, flags, origin, extent)
+        await stream.record()
+        return mapping
+
+
+class AsyncSvm:
+    """Of Gpu.Svm."""
+
+    @_or_callback("Svm", "map_async")
+    async def map_async(self, flags=Gpu.MapFlags.NONE, offset=0, size=None, stream=None):
+        """map() for asyncio."""
+        size = max(self.get_size() - offset, 0) if size is None else size
+        return await wait_for(
+            lambda cancellable, callback: Gpu.Svm.map_async(self, stream, flags, offset, size,
+                                                            cancellable, callback),
+            self.map_finish)
+
+
+class AsyncHostMemory:
+    """Of Gpu.HostMemory."""
+
+    @_or_callback("HostMemory", "synchronize_async")
+    async def synchronize_async(self, flags=Gpu.MapFlags.NONE):
+        """synchronize() for asyncio."""
+        return await wait_for(
+            lambda cancellable, callback: Gpu.HostMemory.synchronize_async(self, flags, cancellable,
+                                                                           callback),
+            self.synchronize_finish)
+
+
+class AsyncProgram:
+    """Of Gpu.Program."""
+
+    @staticmethod
+    @_or_callback("Program", "new_from_source_async")
+    async def new_from_source_async(context, source, options=None):
+        """A program that is built on another thread, for asyncio."""
+        return await wait_for(
+            lambda cancellable, callback: Gpu.Program.new_from_source_async(
+                context, source, options, cancellable, callback),
+            Gpu.Program.new_from_source_finish)
+
+
+class AsyncStream:
+    """Of Gpu.Stream."""
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, kind, exception, traceback):
+        """An error of the device does not hide the exception that ended the block."""
+        try:
+            await self
+        except Exception:
+            if kind is None:
+                raise

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""repr() of what has none beside its class, on one line. It asks the library only for what that has
+at hand: a debugger may show objects at any time."""
+
+from ..module import get_introspection_module
+
+Gpu = get_introspection_module("Gpu")
+
+
+def _device(context):
+    if context is None:
+        return "no device"
+    return ", ".join(device.get_id() for device in context.list_devices())
+
+
+def _name(instance):
+    return f"Gpu.{type(instance).__name__}"
+
+
+def _event(self):
+    user = "user event " if self.is_user() else ""
+    return f"<{_name(self)} {user}on {_device(self.get_context())}>"
+
+
+def _program(self):
+    options = self.get_options()
+    source = self.get_source()
+    parts = [f"on {_device(self.get_context())}"]
+    if source is not None:
+        parts.append(f"of {len(source)} characters")
+    if options:
+        parts.append(f"with '{options}'")
+    if self.is_from_cache():
+        parts.append("from the cache")
+    return f"<{_name(self)} {' '.join(parts)}>"
+
+
+def _launch(self):
+    text = " x ".join(map(str, self.get_grid()))
+    is_given, block = self.get_block()
+    if is_given:
+        text += " in groups of " + " x ".join(map(str, block))
+    return f"<{_name(self)} of {self.get_kernel().get_name()} over {text}>"
+
+
+def _arguments(self):
+    return f"<{_name(self)}, {self.get_length()} of them>"
+
+
+def _flags(flags):
+    return ", " + "|".join(flags.value_nicks) if flags else ""
+
+
+def _basic_allocator(self):
+    stream = " on a stream" if self.get_stream() is not None else ""
+    return f"<{_name(self)} of {_device(self.get_context())}{stream}{_flags(self.get_flags())}>"
+
+
+def _host_allocator(self):
+    return (f"<{_name(self)} of {_device(self.get_context())}, {self.get_active_bytes()} bytes in "
+            f"use, {self.get_held_bytes()} held>")
+
+
+def _adaptor(self):
+    return f"<{_name(self)}{_state(self)} over {self.get_upstream()!r}>"
+
+
+def _state(self):
+    if isinstance(self, Gpu.LimitAllocator):
+        return f" at {self.get_active_bytes()} of {self.get_limit()} bytes"
+    if isinstance(self, Gpu.StatisticsAllocator):
+        return " with {current-bytes} bytes in use".format(**self.get_counters().unpack())
+    if isinstance(self, Gpu.DeferredFreeAllocator):
+        return f" with {self.get_pending_bytes()} bytes to free"
+    if isinstance(self, Gpu.TrackingAllocator) and self.dup_tag():
+        return f" at '{self.dup_tag()}'"
+    return ""
+
+
+def install():
+    """After the overrides: what a class is derived from has to be overridden before it is there."""
+    Gpu.Event.__repr__ = _event
+    Gpu.Program.__repr__ = _program
+    Gpu.Launch.__repr__ = _launch
+    Gpu.Arguments.__repr__ = _arguments
+    Gpu.BasicAllocator.__repr__ = _basic_allocator
+    Gpu.HostAllocator.__repr__ = _host_allocator
+    Gpu.AllocatorAdaptor.__repr__ = _adaptor

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Allocators for a stretch of a program: what is allocated without being told from where."""
+
+import contextlib
+import contextvars
+
+from ..module import get_introspection_module
+
+Gpu = get_introspection_module("Gpu")
+
+_scopes = contextvars.ContextVar("gpumem-allocators", default=())
+
+
+@contextlib.contextmanager
+def using_allocator(allocator):
+    """In a with statement: Gpu.In, Gpu.Out and Gpu.InOut of its context take their memory from an
+    allocator. Of several the innermost counts. It holds for this thread, or this task of asyncio,
+    and those that the task starts; Gpu.Buffer(context, size) is still of the driver's memory."""
+    if not isinstance(allocator, Gpu.Allocator):
+        raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'")
+    token = _scopes.set((*_scopes.get(), allocator))
+    try:
+        yield allocator
+    finally:
+        _scopes.reset(token)
+
+
+def get_current_allocator(context):
+    """The allocator of the innermost with statement that is for a context, or None: see
+    Gpu.using_allocator()."""
+    for allocator in reversed(_scopes.get()):
+        if allocator.get_context() is context:
+            return allocator
+    return None
+
+
+def allocate(stream, size):
+    """Memory for work on a stream."""
+    context = stream.get_context()
+    allocator = get_current_allocator(context)
+    if allocator is None:
+        return Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, size)
+    return Gpu.Allocator.alloc(allocator, size, stream)
+
+
+class ScopeMethods:
+    """Makes pools with statements."""
+
+    def __enter__(self):
+        _scopes.set((*_scopes.get(), self))
+        return self
+
+    def __exit__(self, *exception):
+        scopes = _scopes.get()
+        if not scopes or scopes[-1] is not self:
+            raise RuntimeError("with statements of pools end in the thread or task that began "
+                               "them, the innermost first")
+        _scopes.set(scopes[:-1])

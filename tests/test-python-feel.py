@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python binding: scopes, asyncio and what objects look like, over every device that
+GPUMEM_TEST chooses (parity row D54)."""
+
+import asyncio
+import contextvars
+import functools
+import sys
+import threading
+
+from python_util import DEADLINE, Gpu, equal, main, need, raises, spin
+from gi.repository import GObject
+
+CAPABILITIES = Gpu.Capabilities
+
+
+# --- pools for a stretch (D54) -------------------------------------------------------------------
+
+def test_pool_scope(fixture):
+    """Arrays that go to a launch and back are copied by way of the pool."""
+    kernel = fixture.program().add
+    pool = Gpu.MemoryPool(fixture.context)
+    equal(Gpu.get_current_allocator(fixture.context), None)
+    with pool as entered:
+        assert entered is pool
+        assert Gpu.get_current_allocator(fixture.context) is pool
+        for _ in range(3):
+            numbers = bytearray(b"\1\0\0\0" * 100)
+            kernel(fixture.stream, 100, None, Gpu.InOut(numbers), 5)
+            equal(numbers, b"\6\0\0\0" * 100)
+        equal(Gpu.get_current_allocator(Gpu.Context.new(fixture.device)), None)
+        managed = pool.managed_bytes
+        assert managed >= 400
+    equal(pool.managed_bytes, managed)          # it goes on holding
+    equal(Gpu.get_current_allocator(fixture.context), None)
+    kernel(fixture.stream, 100, None, Gpu.In(bytearray(1 << 24)), 5)
+    equal(pool.managed_bytes, managed)          # and is asked no more
+
+
+def test_pool_scope_nested(fixture):
+    outer, inner = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
+
+    def current():
+        return Gpu.get_current_allocator(fixture.context)
+    with outer:
+        with inner:
+            assert current() is inner
+            with outer:
+                assert current() is outer
+            assert current() is inner
+        with raises(KeyError):
+            with inner:
+                raise KeyError
+        assert current() is outer
+        with raises(RuntimeError, "innermost"):
+            inner.__exit__(None, None, None)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(current()))
+        thread.start()
+        thread.join()
+        equal(seen, [None])
+        assert contextvars.copy_context().run(current) is outer
+    equal(current(), None)
+
+
+def test_pool_scope_tasks(fixture):
+    """Tasks of asyncio do not see each other's."""
+    async def use(pool, mine, other):
+        with pool:
+            mine.set()
+            await other.wait()
+            assert Gpu.get_current_allocator(fixture.context) is pool
+
+    async def run():
+        one, other = asyncio.Event(), asyncio.Event()
+        await asyncio.gather(use(Gpu.MemoryPool(fixture.context), one, other),
+                             use(Gpu.MemoryPool(fixture.context), other, one))
+        equal(Gpu.get_current_allocator(fixture.context), None)
+    run_async(run)
+
+
+def test_using_allocator(fixture):
+    """Any allocator will do, also one of shared virtual memory."""
+    kernel = fixture.program().add
+    allocators = [Gpu.StatisticsAllocator(Gpu.DeferredAllocator(fixture.context))]
+    if fixture.device.capabilities & CAPABILITIES.SVM_COARSE:
+        allocators.append(Gpu.StatisticsAllocator(Gpu.SvmAllocator(fixture.context)))
+    for allocator in allocators:
+        with Gpu.using_allocator(allocator):
+            numbers = bytearray(b"\1\0\0\0" * 100)
+            kernel(fixture.stream, 100, None, Gpu.InOut(numbers), 5)
+            equal(numbers, b"\6\0\0\0" * 100)
+        equal(allocator.total_count, 1, repr(allocator))
+    with raises(TypeError, "allocator"):
+        with Gpu.using_allocator(fixture.context):
+            pass
+
+
+# --- asyncio -------------------------------------------------------------------------------------
+
+def run_async(func):
+    async def limited():
+        return await asyncio.wait_for(func(), DEADLINE)
+    return asyncio.run(limited())
+
+
+def test_async_buffer(fixture):
+    """None of these waits in the loop: it goes on while the stream is held."""
+    stream = fixture.new_stream()
+    buffer = fixture.buffer(b"0123456789")
+    other = fixture.buffer(b"abcdefghij")
+
+    async def run():
+        gate = fixture.gate(stream, must_hold=False)
+        calls = [asyncio.ensure_future(call) for call in (
+            buffer.fill_async(b"-", 0, 2, stream), buffer.copy_async(other, 4, 2, 3, stream),
+            buffer.map_async(Gpu.MapFlags.READ, 1, 6, stream))]
+        await asyncio.sleep(0.02)
+        assert not gate.holds or not any(call.done() for call in calls)
+        gate.complete()
+        filled, copied, mapping = await asyncio.gather(*calls)
+        assert filled and copied
+        with mapping:
+            equal(bytes(mapping), b"-23cde")
+        await buffer.fill_async(7)
+        equal(await buffer.read_async(), b"\7" * 10)
+        with raises(Gpu.Error.INVALID_ARGUMENT, "10"):
+            await buffer.copy_async(other, 1)
+        with raises(TypeError):
+            await buffer.fill_async(1.5)
+    run_async(run)
+
+
+def test_async_callbacks(fixture):
+    """With a callback they are what they are in C."""
+    buffer = fixture.buffer(b"0123456789")
+    results = []
+
+    class Taker:
+        def take(self, source, result):
+            results.append(result)
+    callbacks = [lambda source, result: results.append(result), Taker().take,
+                 functools.partial(Taker.take, None)]
+    for n, callback in enumerate(callbacks, 1):
+        buffer.fill_async(None, 0, n, b"-", None, callback)
+        spin(lambda: len(results) == n)
+        assert buffer.fill_finish(results[-1])
+        equal(buffer.read(0, n + 1), b"-" * n + str(n).encode())
+
+
+def test_async_memory(fixture):
+    """Shared virtual memory and memory of the host."""
+    host = Gpu.HostMemory(fixture.context, 64)
+    has_svm = fixture.device.capabilities & CAPABILITIES.SVM_COARSE
+    svm = Gpu.Svm(fixture.context, 64) if has_svm else None
+
+    async def run():
+        fixture.stream.fill(host, 3)
+        await host.synchronize_async()
+        equal(host.read(), b"\3" * 64)
+        if svm is not None:
+            fixture.stream.fill(svm, 4)
+            with await svm.map_async(Gpu.MapFlags.READ, 10, 20) as mapping:
+                equal(bytes(mapping), b"\4" * 20)
+            with raises(Gpu.Error.INVALID_ARGUMENT, "65"):
+                await svm.map_async(Gpu.MapFlags.READ, 0, 65)
+    run_async(run)
+
+
+def test_async_image(fixture):
+    need(fixture, CAPABILITIES.IMAGES)
+    form = Gpu.ImageFormat("rgba-unorm8")
+    one, other = (Gpu.Image(fixture.context, form, (4, 2)) for _ in range(2))
+
+    async def run():
+        assert await one.fill_async((0, 0, 0, 0))
+        assert await one.fill_async((1, 0, 1, 0), (1, 1), (2, 1))
+        texels = b"\0" * 20 + b"\xff\0\xff\0" * 2 + b"\0" * 4
+        equal(await one.read_async(), texels)
+        assert await other.copy_async(one)
+        with await other.map_async(Gpu.MapFlags.READ, (1, 1), (2, 1)) as mapping:
+            equal(bytes(mapping)[:8], b"\xff\0\xff\0" * 2)
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            await one.fill_async(0, (0, 0), (5, 1))
+    run_async(run)
+
+
+def test_async_program(fixture):
+    need(fixture, CAPABILITIES.SOURCE)
+
+    async def run():
+        program = await Gpu.Program.new_from_source_async(
+            fixture.context, "__kernel void k (__global int *p) { p[0] = N; }", "-DN=9")
+        buffer = fixture.buffer(4)
+        async with fixture.stream as stream:
+            assert stream is fixture.stream
+            program.k(stream, 1, None, buffer)
+        equal(stream.n_completed, stream.n_submitted)
+        equal(await buffer.read_async(), b"\11\0\0\0")
+        with raises(Gpu.Error.BUILD_FAILED):
+            await Gpu.Program.new_from_source_async(fixture.context, "__kernel void k (rubbish")
+        with raises(KeyError):
+            async with fixture.stream:
+                raise KeyError
+    run_async(run)
+
+
+def test_async_beside_main_loop(fixture):
+    """A program whose default main context nobody serves, and one where somebody does."""
+    buffer = fixture.buffer(b"0123456789")
+
+    async def read():
+        return await buffer.read_async(2, 3)
+    equal(run_async(read), b"234")
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(run_async(read)))
+    thread.start()
+    spin(lambda: outcome)
+    thread.join()
+    equal(outcome, [b"234"])
+
+
+# --- what objects look like ----------------------------------------------------------------------
+
+def looks(value, *words):
+    text = repr(value)
+    assert "\n" not in text and len(text) < 300, text
+    for word in ("Gpu." + type(value).__name__, *words):
+        assert str(word) in text, f"'{word}' is not in '{text}'"
+    assert " object at 0x" not in text, text
+
+
+def test_repr(fixture):
+    """What matters, on one line; nothing waits."""
+    context, stream, ident = fixture.context, fixture.new_stream(), fixture.device.id
+    gate = fixture.gate(stream, must_hold=False)
+    buffer = fixture.buffer(96)
+    stream.fill(buffer, 1)
+    looks(fixture.device, ident, fixture.device.name)
+    looks(context, ident)
+    looks(stream, ident, "completed")
+    looks(stream.record(), ident)
+    looks(buffer, 96, ident)
+    looks(buffer[:32], 32, ident)
+    looks(Gpu.HostMemory(context, 77), 77)
+    if gate.holds:
+        looks(gate, "user", ident)
+    gate.complete()
+    stream.synchronize()
+    with buffer.map(Gpu.MapFlags.READ) as mapping:
+        looks(mapping, 96)
+    looks(mapping, "unmapped")
+
+
+def test_repr_programs(fixture):
+    source = "__kernel void twice (__global int *p) { p[0] *= N; }"
+    need(fixture, CAPABILITIES.SOURCE)
+    program = Gpu.Program(fixture.context, source, "-DN=2")
+    looks(program, fixture.device.id, len(source), "-DN=2")
+    looks(program.twice, "twice")
+    looks(program.twice.prepare(64, 16, (fixture.buffer(4),)), "twice", "64 x 1 x 1",
+          "16 x 1 x 1")
+    looks(program.twice.prepare((6, 4), None, (fixture.buffer(4),)), "6 x 4 x 1")
+    arguments = Gpu.Arguments.new()
+    arguments.add_int(1)
+    looks(arguments, 1)
+
+
+def test_repr_allocators(fixture):
+    context, ident = fixture.context, fixture.device.id
+    deferred = Gpu.DeferredAllocator(context, Gpu.MemoryFlags.READ_ONLY)
+    looks(deferred, ident, "read-only")
+    looks(Gpu.ImmediateAllocator(fixture.stream), ident, "stream")
+    looks(Gpu.HostAllocator(context), ident, "0 held")
+    limit = Gpu.LimitAllocator(deferred, 1000)
+    memory = limit(100)
+    looks(limit, "100 of 1000", repr(deferred))
+    tracking = Gpu.TrackingAllocator(limit)
+    with tracking.tagged("weights"):
+        looks(tracking, "weights", repr(limit))
+    statistics = Gpu.StatisticsAllocator(limit)
+    kept = statistics(50)
+    looks(statistics, "50 bytes")
+    looks(Gpu.DeferredFreeAllocator(deferred), "0 bytes to free")
+    looks(Gpu.FailureAllocator(deferred), ident)
+    pool = Gpu.MemoryPool(context)
+    looks(pool, "0 in use")
+    del memory, kept
+    if fixture.device.backend != "opencl":      # whose memory has no addresses
+        with pool.alloc_block(256) as block:
+            looks(block, 256)
+        looks(block, "given back")
+
+
+def plain_repr_unmade():
+    """Also of what was made past the constructors."""
+    for name in ("Buffer", "Context", "DeferredAllocator", "Event", "FailureAllocator",
+                 "HostAllocator", "HostMemory", "Image", "ImmediateAllocator", "Kernel",
+                 "LimitAllocator", "Mapping", "MemoryPool", "Program", "StatisticsAllocator",
+                 "Stream", "Svm", "TrackingAllocator"):
+        looks(GObject.new(getattr(Gpu, name)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
