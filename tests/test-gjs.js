@@ -220,6 +220,24 @@ const plain = {
         assert(Gpu.Device.find('host').equal(Gpu.Device.find('host')));
     },
 
+    iterators() {
+        const ids = Gpu.Device.list().map(device => device.get_id());
+        equal([...Gpu.Device].map(device => device.get_id()).join(), ids.join());
+        const grouped = [];
+        for (const [platform, devices] of Gpu.platforms()) {
+            assert(devices.length > 0 && typeof platform === 'string' && platform.length > 0);
+            for (const device of devices) {
+                equal(device.get_platform() ?? device.get_backend(), platform);
+                grouped.push(device.get_id());
+            }
+        }
+        equal(grouped.sort().join(), ids.sort().join());
+        const [width, height, depth] = Gpu.Extent.new(7, 8, 9);
+        equal(`${width} ${height} ${depth}`, '7 8 9');
+        equal([...Gpu.Layout.new(1, 2, 3, 4, 5)].join(), '1,2,3,4,5');
+        equal([...Gpu.Color.new(0, 0.25, 0.5, 1)].join(), '0,0.25,0.5,1');
+    },
+
     async noSuchDevice() {
         await raises(Gpu.Error.NO_DEVICE, () => Gpu.Device.find('nothing-like-it'),
             'nothing-like-it');
@@ -267,6 +285,100 @@ const tests = {
         equalData(await buffer.read(5, 10), raw.subarray(10, 20));
         for (const data of [null, undefined, 3, 'text', [1, 2], {}])
             await raises(TypeError, () => buffer.write(data));
+    },
+
+    // Data of every kind go wherever C has bytes.
+    async dataEverywhere(fixture) {
+        const numbers = Float32Array.of(1.5, -2, 1e9, 0);
+        const buffer = Gpu.Buffer.new_from_bytes(fixture.context, Gpu.MemoryFlags.NONE, numbers);
+        equalData(await buffer.read(), numbers);
+        buffer.write_bytes(null, 4, Int32Array.of(7), null);
+        await buffer.write_bytes_async(null, 8, Uint16Array.of(1, 2).buffer, null);
+        equalData((await buffer.read()).subarray(4, 12), Uint16Array.of(7, 0, 1, 2));
+        const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 16);
+        memory.write_bytes(0, numbers, null);
+        equalData(await memory.read(), numbers);
+        const mapping = await buffer.map(Gpu.MapFlags.WRITE);
+        mapping.write_bytes(0, new DataView(numbers.buffer, 4, 8));
+        equalData(mapping.read(0, 8), numbers.subarray(1, 3));
+        mapping.unmap();
+        const args = Gpu.Arguments.new();
+        args.add_value(Float64Array.of(1));
+        equal(args.get_length(), 1);
+        await raises(TypeError, () => args.add_value('text'));
+        await raises(TypeError, () => Gpu.Buffer.new_from_bytes(fixture.context, 0, 'text'));
+    },
+
+    // Results are arrays of the type that is asked for.
+    async typedResults(fixture) {
+        const numbers = Float32Array.from(range(30, i => i / 4));
+        const buffer = fixture.bufferFrom(numbers);
+        let got = await buffer.read(0, null, {type: Float32Array});
+        assert(got instanceof Float32Array);
+        equal(got.join(), numbers.join());
+        got = await buffer.read(8, 40, {type: BigUint64Array, stream: fixture.newStream()});
+        equal(got.length, 5);
+        equalData(got, numbers.subarray(2, 12));
+        await raises(RangeError, () => buffer.read(0, 13, {type: Float32Array}), '13 bytes');
+        await raises(TypeError, () => buffer.read(0, 12, {type: Array}));
+
+        const target = new Float64Array(6);
+        assert(await buffer.readInto(target.subarray(1, 4), 16) instanceof Float64Array);
+        equalData(target.subarray(1, 4), numbers.subarray(4, 10));
+        equal(target[0] + target[4] + target[5], 0);
+        await raises(Gpu.Error.INVALID_ARGUMENT, () => buffer.readInto(new Uint8Array(121)));
+
+        const memory = Gpu.HostMemory.new(fixture.context, Gpu.HostMemoryFlags.NONE, 120);
+        await memory.write(numbers);
+        got = await memory.read(4, 8, {type: Float32Array});
+        equal(got.join(), '0.25,0.5');
+        const mapping = await buffer.map(Gpu.MapFlags.READ, 4, 10);
+        got = mapping.read(0, 8, {type: Float32Array});
+        equal(got.join(), '0.25,0.5');
+        equal([...mapping].join(), asBytes(numbers).slice(4, 14).join());
+        let sum = 0;
+        for (const byte of mapping)
+            sum += byte;
+        equal(sum, asBytes(numbers).slice(4, 14).reduce((a, b) => a + b, 0));
+        mapping.unmap();
+        await raises(Gpu.Error.RELEASED, () => [...mapping]);
+    },
+
+    async pieces(fixture) {
+        const data = ramp(1000);
+        const buffer = fixture.bufferFrom(data);
+        const sizes = [];
+        let offset = 100;
+        for await (const piece of buffer.pieces(256, {offset, type: Uint8ClampedArray})) {
+            assert(piece instanceof Uint8ClampedArray);
+            equalData(piece, data.subarray(offset, offset + piece.length));
+            sizes.push(piece.length);
+            offset += piece.length;
+        }
+        equal(sizes.join(), '256,256,256,132');
+        await raises(RangeError, () => buffer.pieces(0).next(), '1 byte');
+    },
+
+    async binaries(fixture) {
+        const program = fixture.program();
+        equal([...program].map(kernel => kernel.get_name()).sort().join(),
+            'add,place,reverse,scale,triple,wide');
+        const binary = program.get_binary();
+        assert(binary instanceof Uint8Array && binary.length > 0);
+        const again = Gpu.Program.new_from_binary(fixture.context, binary, null);
+        const buffer = fixture.bufferFrom(Uint32Array.of(1, 2, 3));
+        fixture.stream.launch(again.get_kernel('triple'), 3, null, [buffer]);
+        equal((await buffer.read(0, null, {type: Uint32Array})).join(), '3,6,9');
+        if (!(fixture.device.get_capabilities() & Gpu.Capabilities.LINKING))
+            return;
+        const parts = [
+            'int next (int i); __kernel void k (__global int *p) { p[0] = next (p[0]); }',
+            'int next (int i) { return i + 1; }',
+        ].map(source => Gpu.Program.compile(fixture.context, source, null));
+        assert(parts.every(part => part instanceof Uint8Array));
+        const linked = Gpu.Program.new_linked(fixture.context, parts, null);
+        fixture.stream.launch(linked.get_kernel('k'), 1, null, [buffer]);
+        equal((await buffer.read(0, null, {type: Uint32Array})).join(), '4,6,9');
     },
 
     async fillAndCopy(fixture) {

@@ -31,6 +31,20 @@ function _toBytes(data) {
     return data instanceof GLib.Bytes ? data : new GLib.Bytes(_toUint8Array(data));
 }
 
+// An array of another type over the same bytes.
+function _as(bytes, Type) {
+    if (Type === Uint8Array)
+        return bytes;
+    const size = Type.BYTES_PER_ELEMENT;
+    if (!(Type.prototype instanceof TypedArray))
+        throw new TypeError('type is the constructor of a typed array');
+    if (bytes.byteLength % size !== 0)
+        throw new RangeError(`${bytes.byteLength} bytes are no ${Type.name}`);
+    if (bytes.byteOffset % size !== 0)
+        bytes = bytes.slice();
+    return new Type(bytes.buffer, bytes.byteOffset, bytes.byteLength / size);
+}
+
 // What memory is filled with: a number is one byte.
 function _toPattern(pattern) {
     if (typeof pattern !== 'number')
@@ -171,12 +185,28 @@ function _buffer(prototype) {
         await this.write_bytes_async(stream, offset, _toBytes(data), cancellable);
     };
 
-    // The content of the buffer, or of a part of it, as an Uint8Array.
+    // The content of the buffer, or of a part of it, as an Uint8Array, or another type of array.
     prototype.read = async function (offset = 0, size = null,
-        {stream = null, cancellable = null} = {}) {
+        {type = Uint8Array, stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, offset, _rest(this, offset, size),
             cancellable);
-        return bytes.toArray();
+        return _as(bytes.toArray(), type);
+    };
+
+    // Fills a typed array, ArrayBuffer or DataView from the buffer; resolves to it.
+    prototype.readInto = async function (target, offset = 0,
+        {stream = null, cancellable = null} = {}) {
+        const bytes = _toUint8Array(target);
+        bytes.set(await this.read(offset, bytes.length, {stream, cancellable}));
+        return target;
+    };
+
+    // The content piece by piece: for await (const piece of buffer.pieces(65536))
+    prototype.pieces = async function* (size, {offset = 0, ...options} = {}) {
+        if (!Number.isInteger(size) || size < 1)
+            throw new RangeError(`pieces have 1 byte or more, not ${size}`);
+        for (; offset < this.get_size(); offset += size)
+            yield await this.read(offset, Math.min(size, this.get_size() - offset), options);
     };
 
     // Repeats a pattern, data or the number of one byte, over the buffer.
@@ -306,12 +336,12 @@ function _image(prototype) {
             rowPitch, slicePitch, cancellable);
     };
 
-    // A region as an Uint8Array, whose rows follow each other tightly.
-    prototype.read = async function ({origin = null, extent = null, stream = null,
-        cancellable = null} = {}) {
+    // A region as an Uint8Array, or another type of array, whose rows follow each other tightly.
+    prototype.read = async function ({origin = null, extent = null, type = Uint8Array,
+        stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes_async(stream, _toLayout(origin), _toExtent(extent),
             cancellable);
-        return bytes.toArray();
+        return _as(bytes.toArray(), type);
     };
 
     // Fills a region with a Gpu.Color, or with its components.
@@ -464,10 +494,14 @@ function _kernel(prototype) {
 }
 
 function _mapping(prototype) {
-    // A copy of the mapped memory, or of a part of it, as an Uint8Array.
-    prototype.read = function (offset = 0, size = null) {
-        return this.read_bytes(offset, size === null ? Math.max(this.get_size() - offset, 0) : size)
-            .toArray();
+    // A copy of the mapped memory, or of a part of it, as an Uint8Array, or another type of array.
+    prototype.read = function (offset = 0, size = null, {type = Uint8Array} = {}) {
+        return _as(this.read_bytes(offset, _rest(this, offset, size)).toArray(), type);
+    };
+
+    // The mapped bytes, as they were when the loop began: for (const byte of mapping)
+    prototype[Symbol.iterator] = function () {
+        return this.read()[Symbol.iterator]();
     };
 
     // Copies data into the mapped memory.
@@ -499,11 +533,12 @@ function _mapping(prototype) {
 }
 
 function _hostMemory(prototype) {
-    // Promises of a copy of the memory, or of a part of it, as an Uint8Array, and of one into it,
-    // once the work that writes or uses it is over.
-    prototype.read = async function (offset = 0, size = null, {cancellable = null} = {}) {
+    // Promises of a copy of the memory, or of a part of it, as an Uint8Array or another type of
+    // array, and of one into it, once the work that writes or uses it is over.
+    prototype.read = async function (offset = 0, size = null,
+        {type = Uint8Array, cancellable = null} = {}) {
         await this.synchronize_async(Gpu.MapFlags.READ, cancellable);
-        return this.read_bytes(offset, _rest(this, offset, size), null).toArray();
+        return _as(this.read_bytes(offset, _rest(this, offset, size), null).toArray(), type);
     };
 
     prototype.write = async function (data, offset = 0, {cancellable = null} = {}) {
@@ -547,6 +582,84 @@ function _event(prototype) {
     }
 }
 
+// Data in, by the place among the arguments, where C has a GBytes or an array of bytes
+function _takeData() {
+    const functions = [
+        [Gpu.Arguments.prototype, 'add_value', 0],
+        [Gpu.Buffer, 'new_from_bytes', 2],
+        [Gpu.Buffer, 'new_from_fds', 1],
+        [Gpu.Buffer, 'new_from_handle', 1],
+        [Gpu.Buffer.prototype, 'write_bytes', 2],
+        [Gpu.Buffer.prototype, 'write_bytes_async', 2],
+        [Gpu.Event, 'new_from_handle', 1],
+        [Gpu.HostMemory.prototype, 'write_bytes', 1],
+        [Gpu.Image.prototype, 'write_bytes', 3],
+        [Gpu.Image.prototype, 'write_bytes_async', 3],
+        [Gpu.Mapping.prototype, 'write_bytes', 1],
+        [Gpu.Program, 'new_from_binary', 1],
+        [Gpu.Program, 'new_from_il', 1],
+        [Gpu.Program, 'new_linked', 1],
+    ];
+    for (const [object, name, place] of functions) {
+        const native = object[name];
+        object[name] = function (...args) {
+            if (name === 'add_value')
+                args[place] = _toUint8Array(args[place]);
+            else if (name === 'new_linked')
+                args[place] = [...args[place]].map(_toBytes);
+            else
+                args[place] = _toBytes(args[place]);
+            return native.apply(this, args);
+        };
+    }
+}
+
+// Data out, as an Uint8Array
+function _giveData() {
+    const functions = [
+        [Gpu.Buffer.prototype, 'export_fds'],
+        [Gpu.Buffer.prototype, 'export_handle'],
+        [Gpu.Event.prototype, 'export_handle'],
+        [Gpu.Program, 'compile'],
+        [Gpu.Program.prototype, 'get_binary'],
+    ];
+    for (const [object, name] of functions) {
+        const native = object[name];
+        object[name] = function (...args) {
+            return native.apply(this, args)?.toArray() ?? null;
+        };
+    }
+}
+
+// for (const device of Gpu.Device), const [width, height] = extent, and others
+function _iterators() {
+    const fields = [
+        [Gpu.Color, 'red', 'green', 'blue', 'alpha'],
+        [Gpu.Extent, 'width', 'height', 'depth'],
+        [Gpu.Layout, 'x', 'y', 'z', 'row_pitch', 'slice_pitch'],
+    ];
+    for (const [type, ...names] of fields) {
+        type.prototype[Symbol.iterator] = function () {
+            return names.map(name => this[name])[Symbol.iterator]();
+        };
+    }
+
+    Gpu.Device[Symbol.iterator] = () => Gpu.Device.list()[Symbol.iterator]();
+    Gpu.Program.prototype[Symbol.iterator] = function () {
+        return this.list_kernels().map(name => this.get_kernel(name))[Symbol.iterator]();
+    };
+
+    // The devices of each platform: for (const [platform, devices] of Gpu.platforms())
+    Gpu.platforms = function () {
+        const platforms = new Map();
+        for (const device of Gpu.Device) {
+            const name = device.get_platform() ?? device.get_backend();
+            platforms.set(name, [...platforms.get(name) ?? [], device]);
+        }
+        return platforms;
+    };
+}
+
 // Whatever the driver tells, as an object.
 function _attributes(prototype) {
     Object.defineProperty(prototype, 'attributes', {
@@ -572,6 +685,9 @@ function _init() {
     _hostMemory(Gpu.HostMemory.prototype);
     _mapping(Gpu.Mapping.prototype);
     _event(Gpu.Event.prototype);
+    _takeData();
+    _giveData();
+    _iterators();
     for (const type of [Gpu.Device, Gpu.Kernel, Gpu.Memory])
         _attributes(type.prototype);
 }
