@@ -67,6 +67,56 @@ void with_buffers (Gpu.Context context) throws Error {
     assert (!copy.equal (buffer) && copy.equal (copy));
 }
 
+void check_array (uint8[] got, uint8[] expected) {
+    check_bytes (new Bytes (got), expected);
+}
+
+// Bytes are uint8[] everywhere.
+void with_bytes (Gpu.Context context) throws Error {
+    var data = ramp (100);
+    var buffer = Gpu.Buffer.from_data (context, data);
+    check_array (buffer.read_data (), data);
+    check_array (buffer.read_data (90), data[90:100]);
+    var part = new uint8[12];
+    assert (buffer.read_into (part, 7));
+    check_array (part, data[7:19]);
+    var stream = new Gpu.Stream (context);
+    stream.write_data (buffer, { 1, 2, 3 }, 10);
+    data[10] = 1;
+    data[11] = 2;
+    data[12] = 3;
+    check_array (buffer.read_data (0, stream), data);
+    try {
+        buffer.read_into (data, 1);
+        assert_not_reached ();
+    } catch (Gpu.Error.INVALID_ARGUMENT error) {
+        assert ("100" in error.message);
+    }
+
+    var memory = new Gpu.HostMemory (context, 64);
+    memory.write_data (data[0:64]);
+    memory.write_data ({ 9 }, 63);
+    check_array (memory.read_data (0, 63), data[0:63]);
+    assert (memory.read_data (63, 1)[0] == 9);
+
+    var mapping = buffer.map_all (Gpu.MapFlags.READ | Gpu.MapFlags.WRITE);
+    unowned uint8[] mapped = mapping.get_data ();
+    check_array (mapped, data);
+    foreach (unowned uint8 byte in mapped[0:3])
+        assert (byte < 15);
+    mapped[99] = 77;
+    mapping.unmap ();
+    assert (mapping.get_data ().length == 0 && mapping.get_pointer () == null);
+    assert (buffer.read_data (99)[0] == 77);
+
+    if (!(Gpu.Capabilities.IMAGES in context.get_device ().get_capabilities ()))
+        return;
+    Gpu.ImageFormat format = { R, UINT8 };
+    var image = new Gpu.Image (context, Gpu.MemoryFlags.NONE, format, IMAGE_2D, { 8, 4, 1 });
+    image.write_data (data[0:32]);
+    check_array (image.read_data (), data[0:32]);
+}
+
 void with_mappings (Gpu.Context context) throws Error {
     var buffer = new Gpu.Buffer.from_bytes (context, Gpu.MemoryFlags.NONE, new Bytes (ramp (64)));
     var mapping = buffer.map_all (Gpu.MapFlags.READ | Gpu.MapFlags.WRITE);
@@ -364,6 +414,7 @@ async void do_async (Gpu.Context context) throws Error {
     var data = ramp (1 << 16);
     var buffer = new Gpu.Buffer (context, Gpu.MemoryFlags.NONE, 1 << 16);
     yield buffer.write_async (new Bytes (data), null);
+    check_bytes (yield buffer.read_async (10, null, 5), data[5:15]);
     yield buffer.fill_async (null, 0, 16, { 3 });
     var bytes = yield buffer.read_bytes_async (null, 0, 1 << 16);
     assert (bytes[0] == 3 && bytes[15] == 3);
@@ -542,6 +593,7 @@ int main (string[] args) {
         add_test (device, "pool", with_pool);
         add_test (device, "arrays", with_arrays);
         add_test (device, "errors", with_errors);
+        add_test (device, "bytes", with_bytes);
         add_test (device, "async", with_async);
     }
     if (n_devices == 0)

@@ -13,6 +13,41 @@ namespace Gpu {
             return result;
         }
 
+        // The same as an array, of less than 2 GiB
+        [CCode (cname = "_vala_gpu_buffer_read_data")]
+        public uint8[] read_data (size_t offset = 0, Gpu.Stream? stream = null,
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error {
+            GLib.Bytes bytes = this.read_bytes (stream, offset, this.get_size () - offset,
+                                                cancellable);
+            uint8[] result = GLib.Bytes.unref_to_data ((owned) bytes);
+            return result;
+        }
+
+        // As much as data has room for
+        [CCode (cname = "gpu_buffer_read")]
+        public bool read_into ([CCode (pos = 0.3, array_length_pos = 0.4,
+                                       array_length_type = "gsize")] uint8[] data,
+                               [CCode (pos = 0.2)] size_t offset = 0,
+                               [CCode (pos = 0.1)] Gpu.Stream? stream = null,
+                               GLib.Cancellable? cancellable = null) throws GLib.Error;
+
+        // With a copy of data in it
+        [CCode (cname = "_vala_gpu_buffer_from_data")]
+        public static Gpu.Buffer from_data (Gpu.Context context, uint8[] data,
+                                            Gpu.MemoryFlags flags = Gpu.MemoryFlags.NONE)
+                                           throws GLib.Error {
+            Gpu.Buffer result = new Gpu.Buffer.from_bytes (context, flags, new GLib.Bytes (data));
+            return result;
+        }
+
+        [CCode (cname = "gpu_buffer_read_bytes_async",
+                finish_name = "gpu_buffer_read_bytes_finish")]
+        public async GLib.Bytes read_async ([CCode (pos = 0.3)] size_t size,
+                                            GLib.Cancellable? cancellable = null,
+                                            [CCode (pos = 0.2)] size_t offset = 0,
+                                            [CCode (pos = 0.1)] Gpu.Stream? stream = null)
+                                           throws GLib.Error;
+
         [CCode (cname = "gpu_buffer_write")]
         public bool write ([CCode (pos = 0.3, array_length_pos = 0.4,
                                    array_length_type = "gsize")] uint8[] data,
@@ -63,6 +98,23 @@ namespace Gpu {
         [CCode (cname = "gpu_host_memory_get_data")]
         public void* get_pointer ();
 
+        // A part of it, once the work that writes it is over
+        [CCode (cname = "_vala_gpu_host_memory_read_data")]
+        public uint8[] read_data (size_t offset, size_t size,
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error {
+            GLib.Bytes bytes = this.read_bytes (offset, size, cancellable);
+            uint8[] result = GLib.Bytes.unref_to_data ((owned) bytes);
+            return result;
+        }
+
+        // Once the work that uses it is over
+        [CCode (cname = "_vala_gpu_host_memory_write_data")]
+        public bool write_data (uint8[] data, size_t offset = 0,
+                                GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_bytes (offset, new GLib.Bytes (data), cancellable);
+            return result;
+        }
+
         // The memory itself, of less than 2 GiB; empty once it is released
         [CCode (cname = "_vala_gpu_host_memory_get_data")]
         public unowned uint8[] get_data () {
@@ -80,6 +132,24 @@ namespace Gpu {
         public GLib.Bytes read (Gpu.Stream? stream = null,
                                 GLib.Cancellable? cancellable = null) throws GLib.Error {
             GLib.Bytes result = this.read_bytes (stream, null, null, cancellable);
+            return result;
+        }
+
+        // The same as an array, of less than 2 GiB
+        [CCode (cname = "_vala_gpu_image_read_data")]
+        public uint8[] read_data (Gpu.Stream? stream = null,
+                                  GLib.Cancellable? cancellable = null) throws GLib.Error {
+            GLib.Bytes bytes = this.read_bytes (stream, null, null, cancellable);
+            uint8[] result = GLib.Bytes.unref_to_data ((owned) bytes);
+            return result;
+        }
+
+        // All of the image, from an array of rows that follow each other tightly
+        [CCode (cname = "_vala_gpu_image_write_data")]
+        public bool write_data (uint8[] data, Gpu.Stream? stream = null,
+                                GLib.Cancellable? cancellable = null) throws GLib.Error {
+            bool result = this.write_bytes (stream, null, null, new GLib.Bytes (data), 0, 0,
+                                            cancellable);
             return result;
         }
 
@@ -112,7 +182,17 @@ namespace Gpu {
     public sealed class Mapping : GLib.Object {
         // Where the range is mapped; null once it is unmapped
         [CCode (cname = "gpu_mapping_get_data")]
-        public void* get_data ();
+        public void* get_pointer ();
+
+        // The mapped range itself, of less than 2 GiB; empty once it is unmapped
+        [CCode (cname = "_vala_gpu_mapping_get_data")]
+        public unowned uint8[] get_data () {
+            unowned uint8[] result = (uint8[]) this.get_pointer ();
+            result.length = (int) this.get_size ();
+            if (!this.is_mapped ())
+                result.length = 0;
+            return result;
+        }
     }
 
     public sealed class Stream : GLib.Object {
@@ -120,6 +200,14 @@ namespace Gpu {
         [CCode (cname = "gpu_stream_launch", error_pos = 3.5, sentinel = "")]
         public bool launch (Gpu.Kernel kernel, Gpu.Extent grid, Gpu.Extent? block, ...)
                            throws GLib.Error;
+
+        // A copy of data, which may change at once
+        [CCode (cname = "_vala_gpu_stream_write_data")]
+        public bool write_data (Gpu.Memory destination, uint8[] data, size_t offset = 0)
+                               throws GLib.Error {
+            bool result = this.write (destination, offset, new GLib.Bytes (data));
+            return result;
+        }
     }
 
     public sealed class Svm : Gpu.Memory {
