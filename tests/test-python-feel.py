@@ -97,6 +97,25 @@ def test_using_allocator(fixture):
             pass
 
 
+def test_pool_scope_arrays(fixture):
+    """New arrays come from the pool, unless they name another allocator."""
+    pool, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
+    with pool:
+        arrays = [Gpu.Array.empty(fixture.context, 100, "float32"),
+                  Gpu.Array.zeros(fixture.context, (5, 20), "float32")]
+        arrays += [arrays[1].copy(), Gpu.Array.empty_like(arrays[1])]
+        equal((pool.active_blocks, other.active_blocks), (4, 0))
+        arrays.append(Gpu.Array.zeros(fixture.context, 100, "float32", allocator=other))
+        arrays.append(Gpu.Array.zeros(other, 100, "float32"))
+        equal((pool.active_blocks, other.active_blocks), (4, 2))
+    arrays.append(Gpu.Array.zeros(fixture.context, 100, "float32"))
+    equal((pool.active_blocks, other.active_blocks), (4, 2))
+    fixture.stream.synchronize()
+    equal(arrays[2].memory.read()[:400], bytes(400))
+    del arrays
+    equal((pool.active_blocks, other.active_blocks), (0, 0))
+
+
 # --- asyncio -------------------------------------------------------------------------------------
 
 def run_async(func):

@@ -8,6 +8,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import _get_await_context, check_array, run_interruptible, takes_signals, wait_for
 from ._gpumem_dlpack import DLPackMethods
+from ._gpumem_scope import get_current_allocator
 
 Gpu = get_introspection_module("Gpu")
 
@@ -152,6 +153,8 @@ def _source(context, allocator):
     """Context and allocator, of which the first may be given in the place of the other."""
     if isinstance(context, Gpu.Allocator):
         return None, context
+    if allocator is None:
+        allocator = get_current_allocator(context)
     return context, allocator
 
 
@@ -222,7 +225,7 @@ class DeviceArrayMethods(DLPackMethods):
     def empty_like(cls, array, context=None, allocator=None, stream=None):
         """An array like another, or like one of NumPy's on a context."""
         if isinstance(array, Gpu.Array):
-            return Gpu.Array.new_like(array, allocator, stream)
+            return Gpu.Array.new_like(array, _source(array.context, allocator)[1], stream)
         order = "F" if array.flags.fnc else "C"
         return cls.empty(context, array.shape, array.dtype, order, allocator, stream)
 
@@ -328,7 +331,7 @@ class DeviceArrayMethods(DLPackMethods):
 
     def copy(self, allocator=None, stream=None):
         """A new array with a copy of the elements, made on the device."""
-        return Gpu.Array.copy(self, allocator, stream)
+        return Gpu.Array.copy(self, _source(self.context, allocator)[1], stream)
 
     # views
 

@@ -13,9 +13,10 @@ _scopes = contextvars.ContextVar("gpumem-allocators", default=())
 
 @contextlib.contextmanager
 def using_allocator(allocator):
-    """In a with statement: Gpu.In, Gpu.Out and Gpu.InOut of its context take their memory from an
-    allocator. Of several the innermost counts. It holds for this thread, or this task of asyncio,
-    and those that the task starts; Gpu.Buffer(context, size) is still of the driver's memory."""
+    """In a with statement: new arrays of its context, and Gpu.In, Gpu.Out and Gpu.InOut, take their
+    memory from an allocator, unless they name another. Of several the innermost counts. It holds
+    for this thread, or this task of asyncio, and those that the task starts; Gpu.Buffer(context,
+    size) is still of the driver's memory."""
     if not isinstance(allocator, Gpu.Allocator):
         raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'")
     token = _scopes.set((*_scopes.get(), allocator))
