@@ -24,7 +24,7 @@ def test_copy(fixture):
         data = random.Random(1).randbytes(SIZE)
         far = Gpu.Buffer(context, data)
         near = fixture.buffer(SIZE)
-        back = Gpu.Buffer(context, Gpu.MemoryFlags.NONE, SIZE)
+        back = Gpu.Buffer(context, SIZE)
         fixture.stream.copy(near, far)
         fixture.stream.copy(back, near)
         del far, near                           # kept until it is done
