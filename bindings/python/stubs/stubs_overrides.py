@@ -47,8 +47,8 @@ class Overrides:
             elif isinstance(node, ast.FunctionDef):
                 self._functions.setdefault(node.name, node)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr == "list_properties":
-                self.with_properties.add(ast.unparse(node.value).removeprefix("Gpu."))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "add_attributes":
+                self.with_properties.add(ast.unparse(node.args[0]))
         return tree
 
     def doc(self, name):
@@ -114,6 +114,8 @@ class Overrides:
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 yield target.id, self._assigned(class_name, node.value, found)
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id, Member("value", [], ast.literal_eval(node.annotation))
 
     def _assigned(self, class_name, value, found):
         """name = property (...), an alias of another member, or a value."""

@@ -47,6 +47,15 @@ def docstring(text, indent):
     return [indent + line for line in lines]
 
 
+def unshadow(text, names):
+    """The types of Python that the members of a class hide from each other's definitions."""
+    for name in sorted(names & {"bool", "bytes", "float", "int", "str"}):
+        hidden = re.compile(rf"(-> |: |\[|\| ){name}\b")
+        text = re.sub(r"(?m)^ +(async )?def .*$",
+                      lambda line: hidden.sub(rf"\1builtins.{name}", line[0]), text)
+    return text
+
+
 class Writer:
     def __init__(self, namespace, overrides):
         self._namespace = namespace
@@ -104,7 +113,7 @@ class Writer:
                 lines.append(self._native(name, found.functions[name], "    "))
         if len(lines) == 1:
             lines.append("    ...")
-        return "\n".join(lines) + "\n"
+        return unshadow("\n".join(lines) + "\n", {*found.functions, *overridden})
 
     def _native(self, name, function, indent):
         first = {"classmethod": "cls", "method": "self", "virtual": "self"}.get(function.kind)

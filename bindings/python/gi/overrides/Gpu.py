@@ -482,6 +482,22 @@ Svm = override(Svm)
 
 class DType(DTypeMethods, Gpu.DType):
     __doc__ = DTypeMethods.__doc__
+    # Those of numbers(), for the types of editors
+    BOOL: "DType"
+    INT8: "DType"
+    INT16: "DType"
+    INT32: "DType"
+    INT64: "DType"
+    UINT8: "DType"
+    UINT16: "DType"
+    UINT32: "DType"
+    UINT64: "DType"
+    FLOAT16: "DType"
+    FLOAT32: "DType"
+    FLOAT64: "DType"
+    BFLOAT16: "DType"
+    COMPLEX64: "DType"
+    COMPLEX128: "DType"
 
 
 DType = override(DType)
