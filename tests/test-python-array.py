@@ -2,11 +2,14 @@
 """Arrays of the device from Python, beside those of NumPy."""
 
 import array as arrays
+import asyncio
 import gc
 import random
 import sys
+import time
+import weakref
 
-from python_util import equal, main, need_numpy, np, raises
+from python_util import DEADLINE, equal, main, need_numpy, np, raises
 from gi.repository import GLib, Gpu
 
 ADD = """
@@ -166,6 +169,49 @@ def test_strides(fixture):
         array.read_into(np.zeros((2, 2)))
     with raises(TypeError, "float32"):
         array.write(np.zeros(array.shape, "float32"))
+
+
+def wait_gone(make):
+    """Nothing keeps the array of NumPy's that make () used once its bytes are gone."""
+    host = weakref.ref(make())
+    deadline = time.monotonic() + DEADLINE
+    while host() is not None:
+        assert time.monotonic() < deadline, f"still alive: an array of shape {host().shape}"
+        gc.collect()
+        time.sleep(0.001)
+
+
+def test_held(fixture):
+    """Copies let go of the memory of the host."""
+    need_numpy()
+    context = fixture.context
+    array = Gpu.Array.zeros(context, (3, 4), "int32")
+
+    def assign():
+        host = sample((3, 4), "int32")
+        array[...] = host
+        return host
+
+    def write():
+        host = sample((3, 4), "int32")
+        array.write(host)
+        return host
+
+    def from_numpy():
+        host = sample((3, 4), "int32")
+        same(Gpu.Array.from_numpy(context, host).to_numpy(), host)
+        return host
+
+    def read_on_stream():
+        host = array.to_numpy(fixture.stream)
+        context.synchronize()
+        return host
+
+    for make in (assign, write, from_numpy, array.to_numpy, read_on_stream,
+                 lambda: array.read_into(np.zeros((3, 4), "int32")),
+                 lambda: array.T.read_into(np.zeros((4, 3), "int32")),
+                 lambda: asyncio.run(array.to_numpy_async())):
+        wait_gone(make)
 
 
 def test_streams(fixture):

@@ -114,14 +114,12 @@ class _Held:
                     if stride < 0 and length > 0)
         above = sum(stride * (length - 1) for stride, length in zip(array.strides, array.shape)
                     if stride > 0 and length > 0)
-        self._array = array
         self.offset = -below
         size = above - below + array.itemsize if array.size > 0 else 0
+        # Nothing that the bytes keep may reach them: no collector sees a cycle through C.
+        kept = [array]
         self.bytes = Gpu.bytes_new_for_address(interface["data"][0] + below, size,
-                                               _get_await_context(), self._release)
-
-    def _release(self, *args):
-        self._array = None
+                                               _get_await_context(), lambda *args: kept.clear())
 
 
 class Flags:
