@@ -3,9 +3,11 @@
 
 import ctypes
 import gc
+import os
+import subprocess
 import sys
 
-from python_util import equal, main, need_numpy, np, raises
+from python_util import Skip, equal, main, need_numpy, np, raises
 from gi.repository import Gpu
 
 
@@ -172,6 +174,45 @@ def test_stream_order(fixture):
     capsule = array.__dlpack__(stream=reader.get_native_handle())
     got = Gpu.Array.from_dlpack(capsule, fixture.context)
     equal(got.to_numpy(stream=None)[-1], 19)
+
+
+def test_errors_stay(fixture):
+    """A capsule that nobody took leaves the consumer's error as it is."""
+    need_numpy()
+    array = Gpu.Array.zeros(fixture.context, 3, "bfloat16")
+    with raises(RuntimeError, "Unsupported"):
+        np.from_dlpack(array)
+
+
+AT_EXIT = """
+import builtins, sys
+import gi
+gi.require_version("Gpu", "1.0")
+from gi.repository import Gpu
+array = Gpu.Array.zeros(Gpu.Context("host"), 3, "f4")
+cycle = [array.__dlpack__()]
+cycle.append(cycle)
+builtins.kept = array.__dlpack__()
+sys.kept = array.__dlpack__(max_version=(1, 0))
+sys.modules["kept"] = array.__dlpack__()
+"""
+
+
+def plain_at_exit():
+    """Capsules that the interpreter lets go of last."""
+    result = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True,
+                            timeout=120)
+    equal((result.returncode, result.stderr), (0, ""))
+
+
+def plain_without_fast():
+    """All of this, without the module in C."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        raise Skip("this is without it")
+    result = subprocess.run([sys.executable, __file__], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
 
 
 class Foreign:

@@ -181,6 +181,8 @@ install (PyObject         *module G_GNUC_UNUSED,
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
     "Puts the methods into the classes Buffer, Kernel, Memory, MemoryPool and Stream." },
+  { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
+    METH_FASTCALL, "A capsule for the tensor at an address, which frees it if nobody takes it." },
   { NULL, NULL, 0, NULL }
 };
 

@@ -139,6 +139,11 @@ gpu_fast_get_rest (PyObject  *value,
   return TRUE;
 }
 
+/* A function of the module. */
+PyObject *gpu_fast_new_dlpack_capsule (PyObject         *module,
+                                       PyObject *const  *args,
+                                       Py_ssize_t        n_args);
+
 /* Each FALSE with an exception. */
 gboolean  gpu_fast_install_buffer (void);
 gboolean  gpu_fast_install_launch (void);

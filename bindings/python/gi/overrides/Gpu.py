@@ -1151,10 +1151,11 @@ def _install_fast():
     if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
         return
     try:
-        from . import _gpumem_fast
+        from . import _gpumem_dlpack, _gpumem_fast
     except ImportError:
         return
     _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream)
+    _gpumem_dlpack.new_capsule = _gpumem_fast.new_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
 
 

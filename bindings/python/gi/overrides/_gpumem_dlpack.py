@@ -2,6 +2,9 @@
 """Arrays of other libraries: DLPack, and the CUDA Array Interface."""
 
 import ctypes
+import gc
+import sys
+import threading
 
 from gi.repository import GLib
 
@@ -15,32 +18,49 @@ CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED = 1, 2, 3, 4, 13
 _NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 _USED_NAMES = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-
 
 def _capsule_function(name, result, *arguments):
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
 _new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p,
-                                 ctypes.c_char_p, _Destructor)
+                                 ctypes.c_char_p, ctypes.c_void_p)
 _get_pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object,
                                  ctypes.c_char_p)
 _is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# By address: the object is on its way out, and must not be counted again.
-_is_valid_at = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p,
-                                 ctypes.c_char_p)
-_get_pointer_at = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p,
-                                    ctypes.c_char_p)
+
+_capsules = []
+_sweeping = threading.Lock()
 
 
-@_Destructor
-def _destroy(capsule):
-    """Frees what nobody took."""
-    for versioned, name in _NAMES.items():
-        if _is_valid_at(capsule, name):
-            Gpu.dlpack_free(_get_pointer_at(capsule, name), versioned)
+def _sweep(*args):
+    """Frees the tensors of capsules that nobody else has any more, and that nobody took."""
+    if sys.is_finalizing() or not _sweeping.acquire(blocking=False):
+        return
+    try:
+        for _ in range(len(_capsules)):
+            capsule = _capsules.pop(0)
+            if sys.getrefcount(capsule) > 2:
+                _capsules.append(capsule)
+                continue
+            for versioned, name in _NAMES.items():
+                if _is_valid(capsule, name):
+                    Gpu.dlpack_free(_get_pointer(capsule, name), versioned)
+    finally:
+        _sweeping.release()
+
+
+def new_capsule(tensor, versioned):
+    """A capsule for a tensor, which is freed if nobody takes it: the module in C has this as well.
+    A destructor written in Python would lose the exception that is on its way up, and cannot run
+    once the interpreter has ended. So capsules are looked after here, without one."""
+    if _sweep not in gc.callbacks:
+        gc.callbacks.append(_sweep)
+    _sweep()
+    capsule = _new_capsule(tensor, _NAMES[versioned], None)
+    _capsules.append(capsule)
+    return capsule
 
 
 def _default_device(context):
@@ -97,7 +117,7 @@ class DLPackMethods:
             tensor = Gpu.Array.to_dlpack(array, versioned)
         except GLib.Error as error:
             raise BufferError(error.message) from error
-        return _new_capsule(tensor, _NAMES[versioned], _destroy)
+        return new_capsule(tensor, versioned)
 
     @classmethod
     def from_dlpack(cls, data, context=None, copy=None, stream=None):

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Capsules of DLPack: what frees them must run while an exception is on its way up, and when the
+ * interpreter has ended, where no Python can. */
+#include "gpumem-fast.h"
+
+/* By whether the tensor is a versioned one. */
+static const char *const names[] = { "dltensor", "dltensor_versioned" };
+
+/* Frees what nobody took. */
+static void
+destroy (PyObject *capsule)
+{
+  PyObject *type, *value, *traceback;
+
+  PyErr_Fetch (&type, &value, &traceback);
+
+  for (int i = 0; i < 2; i++)
+    {
+      if (PyCapsule_IsValid (capsule, names[i]))
+        gpu_dlpack_free (PyCapsule_GetPointer (capsule, names[i]), i);
+    }
+
+  PyErr_Restore (type, value, traceback);
+}
+
+PyObject *
+gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
+                             PyObject *const  *args,
+                             Py_ssize_t        n_args)
+{
+  gpointer tensor = n_args == 2 ? PyLong_AsVoidPtr (args[0]) : NULL;
+  int versioned = tensor != NULL ? PyObject_IsTrue (args[1]) : -1;
+
+  if (versioned < 0)
+    {
+      if (PyErr_Occurred () == NULL)
+        PyErr_SetString (PyExc_TypeError, "a capsule takes the address of a tensor, and its kind");
+
+      return NULL;
+    }
+
+  return PyCapsule_New (tensor, names[versioned], destroy);
+}
