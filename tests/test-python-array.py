@@ -290,6 +290,62 @@ def test_records(fixture):
     same(array.to_numpy(), host)
 
 
+def test_record_layouts(fixture):
+    """Records with gaps, with fields on one another, and without any."""
+    need_numpy()
+    aligned = np.dtype([("id", "u1"), ("x", "f4")], align=True)
+    shared = np.dtype({"names": ["a", "b"], "formats": ["u4", "u2"], "offsets": [0, 0],
+                       "itemsize": 4})
+    for dtype in (aligned, shared):
+        host = np.frombuffer(bytes(range(3 * dtype.itemsize)), dtype)
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        equal(array.to_numpy().tolist(), host.tolist())
+        equal(np.asarray(array).dtype, dtype)
+        equal(np.asarray(array).tolist(), host.tolist())
+    empty = Gpu.Array.zeros(fixture.context, 3, Gpu.DType.new_record(12))
+    equal(empty.dtype.itemsize, 12)
+    equal(empty.to_numpy().shape, (3,))
+    equal(Gpu.DType(empty.dtype), empty.get_dtype())
+
+
+def test_refused_types(fixture):
+    need_numpy()
+    for dtype, word in (("S5", "V5"), ("U2", "V8"), ("M8[ns]", "V8"), ("m8[s]", "V8"),
+                        (("f4", (2,)), "(2,)"), ([("name", "S4")], "V4")):
+        with raises(TypeError, word):
+            Gpu.Array.zeros(fixture.context, 3, dtype)
+    array = Gpu.Array.zeros(fixture.context, 3, "int8")
+    for key in (True, np.bool_(False)):
+        with raises(TypeError, "indexed by numbers"):
+            array[key]
+
+
+def test_full(fixture):
+    need_numpy()
+    array = Gpu.Array.full(fixture.context, 3, 1.7, Gpu.DType.INT16)
+    same(array.to_numpy(), np.ones(3, "int16"))
+    for value, bits in ((1.0, 0x3f80), (-2.5, 0xc020), (1 + 2 ** -8, 0x3f80),
+                        (1 + 3 * 2 ** -8, 0x3f82), (float("inf"), 0x7f80),
+                        (float("nan"), 0x7fc0)):
+        array = Gpu.Array.full(fixture.context, 3, value, "bfloat16")
+        equal(array.get_dtype(), Gpu.DType.BFLOAT16)
+        equal(array.view("uint16").to_numpy().tolist(), [bits] * 3)
+    array.fill(3)
+    equal(array.view("uint16").to_numpy().tolist(), [0x4040] * 3)
+
+
+def test_no_elements(fixture):
+    """Arrays of NumPy's without any element, whose strides may lead anywhere."""
+    need_numpy()
+    for host in (np.ones((4, 4), "float32")[::-1, :0], np.zeros((0, 3), "float32")[:, ::-1],
+                 np.ndarray((0, 3), "float32", bytearray(100), 88, (12, -4))):
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        equal(array.shape, host.shape)
+        array.write(host)
+        equal(array.read_into(host.copy()[::-1]).shape, host.shape)
+        equal(array.read_into(host).shape, host.shape)
+
+
 def test_never_made(fixture):
     with raises(TypeError):
         Gpu.Array(fixture.context)

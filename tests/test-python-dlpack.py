@@ -60,7 +60,8 @@ def test_numpy_from_dlpack(fixture):
     array = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), sample())
     kind, number = array.__dlpack_device__()
     if kind != 1:
-        equal((kind, number), (3, 0))           # NumPy takes memory of CPUs only
+        # NumPy takes memory of CPUs only.
+        equal((kind, number), (3, int(fixture.device.id.rpartition(":")[2])))
         return
     part = array[1:, ::-2, 1]
     got = np.from_dlpack(part)
@@ -161,19 +162,128 @@ def test_refused(fixture):
         Gpu.Array.zeros(fixture.context, 3).__dlpack__(dl_device=(10, 0))
 
 
+N_LATE = 1 << 16
+
+
+class Other:
+    """Another library on the same device: the context knows nothing of what it does."""
+
+    def __init__(self, fixture):
+        if fixture.device.backend != "cuda":
+            raise Skip("other libraries have streams of CUDA only")
+        self.context = Gpu.Context.new(fixture.device)
+        self.stream = Gpu.Stream(self.context)
+
+    def fill_late(self):
+        array = Gpu.Array.zeros(self.context, N_LATE, "uint32")
+        for i in range(20):
+            array.fill(np.uint32(i), stream=self.stream)
+        return array
+
+
 def test_stream_order(fixture):
     """The consumer's stream comes after what was submitted on others."""
     need_numpy()
-    if fixture.context.device.backend != "cuda":
-        return
+    other = Other(fixture)
     writer = Gpu.Stream(fixture.context)
-    reader = Gpu.Stream(fixture.context)
-    array = Gpu.Array.zeros(fixture.context, (1 << 20,), "uint32")
+    array = Gpu.Array.zeros(fixture.context, N_LATE, "uint32")
+    for stream in (other.stream.get_native_handle(), 1):
+        for i in range(20):
+            array.fill(np.uint32(i), stream=writer)
+        capsule = array.__dlpack__(stream=stream)
+        theirs = Gpu.Buffer.new_wrapped(other.context, array.device_address, array.nbytes,
+                                        Gpu.WrapMode.BORROW)
+        reader = other.stream
+        if stream == 1:
+            reader = Gpu.Stream.new_wrapped(other.context, 1, Gpu.WrapMode.BORROW)
+        got = Gpu.Array.for_memory(theirs, N_LATE, "uint32").to_numpy(reader)
+        reader.synchronize()
+        equal((got.min(), got.max()), (19, 19))
+        array.fill(0)
+        del capsule, theirs, reader
+
+
+def test_import_order(fixture):
+    """Whatever stream uses an array of another library comes after the work there."""
+    need_numpy()
+    for stream in (None, Gpu.Stream(fixture.context)):
+        for take in (Gpu.Array.from_dlpack,
+                     lambda array, context: Gpu.Array.from_cuda_array_interface(
+                         context, Foreign(array, other.stream.get_native_handle()))):
+            other = Other(fixture)
+            array = other.fill_late()
+            got = take(array, fixture.context)
+            numbers = got.to_numpy(stream)
+            (stream or fixture.stream).synchronize()
+            equal((numbers.min(), numbers.max()), (19, 19))
+            other.context.synchronize()
+            del array, got, other
+
+
+def test_legacy_stream(fixture):
+    """A pool waits for what a consumer did on the legacy default stream."""
+    need_numpy()
+    other = Other(fixture)
+    pool = Gpu.MemoryPool(fixture.context)
+    home = Gpu.Stream(fixture.context, Gpu.StreamFlags.NON_BLOCKING)
+    array = Gpu.Array.zeros(pool, N_LATE, "uint32", stream=home)
+    home.synchronize()
+    capsule = array.__dlpack__(stream=1)
+    theirs = Gpu.Buffer.new_wrapped(other.context, array.device_address, array.nbytes,
+                                    Gpu.WrapMode.BORROW)
+    legacy = Gpu.Stream.new_wrapped(other.context, 1, Gpu.WrapMode.BORROW)
     for i in range(20):
-        array.fill(np.uint32(i), stream=writer)
-    capsule = array.__dlpack__(stream=reader.get_native_handle())
-    got = Gpu.Array.from_dlpack(capsule, fixture.context)
-    equal(got.to_numpy(stream=None)[-1], 19)
+        legacy.fill(theirs, 0xee)
+    del capsule, array
+    gc.collect()
+    array = Gpu.Array.empty(pool, N_LATE, "uint32", stream=home)
+    array.fill(np.uint32(5), stream=home)
+    home.synchronize()
+    legacy.synchronize()
+    equal(array.to_numpy().tolist(), [5] * N_LATE)
+
+
+def test_not_reached(fixture):
+    """What there is to say where nothing can be shared."""
+    need_numpy()
+    context = fixture.context
+    array = Gpu.Array.from_numpy(context, sample())
+    with raises(ValueError, "context"):
+        Gpu.Array.from_dlpack(array.__dlpack__())
+    kind = array.__dlpack_device__()[0]
+    if kind == 4:
+        with raises(ValueError, "context"):
+            Gpu.Array.from_dlpack(array)
+    if kind != 1:
+        with raises(BufferError, "reached"):
+            Gpu.Array.from_dlpack(array, Gpu.Context("host"))
+    else:
+        equal(Gpu.Array.from_dlpack(array).to_numpy().tolist(), sample().tolist())
+    if kind == 2:
+        with raises(ValueError, "stream 0"):
+            array.__dlpack__(stream=0)
+    array.memory.release()
+    with raises(BufferError):
+        array.__dlpack__()
+    assert not hasattr(array, "__cuda_array_interface__")
+
+
+def test_to_host(fixture):
+    """A consumer may ask for a copy in memory of the host."""
+    need_numpy()
+    part = Gpu.Array.from_numpy(fixture.context, sample())[:, ::-1, 1:]
+    host = Gpu.Context("host")
+    capsule = part.__dlpack__(dl_device=(1, 0), max_version=(1, 0))
+    got = Gpu.Array.from_dlpack(capsule, host)
+    equal(got.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
+    if part.__dlpack_device__() == (1, 0):
+        return
+    with raises(BufferError, "copy"):
+        part.__dlpack__(dl_device=(1, 0), copy=False)
+    got.fill(0)
+    equal(part.to_numpy().tolist(), sample()[:, ::-1, 1:].tolist())
+    floats = Gpu.Array.full(fixture.context, 3, 1.5, "bfloat16").__dlpack__(dl_device=(1, 0))
+    equal(Gpu.Array.from_dlpack(floats, host).view("uint16").to_numpy().tolist(), [0x3fc0] * 3)
 
 
 def test_errors_stay(fixture):
@@ -243,6 +353,30 @@ def test_cuda_array_interface(fixture):
     del foreign, part, array
     gc.collect()
     equal(got.to_numpy().tolist(), sample()[:, 1:, ::-1].tolist())
+
+
+RECORDS = [("id", "u1"), ("x", "<f4")]
+
+
+def test_foreign_records(fixture):
+    """Gaps of records have no name there, and no field here."""
+    need_numpy()
+    if fixture.device.backend != "cuda":
+        raise Skip("the interface is one of CUDA")
+    host = np.zeros(3, np.dtype(RECORDS, align=True))
+    host["id"], host["x"] = [1, 2, 3], [0.5, 1.5, 2.5]
+    for descr, names in ([("id", "|u1"), ("", "|V3"), ("x", "<f4")], ("id", "x")), \
+            ([("", "|V4"), ("x", "<f4")], ("x",)):
+        array = Gpu.Array.from_numpy(fixture.context, host)
+        foreign = Foreign(array.view("V8"), None)
+        foreign.__cuda_array_interface__["descr"] = descr
+        got = Gpu.Array.from_cuda_array_interface(fixture.context, foreign)
+        equal(got.dtype.names, names)
+        for name in names:
+            equal(got.to_numpy()[name].tolist(), host[name].tolist())
+        assert not hasattr(array, "__cuda_array_interface__")
+    packed = Gpu.Array.zeros(fixture.context, 3, RECORDS)
+    equal(packed.__cuda_array_interface__["descr"], np.dtype(RECORDS).descr)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import threading
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import _get_await_context
+from ._gpumem import _get_await_context, run_interruptible
 
 Gpu = get_introspection_module("Gpu")
 
 CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED = 1, 2, 3, 4, 13
+
+LEGACY_STREAM = 1
 
 _NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 _USED_NAMES = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
@@ -77,11 +79,47 @@ def _wait_on(array, stream):
     if stream is None or isinstance(stream, int) and not is_cuda:
         array.context.synchronize()
         return
-    if not isinstance(stream, Gpu.Stream):
-        stream = Gpu.Stream.new_wrapped(array.context, stream, Gpu.WrapMode.BORROW)
+    handle = None if isinstance(stream, Gpu.Stream) else stream
+    if handle == 0:
+        raise ValueError("the stream 0 may be the legacy default stream, 1, or that of each "
+                         "thread, 2: DLPack has one say which")
+    if handle is not None:
+        stream = Gpu.Stream.new_wrapped(array.context, handle, Gpu.WrapMode.BORROW)
     Gpu.Stream.wait_array(stream, array)
     if array.memory is not None:
         array.memory.add_stream(stream)
+        # Other streams may be destroyed before the memory, and the library must not find them then.
+        if handle == LEGACY_STREAM:
+            array.memory._dlpack_stream = stream
+
+
+def _to_host(array, device, copy):
+    """A copy in memory of the host, for who asks for one there."""
+    if device != (CPU, 0) or copy is False:
+        raise BufferError(f"the array is on the device {array.__dlpack_device__()} of DLPack, and "
+                          f"not on {device}" + " without a copy" * (copy is False))
+    context = Gpu.Context.new(Gpu.Device.find("host"))
+    result = type(array).empty(context, array.shape, array.get_dtype())
+    if array.size > 0:
+        run_interruptible(lambda: array.read_strided(None, result.get_host_bytes(), 0,
+                                                     list(result.strides), None))
+    return result
+
+
+def _reaches(context, kind, number):
+    """Whether a context works with memory of a device of DLPack, as it lies."""
+    own = _default_device(context)
+    if kind in (CUDA, CUDA_MANAGED):
+        return own == (CUDA, number)
+    return own[0] == kind or kind == CUDA_HOST and own[0] in (CPU, CUDA)
+
+
+def _find_context(kind, number):
+    if kind == OPENCL:
+        raise ValueError("memory of OpenCL is reached by the context that it belongs to alone: "
+                         "give that")
+    name = f"cuda:{number}" if kind in (CUDA, CUDA_MANAGED) else "host"
+    return Gpu.Context.new(Gpu.Device.find(name))
 
 
 def _import_capsule(context, capsule):
@@ -103,17 +141,18 @@ class DLPackMethods:
         """A capsule for the from_dlpack() of another library. On CUDA its stream waits for the work
         on the array: stream is 1 for the legacy default stream, 2 for the one of each thread, -1
         for none that waits, or the handle of another. Without one, and for memory of the host, the
-        caller waits."""
+        caller waits. For the device (1, 0) the elements are copied to the host, unless
+        copy=False."""
         array = self
-        if dl_device is not None and tuple(dl_device) != array.__dlpack_device__():
-            raise BufferError(f"the array is on the device {array.__dlpack_device__()} of DLPack, "
-                              f"and not on {tuple(dl_device)}")
-        if copy:
-            array = array.copy()
-        if stream != -1:
-            _wait_on(array, stream)
         versioned = max_version is not None and max_version[0] >= 1
         try:
+            if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+                array = _to_host(self, tuple(dl_device), copy)
+                stream = -1
+            elif copy:
+                array = self.copy()
+            if stream != -1:
+                _wait_on(array, stream)
             tensor = Gpu.Array.to_dlpack(array, versioned)
         except GLib.Error as error:
             raise BufferError(error.message) from error
@@ -122,28 +161,28 @@ class DLPackMethods:
     @classmethod
     def from_dlpack(cls, data, context=None, copy=None, stream=None):
         """An array over the memory of another library, from what has __dlpack__(), or a capsule of
-        that. Memory that the context does not reach is copied, unless copy=False. Without a context
-        it is one of the device that the memory is on."""
+        that. The stream, or the default stream, comes after the work on it, and whatever the
+        library does with the array. Memory of the host that the context does not reach is copied,
+        unless copy=False, and other memory that it does not reach is a BufferError. Without a
+        context it is one of the device that the memory is on; capsules and memory of OpenCL need
+        one."""
         if not hasattr(data, "__dlpack__"):
-            return _import_capsule(context, data)
-        kind, number = data.__dlpack_device__()
+            if context is None:
+                raise ValueError("a capsule does not tell a context: give one")
+            return _import(context, data, stream)
+        kind, number = map(int, data.__dlpack_device__())
         if context is None:
-            name = {CUDA: f"cuda:{number}", CUDA_MANAGED: f"cuda:{number}", OPENCL: "opencl"}
-            context = Gpu.Context.new(Gpu.Device.find(name.get(kind, "host")))
-        if kind == CPU and _default_device(context)[0] != CPU:
-            if copy is False:
-                raise BufferError("memory of the host is not reached by "
-                                  f"{context.get_device().get_id()} without a copy")
-            import numpy
-            return cls.from_numpy(context, numpy.from_dlpack(data), stream)
-        if kind not in (CUDA, CUDA_MANAGED):
-            number = None
-        elif stream is None:
-            number = context.get_default_stream().get_native_handle() or 1
-        else:
-            number = stream.get_native_handle() or 1
-        array = _import_capsule(context, _ask(data, number))
-        return array.copy() if copy else array
+            context = _find_context(kind, number)
+        if _reaches(context, kind, number):
+            asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
+            array = _import(context, _ask(data, asked), stream)
+            return array.copy(stream=stream) if copy else array
+        if kind not in (CPU, CUDA_HOST) or copy is False:
+            raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "
+                              f"{context.get_device().get_id()}"
+                              + " without a copy" * (kind in (CPU, CUDA_HOST)))
+        import numpy
+        return cls.from_numpy(context, numpy.from_dlpack(data), stream)
 
     # CUDA Array Interface
 
@@ -152,18 +191,24 @@ class DLPackMethods:
         if self.context.get_device().get_backend() != "cuda":
             raise AttributeError("the array is on no device of CUDA")
         dtype = self.get_dtype()
+        descr = get_descr(self.dtype) if dtype.fields else [("", dtype.to_string())]
         stream = self.context.get_default_stream()
-        Gpu.Stream.wait_array(stream, self)
+        try:
+            Gpu.Stream.wait_array(stream, self)
+            if self.memory is not None:
+                self.memory.add_stream(stream)
+        except GLib.Error as error:
+            raise AttributeError(error.message) from error
         return {"version": 3, "shape": self.shape,
                 "typestr": "|V2" if dtype.kind == Gpu.DTypeKind.BFLOAT else dtype.to_string(),
-                "descr": self.dtype.descr if dtype.fields else [("", dtype.to_string())],
+                "descr": descr,
                 "data": (self.get_device_address(), False), "strides": self.strides,
                 "stream": stream.get_native_handle() or 1}
 
     @classmethod
     def from_cuda_array_interface(cls, context, data, stream=None):
         """An array over memory of CUDA that another library has. The stream, or the default stream,
-        waits for the work that it names."""
+        comes after the work that it names, and whatever the library does with the array."""
         interface = data.__cuda_array_interface__
         if interface.get("mask") is not None:
             raise ValueError("an array with a mask is no plain memory")
@@ -172,10 +217,11 @@ class DLPackMethods:
         address, read_only = interface["data"]
         if read_only:
             raise ValueError("the array is only to be read")
-        _order(context, interface.get("stream"), stream)
         if 0 in shape:
             return cls.empty(context, shape, dtype)
-        return cls._for_address(context, address, shape, strides, dtype, data)
+        array = cls._for_address(context, address, shape, strides, dtype, data)
+        _order(array, interface.get("stream"), stream)
+        return array
 
     @classmethod
     def _for_address(cls, context, address, shape, strides, dtype, owner):
@@ -197,6 +243,22 @@ def _own(owner):
     return Gpu.bytes_new_for_address(id(owner), 0, _get_await_context(), lambda *args: kept.clear())
 
 
+def _get_handle(context, stream):
+    return (stream or context.get_default_stream()).get_native_handle() or LEGACY_STREAM
+
+
+def _import(context, capsule, stream):
+    """An array over the memory of a capsule, which the stream was told to be ready on: what the
+    library does later on others has to come after that."""
+    try:
+        array = _import_capsule(context, capsule)
+        if context.get_device().get_backend() == "cuda":
+            Gpu.Stream.wait_array(stream or context.get_default_stream(), array)
+    except GLib.Error as error:
+        raise BufferError(error.message) from error
+    return array
+
+
 def _ask(data, stream):
     """A capsule of the newest kind that the other library has."""
     keywords = {} if stream is None else {"stream": stream}
@@ -208,17 +270,44 @@ def _ask(data, stream):
 
 def _to_cuda_dtype(interface):
     from ._gpumem_ndarray import to_dtype
-    descr = interface.get("descr")
-    if interface["typestr"][1] != "V" or not descr or not descr[0][0]:
-        return to_dtype(interface["typestr"])
+    typestr, descr = interface["typestr"], interface.get("descr")
+    if typestr[1] != "V" or not any(name for name, *_ in descr or ()):
+        return to_dtype(typestr)
+    return to_dtype(_to_record(descr))
+
+
+def _to_record(descr):
+    """The dtype of NumPy for a description in which what has no name is a gap."""
     import numpy
-    return to_dtype(numpy.dtype(descr))
+    fields = {"names": [], "formats": [], "offsets": []}
+    size = 0
+    for name, kind, *shape in descr:
+        kind = _to_record(kind) if isinstance(kind, list) else kind
+        field = numpy.dtype((kind, *shape) if shape else kind)
+        if name:
+            fields["names"].append(name[-1] if isinstance(name, tuple) else name)
+            fields["formats"].append(field)
+            fields["offsets"].append(size)
+        size += field.itemsize
+    return numpy.dtype(dict(fields, itemsize=size))
 
 
-def _order(context, theirs, ours):
-    """Has a stream of ours wait for what is on one of another library."""
+def get_descr(dtype):
+    """What the array interfaces say of a record, if they can: they know no offsets."""
+    import numpy
+    try:
+        descr = dtype.descr
+    except ValueError:
+        descr = None
+    if descr is None or numpy.dtype(descr) != dtype:
+        raise AttributeError(f"no array interface describes elements of dtype {dtype}")
+    return descr
+
+
+def _order(array, theirs, ours):
+    """Has the library, and a stream of ours, come after what is on one of another library."""
     if theirs is None:
         return
-    ours = ours or context.get_default_stream()
-    other = Gpu.Stream.new_wrapped(context, theirs, Gpu.WrapMode.BORROW)
-    Gpu.Stream.wait_event(ours, other.record())
+    other = Gpu.Stream.new_wrapped(array.context, theirs, Gpu.WrapMode.BORROW)
+    for stream in other, ours or array.context.get_default_stream():
+        Gpu.Stream.wait_array(stream, array)

@@ -6,8 +6,9 @@ import operator
 from gi.repository import GLib
 
 from ..module import get_introspection_module
-from ._gpumem import _get_await_context, check_array, run_interruptible, takes_signals, wait_for
-from ._gpumem_dlpack import DLPackMethods
+from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
+                      takes_signals, wait_for)
+from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_scope import get_current_allocator
 
 Gpu = get_introspection_module("Gpu")
@@ -22,7 +23,13 @@ _ORDERS = {"C": Gpu.ArrayOrder.C, "F": Gpu.ArrayOrder.F}
 def _from_numpy_dtype(dtype):
     if dtype.name == "bfloat16":
         return Gpu.DType.new_from_string("bfloat16")
-    if dtype.fields is None:
+    if dtype.subdtype is not None:
+        raise TypeError(f"dtype {dtype} is of arrays: give its base {dtype.base} as the dtype, and "
+                        f"{dtype.shape} as dimensions")
+    if dtype.kind in "mMSU":
+        raise TypeError(f"devices know no elements of dtype {dtype}: view the array as numbers, or "
+                        f"as 'V{dtype.itemsize}'")
+    if dtype.names is None:
         return Gpu.DType.new_from_string(dtype.str)
     record = Gpu.DType.new_record(dtype.itemsize)
     for name in dtype.names:
@@ -80,7 +87,7 @@ class DTypeMethods:
             import ml_dtypes
             return numpy.dtype(ml_dtypes.bfloat16)
         fields = self.fields
-        if not fields:
+        if self.get_kind() != Gpu.DTypeKind.RECORD:
             return numpy.dtype(self.to_string())
         return numpy.dtype({"names": list(fields),
                             "formats": [(field.numpy(), shape) if shape else field.numpy()
@@ -110,10 +117,10 @@ class _Held:
     def __init__(self, array):
         check_array(array)
         interface = array.__array_interface__
-        below = sum(stride * (length - 1) for stride, length in zip(array.strides, array.shape)
-                    if stride < 0 and length > 0)
-        above = sum(stride * (length - 1) for stride, length in zip(array.strides, array.shape)
-                    if stride > 0 and length > 0)
+        steps = [stride * (length - 1) for stride, length in zip(array.strides, array.shape)
+                 if array.size > 0]
+        below = sum(step for step in steps if step < 0)
+        above = sum(step for step in steps if step > 0)
         self.offset = -below
         size = above - below + array.itemsize if array.size > 0 else 0
         # Nothing that the bytes keep may reach them: no collector sees a cycle through C.
@@ -156,9 +163,23 @@ def _source(context, allocator):
     return context, allocator
 
 
+def _to_element(value, dtype):
+    """The bytes of a value as an element."""
+    import numpy
+    if dtype.kind != Gpu.DTypeKind.BFLOAT:
+        return numpy.asarray(value, dtype.numpy()).tobytes()
+    value = numpy.asarray(value, "float32")
+    bits = value.view("uint32")
+    # To the nearest, and of two that are as near to the even one.
+    rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16
+    return numpy.where(numpy.isnan(value), 0x7fc0, rounded).astype("uint16").tobytes()
+
+
 def _to_index(value):
+    numpy = loaded_numpy()
+    is_bool = isinstance(value, bool) or numpy is not None and isinstance(value, numpy.bool_)
     try:
-        return operator.index(value)
+        return operator.index(None if is_bool else value)
     except TypeError:
         raise TypeError("an array is indexed by numbers, slices, None, ... and names of fields, "
                         f"not by {value!r}") from None
@@ -214,10 +235,9 @@ class DeviceArrayMethods(DLPackMethods):
     def full(cls, context, shape, value, dtype=None, order="C", allocator=None, stream=None):
         """An array with the same value everywhere."""
         import numpy
-        value = numpy.asarray(value, dtype)
-        return Gpu.Array.new_filled(*_source(context, allocator), stream, to_dtype(value.dtype),
-                                    _to_shape(shape), _to_order(order),
-                                    GLib.Bytes.new(value.tobytes()))
+        dtype = to_dtype(numpy.asarray(value).dtype if dtype is None else dtype)
+        return Gpu.Array.new_filled(*_source(context, allocator), stream, dtype, _to_shape(shape),
+                                    _to_order(order), GLib.Bytes.new(_to_element(value, dtype)))
 
     @classmethod
     def empty_like(cls, array, context=None, allocator=None, stream=None):
@@ -320,8 +340,7 @@ class DeviceArrayMethods(DLPackMethods):
     def fill(self, value, stream=None):
         """Sets all elements: bytes are those of an element, anything else becomes one."""
         if not isinstance(value, bytes):
-            import numpy
-            value = numpy.asarray(value, self.dtype).tobytes()
+            value = _to_element(value, self.get_dtype())
         on = stream or self.context.get_default_stream()
         Gpu.Stream.fill_array(on, self, GLib.Bytes.new(value))
         if stream is None:
@@ -391,14 +410,15 @@ class DeviceArrayMethods(DLPackMethods):
         data = self.get_host_bytes()
         if data is None:
             raise AttributeError("the host does not reach the memory: numpy.asarray() copies it")
-        self.context.synchronize()
         dtype = self.dtype
+        descr = None if dtype.names is None else get_descr(dtype)
+        self.context.synchronize()
         # Whoever has the interface has this object, and with it the memory.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
                      "typestr": dtype.str, "data": (self.get_host_address(), False)}
-        if dtype.fields is not None:
-            interface["descr"] = dtype.descr
+        if descr is not None:
+            interface["descr"] = descr
         return interface
 
     def __array__(self, dtype=None, copy=None):
