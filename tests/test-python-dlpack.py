@@ -226,7 +226,8 @@ def test_legacy_stream(fixture):
     other = Other(fixture)
     pool = Gpu.MemoryPool(fixture.context)
     home = Gpu.Stream(fixture.context, Gpu.StreamFlags.NON_BLOCKING)
-    array = Gpu.Array.zeros(pool, N_LATE, "uint32", stream=home)
+    array = Gpu.Array.empty(pool, N_LATE, "uint32", stream=home)
+    array.fill(1, stream=home)
     home.synchronize()
     capsule = array.__dlpack__(stream=1)
     theirs = Gpu.Buffer.new_wrapped(other.context, array.device_address, array.nbytes,
