@@ -83,14 +83,17 @@ def _wait_on(array, stream):
     if handle == 0:
         raise ValueError("the stream 0 may be the legacy default stream, 1, or that of each "
                          "thread, 2: DLPack has one say which")
-    if handle is not None:
+    memory = array.memory
+    if handle == LEGACY_STREAM:
+        stream = getattr(memory, "_legacy_stream", None)
+    if handle is not None and not isinstance(stream, Gpu.Stream):
         stream = Gpu.Stream.new_wrapped(array.context, handle, Gpu.WrapMode.BORROW)
     Gpu.Stream.wait_array(stream, array)
-    if array.memory is not None:
-        array.memory.add_stream(stream)
+    if memory is not None:
+        memory.add_stream(stream)
         # Other streams may be destroyed before the memory, and the library must not find them then.
         if handle == LEGACY_STREAM:
-            array.memory._dlpack_stream = stream
+            memory._legacy_stream = stream
 
 
 def _to_host(array, device, copy):
