@@ -869,6 +869,20 @@ get_timed_event_locked (GpuTimeline     *timeline,
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
 
+/* With the lock held: a point after what the program itself put into a stream that it has, which
+ * @timed still stands for if it did for the last. */
+static void
+cover_recorded_locked (GpuTimeline    *timeline,
+                       GpuNativeEvent *timed)
+{
+  gboolean is_last = timed != NULL && timed == timeline->timed_event;
+
+  _gpu_timeline_cover_locked (timeline);
+
+  if (is_last)
+    timeline->timed_seq = timeline->submitted;
+}
+
 static gboolean
 check_record_flags (GpuTimeline    *timeline,
                     GpuEventFlags   flags,
@@ -931,7 +945,8 @@ record_shared_locked (GpuTimeline    *timeline,
  * @error: return location for an error
  *
  * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
- * the driver is asked for nothing until somebody waits. On a %GPU_STREAM_FLAGS_PROFILING stream
+ * the driver is asked for nothing until somebody waits. Of a stream whose native handle the program
+ * has, or gave, that is also what the program put into it. On a %GPU_STREAM_FLAGS_PROFILING stream
  * the event tells the times of the operation submitted last, and %GPU_EVENT_FLAGS_TIMING has the
  * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList; CUDA:
  * cuEventRecord, on any stream). An event that is %GPU_EVENT_FLAGS_INTERPROCESS can be handed over
@@ -971,6 +986,9 @@ gpu_stream_record (GpuStream      *stream,
     shared = record_shared_locked (timeline, flags, &failure);
   else
     get_timed_event_locked (timeline, flags, &timed, &failure);
+
+  if (shared == NULL)
+    cover_recorded_locked (timeline, timed);
 
   seq = timeline->submitted;
   _gpu_timeline_unlock_steady (timeline, has_failure_lock);
@@ -1053,15 +1071,24 @@ gpu_stream_is_idle (GpuStream  *stream,
   return status == GPU_EVENT_STATUS_COMPLETE;
 }
 
+/* What the program itself put into a stream that it has comes before this, too. */
+static guint64
+get_last_point (GpuTimeline *timeline)
+{
+  return g_atomic_int_get (&timeline->is_open) ? _gpu_timeline_cover (timeline)
+                                               : _gpu_timeline_get_submitted (timeline);
+}
+
 /**
  * gpu_stream_synchronize:
  * @stream: a #GpuStream
  * @cancellable: (nullable): a #GCancellable, or %NULL
  * @error: return location for an error
  *
- * Blocks until everything submitted to @stream before is complete (OpenCL:
- * clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize;
- * nothing if it is known to be). Cancelling ends the waiting, not the work.
+ * Blocks until everything submitted to @stream before is complete, and what the program put into it
+ * by its native handle (OpenCL: clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; CUDA:
+ * cuEventRecord, cuEventSynchronize; nothing if it is known to be). Cancelling ends the waiting,
+ * not the work.
  *
  * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
  *
@@ -1082,8 +1109,7 @@ gpu_stream_synchronize (GpuStream     *stream,
   if (timeline == NULL)
     return FALSE;
 
-  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
-                                error))
+  if (_gpu_timeline_wait_until (timeline, get_last_point (timeline), -1, cancellable, error))
     return TRUE;
 
   g_prefix_error (error, "gpu_stream_synchronize: ");
@@ -1123,8 +1149,7 @@ gpu_stream_synchronize_async (GpuStream           *stream,
   if (timeline == NULL)
     g_task_return_error (task, error);
   else
-    _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, NULL,
-                               NULL);
+    _gpu_timeline_return_task (timeline, get_last_point (timeline), task, NULL, NULL);
 }
 
 /**

@@ -630,6 +630,55 @@ stream_wrapped (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
+/* What the owner of a stream put into it comes before what is recorded on a borrower of it. */
+static void
+stream_wrapped_behind (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) owner = NULL;
+  g_autoptr (GpuStream) wrapped = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GAsyncResult) result = NULL;
+  TestHold *hold;
+
+  if (!test_can_hold (fixture))
+    return;
+  owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  wrapped = gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                                    GPU_WRAP_MODE_BORROW, &error);
+  if (wrapped == NULL)
+    {
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+      g_test_skip ("the back end has no streams of others");
+      return;
+    }
+  g_assert_no_error (error);
+  hold = test_hold (owner);
+  event = test_record (wrapped);
+  g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  test_let_go (hold);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+  test_hold_free (hold);
+
+  hold = test_hold (owner);
+  g_cancellable_cancel (cancellable);
+  g_assert_false (gpu_stream_synchronize (wrapped, cancellable, &error));
+  test_assert_any_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  test_let_go (hold);
+  test_synchronize (wrapped);
+  test_hold_free (hold);
+
+  hold = test_hold (owner);
+  gpu_stream_synchronize_async (wrapped, NULL, test_take_result, &result);
+  g_assert_false (gpu_stream_is_idle (wrapped, &error));
+  g_assert_no_error (error);
+  test_let_go (hold);
+  test_assert_ok (gpu_stream_synchronize_finish (wrapped, test_await (&result), &error), error);
+  test_hold_free (hold);
+}
+
 static void
 stream_synchronize_async (TestFixture *fixture)
 {
@@ -674,6 +723,7 @@ main (int argc, char **argv)
   test_add ("out-of-order", stream_out_of_order);
   test_add ("properties", stream_properties);
   test_add ("wrapped", stream_wrapped);
+  test_add ("wrapped-behind", stream_wrapped_behind);
   test_add ("synchronize-async", stream_synchronize_async);
   return test_run ();
 }
