@@ -506,6 +506,7 @@ _gpu_array_layout_broadcast (GpuArrayLayout  *layout,
 /* Replaces the length -1 by what the others leave over. */
 static gboolean
 complete_shape (gsize         n_elements,
+                gsize         item_size,
                 gssize       *shape,
                 guint         n_dims,
                 const char   *function,
@@ -540,7 +541,7 @@ complete_shape (gsize         n_elements,
       return fail_shape (function, shape, n_dims, what, error);
     }
 
-  return TRUE;
+  return check_shape (function, shape, n_dims, item_size, error);
 }
 
 /* Splits and joins dimensions, from the one that moves fastest on. Both @old and @new are in that
@@ -657,7 +658,7 @@ _gpu_array_layout_reshape (GpuArrayLayout  *layout,
   for (guint i = 0; i < n_dims; i++)
     new.shape[i] = shape[i];
 
-  if (!complete_shape (n_elements, new.shape, n_dims, function, error))
+  if (!complete_shape (n_elements, layout->item_size, new.shape, n_dims, function, error))
     return FALSE;
 
   if (n_elements == 0)

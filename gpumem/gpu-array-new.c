@@ -323,7 +323,9 @@ check_within (const GpuArrayLayout  *layout,
   g_autofree char *shape = NULL;
   g_autofree char *strides = NULL;
 
-  if (_gpu_array_layout_get_range (layout, &begin, &end) && end <= size)
+  /* Without elements the offset means nothing. */
+  if (_gpu_array_layout_get_n_elements (layout) == 0
+      || (_gpu_array_layout_get_range (layout, &begin, &end) && end <= size))
     return TRUE;
 
   shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
@@ -450,7 +452,7 @@ new_like (GpuArray      *array,
   forwards = array->layout;
 
   for (guint i = 0; i < forwards.n_dims; i++)
-    forwards.strides[i] = ABS (forwards.strides[i]);
+    forwards.strides[i] = forwards.shape[i] == 1 ? 0 : ABS (forwards.strides[i]);
 
   _gpu_array_layout_pack (&forwards, &packed);
 

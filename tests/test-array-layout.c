@@ -124,6 +124,9 @@ layout_refused (void)
   const gssize fine[] = { 4, 6 };
   const gssize uneven[] = { 5, -1 };
   const gssize twice[] = { -1, -1 };
+  const gssize none[] = { 0, 6 };
+  const gssize far[] = { 0, (gssize) 1 << (GLIB_SIZEOF_SIZE_T * 8 - 2),
+                         (gssize) 1 << (GLIB_SIZEOF_SIZE_T * 8 - 2) };
   const gssize wide[] = { 4, 5 };
   const guint axes[] = { 1, 1 };
   gssize many[GPU_ARRAY_MAX_DIMS + 1] = { 0 };
@@ -142,6 +145,10 @@ layout_refused (void)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(5, -1)", "24 elements");
   g_assert_false (_gpu_array_layout_reshape (&layout, twice, 2, GPU_ARRAY_ORDER_C, "f", &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(-1, -1)");
+  init (&layout, none, 2, 4, GPU_ARRAY_ORDER_C);
+  g_assert_false (_gpu_array_layout_reshape (&layout, far, 3, GPU_ARRAY_ORDER_C, "f", &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(0, ", "larger");
+  init (&layout, fine, 2, 4, GPU_ARRAY_ORDER_C);
   g_assert_false (_gpu_array_layout_broadcast (&layout, wide, 2, "f", &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "(4, 6)", "(4, 5)");
   g_assert_false (_gpu_array_layout_permute (&layout, axes, 2, "f", &error));

@@ -473,6 +473,32 @@ array_edges (TestFixture *fixture)
   test_assert_bytes (got, one);
 }
 
+/* The offset of no elements means nothing, and nor does the stride of a single one. */
+static void
+array_meaningless (TestFixture *fixture)
+{
+  const gssize none[] = { 0, 3 };
+  const gssize lone[] = { 1, 4 };
+  const gssize strides[] = { G_MINSSIZE, 4 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (16);
+  g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuArray) empty = gpu_array_new_for_memory ((GpuMemory *) buffer, 1000,
+                                                         GPU_DTYPE_UINT32, none, 2, NULL, 0, &error);
+  g_autoptr (GpuArray) row = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_UINT32,
+                                                       lone, 2, strides, 2, &error);
+  g_autoptr (GpuArray) copy = NULL;
+  g_autoptr (GBytes) got = NULL;
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_array_get_n_elements (empty), ==, 0);
+  copy = gpu_array_copy (row, NULL, NULL, &error);
+  g_assert_no_error (error);
+  got = gpu_array_read_bytes (copy, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (got, bytes);
+}
+
 static void
 array_filled (TestFixture *fixture)
 {
@@ -796,6 +822,7 @@ main (int    argc,
   test_add ("views", array_views);
   test_add ("split", array_split);
   test_add ("edges", array_edges);
+  test_add ("meaningless", array_meaningless);
   test_add ("filled", array_filled);
   test_add ("shift", array_shift);
   test_add ("repeated", array_repeated);
