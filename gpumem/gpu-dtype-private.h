@@ -23,6 +23,15 @@ struct _GpuDType
   GArray          *fields;          /* of GpuDTypeField, NULL if there are none */
 };
 
+/* Of GpuDTypeField, which it owns the parts of. */
+GArray   *_gpu_dtype_fields_new     (void);
+/* A copy of @field. */
+void      _gpu_dtype_fields_append  (GArray               *fields,
+                                     const GpuDTypeField  *field);
+/* Takes @fields, which lie within the record. NULL if two have one name, one has none, or there are
+ * no bytes. */
+GpuDType *_gpu_dtype_new_for_fields (GArray               *fields,
+                                     gsize                 item_size);
 /* All the elements of the field: those of its shape. */
 gsize     _gpu_dtype_field_get_size (const GpuDTypeField  *field);
 /* Letters that stand for the kind: of NumPy, 0 for what it has no letter for. */

@@ -235,6 +235,7 @@ typedef struct
   GpuDType *type;
   gssize    shape[GPU_ARRAY_MAX_DIMS];
   guint     n_dims;
+  gssize    count;                  /* 0 for none */
   gsize     alignment;
   gboolean  is_padding;
 } Item;
@@ -261,28 +262,28 @@ parse_number (Parser *parser,
   return value > 0 && value <= G_MAXSSIZE;
 }
 
-/* (2,3), or a number that stands for one dimension. */
+/* (2,3), and a number. */
 static gboolean
 parse_shape (Parser *parser,
              Item   *item)
 {
-  if (g_ascii_isdigit (*parser->next))
-    return parse_number (parser, &item->shape[item->n_dims++]);
-
-  if (*parser->next != '(')
-    return TRUE;
-
-  do
+  if (*parser->next == '(')
     {
-      parser->next++;
+      do
+        {
+          parser->next++;
 
-      if (item->n_dims == GPU_ARRAY_MAX_DIMS
-          || !parse_number (parser, &item->shape[item->n_dims++]))
+          if (item->n_dims == GPU_ARRAY_MAX_DIMS
+              || !parse_number (parser, &item->shape[item->n_dims++]))
+            return FALSE;
+        }
+      while (*parser->next == ',');
+
+      if (*parser->next++ != ')')
         return FALSE;
     }
-  while (*parser->next == ',');
 
-  return *parser->next++ == ')';
+  return !g_ascii_isdigit (*parser->next) || parse_number (parser, &item->count);
 }
 
 static GpuDType *
@@ -306,10 +307,10 @@ parse_code (Parser *parser,
       item->alignment = size;
       item->is_padding = letter == 'x';
 
-      if (codes[i].kind == GPU_DTYPE_KIND_OPAQUE && item->n_dims == 1)
+      if (codes[i].kind == GPU_DTYPE_KIND_OPAQUE && item->count > 0)
         {
-          item->n_dims = 0;
-          return gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, (gsize) item->shape[0], NULL);
+          size = (gsize) item->count;
+          item->count = 0;
         }
 
       return gpu_dtype_new (is_complex ? GPU_DTYPE_KIND_COMPLEX : codes[i].kind,
@@ -317,6 +318,18 @@ parse_code (Parser *parser,
     }
 
   return NULL;
+}
+
+/* A number that is no size stands for one dimension. */
+static gboolean
+take_count (Item *item)
+{
+  if (item->count == 0)
+    return TRUE;
+
+  item->shape[0] = item->count;
+
+  return item->n_dims++ == 0;
 }
 
 static gboolean
@@ -344,7 +357,7 @@ parse_item (Parser *parser,
   if (item->type == NULL || (parser->order != '@'))
     item->alignment = 1;
 
-  return item->type != NULL;
+  return item->type != NULL && take_count (item);
 }
 
 /* :name:, or a name like those of NumPy for what has none. */
@@ -402,45 +415,14 @@ take_field (Parser *parser,
   return TRUE;
 }
 
-static void
-clear_field (gpointer data)
-{
-  GpuDTypeField *field = data;
-
-  g_free (field->name);
-  gpu_dtype_unref (field->type);
-  g_free (field->shape);
-}
-
-static GpuDType *
-make_record (GArray *fields,
-             gsize   size)
-{
-  g_autoptr (GpuDType) record = gpu_dtype_new_record (size, NULL);
-
-  for (guint i = 0; i < fields->len && record != NULL; i++)
-    {
-      const GpuDTypeField *field = &g_array_index (fields, GpuDTypeField, i);
-      GpuDType *next = gpu_dtype_add_field (record, field->name, field->type, field->offset,
-                                            field->shape, field->n_dims, NULL);
-
-      gpu_dtype_unref (record);
-      record = next;
-    }
-
-  return g_steal_pointer (&record);
-}
-
 /* What follows "T{", up to its end. */
 static GpuDType *
 parse_record (Parser *parser,
               gsize  *alignment)
 {
-  g_autoptr (GArray) fields = g_array_new (FALSE, FALSE, sizeof (GpuDTypeField));
+  g_autoptr (GArray) fields = _gpu_dtype_fields_new ();
   char order = parser->order;
   gsize size = 0;
-
-  g_array_set_clear_func (fields, clear_field);
 
   while (*parser->next != '}')
     {
@@ -457,15 +439,16 @@ parse_record (Parser *parser,
   parser->next++;
   parser->order = order;
 
-  return make_record (fields, size);
+  return _gpu_dtype_new_for_fields (g_steal_pointer (&fields), size);
 }
 
 /* The type of all of an item: a record with a single field, if it has a shape. */
 static GpuDType *
 to_type (const Item *item)
 {
-  g_autoptr (GArray) fields = g_array_new (FALSE, FALSE, sizeof (GpuDTypeField));
-  GpuDTypeField field = { (char *) "f0", item->type, 0, item->n_dims, (gssize *) item->shape };
+  const GpuDTypeField field = { (char *) "f0", item->type, 0, item->n_dims,
+                                (gssize *) item->shape };
+  GArray *fields;
   gsize size = item->type->item_size;
 
   if (item->n_dims == 0)
@@ -477,9 +460,10 @@ to_type (const Item *item)
         return NULL;
     }
 
-  g_array_append_val (fields, field);
+  fields = _gpu_dtype_fields_new ();
+  _gpu_dtype_fields_append (fields, &field);
 
-  return make_record (fields, size);
+  return _gpu_dtype_new_for_fields (fields, size);
 }
 
 /**
@@ -488,8 +472,9 @@ to_type (const Item *item)
  * @error: return location for an error
  *
  * Makes a type from the format of a buffer of Python's, one element of it: `f`, `<q`, `Zd`, `12x`
- * or `T{i:id:f:weight:}`. What `c`, `s` and `x` stand for is opaque, several of anything else are a
- * record with the field `f0`, and so are the fields that have no name, by their number.
+ * or `T{i:id:f:weight:}`. What `c`, `s` and `x` stand for is opaque, of as many bytes as the number
+ * before them says; several of anything else, and `(2)x`, two opaque bytes, are a record with the
+ * field `f0`. Fields that have no name are called so, too, by their number.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
  *   such format, it has what is no data, such as pointers, or it is not in the byte order of the

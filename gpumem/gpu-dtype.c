@@ -72,6 +72,54 @@ dtype_new (GpuDTypeKind kind,
   return dtype;
 }
 
+GArray *
+_gpu_dtype_fields_new (void)
+{
+  GArray *fields = g_array_new (FALSE, FALSE, sizeof (GpuDTypeField));
+
+  g_array_set_clear_func (fields, clear_field);
+
+  return fields;
+}
+
+void
+_gpu_dtype_fields_append (GArray              *fields,
+                          const GpuDTypeField *field)
+{
+  const GpuDTypeField copy = { g_strdup (field->name), gpu_dtype_ref (field->type), field->offset,
+                               field->n_dims,
+                               g_memdup2 (field->shape, field->n_dims * sizeof *field->shape) };
+
+  g_array_append_val (fields, copy);
+}
+
+GpuDType *
+_gpu_dtype_new_for_fields (GArray *fields,
+                           gsize   item_size)
+{
+  g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
+  GpuDType *dtype = gpu_dtype_new_record (item_size, NULL);
+  gboolean distinct = TRUE;
+
+  for (guint i = 0; i < fields->len && distinct; i++)
+    {
+      char *name = g_array_index (fields, GpuDTypeField, i).name;
+
+      distinct = name[0] != '\0' && g_hash_table_add (names, name);
+    }
+
+  if (dtype == NULL || !distinct)
+    {
+      g_clear_pointer (&dtype, gpu_dtype_unref);
+      g_array_unref (fields);
+      return NULL;
+    }
+
+  dtype->fields = fields;
+
+  return dtype;
+}
+
 gsize
 _gpu_dtype_field_get_size (const GpuDTypeField *field)
 {
@@ -187,23 +235,6 @@ gpu_dtype_new_record (gsize    item_size,
   return gpu_dtype_new (GPU_DTYPE_KIND_RECORD, item_size, error);
 }
 
-static void
-append_field (GpuDType            *dtype,
-              const GpuDTypeField *field)
-{
-  const GpuDTypeField copy = { g_strdup (field->name), gpu_dtype_ref (field->type), field->offset,
-                               field->n_dims,
-                               g_memdup2 (field->shape, field->n_dims * sizeof *field->shape) };
-
-  if (dtype->fields == NULL)
-    {
-      dtype->fields = g_array_new (FALSE, FALSE, sizeof copy);
-      g_array_set_clear_func (dtype->fields, clear_field);
-    }
-
-  g_array_append_val (dtype->fields, copy);
-}
-
 /* FALSE, and an error, if the field does not lie within the record. */
 static gboolean
 check_field (GpuDType             *dtype,
@@ -276,11 +307,12 @@ gpu_dtype_add_field (GpuDType      *dtype,
     return NULL;
 
   result = dtype_new (dtype->kind, dtype->item_size);
+  result->fields = _gpu_dtype_fields_new ();
 
   for (guint i = 0; i < gpu_dtype_get_n_fields (dtype); i++)
-    append_field (result, &g_array_index (dtype->fields, GpuDTypeField, i));
+    _gpu_dtype_fields_append (result->fields, &g_array_index (dtype->fields, GpuDTypeField, i));
 
-  append_field (result, &field);
+  _gpu_dtype_fields_append (result->fields, &field);
 
   return result;
 }

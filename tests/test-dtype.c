@@ -98,7 +98,8 @@ dtype_refused (void)
                                          "<x4", "V0", "|V-1", "float32x", "bool8",
                                          "V99999999999999999999" };
   static const char *const formats[] = { "", "y", "O", "Zi", "T{i:a:", "T{i:a", "T{i:a:i:a:}", "(2",
-                                         "0f", "ff", "T{}", "&f", "(2,)f", "T{f:x:}f", ">f" };
+                                         "0f", "ff", "T{}", "&f", "(2,)f", "T{f:x:}f", ">f", "(2)3f",
+                                         "T{i::}", "T{i:f1:i}" };
   g_autoptr (GError) error = NULL;
 
   for (guint i = 0; i < G_N_ELEMENTS (strings); i++)
@@ -211,6 +212,54 @@ dtype_formats (void)
   g_assert_cmpuint (gpu_dtype_get_item_size (several), ==, 24);
 }
 
+/* What stands for a size is none of the shape. */
+static void
+dtype_opaque_fields (void)
+{
+  const gssize shape[] = { 2, 3 };
+  const gssize *found;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDType) opaque = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 5, &error);
+  g_autoptr (GpuDType) record = gpu_dtype_new_record (40, &error);
+  g_autoptr (GpuDType) again = NULL;
+  g_autoptr (GpuDType) two = gpu_dtype_new_from_format ("(2)x", &error);
+  g_autofree char *format = NULL;
+  guint n_dims;
+
+  record = add_field (record, "blobs", opaque, 2, shape, 2);
+  format = gpu_dtype_to_format (record);
+  g_assert_cmpstr (format, ==, "=T{2x(2,3)5x:blobs:8x}");
+  again = gpu_dtype_new_from_format (format, &error);
+  g_assert_no_error (error);
+  g_assert_true (gpu_dtype_equal (record, again));
+
+  g_assert_cmpuint (gpu_dtype_get_item_size (two), ==, 2);
+  g_assert_cmpuint (gpu_dtype_get_item_size (gpu_dtype_get_field_type (two, 0)), ==, 1);
+  found = gpu_dtype_get_field_shape (two, 0, &n_dims);
+  g_assert_cmpuint (n_dims, ==, 1);
+  g_assert_cmpint (found[0], ==, 2);
+}
+
+/* So many that nobody waits for the end if each of them costs what all before it did. */
+static void
+dtype_many_fields (void)
+{
+  const guint n = 100000;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GString) format = g_string_new ("=T{");
+  g_autoptr (GpuDType) record = NULL;
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (format, "i:field%u:", i);
+
+  g_string_append_c (format, '}');
+  record = gpu_dtype_new_from_format (format->str, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_dtype_get_n_fields (record), ==, n);
+  g_assert_cmpuint (gpu_dtype_get_field_offset (record, n - 1), ==, 4 * (n - 1));
+  g_assert_cmpstr (gpu_dtype_get_field_name (record, n - 1), ==, "field99999");
+}
+
 int
 main (int    argc,
       char **argv)
@@ -221,6 +270,8 @@ main (int    argc,
   test_add_plain ("refused", dtype_refused);
   test_add_plain ("records", dtype_records);
   test_add_plain ("formats", dtype_formats);
+  test_add_plain ("opaque-fields", dtype_opaque_fields);
+  test_add_plain ("many-fields", dtype_many_fields);
 
   return test_run ();
 }
