@@ -46,6 +46,8 @@ export_free (Export *self)
   g_free (self);
 }
 
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Export, export_free)
+
 static void
 delete_managed (GpuDLManaged *managed)
 {
@@ -65,27 +67,45 @@ is_backend (GpuContext *context,
   return g_str_equal (_gpu_context_get_native (context)->backend->name, name);
 }
 
-/* The last number of "cuda:1" or "opencl:0:1". */
+/* CUDA's own number, "cuda:1"; OpenCL's have none beyond their platform, and are counted. */
 static int
 get_device_id (GpuContext *context)
 {
-  const char *id = _gpu_context_get_native (context)->devices[0]->id;
-  const char *colon = strrchr (id, ':');
+  const GpuNativeContext *native = _gpu_context_get_native (context);
+  GPtrArray *devices;
+  guint index = 0;
 
-  return colon != NULL ? (int) g_ascii_strtoll (colon + 1, NULL, 10) : 0;
+  if (is_backend (context, "cuda"))
+    return (int) g_ascii_strtoll (strrchr (native->devices[0]->id, ':') + 1, NULL, 10);
+
+  devices = _gpu_backend_list_devices (native->backend, NULL);
+
+  return devices != NULL && g_ptr_array_find (devices, native->devices[0], &index) ? (int) index
+                                                                                   : 0;
 }
 
-static GpuDLDeviceType
-get_device_type (GpuArray *array)
+static gboolean
+is_read_by_host (GpuMemory *memory)
 {
+  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
+
+  return memory != NULL && memory->has_host_data && (memory->flags & barred) == 0;
+}
+
+static void
+set_device (GpuDLTensor *tensor,
+            GpuArray    *array)
+{
+  GpuDLDeviceType type = GPU_DL_CPU;
+
   if (is_backend (array->context, "cuda"))
-    return GPU_IS_HOST_MEMORY (array->memory) ? GPU_DL_CUDA_HOST
+    type = GPU_IS_HOST_MEMORY (array->memory) ? GPU_DL_CUDA_HOST
            : GPU_IS_SVM (array->memory) ? GPU_DL_CUDA_MANAGED : GPU_DL_CUDA;
+  else if (is_backend (array->context, "opencl") && !is_read_by_host (array->memory))
+    type = GPU_DL_OPENCL;
 
-  if (is_backend (array->context, "opencl") && gpu_array_get_host_address (array) == 0)
-    return GPU_DL_OPENCL;
-
-  return GPU_DL_CPU;
+  tensor->device_type = (gint32) type;
+  tensor->device_id = type == GPU_DL_CPU ? 0 : get_device_id (array->context);
 }
 
 static gboolean
@@ -136,35 +156,53 @@ set_type (Export       *export,
   return FALSE;
 }
 
-static void
-set_data (GpuDLTensor *tensor,
-          GpuArray    *array)
+static gboolean
+set_data (GpuDLTensor  *tensor,
+          GpuArray     *array,
+          GpuStorage   *storage,
+          const char   *function,
+          GError      **error)
 {
-  guint64 address = gpu_array_get_device_address (array);
+  const GpuMemoryOps *ops = storage->context->backend->memory;
+  gsize offset = array->layout.offset;
+  gboolean for_host = tensor->device_type == GPU_DL_CPU
+                      || tensor->device_type == GPU_DL_CUDA_HOST;
+  guint64 address = 0;
 
-  tensor->device_type = (gint32) get_device_type (array);
-  tensor->device_id = tensor->device_type == GPU_DL_CPU ? 0 : get_device_id (array->context);
-
-  if (array->memory == NULL)
-    return;
-
-  if (tensor->device_type == GPU_DL_CPU
-      || (tensor->device_type == GPU_DL_CUDA_HOST && gpu_array_get_host_address (array) != 0))
-    address = gpu_array_get_host_address (array);
-  else if (tensor->device_type == GPU_DL_OPENCL)
+  if (tensor->device_type == GPU_DL_OPENCL)
     {
-      address = gpu_memory_get_native_handle (array->memory);
-      tensor->byte_offset = array->layout.offset;
+      address = ops->get_handle (storage->buffer);
+      tensor->byte_offset = offset;
+      offset = 0;
+    }
+  else if (for_host && is_read_by_host (array->memory))
+    address = (guint64) (guintptr) storage->buffer->host;
+  else if (tensor->device_type != GPU_DL_CPU)
+    address = ops->get_address (storage->buffer);
+
+  if (gpu_array_get_n_elements (array) == 0)
+    return TRUE;
+
+  if (address == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the memory %p, with the flags 0x%x, has no address that may be used on the "
+                   "device (%d, %d) of DLPack", function, (void *) array->memory,
+                   array->memory->flags, tensor->device_type, tensor->device_id);
+      return FALSE;
     }
 
-  tensor->data = (gpointer) (guintptr) address;
+  tensor->data = (gpointer) (guintptr) (address + offset);
+
+  return TRUE;
 }
 
 /**
  * gpu_array_get_dlpack_device:
  * @array: a #GpuArray
  * @device_type: (out): kind of the device, a DLDeviceType
- * @device_id: (out): number of the device among those of its kind
+ * @device_id: (out): number of the device among those of its kind: on CUDA its ordinal, on OpenCL
+ *   its place among the devices of all platforms, 0 for kDLCPU
  *
  * Tells on what device DLPack has the memory: kDLCPU for memory that the host may touch at any
  * time, kDLCUDA, kDLCUDAHost for page-locked memory of the host, kDLCUDAManaged for #GpuSvm, or
@@ -185,7 +223,7 @@ gpu_array_get_dlpack_device (GpuArray *array,
   g_return_val_if_fail (device_type != NULL && device_id != NULL, FALSE);
 
   if (array->context != NULL)
-    set_data (&tensor, array);
+    set_device (&tensor, array);
 
   *device_type = tensor.device_type;
   *device_id = tensor.device_id;
@@ -204,9 +242,12 @@ gpu_array_get_dlpack_device (GpuArray *array,
  * memory, see gpu_stream_wait_array(). On OpenCL its data is a cl_mem, unless the host may touch
  * the memory at any time.
  *
+ * A DLManagedTensorVersioned of an array that is not gpu_array_is_writable() says that it is only
+ * to be read.
+ *
  * Returns: (transfer full): the tensor, or %NULL with %GPU_ERROR_NOT_SUPPORTED for types and
- *   strides that DLPack has not, or memory that is only to be read where the tensor cannot say so,
- *   or with %GPU_ERROR_RELEASED
+ *   strides that DLPack has not, for memory whose flags or driver leave no address, or for an array
+ *   that is only to be read if not @versioned; or with %GPU_ERROR_RELEASED
  *
  * Since: 0.1
  */
@@ -216,7 +257,7 @@ gpu_array_to_dlpack (GpuArray  *array,
                      GError   **error)
 {
   const char *function = "gpu_array_to_dlpack";
-  g_autofree Export *export = g_new0 (Export, 1);
+  g_autoptr (Export) export = g_new0 (Export, 1);
   GpuDLTensor tensor = { NULL };
   gboolean read_only;
 
@@ -226,13 +267,13 @@ gpu_array_to_dlpack (GpuArray  *array,
       || !set_type (export, &tensor, array, function, error))
     return NULL;
 
-  read_only = array->memory != NULL
-              && (array->memory->flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY)) != 0;
+  read_only = !gpu_array_is_writable (array);
+  set_device (&tensor, array);
 
   if (read_only && !versioned)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                   "%s: the memory is only to be read, which a DLManagedTensor does not say",
+                   "%s: the array is only to be read, which a DLManagedTensor does not say",
                    function);
       return NULL;
     }
@@ -245,9 +286,11 @@ gpu_array_to_dlpack (GpuArray  *array,
         return NULL;
 
       export->storage = _gpu_storage_ref (storage);
+
+      if (!set_data (&tensor, array, storage, function, error))
+        return NULL;
     }
 
-  set_data (&tensor, array);
   export->managed = (GpuDLManaged) { tensor, export, delete_managed };
   export->versioned = (GpuDLVersioned) { GPU_DLPACK_MAJOR, GPU_DLPACK_MINOR, export,
                                          delete_versioned, read_only ? GPU_DLPACK_READ_ONLY : 0,
@@ -330,11 +373,15 @@ reaches (GpuContext        *context,
 static gboolean
 check_tensor (GpuContext         *context,
               const GpuDLTensor  *tensor,
-              guint64             flags,
               const char         *function,
               GError            **error)
 {
-  if (find_type (tensor) == NULL)
+  if (tensor->n_dims < 0 || tensor->n_dims > GPU_ARRAY_MAX_DIMS
+      || (tensor->n_dims > 0 && tensor->shape == NULL))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a tensor of %d dimensions%s is no array", function, tensor->n_dims,
+                 tensor->shape == NULL ? " without a shape" : "");
+  else if (find_type (tensor) == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                  "%s: elements of type code %u, %u bits and %u lanes are none of an array",
                  function, tensor->type_code, tensor->type_bits, tensor->type_lanes);
@@ -343,9 +390,6 @@ check_tensor (GpuContext         *context,
                  "%s: memory of the device (%d, %d) of DLPack is not reached by %s", function,
                  tensor->device_type, tensor->device_id,
                  _gpu_context_get_native (context)->devices[0]->id);
-  else if ((flags & GPU_DLPACK_READ_ONLY) != 0)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                 "%s: the tensor is only to be read, and arrays can be written", function);
   else
     return TRUE;
 
@@ -361,7 +405,7 @@ get_layout (const GpuDLTensor  *tensor,
   gssize shape[GPU_ARRAY_MAX_DIMS];
   guint n_dims = (guint) tensor->n_dims;
 
-  for (guint i = 0; i < MIN (n_dims, GPU_ARRAY_MAX_DIMS); i++)
+  for (guint i = 0; i < n_dims; i++)
     shape[i] = (gssize) tensor->shape[i];
 
   if (!_gpu_array_layout_init (layout, shape, n_dims, tensor->type_bits / 8, GPU_ARRAY_ORDER_C,
@@ -369,7 +413,22 @@ get_layout (const GpuDLTensor  *tensor,
     return FALSE;
 
   for (guint i = 0; i < n_dims && tensor->strides != NULL; i++)
-    layout->strides[i] = (gssize) (tensor->strides[i] * (gint64) layout->item_size);
+    {
+      if (!__builtin_mul_overflow (tensor->strides[i], (gssize) layout->item_size,
+                                   &layout->strides[i]))
+        continue;
+
+      if (shape[i] > 1)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "%s: a stride of %" G_GINT64_FORMAT " elements of %" G_GSIZE_FORMAT
+                       " bytes reaches past every address", function, tensor->strides[i],
+                       layout->item_size);
+          return FALSE;
+        }
+
+      layout->strides[i] = 0;
+    }
 
   return TRUE;
 }
@@ -392,14 +451,15 @@ wrap_tensor (GpuContext         *context,
 
   layout->offset = (gsize) tensor->byte_offset;
 
-  if (tensor->device_type != GPU_DL_OPENCL)
-    layout->offset += handle;
-
-  if (!_gpu_array_layout_get_range (layout, &begin, &end))
+  if (handle == 0
+      || (tensor->device_type != GPU_DL_OPENCL
+          && !g_size_checked_add (&layout->offset, layout->offset, (gsize) handle))
+      || !_gpu_array_layout_get_range (layout, &begin, &end))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: strides from the address 0x%" G_GINT64_MODIFIER "x on reach past every "
-                   "address", function, handle);
+                   "%s: there is no address, or strides from 0x%" G_GINT64_MODIFIER "x and %"
+                   G_GUINT64_FORMAT " bytes on reach past every one", function, handle,
+                   tensor->byte_offset);
       return NULL;
     }
 
@@ -413,6 +473,15 @@ wrap_tensor (GpuContext         *context,
                                       notify, error);
 }
 
+/* Launches take it for memory that their kernel reads. */
+static void
+bar_writes (GpuMemory *memory)
+{
+  memory->flags |= GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+  memory->storage->flags = memory->flags;
+  _gpu_storage_set_constant (memory->storage);
+}
+
 /**
  * gpu_array_new_from_dlpack:
  * @context: a #GpuContext that reaches the memory
@@ -422,11 +491,14 @@ wrap_tensor (GpuContext         *context,
  *
  * Makes an array over the memory of a tensor, whose deleter is called once nothing uses that any
  * more, on any thread. If this fails the tensor stays the caller's. Nothing is copied, and nobody
- * waits for work on the memory that the library does not know.
+ * waits for work on the memory that the library does not know. Where the tensor says that it is
+ * only to be read, the memory is %GPU_MEMORY_READ_ONLY and %GPU_MEMORY_HOST_READ_ONLY, and what would
+ * write it fails with %GPU_ERROR_INVALID_ARGUMENT.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context does not
- *   reach the memory, for types that there are not, a tensor that is only to be read or one of a
- *   later version, or with an error as of gpu_buffer_new_wrapped()
+ *   reach the memory, for types that there are not or a tensor of another major version, with
+ *   %GPU_ERROR_INVALID_ARGUMENT for a shape or strides that no memory has, or with an error as of
+ *   gpu_buffer_new_wrapped()
  *
  * Since: 0.1
  */
@@ -458,7 +530,7 @@ gpu_array_new_from_dlpack (GpuContext  *context,
 
   dl = versioned ? &new->tensor : &((const GpuDLManaged *) tensor)->tensor;
 
-  if (!check_tensor (context, dl, versioned ? new->flags : 0, function, error)
+  if (!check_tensor (context, dl, function, error)
       || !get_layout (dl, function, &layout, error))
     return NULL;
 
@@ -471,6 +543,9 @@ gpu_array_new_from_dlpack (GpuContext  *context,
     }
 
   buffer = wrap_tensor (context, dl, &layout, tensor, versioned, function, error);
+
+  if (buffer != NULL && versioned && (new->flags & GPU_DLPACK_READ_ONLY) != 0)
+    bar_writes ((GpuMemory *) buffer);
 
   return buffer != NULL ? _gpu_array_new (context, (GpuMemory *) buffer, find_type (dl), &layout)
                         : NULL;

@@ -464,6 +464,29 @@ gpu_array_is_contiguous (GpuArray      *array,
 }
 
 /**
+ * gpu_array_is_writable:
+ * @array: a #GpuArray
+ *
+ * Tells whether others who get the elements may write them: the memory is neither
+ * %GPU_MEMORY_READ_ONLY nor %GPU_MEMORY_HOST_READ_ONLY, and no two elements share bytes, as those
+ * of gpu_array_broadcast() do. Any thread.
+ *
+ * Returns: %TRUE if they may
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_is_writable (GpuArray *array)
+{
+  const GpuMemoryFlags barred = GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+
+  return array->context != NULL && (array->memory == NULL || (array->memory->flags & barred) == 0)
+         && !_gpu_array_layout_overlaps (&array->layout);
+}
+
+/**
  * gpu_array_get_device_address:
  * @array: a #GpuArray
  *

@@ -108,6 +108,8 @@ GPU_AVAILABLE_IN_0_1
 gboolean      gpu_array_is_contiguous        (GpuArray             *array,
                                               GpuArrayOrder         order);
 GPU_AVAILABLE_IN_0_1
+gboolean      gpu_array_is_writable          (GpuArray             *array);
+GPU_AVAILABLE_IN_0_1
 guint64       gpu_array_get_device_address   (GpuArray             *array);
 GPU_AVAILABLE_IN_0_1
 guint64       gpu_array_get_host_address     (GpuArray             *array);

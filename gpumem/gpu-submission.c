@@ -142,7 +142,7 @@ check_access_locked (const GpuSubmission  *submission,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be written, of "
-                   "memory of the host that was registered to be read only", function,
+                   "memory that was given to be read only", function,
                    storage->offset + access->offset,
                    storage->offset + access->offset + access->size);
       return FALSE;

@@ -484,7 +484,8 @@ array_meaningless (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (16);
   g_autoptr (GpuBuffer) buffer = test_buffer_from (fixture, bytes);
   g_autoptr (GpuArray) empty = gpu_array_new_for_memory ((GpuMemory *) buffer, 1000,
-                                                         GPU_DTYPE_UINT32, none, 2, NULL, 0, &error);
+                                                         GPU_DTYPE_UINT32, none, 2, NULL, 0,
+                                                         &error);
   g_autoptr (GpuArray) row = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_UINT32,
                                                        lone, 2, strides, 2, &error);
   g_autoptr (GpuArray) copy = NULL;

@@ -98,8 +98,8 @@ dtype_refused (void)
                                          "<x4", "V0", "|V-1", "float32x", "bool8",
                                          "V99999999999999999999" };
   static const char *const formats[] = { "", "y", "O", "Zi", "T{i:a:", "T{i:a", "T{i:a:i:a:}", "(2",
-                                         "0f", "ff", "T{}", "&f", "(2,)f", "T{f:x:}f", ">f", "(2)3f",
-                                         "T{i::}", "T{i:f1:i}" };
+                                         "0f", "ff", "T{}", "&f", "(2,)f", "T{f:x:}f", ">f",
+                                         "(2)3f", "T{i::}", "T{i:f1:i}" };
   g_autoptr (GError) error = NULL;
 
   for (guint i = 0; i < G_N_ELEMENTS (strings); i++)

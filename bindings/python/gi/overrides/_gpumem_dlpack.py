@@ -205,8 +205,8 @@ class DLPackMethods:
         return {"version": 3, "shape": self.shape,
                 "typestr": "|V2" if dtype.kind == Gpu.DTypeKind.BFLOAT else dtype.to_string(),
                 "descr": descr,
-                "data": (self.get_device_address(), False), "strides": self.strides,
-                "stream": stream.get_native_handle() or 1}
+                "data": (self.get_device_address(), not self.is_writable()),
+                "strides": self.strides, "stream": stream.get_native_handle() or 1}
 
     @classmethod
     def from_cuda_array_interface(cls, context, data, stream=None):

@@ -416,7 +416,8 @@ class DeviceArrayMethods(DLPackMethods):
         # Whoever has the interface has this object, and with it the memory.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
-                     "typestr": dtype.str, "data": (self.get_host_address(), False)}
+                     "typestr": dtype.str,
+                     "data": (self.get_host_address(), not self.is_writable())}
         if descr is not None:
             interface["descr"] = descr
         return interface
