@@ -78,7 +78,7 @@ report_wrapped (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   GpuContext *context = lost_context (fixture);
 
-  g_assert_null (gpu_stream_new_wrapped (context, 1, GPU_WRAP_MODE_BORROW, &error));
+  g_assert_null (gpu_stream_new_wrapped (context, 4096, GPU_WRAP_MODE_BORROW, &error));
   assert_told (context, &error, "gpu_stream_new_wrapped: ");
 }
 

@@ -59,8 +59,17 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   g_assert_cmpuint (whole_size, >=, SIZE);
   again = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, kind, fd, whole_size, offset,
                                   8192, &error);
-  g_assert_no_error (error);
   close (fd);
+
+  /* Drivers of CUDA know of dma-bufs, but that of an H200 takes none. */
+  if (kind == GPU_FD_KINDS_DMA_BUF
+      && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    {
+      g_test_skip (error->message);
+      return;
+    }
+
+  g_assert_no_error (error);
   test_assert_content (again, threes);
   test_assert_ok (gpu_buffer_fill (again, NULL, 0, 8192, &value, 1, NULL, &error), error);
   test_assert_content (part, sevens);

@@ -222,9 +222,10 @@ transfer_has_gates (GpuNativeContext *native)
 
 const GpuTransferOps _gpu_cuda_transfer_ops =
 {
-  .get_min_size   = transfer_get_min_size,
-  .has_gates      = transfer_has_gates,
-  .is_page_locked = transfer_is_page_locked,
-  .create_gate    = transfer_create_gate,
-  .open_gate      = transfer_open_gate
+  .needs_page_locked = TRUE,
+  .get_min_size      = transfer_get_min_size,
+  .has_gates         = transfer_has_gates,
+  .is_page_locked    = transfer_is_page_locked,
+  .create_gate       = transfer_create_gate,
+  .open_gate         = transfer_open_gate
 };

@@ -501,10 +501,17 @@ has_gates (GpuNativeContext *context)
          && (ops->has_gates == NULL || ops->has_gates (context));
 }
 
-/* Whose driver copies page-locked memory better than other; else that of the destination. */
+/* Whose driver must have page-locked memory of its own behind gates; or whose copies it better than
+ * other memory; else that of the destination. */
 static GpuNativeContext *
 choose_ring (const GpuAcrossCopy *copy)
 {
+  for (guint side = 0; side < 2; side++)
+    {
+      if (copy->sides[side].context->backend->transfer->needs_page_locked)
+        return copy->sides[side].context;
+    }
+
   for (guint side = 0; side < 2; side++)
     {
       GpuNativeContext *context = copy->sides[side].context;
