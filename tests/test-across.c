@@ -256,6 +256,12 @@ across_event (TestFixture *fixture)
 }
 
 /* A copy waits in its stream; other streams, and other copies, go on. */
+static gboolean
+is_cuda (TestFixture *fixture)
+{
+  return g_str_equal (gpu_device_get_backend (fixture->device), "cuda");
+}
+
 static void
 overlap (TestFixture *fixture, TestFixture *other)
 {
@@ -267,9 +273,14 @@ overlap (TestFixture *fixture, TestFixture *other)
   g_autoptr (GpuBuffer) early = test_buffer (fixture, SIZE);
   g_autoptr (GpuBuffer) back = test_buffer (other, SIZE);
   g_autoptr (GpuEvent) event = NULL;
-  g_autoptr (TestHold) hold = test_hold (held);
+  g_autoptr (TestHold) hold = NULL;
   g_autoptr (GError) error = NULL;
 
+  /* What CUDA copies between its own contexts may wait for all that goes on in them. */
+  if (is_cuda (fixture) && is_cuda (other))
+    return;
+
+  hold = test_hold (held);
   copy (held, late, 0, from, 0, SIZE);
   copy (held, back, 0, late, 0, SIZE);
   event = test_record (held);

@@ -1053,8 +1053,8 @@ typedef struct
 /* What the staging engine needs, beside GpuBufferOps.alloc_host(). */
 typedef struct
 {
-  /* Whether the driver reads memory of the host that it has not page-locked itself while the call is
-   * made, and not when it is the turn of the copy: behind a gate that would be too early. */
+  /* Whether the driver reads memory of the host that it has not page-locked itself while the call
+   * is made, and not when it is the turn of the copy: behind a gate that would be too early. */
   gboolean          needs_page_locked;
   /* any thread. From how many bytes on ordinary memory of the host had better go by way of
    * page-locked memory, to the device if @write: because it is faster, or, unless @blocking,
