@@ -255,13 +255,13 @@ across_event (TestFixture *fixture)
   for_others (fixture, event);
 }
 
-/* A copy waits in its stream; other streams, and other copies, go on. */
 static gboolean
 is_cuda (TestFixture *fixture)
 {
   return g_str_equal (gpu_device_get_backend (fixture->device), "cuda");
 }
 
+/* A copy waits in its stream; other streams, and other copies, go on. */
 static void
 overlap (TestFixture *fixture, TestFixture *other)
 {
