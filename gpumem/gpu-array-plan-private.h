@@ -41,6 +41,9 @@ gboolean _gpu_array_plan_run      (const GpuArrayPlan    *plan,
                                    GpuArrayPlanFunc       func,
                                    gpointer               data,
                                    GError               **error);
+/* Without the @n innermost loops: somebody does those with each region. */
+void     _gpu_array_plan_drop_loops (GpuArrayPlan        *plan,
+                                   guint                  n);
 /* Copies between memory of the host. */
 void     _gpu_array_plan_copy     (const GpuArrayPlan    *plan,
                                    gpointer               to,

@@ -175,6 +175,19 @@ _gpu_array_plan_run (const GpuArrayPlan  *plan,
   return TRUE;
 }
 
+void
+_gpu_array_plan_drop_loops (GpuArrayPlan *plan,
+                            guint         n)
+{
+  for (guint i = 0; i < n; i++)
+    plan->n_regions /= plan->counts[i];
+
+  plan->n_loops -= n;
+  memmove (plan->counts, plan->counts + n, plan->n_loops * sizeof *plan->counts);
+  memmove (plan->to_steps, plan->to_steps + n, plan->n_loops * sizeof *plan->to_steps);
+  memmove (plan->from_steps, plan->from_steps + n, plan->n_loops * sizeof *plan->from_steps);
+}
+
 typedef struct
 {
   guint8       *to;
@@ -248,11 +261,7 @@ _gpu_array_plan_copy (const GpuArrayPlan *plan,
       rows.extent.height = plan->counts[0];
       rows.to.row_pitch = (gsize) plan->to_steps[0];
       rows.from.row_pitch = (gsize) plan->from_steps[0];
-      rows.n_loops--;
-      rows.n_regions /= plan->counts[0];
-      memmove (rows.counts, rows.counts + 1, rows.n_loops * sizeof *rows.counts);
-      memmove (rows.to_steps, rows.to_steps + 1, rows.n_loops * sizeof *rows.to_steps);
-      memmove (rows.from_steps, rows.from_steps + 1, rows.n_loops * sizeof *rows.from_steps);
+      _gpu_array_plan_drop_loops (&rows, 1);
     }
 
   _gpu_array_plan_run (&rows, copy_region, &copy, NULL);

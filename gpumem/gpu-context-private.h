@@ -5,6 +5,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct _GpuArrayKernels GpuArrayKernels;
+
 /* NULL for a context that was never initialised. */
 GpuNativeContext *_gpu_context_get_native           (GpuContext        *context);
 /* FALSE if @context was never initialised or is lost. */
@@ -51,6 +53,8 @@ GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
+/* (transfer none) */
+GpuArrayKernels  *_gpu_context_get_array_kernels    (GpuContext        *context);
 /* Tells ::memory-pressure of a request that the device has no room for. TRUE if the handlers have
  * run, so that trying again may help. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,

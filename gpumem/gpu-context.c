@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/gpu-array-kernel-private.h"
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-device-private.h"
@@ -37,6 +38,7 @@ struct _GpuContext
   GpuNativeContext *native;           /* NULL until initialised */
   GMainContext     *main_context;     /* where signals are emitted */
   GThread          *thread;           /* that made the context */
+  GpuArrayKernels  *array_kernels;
 
   GMutex            lock;             /* guards what follows */
   GpuTimeline      *default_timeline; /* set once, and atomic */
@@ -158,6 +160,8 @@ gpu_context_finalize (GObject *object)
       _gpu_timeline_unuse (context->default_timeline);
       _gpu_timeline_unref (context->default_timeline);
     }
+
+  _gpu_array_kernels_free (context->array_kernels);
 
   if (context->native != NULL)
     {
@@ -307,6 +311,7 @@ gpu_context_init (GpuContext *context)
   context->devices = g_ptr_array_new_with_free_func (g_object_unref);
   context->main_context = g_main_context_ref_thread_default ();
   context->thread = g_thread_self ();
+  context->array_kernels = _gpu_array_kernels_new ();
   g_mutex_init (&context->lock);
   g_weak_ref_init (&context->default_stream, NULL);
   _gpu_live_add (GPU_LIVE_CONTEXT, 1);
@@ -432,6 +437,12 @@ GpuNativeContext *
 _gpu_context_get_native (GpuContext *context)
 {
   return context->native;
+}
+
+GpuArrayKernels *
+_gpu_context_get_array_kernels (GpuContext *context)
+{
+  return context->array_kernels;
 }
 
 gboolean

@@ -79,6 +79,14 @@ gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
                                     GpuArguments     *arguments,
                                     GError          **error);
 
+/* Submits what is resolved already; of @launch it takes the code, the extents, the values and the
+ * memories. @accesses are for this submission alone. */
+gboolean _gpu_launch_submit        (GpuTimeline      *timeline,
+                                    const GpuLaunch  *launch,
+                                    GpuAccess        *accesses,
+                                    const char       *function,
+                                    GError          **error);
+
 /* FALSE, and GPU_ERROR_NOT_SUPPORTED: kernels do not reach the memory that is argument @index. */
 gboolean _gpu_launch_fail_host_only (guint              index,
                                      GpuNativeContext  *context,

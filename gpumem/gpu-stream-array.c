@@ -2,6 +2,7 @@
 /* The verbs of a stream that move arrays, whatever their strides are. */
 #include "config.h"
 
+#include "gpumem/gpu-array-kernel-private.h"
 #include "gpumem/gpu-array-transfer-private.h"
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-dtype-private.h"
@@ -260,6 +261,7 @@ _gpu_array_copy_to (GpuArray     *array,
 {
   g_autoptr (GpuArray) apart = NULL;
   Transfer transfer = { .function = function, .timeline = timeline, .memory = array->memory };
+  GpuArrayKernelCopy copy;
   GpuArrayLayout from;
   GpuArrayPlan plan;
 
@@ -301,6 +303,9 @@ _gpu_array_copy_to (GpuArray     *array,
 
   transfer.source = source->memory;
   _gpu_array_plan_init (&plan, &array->layout, &from);
+
+  if (_gpu_array_kernel_prepare (&copy, timeline, array, source, &plan))
+    return _gpu_array_kernel_run (&copy, timeline, array, source, function, error);
 
   return _gpu_array_plan_run (&plan, copy_region, &transfer, error);
 }

@@ -117,14 +117,15 @@ keep_samplers (const GpuLaunch *launch,
 
 /* @accesses are those of @launch, for this submission alone. */
 G_ALWAYS_INLINE static inline gboolean
-submit_launch (GpuTimeline      *timeline,
-               const GpuLaunch  *launch,
-               GpuAccess        *accesses,
-               GpuPending       *pending,
-               GError          **error)
+submit_as (const char       *function,
+           GpuTimeline      *timeline,
+           const GpuLaunch  *launch,
+           GpuAccess        *accesses,
+           GpuPending       *pending,
+           GError          **error)
 {
   const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
-  GpuSubmission submission = { .function = "gpu_stream_launch", .accesses = accesses,
+  GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = launch->n_accesses, .run = run_launch,
                                .operation = launch, .keep = &keep };
 
@@ -132,6 +133,26 @@ submit_launch (GpuTimeline      *timeline,
     submission.keep = keep_samplers (launch, g_newa (GpuKeep, launch->n_arguments), &keep);
 
   return _gpu_submit (timeline, &submission, pending, error);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+submit_launch (GpuTimeline      *timeline,
+               const GpuLaunch  *launch,
+               GpuAccess        *accesses,
+               GpuPending       *pending,
+               GError          **error)
+{
+  return submit_as ("gpu_stream_launch", timeline, launch, accesses, pending, error);
+}
+
+gboolean
+_gpu_launch_submit (GpuTimeline      *timeline,
+                    const GpuLaunch  *launch,
+                    GpuAccess        *accesses,
+                    const char       *function,
+                    GError          **error)
+{
+  return submit_as (function, timeline, launch, accesses, NULL, error);
 }
 
 /* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */

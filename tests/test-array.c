@@ -2,113 +2,9 @@
 /* Arrays on every device: what comes back is what elements were walked over on the host. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-array-util.h"
 
 #define MAX_DIMS 5
-
-/* An array on the device, and what its memory holds as the host knows it. */
-typedef struct
-{
-  GpuArray *array;
-  guint8   *memory;
-  gsize     size;
-} Model;
-
-static void
-model_clear (Model *model)
-{
-  g_clear_object (&model->array);
-  g_clear_pointer (&model->memory, g_free);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Model, model_clear)
-
-static gsize
-offset_of (GpuArray     *array,
-           const gssize *index)
-{
-  const gssize *strides = gpu_array_get_strides (array, NULL);
-  gsize offset = gpu_array_get_offset (array);
-
-  for (guint i = 0; i < gpu_array_get_n_dims (array); i++)
-    offset += (gsize) (index[i] * strides[i]);
-
-  return offset;
-}
-
-static gboolean
-next_index (GpuArray      *array,
-            GpuArrayOrder  order,
-            gssize        *index)
-{
-  guint n_dims;
-  const gssize *shape = gpu_array_get_shape (array, &n_dims);
-
-  for (guint i = 0; i < n_dims; i++)
-    {
-      guint axis = order == GPU_ARRAY_ORDER_F ? i : n_dims - 1 - i;
-
-      if (++index[axis] < shape[axis])
-        return TRUE;
-
-      index[axis] = 0;
-    }
-
-  return FALSE;
-}
-
-/* All elements, without gaps. */
-static GBytes *
-gather (Model         *model,
-        GpuArrayOrder  order)
-{
-  gsize item = gpu_array_get_item_size (model->array);
-  gsize size = gpu_array_get_size (model->array);
-  guint8 *data = g_malloc (MAX (size, 1));
-  gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };
-
-  for (gsize i = 0; i < size; i += item, next_index (model->array, order, index))
-    memcpy (data + i, model->memory + offset_of (model->array, index), item);
-
-  return g_bytes_new_take (data, size);
-}
-
-static void
-scatter (Model         *model,
-         GpuArrayOrder  order,
-         GBytes        *bytes)
-{
-  gsize item = gpu_array_get_item_size (model->array);
-  gsize size;
-  const guint8 *data = g_bytes_get_data (bytes, &size);
-  gssize index[GPU_ARRAY_MAX_DIMS] = { 0 };
-
-  for (gsize i = 0; i < size; i += item, next_index (model->array, order, index))
-    memcpy (model->memory + offset_of (model->array, index), data + i, item);
-}
-
-static GpuArray *
-make_array (TestFixture   *fixture,
-            GpuDType      *dtype,
-            const gssize  *shape,
-            guint          n_dims,
-            GpuArrayOrder  order)
-{
-  g_autoptr (GError) error = NULL;
-  GpuArray *array = gpu_array_new_full (fixture->context, NULL, NULL, dtype, shape, n_dims, order,
-                                        &error);
-
-  g_assert_no_error (error);
-  return array;
-}
-
-static void
-assert_memory (Model *model)
-{
-  g_autoptr (GBytes) expected = g_bytes_new_static (model->memory, model->size);
-
-  test_assert_content (GPU_BUFFER (gpu_array_get_memory (model->array)), expected);
-}
 
 /* --- random blocks ----------------------------------------------------------- */
 
@@ -125,7 +21,7 @@ random_dtype (void)
 
 /* Takes a part along one dimension, or another order of them. */
 static void
-narrow (Model *model)
+narrow (TestArray *model)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuArray) whole = g_steal_pointer (&model->array);
@@ -158,38 +54,31 @@ narrow (Model *model)
 }
 
 static void
-make_random (Model       *model,
+make_random (TestArray       *model,
              TestFixture *fixture,
              guint        n_dims)
 {
   g_autoptr (GpuDType) dtype = random_dtype ();
   gssize shape[MAX_DIMS];
-  g_autoptr (GBytes) content = NULL;
-  g_autoptr (GError) error = NULL;
 
   for (guint i = 0; i < n_dims; i++)
     shape[i] = g_test_rand_int_range (1, n_dims > 3 ? 6 : 12);
 
-  model->array = make_array (fixture, dtype, shape, n_dims,
-                             (GpuArrayOrder) g_test_rand_int_range (0, 2));
-  model->size = gpu_array_get_size (model->array);
-  content = test_random_bytes (model->size);
-  model->memory = g_memdup2 (g_bytes_get_data (content, NULL), model->size);
-  test_assert_ok (gpu_buffer_write_bytes (GPU_BUFFER (gpu_array_get_memory (model->array)), NULL, 0,
-                                          content, NULL, &error), error);
+  test_array_init (model, fixture, dtype, shape, n_dims,
+                   (GpuArrayOrder) g_test_rand_int_range (0, 2));
 
   for (gint32 i = g_test_rand_int_range (0, 5); i > 0; i--)
     narrow (model);
 }
 
 static void
-check_read (Model *model)
+check_read (TestArray *model)
 {
   g_autoptr (GError) error = NULL;
 
   for (GpuArrayOrder order = GPU_ARRAY_ORDER_C; order <= GPU_ARRAY_ORDER_F; order++)
     {
-      g_autoptr (GBytes) expected = gather (model, order);
+      g_autoptr (GBytes) expected = test_array_gather (model, order);
       g_autoptr (GBytes) bytes = gpu_array_read_bytes (model->array, NULL, order, NULL, &error);
 
       g_assert_no_error (error);
@@ -198,20 +87,20 @@ check_read (Model *model)
 }
 
 static void
-check_write (Model *model)
+check_write (TestArray *model)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (gpu_array_get_size (model->array));
   GpuArrayOrder order = (GpuArrayOrder) g_test_rand_int_range (0, 2);
 
-  scatter (model, order, bytes);
+  test_array_scatter (model, order, bytes);
   test_assert_ok (gpu_array_write_bytes (model->array, NULL, order, bytes, NULL, &error), error);
-  assert_memory (model);
+  test_array_assert_memory (model);
 }
 
 /* Both in streams of their own, which nobody tells to wait for each other. */
 static void
-check_strided (Model       *model,
+check_strided (TestArray       *model,
                GpuStream   *first,
                GpuStream   *second)
 {
@@ -255,10 +144,10 @@ check_strided (Model       *model,
         for (guint i = 0; i < n_dims; i++)
           at += (gsize) (index[i] * strides[i]);
 
-        memcpy (model->memory + offset_of (model->array, index), data + at, item);
+        memcpy (model->memory + test_array_get_offset (model->array, index), data + at, item);
         memcpy (expected + at, data + at, item);
       }
-    while (next_index (model->array, GPU_ARRAY_ORDER_C, index));
+    while (test_array_next_index (model->array, GPU_ARRAY_ORDER_C, index));
 
     test_assert_mem (target, expected, (gsize) stride + 3);
     memset (target, 0, (gsize) stride + 3);
@@ -267,15 +156,15 @@ check_strided (Model       *model,
     test_assert_mem (target, expected, (gsize) stride + 3);
   }
 
-  assert_memory (model);
+  test_array_assert_memory (model);
 }
 
 static void
-check_copy (Model *model)
+check_copy (TestArray *model)
 {
   g_autoptr (GError) error = NULL;
-  g_auto (Model) copy = { NULL };
-  g_autoptr (GBytes) expected = gather (model, GPU_ARRAY_ORDER_C);
+  g_auto (TestArray) copy = { NULL };
+  g_autoptr (GBytes) expected = test_array_gather (model, GPU_ARRAY_ORDER_C);
   g_autoptr (GBytes) bytes = NULL;
 
   copy.array = gpu_array_copy (model->array, NULL, NULL, &error);
@@ -295,7 +184,7 @@ array_blocks (TestFixture *fixture)
 
   for (guint i = 0; i < n_cases; i++)
     {
-      g_auto (Model) model = { NULL };
+      g_auto (TestArray) model = { NULL };
 
       make_random (&model, fixture, 3);
 
@@ -324,7 +213,7 @@ array_dimensions (TestFixture *fixture)
 
   for (guint i = 0; i < 200; i++)
     {
-      g_auto (Model) model = { NULL };
+      g_auto (TestArray) model = { NULL };
 
       make_random (&model, fixture, i % MAX_DIMS + 1);
       check_read (&model);
@@ -508,7 +397,7 @@ array_filled (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) value = g_bytes_new (pattern, 12);
   g_autoptr (GpuDType) dtype = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, &error);
-  g_auto (Model) model = { NULL };
+  g_auto (TestArray) model = { NULL };
   g_autoptr (GpuArray) whole = gpu_array_new_filled (fixture->context, NULL, NULL, dtype, shape, 2,
                                                      GPU_ARRAY_ORDER_F, NULL, &error);
   g_autoptr (GpuArray) half = gpu_array_slice (whole, 0, 1, 5, 2, &error);
@@ -520,16 +409,16 @@ array_filled (TestFixture *fixture)
   model.array = g_object_ref (half);
   model.size = gpu_array_get_size (whole);
   model.memory = g_malloc0 (model.size);
-  assert_memory (&model);
+  test_array_assert_memory (&model);
 
   for (gssize y = 1; y < 5; y += 2)
     {
       for (gssize x = 0; x < 7; x++)
-        memcpy (model.memory + offset_of (whole, (gssize[]) { y, x }), pattern, 12);
+        memcpy (model.memory + test_array_get_offset (whole, (gssize[]) { y, x }), pattern, 12);
     }
 
   test_assert_ok (gpu_stream_fill_array (fixture->stream, half, value, &error), error);
-  assert_memory (&model);
+  test_array_assert_memory (&model);
   all = gpu_array_read_bytes (other, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
   g_assert_no_error (error);
 

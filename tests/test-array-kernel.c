@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies between arrays on the device for which there is a kernel: in other orders, and of many
+ * rows, on every device that has a compiler, and right where there is none. */
+#include "config.h"
+
+#include "test-array-util.h"
+
+#define MAX_DIMS 4
+
+static guint
+count_live (const char *kind)
+{
+  g_autoptr (GVariant) alive = g_variant_ref_sink (gpu_debug_list_live_objects ());
+  guint n = 0;
+
+  g_variant_lookup (alive, kind, "u", &n);
+
+  return n;
+}
+
+static gboolean
+has_compiler (TestFixture *fixture)
+{
+  return (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SOURCE) != 0;
+}
+
+static void
+shuffle (guint *axes,
+         guint  n)
+{
+  for (guint i = 0; i < n; i++)
+    axes[i] = i;
+
+  for (guint i = n; i > 1; i--)
+    {
+      guint other = (guint) g_test_rand_int_range (0, (gint32) i);
+      guint axis = axes[i - 1];
+
+      axes[i - 1] = axes[other];
+      axes[other] = axis;
+    }
+}
+
+/* A view of the shape @shape, within an array whose dimensions are in another order and up to three
+ * times as long. */
+static void
+make_view (TestArray     *model,
+           TestFixture   *fixture,
+           GpuDType      *dtype,
+           const gssize  *shape,
+           guint          n_dims)
+{
+  g_autoptr (GpuArray) whole = NULL;
+  g_autoptr (GError) error = NULL;
+  gssize long_shape[MAX_DIMS];
+  gssize steps[MAX_DIMS];
+  guint axes[MAX_DIMS];
+
+  shuffle (axes, n_dims);
+
+  for (guint i = 0; i < n_dims; i++)
+    {
+      steps[i] = g_test_rand_int_range (0, 3) == 0 ? g_test_rand_int_range (2, 4) : 1;
+      long_shape[axes[i]] = shape[i] * steps[i];
+    }
+
+  test_array_init (model, fixture, dtype, long_shape, n_dims, GPU_ARRAY_ORDER_C);
+  whole = g_steal_pointer (&model->array);
+  model->array = gpu_array_transpose (whole, axes, n_dims, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < n_dims; i++)
+    {
+      g_autoptr (GpuArray) longer = g_steal_pointer (&model->array);
+
+      if (g_test_rand_int_range (0, 4) == 0)
+        model->array = gpu_array_slice (longer, i, G_MAXSSIZE, G_MINSSIZE, -steps[i], &error);
+      else
+        model->array = gpu_array_slice (longer, i, 0, G_MAXSSIZE, steps[i], &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_array_get_shape (model->array, NULL)[i], ==, shape[i]);
+    }
+}
+
+static void
+check_copy (TestFixture *fixture,
+            TestArray   *to,
+            TestArray   *from)
+{
+  g_autoptr (GBytes) elements = test_array_gather (from, GPU_ARRAY_ORDER_C);
+  g_autoptr (GError) error = NULL;
+
+  test_array_scatter (to, GPU_ARRAY_ORDER_C, elements);
+  test_assert_ok (gpu_stream_copy_array (fixture->stream, to->array, from->array, &error), error);
+  test_array_assert_memory (to);
+}
+
+static void
+kernel_orders (TestFixture *fixture)
+{
+  g_autoptr (GpuDType) odd = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 12, NULL);
+  g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
+  GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
+                               GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128, odd, large };
+  const guint before = count_live ("kernel-code");
+
+  for (guint i = 0; i < 400; i++)
+    {
+      GpuDType *dtype = dtypes[i % G_N_ELEMENTS (dtypes)];
+      guint n_dims = 2 + i % (MAX_DIMS - 1);
+      gssize shape[MAX_DIMS];
+      g_auto (TestArray) to = { NULL };
+      g_auto (TestArray) from = { NULL };
+
+      for (guint k = 0; k < n_dims; k++)
+        shape[k] = g_test_rand_int_range (1, n_dims == 2 ? 70 : n_dims == 3 ? 24 : 9);
+
+      make_view (&to, fixture, dtype, shape, n_dims);
+      make_view (&from, fixture, dtype, shape, n_dims);
+      check_copy (fixture, &to, &from);
+    }
+
+  if (has_compiler (fixture))
+    g_assert_cmpuint (count_live ("kernel-code"), >, before);
+}
+
+/* More dimensions than a launch takes, none of which goes on where another ends. */
+static void
+kernel_many_dimensions (TestFixture *fixture)
+{
+  g_auto (TestArray) to = { NULL };
+  g_auto (TestArray) from = { NULL };
+  gssize shape[11];
+
+  for (guint i = 0; i < G_N_ELEMENTS (shape); i++)
+    shape[i] = i == 4 ? 3 : 2;
+
+  test_array_init (&to, fixture, GPU_DTYPE_UINT16, shape, 11, GPU_ARRAY_ORDER_C);
+  test_array_init (&from, fixture, GPU_DTYPE_UINT16, shape, 11, GPU_ARRAY_ORDER_F);
+  check_copy (fixture, &to, &from);
+}
+
+/* Elements that lie at no multiple of their size. */
+static void
+kernel_odd_places (TestFixture *fixture)
+{
+  const gssize shape[] = { 40, 30 };
+  const gssize to_strides[] = { 4, 163 };
+  const gssize from_strides[] = { 121, 4 };
+  g_autoptr (GBytes) content = test_random_bytes (5000);
+  g_autoptr (GError) error = NULL;
+  g_auto (TestArray) to = { .size = 5000 };
+  g_auto (TestArray) from = { .size = 5000 };
+  g_autoptr (GpuBuffer) to_memory = test_buffer_from (fixture, content);
+  g_autoptr (GpuBuffer) from_memory = test_buffer_from (fixture, content);
+
+  to.memory = g_memdup2 (g_bytes_get_data (content, NULL), 5000);
+  from.memory = g_memdup2 (to.memory, 5000);
+  to.array = gpu_array_new_for_memory (GPU_MEMORY (to_memory), 3, GPU_DTYPE_FLOAT32, shape, 2, to_strides, 2,
+                                       &error);
+  g_assert_no_error (error);
+  from.array = gpu_array_new_for_memory (GPU_MEMORY (from_memory), 1, GPU_DTYPE_FLOAT32, shape, 2, from_strides,
+                                         2, &error);
+  g_assert_no_error (error);
+  check_copy (fixture, &to, &from);
+}
+
+/* What is repeated is read again and again. */
+static void
+kernel_repeated (TestFixture *fixture)
+{
+  const gssize shape[] = { 50, 7 };
+  const gssize column[] = { 50, 1 };
+  g_auto (TestArray) to = { NULL };
+  g_auto (TestArray) from = { NULL };
+  g_autoptr (GpuArray) one = NULL;
+  g_autoptr (GError) error = NULL;
+
+  test_array_init (&to, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_F);
+  test_array_init (&from, fixture, GPU_DTYPE_FLOAT32, column, 2, GPU_ARRAY_ORDER_C);
+  one = g_steal_pointer (&from.array);
+  from.array = gpu_array_broadcast (one, shape, 2, &error);
+  g_assert_no_error (error);
+  check_copy (fixture, &to, &from);
+}
+
+/* Memory that kernels do not reach, or may not write, and memory of a pool. */
+static void
+check_memory (TestFixture *fixture,
+              GpuMemory   *to_memory,
+              GpuMemory   *from_memory)
+{
+  const gssize shape[] = { 30, 40 };
+  const gssize strides[] = { 4, 120 };
+  g_autoptr (GBytes) content = test_random_bytes (4800);
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) to = gpu_array_new_for_memory (to_memory, 0, GPU_DTYPE_FLOAT32, shape, 2,
+                                                      NULL, 0, &error);
+  g_autoptr (GpuArray) from = NULL;
+
+  g_assert_no_error (error);
+  from = gpu_array_new_for_memory (from_memory, 0, GPU_DTYPE_FLOAT32, shape, 2, strides, 2,
+                                   &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_array_write_bytes (from, fixture->stream, GPU_ARRAY_ORDER_C, content, NULL,
+                                         &error), error);
+  test_assert_ok (gpu_stream_copy_array (fixture->stream, to, from, &error), error);
+  got = gpu_array_read_bytes (to, fixture->stream, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (got, content);
+}
+
+static GpuMemory *
+new_memory (TestFixture    *fixture,
+            GpuMemoryFlags  flags)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, flags, 4800, &error);
+
+  g_assert_no_error (error);
+
+  return GPU_MEMORY (buffer);
+}
+
+static void
+kernel_memory (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemory) plain = new_memory (fixture, GPU_MEMORY_NONE);
+  g_autoptr (GpuMemory) read_only = new_memory (fixture, GPU_MEMORY_READ_ONLY);
+  g_autoptr (GpuMemory) write_only = new_memory (fixture, GPU_MEMORY_WRITE_ONLY);
+  g_autoptr (GpuHostMemory) host = gpu_host_memory_new (fixture->context, GPU_HOST_MEMORY_NONE,
+                                                        4800, &error);
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+
+  g_assert_no_error (error);
+  first = gpu_memory_pool_alloc_buffer (pool, 4800, fixture->stream, &error);
+  g_assert_no_error (error);
+  second = gpu_memory_pool_alloc_buffer (pool, 4800, fixture->stream, &error);
+  g_assert_no_error (error);
+
+  check_memory (fixture, plain, read_only);
+  check_memory (fixture, read_only, plain);
+  check_memory (fixture, plain, write_only);
+  check_memory (fixture, plain, GPU_MEMORY (host));
+  check_memory (fixture, GPU_MEMORY (host), plain);
+  check_memory (fixture, GPU_MEMORY (first), GPU_MEMORY (second));
+}
+
+/* The copy is in order with what is submitted around it, on other streams as well, and keeps what
+ * it uses. */
+static void
+kernel_order (TestFixture *fixture)
+{
+  const gssize shape[] = { 64, 64 };
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GError) error = NULL;
+
+  for (guint8 i = 0; i < 50; i++)
+    {
+      g_autoptr (GBytes) value = g_bytes_new (&i, 1);
+      g_autoptr (GpuArray) from = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2,
+                                                 &error);
+      g_autoptr (GpuArray) turned = gpu_array_transpose (from, NULL, 0, &error);
+      g_autoptr (GpuArray) to = gpu_array_new (fixture->context, GPU_DTYPE_UINT8, shape, 2, &error);
+      g_autoptr (GBytes) got = NULL;
+
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_fill_array (other, from, value, &error), error);
+      test_assert_ok (gpu_stream_copy_array (fixture->stream, to, turned, &error), error);
+      g_clear_object (&turned);
+      g_clear_object (&from);
+      got = gpu_array_read_bytes (to, other, GPU_ARRAY_ORDER_C, NULL, &error);
+      g_assert_no_error (error);
+
+      for (gsize k = 0; k < 4096; k++)
+        g_assert_cmpuint (((const guint8 *) g_bytes_get_data (got, NULL))[k], ==, i);
+    }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  test_init (&argc, &argv);
+  test_add ("orders", kernel_orders);
+  test_add ("many-dimensions", kernel_many_dimensions);
+  test_add ("odd-places", kernel_odd_places);
+  test_add ("repeated", kernel_repeated);
+  test_add ("memory", kernel_memory);
+  test_add ("order", kernel_order);
+
+  return test_run ();
+}
