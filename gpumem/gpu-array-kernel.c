@@ -10,6 +10,10 @@
 /* So many commands take less time than to build a kernel once, and not much more than one. */
 #define FEW_REGIONS 16
 
+/* A processor that is the device itself copies regions of more units in less time than work-items
+ * take for them. */
+#define FEW_UNITS 64
+
 /* Work-items come in groups of so many, also where there are fewer units left. */
 #define GROUP 256
 
@@ -239,6 +243,18 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
+/* Where units and regions are what they are, whether a kernel takes less time. */
+static gboolean
+suits (const GpuArrayPlan    *plan,
+       const GpuNativeDevice *device,
+       gsize                  unit)
+{
+  const GpuExtent *extent = &plan->extent;
+
+  return device->type == GPU_DEVICE_TYPE_GPU || device->type == GPU_DEVICE_TYPE_ACCELERATOR
+         || extent->width / unit * extent->height * extent->depth <= FEW_UNITS;
+}
+
 gboolean
 _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
                            GpuTimeline        *timeline,
@@ -257,7 +273,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->plan = *plan;
   copy->unit = get_unit (plan, addresses);
 
-  if (!set_walk (copy, (gint64) copy->unit))
+  if (!suits (plan, timeline->device, copy->unit) || !set_walk (copy, (gint64) copy->unit))
     return FALSE;
 
   copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy->unit);

@@ -157,11 +157,11 @@ kernel_odd_places (TestFixture *fixture)
 
   to.memory = g_memdup2 (g_bytes_get_data (content, NULL), 5000);
   from.memory = g_memdup2 (to.memory, 5000);
-  to.array = gpu_array_new_for_memory (GPU_MEMORY (to_memory), 3, GPU_DTYPE_FLOAT32, shape, 2, to_strides, 2,
-                                       &error);
+  to.array = gpu_array_new_for_memory (GPU_MEMORY (to_memory), 3, GPU_DTYPE_FLOAT32, shape, 2,
+                                       to_strides, 2, &error);
   g_assert_no_error (error);
-  from.array = gpu_array_new_for_memory (GPU_MEMORY (from_memory), 1, GPU_DTYPE_FLOAT32, shape, 2, from_strides,
-                                         2, &error);
+  from.array = gpu_array_new_for_memory (GPU_MEMORY (from_memory), 1, GPU_DTYPE_FLOAT32, shape, 2,
+                                         from_strides, 2, &error);
   g_assert_no_error (error);
   check_copy (fixture, &to, &from);
 }
