@@ -10,9 +10,13 @@
 /* So many commands take less time than to build a kernel once, and not much more than one. */
 #define FEW_REGIONS 16
 
-/* A processor that is the device itself copies regions of more units in less time than work-items
- * take for them. */
-#define FEW_UNITS 64
+/* Drivers copy rows that are narrower at the same pace as these, a few thousand in the time that a
+ * kernel takes at least. */
+#define NARROW_ROW 128
+#define FEW_ROWS   4096
+
+/* A processor that is the device itself copies larger regions in less time than its work-items. */
+#define FEW_BYTES 256
 
 /* Work-items come in groups of so many, also where there are fewer units left. */
 #define GROUP 256
@@ -243,16 +247,18 @@ check_memory (GpuMemory              *memory,
   return usable;
 }
 
-/* Where units and regions are what they are, whether a kernel takes less time. */
+/* Whether a kernel takes less time. */
 static gboolean
 suits (const GpuArrayPlan    *plan,
-       const GpuNativeDevice *device,
-       gsize                  unit)
+       const GpuNativeDevice *device)
 {
-  const GpuExtent *extent = &plan->extent;
+  const gsize width = plan->extent.width;
+  const gsize n_rows = plan->extent.height * plan->extent.depth;
 
-  return device->type == GPU_DEVICE_TYPE_GPU || device->type == GPU_DEVICE_TYPE_ACCELERATOR
-         || extent->width / unit * extent->height * extent->depth <= FEW_UNITS;
+  if (device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU)
+    return plan->n_regions > FEW_REGIONS && width * n_rows <= FEW_BYTES;
+
+  return plan->n_regions > FEW_REGIONS || (width < NARROW_ROW && n_rows > FEW_ROWS);
 }
 
 gboolean
@@ -265,7 +271,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   GpuNativeContext *context = timeline->context;
   guint64 addresses = 0;
 
-  if (plan->n_regions <= FEW_REGIONS
+  if (!suits (plan, timeline->device)
       || !check_memory (to->memory, context, GPU_MEMORY_READ_ONLY, &addresses)
       || !check_memory (from->memory, context, GPU_MEMORY_WRITE_ONLY, &addresses))
     return FALSE;
@@ -273,7 +279,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->plan = *plan;
   copy->unit = get_unit (plan, addresses);
 
-  if (!suits (plan, timeline->device, copy->unit) || !set_walk (copy, (gint64) copy->unit))
+  if (!set_walk (copy, (gint64) copy->unit))
     return FALSE;
 
   copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy->unit);

@@ -321,8 +321,9 @@ _gpu_array_copy_to (GpuArray     *array,
  * @destination, see gpu_array_broadcast(). The two may share memory. It is as many commands as it
  * takes regions, see gpu_stream_copy_region(): one for up to three dimensions that both have in the
  * same order, one for each index of a fourth, one for each row of a transposed matrix. Instead of
- * more than a few it is a kernel, where there is a compiler and kernels reach the memory; the first
- * such copy in a context has it built, or loaded from the cache of programs. Does not block but for
+ * more than a few, and of many short rows, it is a kernel, where there is a compiler and kernels
+ * reach the memory; the first such copy in a context has it built, or loaded from the cache of
+ * programs. Does not block but for
  * that; the memory is kept until the copy is done.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or

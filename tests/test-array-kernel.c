@@ -166,6 +166,32 @@ kernel_odd_places (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 }
 
+/* One region, of so many short rows that a kernel is quicker on a GPU. */
+static void
+kernel_narrow_rows (TestFixture *fixture)
+{
+  const gssize shape[] = { 100, 110 };
+  g_auto (TestArray) to = { NULL };
+  g_auto (TestArray) from = { NULL };
+  g_autoptr (GpuArray) to_whole = NULL;
+  g_autoptr (GpuArray) from_whole = NULL;
+  g_autoptr (GError) error = NULL;
+  const guint before = count_live ("kernel-code");
+
+  test_array_init (&to, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
+  test_array_init (&from, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
+  to_whole = g_steal_pointer (&to.array);
+  from_whole = g_steal_pointer (&from.array);
+  to.array = gpu_array_slice (to_whole, 1, 0, G_MAXSSIZE, 2, &error);
+  g_assert_no_error (error);
+  from.array = gpu_array_slice (from_whole, 1, 1, G_MAXSSIZE, 2, &error);
+  g_assert_no_error (error);
+  check_copy (fixture, &to, &from);
+
+  if (gpu_device_get_device_type (fixture->device) == GPU_DEVICE_TYPE_GPU)
+    g_assert_cmpuint (count_live ("kernel-code") > before, ==, has_compiler (fixture));
+}
+
 /* What is repeated is read again and again. */
 static void
 kernel_repeated (TestFixture *fixture)
@@ -290,6 +316,7 @@ main (int    argc,
   test_add ("orders", kernel_orders);
   test_add ("many-dimensions", kernel_many_dimensions);
   test_add ("odd-places", kernel_odd_places);
+  test_add ("narrow-rows", kernel_narrow_rows);
   test_add ("repeated", kernel_repeated);
   test_add ("memory", kernel_memory);
   test_add ("order", kernel_order);
