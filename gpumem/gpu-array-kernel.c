@@ -146,7 +146,9 @@ get_code (GpuArrayKernels  *kernels,
       _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
     }
 
-  kernels->is_built = TRUE;
+  /* There may be memory the next time. */
+  kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+                      && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
   code = kernels->codes[g_bit_nth_lsf (unit, -1)];
   g_mutex_unlock (&kernels->lock);
 
