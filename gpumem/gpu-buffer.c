@@ -738,14 +738,14 @@ slice_storage (GpuMemory       *memory,
   return _gpu_storage_new_slice (whole, native, flags, offset);
 }
 
-static GpuBuffer *
-slice_memory (GpuMemory       *memory,
-              const char      *function,
-              const char      *what,
-              GpuMemoryFlags   flags,
-              gsize            offset,
-              gsize            size,
-              GError         **error)
+GpuBuffer *
+_gpu_memory_slice (GpuMemory       *memory,
+                   const char      *function,
+                   const char      *what,
+                   GpuMemoryFlags   flags,
+                   gsize            offset,
+                   gsize            size,
+                   GError         **error)
 {
   GpuStorage *acquired;
   GpuStorage *storage = NULL;
@@ -831,8 +831,8 @@ gpu_buffer_slice_full (GpuBuffer       *buffer,
 {
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
 
-  return slice_memory (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer", flags, offset, size,
-                       error);
+  return _gpu_memory_slice (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer", flags, offset, size,
+                            error);
 }
 
 /**
@@ -861,8 +861,8 @@ gpu_buffer_new_for_memory (GpuMemory  *memory,
 {
   g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
 
-  return slice_memory (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_NONE, offset,
-                       size, error);
+  return _gpu_memory_slice (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_NONE, offset,
+                            size, error);
 }
 
 /**

@@ -103,7 +103,8 @@ range_unmap (MappedRange  *range,
                                               & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
                        range->offset - range->storage->offset, range->size, range->storage };
   const GpuSubmission submission = { .function = "gpu_mapping_unmap", .accesses = &access,
-                                     .n_accesses = 1, .run = run_unmap, .operation = &unmap };
+                                     .n_accesses = 1, .unmaps = TRUE, .run = run_unmap,
+                                     .operation = &unmap };
   gboolean success = _gpu_submit (range->timeline, &submission, NULL, error);
 
   _gpu_storage_unmap (range->storage->root, range->offset, range->size, range->write);

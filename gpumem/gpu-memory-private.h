@@ -111,6 +111,15 @@ GpuBuffer *
                                   GpuMemoryFlags     flags,
                                   gsize              size,
                                   GError           **error);
+/* gpu_buffer_slice_full() on behalf of another function; @what @memory is named. */
+GpuBuffer *
+         _gpu_memory_slice       (GpuMemory         *memory,
+                                  const char        *function,
+                                  const char        *what,
+                                  GpuMemoryFlags     flags,
+                                  gsize              offset,
+                                  gsize              size,
+                                  GError           **error);
 /* A range of the buffer @whole, for storage of its own. */
 GpuNativeBuffer *
          _gpu_buffer_cut         (GpuNativeContext  *context,

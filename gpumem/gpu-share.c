@@ -76,7 +76,8 @@ gpu_context_get_export_kinds (GpuContext *context)
  * @context: a #GpuContext
  *
  * Tells what gpu_buffer_new_from_fd() makes memory of @context from. On CUDA a dma-buf needs a
- * driver of 12.9 or newer. Does not block.
+ * driver of 12.9 or newer. On OpenCL it is what all devices of @context have of
+ * cl_khr_external_memory, with version 3.0 of OpenCL. Does not block.
  *
  * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
  *
@@ -213,6 +214,41 @@ check_import (GpuNativeContext  *context,
   return FALSE;
 }
 
+typedef struct
+{
+  const char *function;
+  GpuFdKinds  kind;
+  int         fd;
+  gsize       whole_size;
+} Descriptor;
+
+static GpuBuffer *
+open_range (GpuContext        *context,
+            GpuMemoryFlags     flags,
+            const Descriptor  *descriptor,
+            gsize              offset,
+            gsize              size,
+            GError           **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  GError *failure = NULL;
+  GpuNativeBuffer *opened = native->backend->buffer->open_fd (native, descriptor->kind,
+                                                              descriptor->fd,
+                                                              descriptor->whole_size, offset,
+                                                              size, &failure);
+  GpuBuffer *buffer;
+
+  if (!_gpu_native_context_end (native, descriptor->function, failure, error))
+    return NULL;
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  _gpu_memory_set_storage (GPU_MEMORY (buffer),
+                           _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL,
+                                             NULL));
+
+  return buffer;
+}
+
 /**
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
@@ -226,16 +262,24 @@ check_import (GpuNativeContext  *context,
  *
  * Makes a buffer of memory that another library shares, or this one with gpu_buffer_export_fd()
  * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
- * cuExternalMemoryGetMappedBuffer; mmap of a sealed memfd on the host). @whole_size has to be what
- * the other one tells: drivers believe it. Both see what the other one writes; uses there are not
- * tracked here, and the program orders them. On CUDA the same memory imported again is mapped, and
- * tracked, apart. It does not count for gpu_context_get_allocated_size(). Does not block; may be
- * called from any thread.
+ * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
+ * the host). @whole_size has to be what the other one tells: drivers believe it. Both see what the
+ * other one writes; uses there are not tracked here, and the program orders them: it waits for the
+ * work on one side, with gpu_stream_synchronize(), gpu_event_wait() or what the other API has for
+ * that, before it submits work to the other. On CUDA and OpenCL the same memory imported again is
+ * mapped, and tracked, apart. It does not count for gpu_context_get_allocated_size(). Does not
+ * block; may be called from any thread.
+ *
+ * On OpenCL every operation that uses the buffer is put between
+ * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
+ * it come one after the other, also if they only read. It stays acquired while a range of it is
+ * mapped. With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a
+ * multiple of gpu_device_get_base_alignment().
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
- *   such kind, as with OpenCL, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches
- *   past @whole_size, other flags, or more than one kind, %GPU_ERROR_IPC for a descriptor of
- *   something else, or the driver's error
+ *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,
+ *   an @offset that is not aligned, other flags, or more than one kind, %GPU_ERROR_IPC for a
+ *   descriptor of something else or of less, or the driver's error
  *
  * Since: 0.1
  */
@@ -250,10 +294,9 @@ gpu_buffer_new_from_fd (GpuContext      *context,
                         GError         **error)
 {
   const char *function = "gpu_buffer_new_from_fd";
+  const Descriptor descriptor = { function, kind, fd, whole_size };
+  g_autoptr (GpuBuffer) from_start = NULL;
   GpuNativeContext *native;
-  GpuNativeBuffer *opened;
-  GpuBuffer *buffer;
-  GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
 
@@ -266,15 +309,12 @@ gpu_buffer_new_from_fd (GpuContext      *context,
       || !check_import (native, function, flags, fd, whole_size, offset, size, error))
     return NULL;
 
-  opened = native->backend->buffer->open_fd (native, kind, fd, whole_size, offset, size, &failure);
+  if (offset == 0 || !native->backend->buffer->opens_from_start)
+    return open_range (context, flags, &descriptor, offset, size, error);
 
-  if (!_gpu_native_context_end (native, function, failure, error))
-    return NULL;
+  from_start = open_range (context, flags, &descriptor, 0, offset + size, error);
 
-  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
-  _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL,
-                                             NULL));
-
-  return buffer;
+  return from_start != NULL ? _gpu_memory_slice (GPU_MEMORY (from_start), function, "memory",
+                                                 GPU_MEMORY_NONE, offset, size, error)
+                            : NULL;
 }

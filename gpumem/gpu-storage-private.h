@@ -85,6 +85,9 @@ struct _GpuStorage
 
   GpuMemoryFlags    flags;
   gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root has no holder */
+  gboolean          is_external;    /* GpuNativeMemory.is_external: neither has such a root */
+  gboolean          is_acquired;    /* of an external root, as is n_maps; under its lock */
+  guint             n_maps;         /* ranges that are mapped, and keep it acquired */
   GpuSvmAttachment  attachment;     /* of an exclusive root: what uses attach it to */
   GMutex            lock;
   gpointer          last_holder;    /* of a root; compared only, it may be gone */

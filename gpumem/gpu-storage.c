@@ -31,6 +31,7 @@ storage_new (GpuNativeContext *context,
   storage->size = buffer->size;
   storage->flags = flags;
   storage->is_exclusive = buffer->is_exclusive;
+  storage->is_external = buffer->is_external;
   g_mutex_init (&storage->lock);
   _gpu_live_add (GPU_LIVE_STORAGE, 1);
 
@@ -214,7 +215,7 @@ void
 _gpu_storage_hold_locked (GpuStorage  *root,
                           GpuTimeline *timeline)
 {
-  if (root->n_holders == MAX_HOLDERS || root->is_exclusive
+  if (root->n_holders == MAX_HOLDERS || root->is_exclusive || root->is_external
       || is_pending_elsewhere (&root->writer, timeline)
       || is_pending_elsewhere (&root->reader, timeline))
     return;

@@ -23,6 +23,10 @@ typedef struct
   guint                n_roots;
   GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
   gboolean             is_exclusive; /* whether it uses such memory */
+  gboolean             is_external; /* likewise */
+  gboolean             keeps_events; /* of what hands external memory over: the work may fail */
+  GpuNativeEvent      *handover[5]; /* n_handover: those */
+  guint                n_handover;
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */
@@ -48,18 +52,36 @@ void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
-/* gpu-submission.c: whoever uses exclusive memory, be it to read, has it alone; it goes to whoever
- * uses it next. */
+/* gpu-submission.c: whoever uses exclusive memory, or external memory, be it to read, has it alone;
+ * it goes to whoever uses it next. */
 void     _gpu_submitter_claim          (GpuSubmitter  *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
 /* With the locks: FALSE for memory that was released or is mapped meanwhile. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);
-/* What the driver took gets its number. Takes @event over, which is nullable. */
+/* What the driver took gets its number. Takes the events over, which are nullable: @timed is the
+ * one that tells the times, if it is another than @event. */
 void     _gpu_submission_enter_locked  (const GpuSubmission  *submission,
                                         GpuTimeline          *timeline,
                                         GpuNativeEvent       *event,
+                                        GpuNativeEvent       *timed,
                                         GpuPending           *pending);
+
+/* gpu-submission-external.c. With the locks: the stream takes external memory from the other API,
+ * and gives it back, but for what stays mapped; also after a failure of either. @success: whether
+ * what used it is in the stream. @event, nullable, stays as it is where nothing is given back. */
+gboolean _gpu_submitter_acquire_locked (GpuSubmitter         *s,
+                                        GError              **error);
+gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
+                                        gboolean              success,
+                                        GpuNativeEvent      **event,
+                                        GError              **error);
+/* When the operation was entered. */
+void     _gpu_submitter_keep_handover_locked (GpuSubmitter   *s);
+/* All of it, with the operation between. */
+gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,
+                                        GpuPending           *pending,
+                                        GError              **error);
 
 G_END_DECLS

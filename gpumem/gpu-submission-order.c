@@ -612,4 +612,7 @@ _gpu_submitter_clear (GpuSubmitter *s)
   g_clear_pointer (&s->lost, _gpu_native_context_unref);
   g_clear_error (&s->loss);
   g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
+
+  while (s->n_handover > 0)
+    _gpu_native_event_unref (s->handover[--s->n_handover]);
 }

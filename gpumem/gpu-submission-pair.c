@@ -129,29 +129,61 @@ order_locked (Pair    *pair,
 
       if ((s->has_failure_lock && s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
           || !_gpu_submitter_order_locked (s, error)
-          || (s->is_exclusive && !_gpu_submitter_attach_locked (s, error)))
+          || (s->is_exclusive && !_gpu_submitter_attach_locked (s, error))
+          || (s->is_external && !_gpu_submitter_acquire_locked (s, error)))
         return FALSE;
     }
 
   return TRUE;
 }
 
+/* @event becomes what is the last thing in the user's stream, where somebody waits for it. */
+static gboolean
+release_locked (Pair            *pair,
+                gboolean         success,
+                GpuNativeEvent **event,
+                GError         **error)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      GpuSubmitter *s = &pair->submitters[side];
+      gboolean is_last = side == pair->user && pair->pending != NULL;
+
+      if (!s->is_external
+          || _gpu_submitter_release_locked (s, success, is_last && success ? event : NULL,
+                                            success ? error : NULL)
+          || !success)
+        continue;
+
+      pair->failed = side;
+      success = FALSE;
+
+      for (guint i = 0; i < 2; i++)
+        pair->sides[i].timeline->stream->partial = TRUE;
+    }
+
+  return success;
+}
+
 /* What was attached, or is in a stream already, uses the memory as all of it would have. */
 static void
 enter_locked (Pair           *pair,
               gboolean        success,
-              GpuNativeEvent *event)
+              GpuNativeEvent *event,
+              GpuNativeEvent *timed)
 {
   for (guint side = 0; side < 2; side++)
     {
       GpuTimeline *timeline = pair->sides[side].timeline;
-      GpuPending *pending = side == pair->user ? pair->pending : NULL;
+      GpuPending *pending = success && side == pair->user ? pair->pending : NULL;
 
       if (success || timeline->stream->partial)
         _gpu_submission_enter_locked (&pair->sides[side].submission, timeline,
-                                      side == pair->user ? event : NULL, pending);
+                                      side == pair->user ? event : NULL,
+                                      side == pair->user ? timed : NULL, pending);
 
       timeline->stream->partial = FALSE;
+      _gpu_submitter_keep_handover_locked (&pair->submitters[side]);
     }
 }
 
@@ -163,10 +195,18 @@ run_locked (Pair    *pair,
                                  pair->sides[1].timeline->stream };
   gboolean may_fail = pair->submitters[0].has_failure_lock || pair->submitters[1].has_failure_lock;
   GpuNativeEvent *event = NULL;
-  gboolean success = order_locked (pair, error)
-                     && pair->run (pair->data, streams, may_fail, &event, &pair->failed, error);
+  GpuNativeEvent *last = NULL;
+  gboolean success;
 
-  enter_locked (pair, success, event);
+  pair->submitters[0].keeps_events = pair->submitters[1].keeps_events = may_fail;
+  success = order_locked (pair, error)
+            && pair->run (pair->data, streams, may_fail, &event, &pair->failed, error);
+  success = release_locked (pair, success, &last, error);
+
+  if (last != NULL)
+    enter_locked (pair, success, last, event);
+  else
+    enter_locked (pair, success, event, NULL);
 
   return success;
 }

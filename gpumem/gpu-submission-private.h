@@ -46,6 +46,7 @@ typedef struct
   guint             n_accesses;
   guint             peers : 1;      /* memory may be of other contexts of the back end */
   guint             maps : 1;       /* it is the host that uses the memory from then on */
+  guint             unmaps : 1;     /* up to then it was */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
   GpuOperationFunc  run_steady;     /* nullable; in the place of run where no event of the user
                                      * can hold up the work or make it fail */

@@ -244,12 +244,16 @@ void
 _gpu_submission_enter_locked (const GpuSubmission *submission,
                               GpuTimeline         *timeline,
                               GpuNativeEvent      *event,
+                              GpuNativeEvent      *timed,
                               GpuPending          *pending)
 {
   guint64 seq = enter_locked (timeline, submission);
 
   if (event != NULL)
     commit_event_locked (timeline, seq, event, pending);
+
+  if (timed != NULL)
+    commit_event_locked (timeline, seq, timed, NULL);
 }
 
 /* The driver may have taken a part, which uses the memory as all of it would have. */
@@ -442,6 +446,9 @@ run_attached_locked (GpuSubmitter  *s,
   gboolean may_fail = _gpu_timeline_may_fail_locked (timeline);
   gboolean success;
 
+  if (s->is_external && s->submission->run != NULL)
+    return _gpu_submitter_run_external_locked (s, pending, error);
+
   if (!s->is_exclusive)
     return run_locked (timeline, s->submission, may_fail, pending, error);
 
@@ -461,7 +468,7 @@ order_and_run_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive
+  if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external
       && can_run_now_locked (timeline, s->submission))
     return run_now_locked (timeline, s->submission, error);
 
@@ -512,11 +519,12 @@ _gpu_submitter_claim (GpuSubmitter *s)
     {
       GpuAccess *access = &s->submission->accesses[i];
 
-      if (!access->storage->root->is_exclusive)
+      if (!access->storage->root->is_exclusive && !access->storage->root->is_external)
         continue;
 
       access->write = TRUE;
-      s->is_exclusive = TRUE;
+      s->is_exclusive |= access->storage->root->is_exclusive;
+      s->is_external |= access->storage->root->is_external;
     }
 }
 

@@ -115,6 +115,8 @@ struct _GpuNativeMemory
   gboolean          is_image;
   gboolean          is_exclusive;   /* one stream or the host at a time, not even two that read:
                                      * the front class calls GpuSvmOps.attach() before each use */
+  gboolean          is_external;    /* another API has it, too: the front class calls
+                                     * GpuBufferOps.acquire() before each use, and release() */
   gpointer          host;           /* nullable; where the host reaches it without a command */
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */
@@ -595,8 +597,12 @@ typedef struct
                                        gsize                    size,
                                        GError                 **error);
 
-  /* The same for libraries other than this one, without bytes of ours: each may be NULL, and then
-   * none of this can be. What kinds pass, out of the context or into it. */
+  /* Whether open_fd() takes no offset but 0: the front class then cuts the buffer out of one that
+   * begins there. */
+  gboolean           opens_from_start;
+  /* The same for libraries other than this one, without bytes of ours: may be NULL, and then none
+   * of this can be. What kinds pass, out of the context, or into it: where none do, what serves
+   * them may be NULL. */
   GpuFdKinds        (*get_fd_kinds)   (GpuNativeContext        *context,
                                        gboolean                 import);
   /* @kind is one of those, and @buffer has GPU_MEMORY_SHAREABLE. The descriptor, which is the
@@ -706,6 +712,22 @@ typedef struct
                                        const GpuExtent         *extent,
                                        gconstpointer            pattern,
                                        gsize                    pattern_size,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  /* May be NULL where no memory is_external, both. From this point of the stream on the back end
+   * has @n_buffers buffers, at least one, as the other API left them; and from that point on the
+   * other API, as the back end left them. They are no slices, and commands that are enqueued
+   * between the two, to this stream or another, use them and what was cut from them. None is
+   * acquired or released twice in turn. Both are commands like any other: on a stream out of order
+   * the front class puts barriers between them and what uses the memory. */
+  gboolean          (*acquire)        (GpuNativeStream         *stream,
+                                       GpuNativeBuffer *const  *buffers,
+                                       guint                    n_buffers,
+                                       GpuNativeEvent         **event,
+                                       GError                 **error);
+  gboolean          (*release)        (GpuNativeStream         *stream,
+                                       GpuNativeBuffer *const  *buffers,
+                                       guint                    n_buffers,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
   /* May be NULL. The pointer comes at once, what it points to is right once the operation is

@@ -424,6 +424,7 @@ read_device (GpuOpenclDevice *device)
 
   read_pci_bus_id (device);
   read_capabilities (device);
+  _gpu_opencl_device_read_external (device);
 }
 
 static GpuOpenclDevice *

@@ -37,6 +37,9 @@ typedef struct
   GpuOpenclImageLimits         image_limits;
   char                       **extensions;      /* of the device and of its platform */
   clCreateProgramWithILKHR_fn  create_with_il;  /* NULL where there is none */
+  GpuFdKinds                   fd_kinds;        /* that memory is made from; with the next two */
+  clEnqueueAcquireExternalMemObjectsKHR_fn acquire_external;
+  clEnqueueReleaseExternalMemObjectsKHR_fn release_external;
 } GpuOpenclDevice;
 
 typedef struct
@@ -188,6 +191,28 @@ char           *_gpu_opencl_clean_text       (char                *text);
 /* gpu-opencl-image-device.c */
 /* Also sets the limits. */
 GpuCapabilities _gpu_opencl_device_read_images (GpuOpenclDevice   *device);
+
+/* gpu-opencl-external.c: memory of other APIs. */
+void            _gpu_opencl_device_read_external (GpuOpenclDevice *device);
+GpuFdKinds      _gpu_opencl_get_fd_kinds     (GpuNativeContext    *context,
+                                              gboolean             import);
+GpuNativeBuffer *_gpu_opencl_open_fd         (GpuNativeContext    *context,
+                                              GpuFdKinds           kind,
+                                              int                  fd,
+                                              gsize                whole_size,
+                                              gsize                offset,
+                                              gsize                size,
+                                              GError             **error);
+gboolean        _gpu_opencl_acquire          (GpuNativeStream     *stream,
+                                              GpuNativeBuffer *const *buffers,
+                                              guint                n_buffers,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
+gboolean        _gpu_opencl_release          (GpuNativeStream     *stream,
+                                              GpuNativeBuffer *const *buffers,
+                                              guint                n_buffers,
+                                              GpuNativeEvent     **event,
+                                              GError             **error);
 
 /* gpu-opencl-attributes.c */
 gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
