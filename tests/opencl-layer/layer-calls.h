@@ -11,6 +11,7 @@
  *   CREATE   returns a handle, its last parameter is the code
  *   REFS     the retain and release of a kind
  *   SPECIAL  written out in layer-main.c
+ *   EXTENSION  written out in layer-external.c, and found by its name alone
  *
  * With LAYER_CALL defined, all of them are LAYER_CALL (name). Functions of other extensions
  * (GL, EGL, D3D) pass by uncounted.
@@ -24,6 +25,9 @@
 # define CREATE(name, type, kind, params, args, checks) LAYER_CALL (name)
 # define REFS(object, kind, type) LAYER_CALL (clRetain##object) LAYER_CALL (clRelease##object)
 # define SPECIAL(name) LAYER_CALL (name)
+# ifndef EXTENSION
+#  define EXTENSION(name) LAYER_CALL (name)
+# endif
 #endif
 
 #define BUFFER_RECT(pointer) \
@@ -303,6 +307,8 @@ ENQUEUE (clEnqueueNativeKernel,
 ENQUEUE (clEnqueueMarkerWithWaitList, (), (), )
 ENQUEUE (clEnqueueBarrierWithWaitList, (), (), )
 SPECIAL (clEnqueueMarker)
+EXTENSION (clEnqueueAcquireExternalMemObjectsKHR)
+EXTENSION (clEnqueueReleaseExternalMemObjectsKHR)
 PLAIN (clEnqueueBarrier, (cl_command_queue queue), (queue), USE (QUEUE, queue))
 PLAIN (clEnqueueWaitForEvents, (cl_command_queue queue, cl_uint n, const cl_event *events),
        (queue, n, events), USE (QUEUE, queue); USE_LIST (EVENT, n, events))
@@ -327,4 +333,5 @@ ENQUEUE (clEnqueueSVMMigrateMem,
 #undef CREATE
 #undef REFS
 #undef SPECIAL
+#undef EXTENSION
 #undef LAYER_CALL

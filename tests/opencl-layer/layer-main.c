@@ -9,7 +9,7 @@
  *                                          make it 99 otherwise
  *
  * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c, for GPUMEM_LAYER_VIEWS
- * layer-view.c, for GPUMEM_LAYER_VENDOR layer-vendor.c.
+ * layer-view.c, for GPUMEM_LAYER_VENDOR layer-vendor.c, for GPUMEM_LAYER_EXTERNAL layer-external.c.
  */
 
 #include "config.h"
@@ -116,7 +116,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
     if (layer_may_run (&call)) \
       { \
         handle = layer_target.name (UNPAREN args, &code); \
-        layer_track (&call, LAYER_##kind, handle); \
+        layer_track (&call, LAYER_##kind, code == CL_SUCCESS ? handle : NULL); \
       } \
     code = layer_leave (&call, code); \
     if (code_ret != NULL) \
@@ -140,6 +140,7 @@ const char *const layer_names[LAYER_N_CALLS] = {
   REF (clRelease##object_name, type, layer_release (&call, LAYER_##kind, object))
 
 #define SPECIAL(name)
+#define EXTENSION(name)
 
 #include "layer-calls.h"
 
@@ -306,8 +307,11 @@ static void *CL_API_CALL
 layer_clGetExtensionFunctionAddress (const char *name)
 {
   LayerCall call = layer_enter (LAYER_clGetExtensionFunctionAddress);
+  gpointer function = layer_find_external (name);
 
-  return layer_may_run (&call) ? layer_target.clGetExtensionFunctionAddress (name) : NULL;
+  if (!layer_may_run (&call))
+    return NULL;
+  return function != NULL ? function : layer_target.clGetExtensionFunctionAddress (name);
 }
 
 static void *CL_API_CALL
@@ -315,9 +319,12 @@ layer_clGetExtensionFunctionAddressForPlatform (cl_platform_id platform,
                                                 const char    *name)
 {
   LayerCall call = layer_enter (LAYER_clGetExtensionFunctionAddressForPlatform);
+  gpointer function = layer_find_external (name);
 
   if (!layer_may_run (&call))
     return NULL;
+  if (function != NULL)
+    return function;
   return layer_target.clGetExtensionFunctionAddressForPlatform (platform, name);
 }
 
@@ -327,6 +334,7 @@ layer_fill_dispatch (void)
 #define LAYER_CALL(name) \
   if (layer_target.name != NULL) \
     layer_dispatch.name = layer_##name;
+#define EXTENSION(name)
 #include "layer-calls.h"
 }
 
@@ -371,6 +379,7 @@ clInitLayer (cl_uint                 n,
   layer_dispatch = layer_target;
   layer_add_views ();
   layer_add_vendor ();
+  layer_add_external ();
   layer_fill_dispatch ();
   layer_pid = getpid ();
 

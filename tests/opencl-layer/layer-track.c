@@ -110,20 +110,17 @@ add (const LayerCall *call,
   count_live (kind, 1);
 }
 
-static void G_GNUC_PRINTF (3, 4)
-report_misuse (LayerCall  *call,
-               int         code,
-               const char *format,
-               ...)
+static void G_GNUC_PRINTF (3, 0)
+report_misuse_valist (LayerCall  *call,
+                      int         code,
+                      const char *format,
+                      va_list     args)
 {
   g_autoptr (GString) line = g_string_new (NULL);
-  va_list args;
 
   g_string_printf (line, "misuse: %scall %u (%s): ", call->can_fail ? "" : "after ",
                    call->number, layer_names[call->function]);
-  va_start (args, format);
   g_string_append_vprintf (line, format, args);
-  va_end (args);
   fprintf (stderr, "gpumem-layer: %s\n", line->str);
 
   if (misuses == NULL)
@@ -131,6 +128,19 @@ report_misuse (LayerCall  *call,
   g_ptr_array_add (misuses, g_strdup (line->str));
   if (call->misuse == CL_SUCCESS)
     call->misuse = code;
+}
+
+static void G_GNUC_PRINTF (3, 4)
+report_misuse (LayerCall  *call,
+               int         code,
+               const char *format,
+               ...)
+{
+  va_list args;
+
+  va_start (args, format);
+  report_misuse_valist (call, code, format, args);
+  va_end (args);
 }
 
 static void
@@ -222,6 +232,21 @@ list_live (void)
 
 /* From here on: these take the lock. */
 void
+layer_report_misuse (LayerCall  *call,
+                     int         code,
+                     const char *format,
+                     ...)
+{
+  va_list args;
+
+  pthread_mutex_lock (&lock);
+  va_start (args, format);
+  report_misuse_valist (call, code, format, args);
+  va_end (args);
+  pthread_mutex_unlock (&lock);
+}
+
+void
 layer_track (const LayerCall *call,
              LayerKind        kind,
              gpointer         handle)
@@ -251,6 +276,7 @@ layer_use (LayerCall    *call,
   pthread_mutex_lock (&lock);
   check (call, kind, handle, kinds[kind].invalid);
   pthread_mutex_unlock (&lock);
+  layer_use_external (call, kind, handle);
 }
 
 void
@@ -266,6 +292,8 @@ layer_use_list (LayerCall    *call,
   for (guint i = 0; handles != NULL && i < n; i++)
     check (call, kind, ((gconstpointer const *) handles)[i], code);
   pthread_mutex_unlock (&lock);
+  for (guint i = 0; handles != NULL && i < n; i++)
+    layer_use_external (call, kind, ((gconstpointer const *) handles)[i]);
 }
 
 void
@@ -378,6 +406,7 @@ void
 layer_use_args (LayerCall    *call,
                 gconstpointer kernel)
 {
+  g_autoptr (GPtrArray) mems = g_ptr_array_new ();
   LayerObject *owner;
   GHashTableIter iter;
   gpointer index, data;
@@ -395,9 +424,13 @@ layer_use_args (LayerCall    *call,
           if (object == NULL || object->serial != arg->serial || object->refs == 0)
             report_misuse (call, CL_INVALID_KERNEL_ARGS, "argument %u, %p, was released",
                            GPOINTER_TO_UINT (index), arg->handle);
+          else if (object->kind == LAYER_MEM)
+            g_ptr_array_add (mems, arg->handle);
         }
     }
   pthread_mutex_unlock (&lock);
+  for (guint i = 0; i < mems->len; i++)
+    layer_use_external (call, LAYER_MEM, mems->pdata[i]);
 }
 
 /* Threads of the program that are about to let go of their last handles get some time. */

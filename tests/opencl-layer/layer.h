@@ -66,7 +66,15 @@ void      layer_add_views       (void);
 /* layer-vendor.c */
 void      layer_add_vendor      (void);
 
+/* layer-external.c */
+void      layer_add_external    (void);
+gpointer  layer_find_external   (const char *name);
+/* After the checks of layer-track.c. */
+void      layer_use_external    (LayerCall *call, LayerKind kind, gconstpointer handle);
+
 /* layer-track.c */
+void      layer_report_misuse   (LayerCall *call, int code, const char *format, ...)
+                                 G_GNUC_PRINTF (3, 4);
 void      layer_track           (const LayerCall *call, LayerKind kind, gpointer handle);
 void      layer_track_list      (const LayerCall *call, LayerKind kind, guint n, gpointer handles);
 void      layer_use             (LayerCall *call, LayerKind kind, gconstpointer handle);
