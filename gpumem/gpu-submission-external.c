@@ -80,14 +80,18 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   return separate (s, error);
 }
 
+/* What could not be unmapped stays acquired. */
 static void
 count_maps (GpuSubmitter *s,
             GpuStorage   *root,
             gboolean      success)
 {
-  if (s->submission->maps && success)
+  if (!success)
+    return;
+
+  if (s->submission->maps)
     root->n_maps++;
-  else if (s->submission->unmaps && root->n_maps > 0)
+  else if (s->submission->unmaps)
     root->n_maps--;
 }
 
@@ -185,22 +189,23 @@ _gpu_submitter_run_external_locked (GpuSubmitter  *s,
   GpuNativeEvent *event = NULL;
   GpuNativeEvent *last = NULL;
   gboolean with_event;
+  gboolean has_run;
   gboolean success;
 
   s->keeps_events = _gpu_timeline_may_fail_locked (timeline);
   with_event = pending != NULL || s->keeps_events
                || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
 
-  success = _gpu_submitter_acquire_locked (s, error)
+  has_run = _gpu_submitter_acquire_locked (s, error)
             && run_locked (s, with_event ? &event : NULL, error);
-  success = _gpu_submitter_release_locked (s, success,
-                                           success && pending != NULL ? &last : NULL,
-                                           success ? error : NULL)
-            && success;
+  success = _gpu_submitter_release_locked (s, has_run,
+                                           has_run && pending != NULL ? &last : NULL,
+                                           has_run ? error : NULL)
+            && has_run;
 
   if (!success)
     {
-      timeline->stream->partial |= event != NULL;
+      timeline->stream->partial |= has_run;
       note_event (s, event);
       return fail_locked (s, pending);
     }

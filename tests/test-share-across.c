@@ -430,11 +430,31 @@ read_often (gpointer data)
   return NULL;
 }
 
+/* What one stream has acquired another one does not use before it is released. */
+static void
+take_turns (Pair *pair)
+{
+  g_autoptr (GpuStream) held = test_stream (pair->here, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (pair->here, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) gate = test_gate (pair->here, held);
+  g_autoptr (GpuBuffer) first = test_buffer (pair->here, SIZE);
+  g_autoptr (GpuBuffer) second = test_buffer (pair->here, SIZE);
+
+  copy (held, first, pair->ours, SIZE);
+  copy (other, second, pair->ours, SIZE);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);
+  test_open (gate);
+  test_assert_content (first, pair->bytes);
+  test_assert_content (second, pair->bytes);
+}
+
 static void
 threads (Pair *pair)
 {
-  GThread *reader = g_thread_new ("reader", read_often, pair);
+  GThread *reader;
 
+  take_turns (pair);
+  reader = g_thread_new ("reader", read_often, pair);
   read_often (pair);
   g_thread_join (reader);
 }

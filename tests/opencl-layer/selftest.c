@@ -9,10 +9,13 @@
 
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "gpumem-layer.h"
@@ -160,6 +163,54 @@ kernel_arg (Work *work)
   work->buffer = NULL;
   clReleaseKernel (kernel);
   clReleaseProgram (program);
+  return clFinish (work->queue);
+}
+
+static cl_platform_id
+get_platform (Work *work)
+{
+  cl_platform_id platform = NULL;
+
+  clGetDeviceInfo (work->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+  return platform;
+}
+
+/* By what the layer itself has in the place of a driver. */
+static cl_int
+external (Work *work)
+{
+  const cl_buffer_region half = { 0, SIZE / 2 };
+  cl_platform_id platform = get_platform (work);
+  clEnqueueAcquireExternalMemObjectsKHR_fn acquire = (clEnqueueAcquireExternalMemObjectsKHR_fn)
+    clGetExtensionFunctionAddressForPlatform (platform, "clEnqueueAcquireExternalMemObjectsKHR");
+  clEnqueueReleaseExternalMemObjectsKHR_fn release = (clEnqueueReleaseExternalMemObjectsKHR_fn)
+    clGetExtensionFunctionAddressForPlatform (platform, "clEnqueueReleaseExternalMemObjectsKHR");
+  int fd = memfd_create ("selftest", MFD_CLOEXEC);
+  cl_mem_properties properties[] = { CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR, fd, 0 };
+  cl_mem mem, part;
+  cl_int code;
+
+  CHECK (acquire != NULL && release != NULL && ftruncate (fd, SIZE) == 0);
+  clCreateBufferWithProperties (work->context, properties, CL_MEM_READ_WRITE, SIZE + 1, NULL,
+                                &code);
+  CHECK (code == 1);
+  mem = clCreateBufferWithProperties (work->context, properties, CL_MEM_READ_WRITE, SIZE, NULL,
+                                      &code);
+  CHECK (code == CL_SUCCESS && fcntl (fd, F_GETFD) == -1);
+  part = clCreateSubBuffer (mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &half, &code);
+  CHECK (code == CL_SUCCESS);
+
+  CHECK (clEnqueueFillBuffer (work->queue, part, "x", 1, 0, 8, 0, NULL, NULL) ==
+         CL_INVALID_OPERATION);
+  CHECK (acquire (work->queue, 1, &mem, 0, NULL, NULL) == CL_SUCCESS);
+  CHECK (clEnqueueFillBuffer (work->queue, part, "x", 1, 0, 8, 0, NULL, NULL) == CL_SUCCESS);
+  CHECK (acquire (work->queue, 1, &mem, 0, NULL, NULL) == CL_INVALID_OPERATION);
+  CHECK (release (work->queue, 1, &mem, 0, NULL, NULL) == CL_SUCCESS);
+  CHECK (release (work->queue, 1, &mem, 0, NULL, NULL) == CL_INVALID_OPERATION);
+  CHECK (acquire (work->queue, 1, &part, 0, NULL, NULL) == CL_INVALID_MEM_OBJECT);
+  CHECK (acquire (work->queue, 1, &work->buffer, 0, NULL, NULL) == CL_INVALID_MEM_OBJECT);
+  clReleaseMemObject (part);
+  clReleaseMemObject (mem);
   return clFinish (work->queue);
 }
 
@@ -402,6 +453,7 @@ static const struct
   { "double-release", double_release },
   { "use-after-release", use_after_release },
   { "kernel-arg", kernel_arg },
+  { "external", external },
   { "image", image },
   { "sampler", sampler },
   { "svm", svm },
