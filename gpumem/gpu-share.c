@@ -273,7 +273,8 @@ open_range (GpuContext        *context,
  * On OpenCL every operation that uses the buffer is put between
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
  * it come one after the other, also if they only read. It stays acquired while a range of it is
- * mapped. With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a
+ * mapped. After a copy by a stream of another context, gpu_context_synchronize() of @context waits
+ * until it is released, too. With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a
  * multiple of gpu_device_get_base_alignment().
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
