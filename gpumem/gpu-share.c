@@ -264,18 +264,18 @@ open_range (GpuContext        *context,
  * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
  * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
  * the host). @whole_size has to be what the other one tells: drivers believe it. Both see what the
- * other one writes; uses there are not tracked here, and the program orders them: it waits for the
- * work on one side, with gpu_stream_synchronize(), gpu_event_wait() or what the other API has for
- * that, before it submits work to the other. On CUDA and OpenCL the same memory imported again is
- * mapped, and tracked, apart. It does not count for gpu_context_get_allocated_size(). Does not
- * block; may be called from any thread.
+ * other one writes; uses there are not tracked here, and the program orders them: before it submits
+ * work to one side it waits for the work on the other, with gpu_stream_synchronize(),
+ * gpu_event_wait() or what the other API has for that. On CUDA and OpenCL the same memory imported
+ * again is mapped, and tracked, apart. It does not count for gpu_context_get_allocated_size(). Does
+ * not block; may be called from any thread.
  *
  * On OpenCL every operation that uses the buffer is put between
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
  * it come one after the other, also if they only read. It stays acquired while a range of it is
  * mapped. After a copy by a stream of another context, gpu_context_synchronize() of @context waits
- * until it is released, too. With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a
- * multiple of gpu_device_get_base_alignment().
+ * until it is released, too. With an @offset it is a slice of a buffer that begins at 0, and
+ * @offset has to be a multiple of gpu_device_get_base_alignment().
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
  *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,
