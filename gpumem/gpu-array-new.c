@@ -432,13 +432,13 @@ _gpu_array_get_host_layout (GpuArray        *array,
   return check_within (layout, size, "host bytes", function, error);
 }
 
-/* A new array of the shape of @array, and dense. */
-static GpuArray *
-new_like (GpuArray      *array,
-          GpuAllocator  *allocator,
-          GpuStream     *stream,
-          const char    *function,
-          GError       **error)
+GpuArray *
+_gpu_array_new_like (GpuArray      *array,
+                     GpuContext    *context,
+                     GpuAllocator  *allocator,
+                     GpuStream     *stream,
+                     const char    *function,
+                     GError       **error)
 {
   GpuArrayLayout layout;
   GpuArrayLayout forwards;
@@ -460,7 +460,7 @@ new_like (GpuArray      *array,
   if (_gpu_array_layout_get_size (&packed) > 0 && !_gpu_array_layout_overlaps (&packed))
     layout = packed;
 
-  return new_for_layout (array->context, allocator, stream, array->dtype, &layout, function, error);
+  return new_for_layout (context, allocator, stream, array->dtype, &layout, function, error);
 }
 
 /**
@@ -487,7 +487,8 @@ gpu_array_new_like (GpuArray      *array,
   g_return_val_if_fail (allocator == NULL || GPU_IS_ALLOCATOR (allocator), NULL);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), NULL);
 
-  return new_like (array, allocator, stream, "gpu_array_new_like", error);
+  return _gpu_array_new_like (array, array->context, allocator, stream, "gpu_array_new_like",
+                              error);
 }
 
 /**
@@ -519,7 +520,7 @@ gpu_array_copy (GpuArray      *array,
   g_return_val_if_fail (allocator == NULL || GPU_IS_ALLOCATOR (allocator), NULL);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), NULL);
 
-  copy = new_like (array, allocator, stream, function, error);
+  copy = _gpu_array_new_like (array, array->context, allocator, stream, function, error);
 
   if (copy != NULL)
     timeline = _gpu_array_peek_timeline (copy, stream, function, error);

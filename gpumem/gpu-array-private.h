@@ -20,6 +20,13 @@ GpuArray *_gpu_array_new   (GpuContext            *context,
                             GpuMemory             *memory,
                             GpuDType              *dtype,
                             const GpuArrayLayout  *layout);
+/* A new array of the shape of @array, its dimensions in the same order, all forwards and dense. */
+GpuArray *_gpu_array_new_like (GpuArray               *array,
+                            GpuContext            *context,
+                            GpuAllocator          *allocator,
+                            GpuStream             *stream,
+                            const char            *function,
+                            GError               **error);
 /* FALSE if it was never initialised. */
 gboolean  _gpu_array_check (GpuArray              *array,
                             const char            *function,

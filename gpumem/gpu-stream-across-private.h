@@ -10,6 +10,12 @@ G_BEGIN_DECLS
 gboolean _gpu_timeline_is_across   (GpuTimeline  *timeline,
                                     GpuMemory    *destination,
                                     GpuMemory    *source);
+/* (transfer none): the stream in @context for the part of @timeline's work that is done there. What
+ * follows the last copy across on either stream comes after all that was before it on both. */
+GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
+                                    GpuNativeContext  *context,
+                                    const char        *function,
+                                    GError           **error);
 /* The ranges were checked, and are not empty. */
 gboolean _gpu_timeline_copy_across (GpuTimeline  *timeline,
                                     const char   *function,

@@ -270,17 +270,16 @@ check (Copy    *copy,
   return FALSE;
 }
 
-static gboolean
-find_partner (Copy    *copy,
-              GError **error)
+GpuTimeline *
+_gpu_timeline_get_partner (GpuTimeline       *timeline,
+                           GpuNativeContext  *context,
+                           const char        *function,
+                           GError           **error)
 {
-  GpuNativeContext *context = copy->memories[1 - copy->user]->storage->context;
   GError *failure = NULL;
-  GpuTimeline *partner = get_partner (copy->timelines[copy->user], context, &failure);
+  GpuTimeline *partner = get_partner (timeline, context, &failure);
 
-  copy->timelines[1 - copy->user] = partner;
-
-  return _gpu_native_context_end (context, copy->function, failure, error);
+  return _gpu_native_context_end (context, function, failure, error) ? partner : NULL;
 }
 
 static void
@@ -312,6 +311,7 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
                            GError      **error)
 {
   gboolean is_to = destination->storage->context == timeline->context;
+  GpuNativeContext *other = (is_to ? source : destination)->storage->context;
   Copy copy = { .function = function, .memories = { source, destination },
                 .offsets = { source_offset, destination_offset }, .size = size,
                 .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending };
@@ -320,7 +320,12 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
 
   copy.timelines[copy.user] = timeline;
 
-  if (!check (&copy, error) || !find_partner (&copy, error))
+  if (!check (&copy, error))
+    return FALSE;
+
+  copy.timelines[1 - copy.user] = _gpu_timeline_get_partner (timeline, other, function, error);
+
+  if (copy.timelines[1 - copy.user] == NULL)
     return FALSE;
 
   begin (&copy, &reason);

@@ -6,6 +6,7 @@
 #include "gpumem/gpu-array-transfer-private.h"
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-dtype-private.h"
+#include "gpumem/gpu-stream-across-private.h"
 
 /* A copy, while its regions are submitted. */
 typedef struct
@@ -301,6 +302,10 @@ _gpu_array_copy_to (GpuArray     *array,
              && _gpu_array_copy_to (array, timeline, apart, function, error);
     }
 
+  if (array->memory->storage->context != source->memory->storage->context
+      && _gpu_timeline_is_across (timeline, array->memory, source->memory))
+    return _gpu_array_copy_across (array, timeline, source, function, error);
+
   transfer.source = source->memory;
   _gpu_array_plan_init (&plan, &array->layout, &from);
 
@@ -313,7 +318,7 @@ _gpu_array_copy_to (GpuArray     *array,
 /**
  * gpu_stream_copy_array:
  * @stream: a #GpuStream
- * @destination: an array of the stream's context, or of another one of the back end
+ * @destination: an array of the stream's context, or of any other one
  * @source: an array of the same type; of the stream's context if @destination is not
  * @error: return location for an error
  *
@@ -326,9 +331,14 @@ _gpu_array_copy_to (GpuArray     *array,
  * programs. Does not block but for
  * that; the memory is kept until the copy is done.
  *
+ * Between two back ends, or two contexts of OpenCL, it is gpu_stream_copy() if the elements follow
+ * each other in the same order on both sides. Otherwise they are packed before, on the side of
+ * @source, or unpacked after, on that of @destination, or both, in memory that is allocated for it,
+ * and in the order of @stream: with what blocks there, and with its failures.
+ *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the types or the shapes differ or
- *   elements of @destination share memory, or with an error as of gpu_stream_copy_region() or,
- *   for arrays that share memory, gpu_buffer_new()
+ *   elements of @destination share memory, or with an error as of gpu_stream_copy_region(),
+ *   gpu_stream_copy() or, for arrays that share memory or are packed, gpu_buffer_new()
  *
  * Since: 0.1
  */

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Under failing calls of the driver: arrays, their copies with whatever strides, and tensors of
+ * DLPack. A step that fails is made again, and has to go well then: one failure, told once, leaves
+ * everything as it has to be. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "fault-util.h"
+
+#define ROWS 6
+#define COLUMNS 10
+#define N (ROWS * COLUMNS)
+#define SIZE (N * sizeof (guint32))
+
+static const gssize shape[] = { ROWS, COLUMNS };
+
+static GBytes *
+numbers (void)
+{
+  guint32 data[N];
+
+  for (guint32 i = 0; i < N; i++)
+    data[i] = i + 1;
+  return g_bytes_new (data, sizeof data);
+}
+
+static GpuArray *
+make (GpuContext *context, GpuStream *stream, GError **error)
+{
+  g_autoptr (GBytes) bytes = numbers ();
+
+  return gpu_array_new_from_bytes (context, NULL, stream, GPU_DTYPE_UINT32, shape, 2,
+                                   GPU_ARRAY_ORDER_C, bytes, error);
+}
+
+/* Every second column, and in the order of columns: many regions. */
+static GpuArray *
+narrow (GpuArray *array, GError **error)
+{
+  g_autoptr (GpuArray) part = gpu_array_slice (array, 1, 0, COLUMNS, 2, error);
+
+  return part != NULL ? gpu_array_transpose (part, NULL, 0, error) : NULL;
+}
+
+static guint32
+narrow_number (guint i)
+{
+  return (i % ROWS) * COLUMNS + i / ROWS * 2 + 1;
+}
+
+static void
+expect (GBytes *bytes, gboolean narrowed, const char *what)
+{
+  gsize size;
+  const guint32 *data = g_bytes_get_data (bytes, &size);
+
+  for (guint i = 0; i < size / sizeof *data; i++)
+    {
+      guint32 number = narrowed ? narrow_number (i) : i + 1;
+
+      if (data[i] == number)
+        continue;
+      g_printerr ("%s: element %u is %u, not %u, and nobody said why\n", what, i, data[i], number);
+      exit (1);
+    }
+}
+
+static gboolean
+check (GpuArray *array, GpuStream *stream, gboolean narrowed, const char *what, GError **error)
+{
+  g_autoptr (GBytes) bytes = gpu_array_read_bytes (array, stream, GPU_ARRAY_ORDER_C, NULL, error);
+
+  if (bytes == NULL)
+    return FALSE;
+  expect (bytes, narrowed, what);
+  return TRUE;
+}
+
+/* --- new ones, and to the host and back ------------------------------------------------------- */
+
+static gboolean
+fill (GpuContext *context, GError **error)
+{
+  static const guint32 value = 0x05050505;
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GBytes) element = g_bytes_new_static (&value, sizeof value);
+  g_autoptr (GpuArray) zeros = NULL;
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  zeros = gpu_array_new_filled (context, NULL, stream, GPU_DTYPE_UINT32, shape, 2,
+                                GPU_ARRAY_ORDER_F, NULL, error);
+  if (zeros == NULL)
+    return FALSE;
+  content = gpu_array_read_bytes (zeros, stream, GPU_ARRAY_ORDER_C, NULL, error);
+  if (content == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (content, NULL), 0, SIZE, "zeros");
+  part = narrow (zeros, error);
+  if (part == NULL || !gpu_stream_fill_array (stream, part, element, error))
+    return FALSE;
+  g_clear_pointer (&content, g_bytes_unref);
+  content = gpu_array_read_bytes (part, stream, GPU_ARRAY_ORDER_C, NULL, error);
+  if (content == NULL)
+    return FALSE;
+  fault_check (g_bytes_get_data (content, NULL), 5, SIZE / 2, "filled");
+  return TRUE;
+}
+
+static gboolean
+write_and_read (GpuContext *context, GError **error)
+{
+  const gssize strides[] = { 2 * sizeof (guint32), COLUMNS * sizeof (guint32) };
+  g_autoptr (GpuArray) array = gpu_array_new (context, GPU_DTYPE_UINT32, shape, 2, error);
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GBytes) bytes = numbers ();
+  g_autoptr (GBytes) target = g_bytes_new_take (g_malloc0 (SIZE), SIZE);
+  const guint32 *data = g_bytes_get_data (target, NULL);
+
+  if (array == NULL)
+    return FALSE;
+  part = narrow (array, error);
+  if (part == NULL || !gpu_array_write_strided (part, NULL, bytes, 0, strides, 2, NULL, error)
+      || !check (part, NULL, TRUE, "written with strides", error)
+      || !gpu_array_write_bytes (array, NULL, GPU_ARRAY_ORDER_C, bytes, NULL, error)
+      || !gpu_array_read_strided (part, NULL, target, 0, strides, 2, NULL, error))
+    return FALSE;
+  for (guint i = 0; i < N; i++)
+    fault_check (&data[i], (guint8) (i % 2 == 0 ? i + 1 : 0), 1, "read with strides");
+  return check (array, NULL, FALSE, "written", error);
+}
+
+static gboolean
+on_a_stream (GpuContext *context, GError **error)
+{
+  const gssize strides[] = { 2 * sizeof (guint32), COLUMNS * sizeof (guint32) };
+  GpuDevice *device = gpu_context_get_device (context);
+  gboolean has = (gpu_device_get_capabilities (device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0;
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, has ? GPU_STREAM_FLAGS_OUT_OF_ORDER
+                                                              : GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) array = NULL;
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GBytes) bytes = numbers ();
+  g_autoptr (GBytes) target = g_bytes_new_take (g_malloc0 (SIZE / 2), SIZE / 2);
+
+  if (stream == NULL)
+    return FALSE;
+  array = gpu_array_new (context, GPU_DTYPE_UINT32, shape, 2, error);
+  if (array == NULL)
+    return FALSE;
+  part = narrow (array, error);
+  if (part == NULL || !gpu_stream_write_array (stream, part, bytes, 0, strides, 2, error)
+      || !gpu_stream_read_array (stream, part, target, 0, NULL, 0, error)
+      || !gpu_stream_synchronize (stream, NULL, error))
+    return FALSE;
+  expect (target, TRUE, "read on a stream");
+  return TRUE;
+}
+
+/* --- from array to array ---------------------------------------------------------------------- */
+
+static gboolean
+copy (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) array = stream != NULL ? make (context, stream, error) : NULL;
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GpuArray) dense = NULL;
+  g_autoptr (GpuArray) back = NULL;
+
+  if (array == NULL)
+    return FALSE;
+  part = narrow (array, error);
+  if (part == NULL)
+    return FALSE;
+  dense = gpu_array_copy (part, NULL, NULL, error);
+  if (dense == NULL || !check (dense, NULL, TRUE, "a copy", error))
+    return FALSE;
+
+  /* Backwards and back again, over the same memory. */
+  back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, error);
+  return back != NULL && gpu_stream_copy_array (stream, array, back, error)
+         && gpu_stream_copy_array (stream, back, array, error)
+         && gpu_stream_copy_array (stream, array, back, error)
+         && check (back, stream, FALSE, "turned around", error);
+}
+
+static gboolean
+from_a_pool (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (context, error);
+  g_autoptr (GpuArray) array = NULL;
+  g_autoptr (GBytes) bytes = numbers ();
+
+  if (pool == NULL)
+    return FALSE;
+  for (guint i = 0; i < 2; i++)
+    {
+      g_clear_object (&array);
+      array = gpu_array_new_from_bytes (NULL, GPU_ALLOCATOR (pool), NULL, GPU_DTYPE_UINT32, shape,
+                                        2, GPU_ARRAY_ORDER_C, bytes, error);
+      if (array == NULL || !check (array, NULL, FALSE, "from a pool", error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* To the host back end and back, with other strides everywhere. */
+static gboolean
+across (GpuContext *context, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  g_autoptr (GpuDevice) device = gpu_device_find ("host", &failure);
+  g_autoptr (GpuContext) host = gpu_context_new (device, &failure);
+  g_autoptr (GpuArray) far = gpu_array_new (host, GPU_DTYPE_UINT32, shape, 2, &failure);
+  g_autoptr (GpuArray) far_part = narrow (far, &failure);
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) near = NULL;
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GpuArray) back = NULL;
+
+  g_assert_no_error (failure);
+  near = stream != NULL ? make (context, stream, error) : NULL;
+  part = near != NULL ? narrow (near, error) : NULL;
+  if (part == NULL || !gpu_stream_copy_array (stream, far_part, part, error))
+    return FALSE;
+  back = gpu_array_new_filled (context, NULL, stream, GPU_DTYPE_UINT32, shape, 2,
+                               GPU_ARRAY_ORDER_C, NULL, error);
+  g_clear_object (&part);
+  part = back != NULL ? narrow (back, error) : NULL;
+  return part != NULL && gpu_stream_copy_array (stream, part, far_part, error)
+         && check (part, stream, TRUE, "there and back", error);
+}
+
+/* --- other libraries -------------------------------------------------------------------------- */
+
+/* Out for work on a stream, and in again; what was not taken is freed. */
+static gboolean
+tensor (GpuContext *context, gboolean versioned, GError **error)
+{
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) array = stream != NULL ? make (context, NULL, error) : NULL;
+  g_autoptr (GpuArray) part = NULL;
+  g_autoptr (GpuArray) again = NULL;
+  gpointer dl;
+
+  if (array == NULL)
+    return FALSE;
+  part = narrow (array, error);
+  if (part == NULL || !gpu_stream_wait_array (stream, part, error)
+      || !gpu_memory_add_stream (gpu_array_get_memory (part), stream, error))
+    return FALSE;
+  dl = gpu_array_to_dlpack (part, versioned, error);
+  if (dl == NULL)
+    return FALSE;
+  g_clear_object (&part);
+  again = gpu_array_new_from_dlpack (context, dl, versioned, error);
+  if (again == NULL)
+    {
+      gpu_dlpack_free (dl, versioned);
+      return FALSE;
+    }
+  g_clear_object (&array);
+  return gpu_stream_wait_array (stream, again, error)
+         && check (again, stream, TRUE, "a tensor", error);
+}
+
+static gboolean
+tensors (GpuContext *context, GError **error)
+{
+  return tensor (context, TRUE, error) && tensor (context, FALSE, error);
+}
+
+/* What the CUDA Array Interface comes to: an address, and the stream of the other library. */
+static gboolean
+address (GpuContext *context, GError **error)
+{
+  g_autoptr (GpuStream) theirs = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) array = theirs != NULL ? make (context, theirs, error) : NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuArray) again = NULL;
+  guint64 handle;
+
+  if (array == NULL)
+    return FALSE;
+  handle = gpu_array_get_device_address (array);
+  if (handle == 0)
+    return TRUE;
+  stream = gpu_stream_new_wrapped (context, gpu_stream_get_native_handle (theirs),
+                                   GPU_WRAP_MODE_BORROW, error);
+  if (stream == NULL)
+    return FALSE;
+  buffer = gpu_buffer_new_wrapped (context, handle, SIZE, GPU_WRAP_MODE_BORROW, error);
+  if (buffer == NULL)
+    return FALSE;
+  again = gpu_array_new_for_memory (GPU_MEMORY (buffer), 0, GPU_DTYPE_UINT32, shape, 2, NULL, 0,
+                                    error);
+  return again != NULL && gpu_stream_wait_array (stream, again, error)
+         && check (again, NULL, FALSE, "at an address", error);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* Whether the harness has all calls fail from some one on. */
+static gboolean
+is_gone (void)
+{
+  const char *words = g_getenv ("GPUMEM_CUDA_DRIVER");
+
+  return words != NULL && strstr (words, "lost=") != NULL;
+}
+
+/* The first error is what the program ends in. */
+static gboolean
+step (FaultFunc func, GpuContext *context, GError **error)
+{
+  g_autoptr (GError) first = NULL;
+  g_autoptr (GError) second = NULL;
+
+  if (func (context, &first))
+    return TRUE;
+  if (!is_gone () && !func (context, &second))
+    {
+      g_printerr ("after \"%s\" the next one fails as well: %s\n",
+                  first != NULL ? first->message : "no error",
+                  second != NULL ? second->message : "no error");
+      exit (1);
+    }
+  g_propagate_error (error, g_steal_pointer (&first));
+  return FALSE;
+}
+
+static gboolean
+arrays (GpuContext *context, GError **error)
+{
+  static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, across, from_a_pool,
+                                     tensors, address };
+
+  for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
+    {
+      if (!step (steps[i], context, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+int
+main (void)
+{
+  return fault_run (arrays);
+}
