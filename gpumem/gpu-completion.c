@@ -51,11 +51,12 @@ job_waits_for_locked (GpuTimeline *timeline,
 }
 
 /* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
- * one could be recorded. */
+ * one could be recorded, or else @drained if all is over without one. */
 static gboolean
 job_begin_locked (GpuTimeline  *timeline,
                   guint64      *seq,
-                  GpuFence    **fence)
+                  GpuFence    **fence,
+                  gboolean     *drained)
 {
   g_autoptr (GError) error = NULL;
 
@@ -66,6 +67,7 @@ job_begin_locked (GpuTimeline  *timeline,
 
   *fence = _gpu_timeline_get_fence_locked (timeline, *seq, &error);
   *seq = *fence != NULL ? (*fence)->seq : timeline->submitted;
+  *drained = *fence == NULL && _gpu_timeline_drain_locked (timeline);
 
   for (guint i = 0; i < timeline->jobs->len; i++)
     {
@@ -81,10 +83,11 @@ job_begin_locked (GpuTimeline  *timeline,
 static gboolean
 job_begin (GpuTimeline  *timeline,
            guint64      *seq,
-           GpuFence    **fence)
+           GpuFence    **fence,
+           gboolean     *drained)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
-  gboolean success = job_begin_locked (timeline, seq, fence);
+  gboolean success = job_begin_locked (timeline, seq, fence, drained);
 
   _gpu_timeline_unlock_steady (timeline, has_failure_lock);
 
@@ -153,16 +156,17 @@ job (gpointer data,
   g_autoptr (GpuTimeline) timeline = data;
   const GpuBackend *backend = timeline->context->backend;
   g_autoptr (GpuFence) fence = NULL;
+  gboolean drained;
   guint64 seq;
 
-  while (job_begin (timeline, &seq, &fence))
+  while (job_begin (timeline, &seq, &fence, &drained))
     {
       g_autoptr (GError) failure = NULL;
 
       if (fence != NULL)
         backend->event->wait (fence->event, FALSE, &failure);
 
-      if (fence == NULL && backend->stream->finish (timeline->stream, &failure))
+      if (drained || (fence == NULL && backend->stream->finish (timeline->stream, &failure)))
         retire_finished (timeline, seq);
       else
         retire (timeline, seq, failure);

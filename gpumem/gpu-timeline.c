@@ -189,12 +189,25 @@ _gpu_timeline_use (GpuTimeline *timeline)
   g_atomic_int_inc (&timeline->users);
 }
 
+gboolean
+_gpu_timeline_drain_locked (GpuTimeline *timeline)
+{
+  if (!timeline->is_borrowed || timeline->n_user_waits > 0)
+    return FALSE;
+
+  if (!timeline->is_ended)
+    timeline->context->backend->stream->finish (timeline->stream, NULL);
+
+  return TRUE;
+}
+
 /* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
  * what the program has put into it itself is waited for only where a pool needs that. */
 static void
 end_use_locked (GpuTimeline *timeline)
 {
   g_autoptr (GpuFence) fence = NULL;
+  gboolean pending;
 
   if (timeline->is_ended)
     return;
@@ -202,9 +215,13 @@ end_use_locked (GpuTimeline *timeline)
   if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
     _gpu_timeline_cover_locked (timeline);
 
-  if (timeline->is_borrowed && timeline->completed != timeline->submitted
-      && !g_atomic_int_get (&timeline->context->lost))
+  pending = timeline->is_borrowed && timeline->completed != timeline->submitted;
+
+  if (pending && !g_atomic_int_get (&timeline->context->lost))
     fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+
+  if (pending && fence == NULL)
+    _gpu_timeline_drain_locked (timeline);
 
   timeline->is_ended = timeline->is_borrowed;
 }
