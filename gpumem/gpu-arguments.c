@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "gpumem/gpu-arguments-private.h"
+#include "gpumem/gpu-array-private.h"
 #include "gpumem/gpu-debug-private.h"
 #include "gpumem/gpu-half-private.h"
+#include "gpumem/gpu-memory-private.h"
 
 /**
  * SECTION:gpu-arguments
@@ -292,6 +294,81 @@ gpu_arguments_add_memory (GpuArguments *arguments,
   g_return_if_fail (memory == NULL || GPU_IS_MEMORY (memory));
 
   append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
+}
+
+/* The memory from the element with all indices 0 to the end of the last one. */
+static GpuMemory *
+get_array_memory (GpuArray    *array,
+                  GError     **error)
+{
+  const char *function = "gpu_arguments_add_array";
+  GpuMemory *memory = array->memory;
+  gsize offset = array->layout.offset;
+  gsize begin;
+  gsize end;
+
+  if (!_gpu_memory_check (memory, function, error))
+    return NULL;
+
+  _gpu_array_layout_get_range (&array->layout, &begin, &end);
+
+  if (begin < offset && gpu_memory_get_device_address (memory) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: elements of the array begin %" G_GSIZE_FORMAT " bytes before the one with "
+                   "all indices 0, where kernels of this driver do not get", function,
+                   offset - begin);
+      return NULL;
+    }
+
+  if (offset == 0 && end == memory->size)
+    return g_object_ref (memory);
+
+  return (GpuMemory *) gpu_buffer_new_for_memory (memory, offset, end - offset, error);
+}
+
+/**
+ * gpu_arguments_add_array:
+ * @arguments: a #GpuArguments
+ * @array: (transfer none): an array of the context of the kernel
+ * @error: return location for an error
+ *
+ * Adds a pointer to the element of @array with all indices 0; a null pointer if it has no elements.
+ * The strides are the kernel's affair, whether the array is gpu_array_is_contiguous() or not: see
+ * gpu_array_get_descriptor() for a way to tell them. The launch counts as a use of the memory from
+ * there to the end of the last element, which is a slice of it where that is not all (OpenCL:
+ * clCreateSubBuffer). Any thread, does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
+ *   begins where no slice may, see gpu_buffer_slice(), with %GPU_ERROR_NOT_SUPPORTED if strides are
+ *   negative and the driver tells no addresses, with %GPU_ERROR_RELEASED, or with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_arguments_add_array (GpuArguments  *arguments,
+                         GpuArray      *array,
+                         GError       **error)
+{
+  g_autoptr (GpuMemory) memory = NULL;
+
+  g_return_val_if_fail (arguments != NULL, FALSE);
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+
+  if (!_gpu_array_check (array, "gpu_arguments_add_array", error))
+    return FALSE;
+
+  if (gpu_array_get_n_elements (array) > 0)
+    {
+      memory = get_array_memory (array, error);
+
+      if (memory == NULL)
+        return FALSE;
+    }
+
+  append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
+
+  return TRUE;
 }
 
 /**

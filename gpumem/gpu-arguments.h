@@ -27,6 +27,10 @@ GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_memory (GpuArguments *arguments,
                                         GpuMemory    *memory);
 GPU_AVAILABLE_IN_0_1
+gboolean      gpu_arguments_add_array  (GpuArguments *arguments,
+                                        GpuArray     *array,
+                                        GError      **error);
+GPU_AVAILABLE_IN_0_1
 void          gpu_arguments_add_indirect
                                        (GpuArguments *arguments,
                                         GpuMemory    *memory);

@@ -431,6 +431,13 @@ _gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
         return _gpu_fence_ref (fence);
     }
 
+  if (timeline->is_ended)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
+                           "nobody could be told when a stream that was borrowed came to its end");
+      return NULL;
+    }
+
   event = ops->record (timeline->stream, GPU_EVENT_FLAGS_NONE, error);
 
   if (event == NULL)

@@ -112,19 +112,11 @@ class Local {
     }
 }
 
-// The memory of an array from its first element on; null, a null pointer, for no elements.
-function _memoryFrom(array) {
-    const memory = array.get_memory();
-    const offset = array.get_offset();
-    return memory === null || offset === 0
-        ? memory : Gpu.Buffer.new_for_memory(memory, offset, memory.get_size() - offset);
-}
-
 function _addArgument(args, value, index) {
     if (value === null || value instanceof Gpu.Memory)
         args.add_memory(value);
     else if (value instanceof Gpu.Array)
-        args.add_memory(_memoryFrom(value));
+        args.add_array(value);
     else if (value instanceof Gpu.MemoryBlock)
         args.add_address(value.get_address());
     else if (value instanceof Gpu.Sampler)

@@ -88,20 +88,12 @@ def _add_integer(arguments, value):
         arguments.add_int(value)
 
 
-def _memory_from(array):
-    """The memory of an array from its first element on; None, a null pointer, for no elements."""
-    memory, offset = array.get_memory(), array.get_offset()
-    if memory is None or offset == 0:
-        return memory
-    return Gpu.Buffer.new_for_memory(memory, offset, memory.get_size() - offset)
-
-
 def _add_argument(arguments, value, index, type_name):
     numpy = loaded_numpy()
     if value is None or isinstance(value, Gpu.Memory):
         arguments.add_memory(value)
     elif isinstance(value, Gpu.Array):
-        arguments.add_memory(_memory_from(value))
+        arguments.add_array(value)
     elif isinstance(value, Gpu.Sampler):
         arguments.add_sampler(value)
     elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Gpu.Image):
