@@ -235,6 +235,7 @@ gpu_array_get_dlpack_device (GpuArray *array,
  * gpu_array_to_dlpack:
  * @array: a #GpuArray
  * @versioned: whether a DLManagedTensorVersioned is wanted, as of DLPack 1.0, or a DLManagedTensor
+ * @copied: whether @array is a copy that was made for the consumer, who has it alone
  * @error: return location for an error
  *
  * Makes a tensor of DLPack over the memory, which it keeps until its deleter is called, on any
@@ -243,7 +244,7 @@ gpu_array_get_dlpack_device (GpuArray *array,
  * the memory at any time.
  *
  * A DLManagedTensorVersioned of an array that is not gpu_array_is_writable() says that it is only
- * to be read.
+ * to be read, and one that is @copied says so; a DLManagedTensor does not.
  *
  * Returns: (transfer full): the tensor, or %NULL with %GPU_ERROR_NOT_SUPPORTED for types and
  *   strides that DLPack has not, for memory whose flags or driver leave no address, or for an array
@@ -254,6 +255,7 @@ gpu_array_get_dlpack_device (GpuArray *array,
 gpointer
 gpu_array_to_dlpack (GpuArray  *array,
                      gboolean   versioned,
+                     gboolean   copied,
                      GError   **error)
 {
   const char *function = "gpu_array_to_dlpack";
@@ -293,8 +295,9 @@ gpu_array_to_dlpack (GpuArray  *array,
 
   export->managed = (GpuDLManaged) { tensor, export, delete_managed };
   export->versioned = (GpuDLVersioned) { GPU_DLPACK_MAJOR, GPU_DLPACK_MINOR, export,
-                                         delete_versioned, read_only ? GPU_DLPACK_READ_ONLY : 0,
-                                         tensor };
+                                         delete_versioned, 0, tensor };
+  export->versioned.flags = (read_only ? GPU_DLPACK_READ_ONLY : 0)
+                            | (copied ? GPU_DLPACK_IS_COPIED : 0);
 
   return versioned ? (gpointer) &g_steal_pointer (&export)->versioned
                    : (gpointer) &g_steal_pointer (&export)->managed;

@@ -259,6 +259,7 @@ gboolean      gpu_array_get_dlpack_device    (GpuArray             *array,
 GPU_AVAILABLE_IN_0_1
 gpointer      gpu_array_to_dlpack            (GpuArray             *array,
                                               gboolean              versioned,
+                                              gboolean              copied,
                                               GError              **error);
 GPU_AVAILABLE_IN_0_1
 GpuArray     *gpu_array_new_from_dlpack      (GpuContext           *context,

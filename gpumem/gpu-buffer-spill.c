@@ -151,7 +151,7 @@ spill (GpuMemory   *memory,
 
   /* Nothing else makes the read wait for such work. */
   if ((storage->flags & GPU_MEMORY_UNTRACKED) != 0 || storage->streams != NULL)
-    _gpu_storage_settle (storage);
+    _gpu_storage_settle (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 

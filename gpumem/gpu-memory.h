@@ -46,6 +46,10 @@ gboolean        gpu_memory_add_stream         (GpuMemory   *memory,
                                                GpuStream   *stream,
                                                GError     **error);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_memory_wait               (GpuMemory     *memory,
+                                               GCancellable  *cancellable,
+                                               GError       **error);
+GPU_AVAILABLE_IN_0_1
 void            gpu_memory_release            (GpuMemory   *memory);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_memory_is_released        (GpuMemory   *memory);

@@ -130,8 +130,11 @@ GpuStorage *_gpu_storage_new_for_place  (GpuNativeContext  *context,
  * GpuPoint, or NULL. It is as new afterwards. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
-/* Blocks until all uses so far are over, those by the program itself, too. */
-void        _gpu_storage_settle         (GpuStorage        *root);
+/* Blocks until all uses so far are over, those by the program itself, too. FALSE if one failed, or
+ * the waiting was cancelled. */
+gboolean    _gpu_storage_settle         (GpuStorage        *root,
+                                         GCancellable      *cancellable,
+                                         GError           **error);
 /* Frees the buffer when its uses are over, which it blocks for, and gives the storage another.
  * FALSE if somebody else knows it. */
 gboolean    _gpu_storage_drop_buffer    (GpuStorage        *storage,

@@ -480,25 +480,36 @@ free_buffer (GpuStorage *storage)
     _gpu_storage_unuse (used);
 }
 
-static void
-wait_for (GArray *uses)
+/* For all of them, also where one fails: the error is that of the first. */
+static gboolean
+wait_for (GArray        *uses,
+          GCancellable  *cancellable,
+          GError       **error)
 {
+  gboolean success = TRUE;
+
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     {
       const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
 
-      _gpu_timeline_wait (point->timeline, point->seq, NULL);
+      success &= _gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable,
+                                           success ? error : NULL);
     }
+
+  return success;
 }
 
-void
-_gpu_storage_settle (GpuStorage *root)
+gboolean
+_gpu_storage_settle (GpuStorage    *root,
+                     GCancellable  *cancellable,
+                     GError       **error)
 {
   g_autoptr (GArray) uses = NULL;
 
   enter_streams_of (root);
   uses = list_pending (root);
-  wait_for (uses);
+
+  return wait_for (uses, cancellable, error);
 }
 
 gboolean
@@ -524,7 +535,7 @@ _gpu_storage_drop_buffer (GpuStorage  *storage,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  wait_for (uses);
+  wait_for (uses, NULL, NULL);
   _gpu_storage_leave (storage);
   context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
   g_clear_pointer (&storage->home, _gpu_timeline_unref);

@@ -253,7 +253,7 @@ tensor (GpuContext *context, gboolean versioned, GError **error)
   if (part == NULL || !gpu_stream_wait_array (stream, part, error)
       || !gpu_memory_add_stream (gpu_array_get_memory (part), stream, error))
     return FALSE;
-  dl = gpu_array_to_dlpack (part, versioned, error);
+  dl = gpu_array_to_dlpack (part, versioned, FALSE, error);
   if (dl == NULL)
     return FALSE;
   g_clear_object (&part);

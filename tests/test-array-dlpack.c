@@ -45,7 +45,7 @@ foreign_init (Foreign  *foreign,
   g_autoptr (GError) error = NULL;
 
   *foreign = (Foreign) { .shape = { N }, .strides = { 1 } };
-  foreign->inner = gpu_array_to_dlpack (array, TRUE, &error);
+  foreign->inner = gpu_array_to_dlpack (array, TRUE, FALSE, &error);
   g_assert_no_error (error);
   foreign->tensor = *foreign->inner;
   foreign->tensor.manager = foreign;
@@ -116,9 +116,9 @@ dlpack_read_only (TestFixture *fixture)
   g_assert_no_error (error);
   g_assert_true (gpu_array_is_writable (array));
   g_assert_false (gpu_array_is_writable (repeated));
-  g_assert_null (gpu_array_to_dlpack (repeated, FALSE, &error));
+  g_assert_null (gpu_array_to_dlpack (repeated, FALSE, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "only to be read");
-  given = gpu_array_to_dlpack (repeated, TRUE, &error);
+  given = gpu_array_to_dlpack (repeated, TRUE, FALSE, &error);
   g_assert_cmpuint (given->flags, ==, GPU_DLPACK_READ_ONLY);
   gpu_dlpack_free (given, TRUE);
   gpu_dlpack_free (NULL, FALSE);
@@ -187,7 +187,7 @@ dlpack_given (TestFixture *fixture)
                                                  &error);
   g_autoptr (GpuArray) barred = gpu_array_new_for_memory ((GpuMemory *) buffer, 0, GPU_DTYPE_INT32,
                                                           shape, 1, NULL, 0, &error);
-  GpuDLManaged *given = gpu_array_to_dlpack (array, FALSE, &error);
+  GpuDLManaged *given = gpu_array_to_dlpack (array, FALSE, FALSE, &error);
   GpuDLVersioned *other;
   int type;
   int id;
@@ -197,11 +197,11 @@ dlpack_given (TestFixture *fixture)
   g_assert_cmpint (given->tensor.device_type, ==, type);
   g_assert_cmpint (given->tensor.device_id, ==, id);
   gpu_memory_release (gpu_array_get_memory (array));
-  g_assert_null (gpu_array_to_dlpack (array, TRUE, &error));
+  g_assert_null (gpu_array_to_dlpack (array, TRUE, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_RELEASED);
   g_thread_join (g_thread_new ("deleter", free_tensor, given));
 
-  other = gpu_array_to_dlpack (barred, TRUE, &error);
+  other = gpu_array_to_dlpack (barred, TRUE, FALSE, &error);
 
   if (other == NULL)
     test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "address");

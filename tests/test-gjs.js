@@ -625,6 +625,10 @@ const tests = {
             [buffer, Float32Array.of(4)]);
         equalData(await buffer.read(), Float32Array.from(range(100, i => i * 6)));
 
+        const array = Gpu.Array.from(fixture.context, Float32Array.from(range(128)), [2, 64]);
+        fixture.stream.launch(scale, 64, null, [array.index(0, 1), 2]);
+        equalData(await array.read(), Float32Array.from(range(128, i => i < 64 ? i : 2 * i)));
+
         const places = fixture.buffer(4 * 3 * 4);
         fixture.stream.launch(program.get_kernel('place'), [4, 3], null, [places]);
         equalData(await places.read(),
@@ -1041,6 +1045,16 @@ tests.arrays = async function (fixture) {
     equal((await array.transpose(null).read())[1], 6);
     const bits = Gpu.Array.from(fixture.context, BigInt64Array.of(1n, -5n));
     equal((await bits.read())[1], -5n);
+    const halves = Gpu.DType.FLOAT16;
+    const Half = globalThis.Float16Array ?? Uint16Array;
+    for (const [dtype, Type] of [[halves, Half], [Gpu.DType.BFLOAT16, Uint16Array]]) {
+        const bytes = new GLib.Bytes(Uint16Array.of(0x3c00, 0x4000).buffer);
+        const small = Gpu.Array.new_from_bytes(fixture.context, null, null, dtype, [2],
+            Gpu.ArrayOrder.C, bytes);
+        const got = await small.read();
+        assert(got instanceof Type, `${dtype.get_name()} are ${got.constructor.name}`);
+        equal([...got].join(), Type === Uint16Array ? '15360,16384' : '1,2');
+    }
 };
 
 async function runCase(func, device) {

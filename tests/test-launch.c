@@ -233,6 +233,71 @@ launch_many_arguments (TestFixture *fixture)
   g_assert_cmpint (*(const gint32 *) g_bytes_get_data (content, NULL), ==, 7);
 }
 
+/* Rows in the middle, beside bytes that are mapped, which no launch over all could use. */
+static void
+launch_arrays (TestFixture *fixture)
+{
+  const gssize shape[] = { 6, N_ITEMS };
+  const gssize none[] = { 0 };
+  const GpuExtent grid = { 2 * N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuArray) array = NULL;
+  g_autoptr (GpuArray) rows = NULL;
+  g_autoptr (GpuArray) empty = NULL;
+  g_autoptr (GpuArray) back = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GpuKernel) kernel = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  kernel = test_kernel (fixture, add_source, "add");
+  array = gpu_array_new_filled (fixture->context, NULL, NULL, GPU_DTYPE_INT32, shape, 2,
+                                GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  rows = gpu_array_slice (array, 0, 2, 4, 1, &error);
+  g_assert_no_error (error);
+  empty = gpu_array_new (fixture->context, GPU_DTYPE_INT32, none, 1, &error);
+  g_assert_no_error (error);
+  mapping = gpu_buffer_map (GPU_BUFFER (gpu_array_get_memory (array)), NULL, GPU_MAP_FLAGS_WRITE,
+                            4 * N_ITEMS * sizeof (gint32), sizeof (gint32), NULL, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_arguments_add_array (arguments, rows, &error), error);
+  gpu_arguments_add_int (arguments, 5);
+  g_clear_object (&rows);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                               &error), error);
+  gpu_arguments_clear (arguments);
+  test_assert_ok (gpu_arguments_add_array (arguments, array, &error), error);
+  gpu_arguments_add_int (arguments, 5);
+  g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                               &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  content = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  for (gsize i = 0; i < 6 * N_ITEMS; i++)
+    g_assert_cmpint (((const gint32 *) g_bytes_get_data (content, NULL))[i], ==,
+                     i / N_ITEMS == 2 || i / N_ITEMS == 3 ? 5 : 0);
+
+  gpu_arguments_clear (arguments);
+  test_assert_ok (gpu_arguments_add_array (arguments, empty, &error), error);
+  g_assert_cmpuint (gpu_arguments_get_length (arguments), ==, 1);
+  back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
+  g_assert_no_error (error);
+  if (gpu_array_get_device_address (array) == 0)
+    {
+      g_assert_false (gpu_arguments_add_array (arguments, back, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_arguments_add_array", "5120");
+    }
+  else
+    test_assert_ok (gpu_arguments_add_array (arguments, back, &error), error);
+  gpu_memory_release (gpu_array_get_memory (array));
+  g_assert_false (gpu_arguments_add_array (arguments, array, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_arguments_add_array");
+}
+
 static void
 launch_refuses (TestFixture *fixture)
 {
@@ -417,6 +482,7 @@ main (int argc, char **argv)
   test_add ("hazards", launch_hazards);
   test_add ("threads", launch_threads);
   test_add ("many-arguments", launch_many_arguments);
+  test_add ("arrays", launch_arrays);
   test_add ("refuses", launch_refuses);
   test_add ("timed", launch_timed);
   test_add ("timed-out-of-order", launch_timed_out_of_order);

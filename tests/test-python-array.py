@@ -7,9 +7,10 @@ import gc
 import random
 import sys
 import time
+import types
 import weakref
 
-from python_util import DEADLINE, equal, main, need_numpy, np, raises
+from python_util import DEADLINE, Skip, choose_devices, equal, main, need_numpy, np, raises
 from gi.repository import GLib, Gpu
 
 ADD = """
@@ -227,6 +228,11 @@ def test_streams(fixture):
     copied = array.copy(stream=stream)
     stream.synchronize()
     same(got, expected.T + np.uint32(5))
+    stream.launch(kernel, 60 * 18, args=(array[32:], 2))
+    expected[32:] += np.uint32(2)
+    stream.synchronize()
+    same(array.to_numpy(), expected + np.uint32(5))
+    expected[32:] -= np.uint32(2)
     same(copied.to_numpy(), expected + np.uint32(5))
 
 
@@ -332,6 +338,69 @@ def test_full(fixture):
         equal(array.view("uint16").to_numpy().tolist(), [bits] * 3)
     array.fill(3)
     equal(array.view("uint16").to_numpy().tolist(), [0x4040] * 3)
+
+
+def test_brain_floats(fixture):
+    """NumPy has none by itself, and who asks is told what to do."""
+    need_numpy()
+    array = Gpu.Array.full(Gpu.HostAllocator(fixture.context), 3, 1.5, "bfloat16")
+    known = sys.modules.get("ml_dtypes")
+    try:
+        sys.modules["ml_dtypes"] = None
+        for use in (np.asarray, lambda one: one.to_numpy(), lambda one: one.dtype,
+                    lambda one: one.get_dtype().numpy()):
+            with raises(TypeError, "ml_dtypes", "view('uint16')"):
+                use(array)
+        equal(np.asarray(array.view("uint16")).tolist(), [0x3fc0] * 3)
+        sys.modules["ml_dtypes"] = types.SimpleNamespace(bfloat16=np.dtype("V2"))
+        equal(np.asarray(array).view("uint16").tolist(), [0x3fc0] * 3)
+    finally:
+        if known is None:
+            del sys.modules["ml_dtypes"]
+        else:
+            sys.modules["ml_dtypes"] = known
+
+
+def test_interface_waits(fixture):
+    """A view of the memory waits for what uses that, and for nothing else."""
+    need_numpy()
+    if not fixture.device.capabilities & Gpu.Capabilities.USER_EVENTS:
+        raise Skip("the device has no user events")
+    array = Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), sample((3, 4), "int32"))
+    gate = Gpu.Event.new_user(fixture.context)
+    busy = Gpu.Stream(fixture.context)
+    busy.wait_event(gate)
+    other = Gpu.Array.zeros(fixture.context, 3, "int32", stream=busy)
+    ready = Gpu.Stream(fixture.context)
+    array.fill(9, stream=ready)
+    equal(np.asarray(array).tolist(), [[9] * 4] * 3)
+    gate.complete()
+    equal(other.to_numpy(busy).shape, (3,))
+    fixture.context.synchronize()
+
+
+def test_copy_to(fixture):
+    """Between every pair of devices, by streams of either side."""
+    need_numpy()
+    host = sample((3, 4, 5), "int16")
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    for device in choose_devices():
+        context = Gpu.Context(device)
+        for one, expected in ((array, host), (array[:, ::-1, ::2], host[:, ::-1, ::2]),
+                              (array.T, host.T)):
+            same(one.copy_to(context).to_numpy(), expected)
+            for stream in (Gpu.Stream(fixture.context), Gpu.Stream(context)):
+                target = Gpu.Array.zeros(context, expected.shape[::-1], "int16").T
+                assert one.copy_to(target, stream) is target
+                stream.synchronize()
+                same(target.to_numpy(), expected)
+            pool = Gpu.MemoryPool(context)
+            same(one.copy_to(pool).to_numpy(), expected)
+        target = Gpu.Array.zeros(context, (2, 6, 8, 10), "int16")
+        target[1, ::2, 1::2, ::2] = array
+        expected = np.zeros((2, 6, 8, 10), "int16")
+        expected[1, ::2, 1::2, ::2] = host
+        same(target.to_numpy(), expected)
 
 
 def test_no_elements(fixture):

@@ -87,8 +87,114 @@ def test_from_numpy(fixture):
         gc.collect()
         equal(array.to_numpy().tolist(), expected)
     else:
+        with raises(BufferError, "without a copy"):
+            Gpu.Array.from_dlpack(data, fixture.context, copy=False)
+
+
+def test_from_read_only(fixture):
+    """What NumPy does not hand out by DLPack is copied, unless that is not wanted."""
+    need_numpy()
+    data = sample()
+    data.flags.writeable = False
+    for copy in (None, True):
+        array = Gpu.Array.from_dlpack(data, fixture.context, copy=copy)
+        equal(array.to_numpy().tolist(), data.tolist())
+        array.fill(3)
+        equal(data[0, 0, 1], 1)
+    if fixture.context.device.backend != "host" or np.lib.NumpyVersion(np.__version__) < "2.1.0":
         with raises(BufferError):
             Gpu.Array.from_dlpack(data, fixture.context, copy=False)
+
+
+def test_from_device(fixture):
+    """A device instead of a context, by object, by name and by numbers, as far as there are."""
+    need_numpy()
+    data = sample()
+    devices = [fixture.device, fixture.device.id]
+    if fixture.device.backend != "opencl":
+        devices.append(Gpu.Array.zeros(fixture.context, 1).__dlpack_device__())
+    for device in devices:
+        array = Gpu.Array.from_dlpack(data, device=device, copy=True)
+        equal(array.context.device.id, fixture.device.id)
+        equal(array.to_numpy().tolist(), data.tolist())
+        other = Gpu.Array.from_dlpack(array[:, ::-2], device="host")
+        equal(other.context.device.backend, "host")
+        equal(other.to_numpy().tolist(), data[:, ::-2].tolist())
+    with raises(ValueError, "one of the two"):
+        Gpu.Array.from_dlpack(data, fixture.context, device=fixture.device)
+
+
+def get_flags(capsule):
+    pointer = get_pointer(capsule, b"dltensor_versioned")
+    return ctypes.cast(pointer, ctypes.POINTER(Versioned))[0].flags
+
+
+READ_ONLY, IS_COPIED = 1, 2
+
+
+def test_copies(fixture):
+    """Copies say that they are some, may be written, and are another array."""
+    need_numpy()
+    array = Gpu.Array.from_numpy(fixture.context, sample())
+    repeated = array[0, 0].broadcast_to((3, 5))
+    equal(get_flags(array.__dlpack__(max_version=(1, 0), copy=False)), 0)
+    equal(get_flags(array.__dlpack__(max_version=(1, 0))), 0)
+    equal(get_flags(repeated.__dlpack__(max_version=(1, 0), copy=False)), READ_ONLY)
+    for one in (array, repeated):
+        capsule = one.__dlpack__(max_version=(2, 3), copy=True)
+        equal(get_flags(capsule), IS_COPIED)
+        got = Gpu.Array.from_dlpack(capsule, fixture.context)
+        expected = one.to_numpy().tolist()
+        equal(got.to_numpy().tolist(), expected)
+        got.fill(7)
+        equal(one.to_numpy().tolist(), expected)
+    host = array.__dlpack__(max_version=(1, 1), dl_device=(1, 0))
+    equal(get_flags(host), IS_COPIED if array.__dlpack_device__() != (1, 0) else 0)
+    old = repeated.__dlpack__(copy=True, max_version=(0, 8))
+    equal(Gpu.Array.from_dlpack(old, fixture.context).shape, (3, 5))
+    with raises(ValueError, "copy"):
+        array.__dlpack__(copy="yes")
+
+
+class ReadOnly(Producer):
+    """Says that its array is only to be read."""
+
+    def __dlpack__(self, **keywords):
+        capsule = self.array.__dlpack__(**keywords)
+        pointer = get_pointer(capsule, b"dltensor_versioned")
+        ctypes.cast(pointer, ctypes.POINTER(Versioned))[0].flags |= READ_ONLY
+        return capsule
+
+
+def test_read_only_import(fixture):
+    """An import that is only to be read is handed on as that, or as a copy."""
+    need_numpy()
+    array = Gpu.Array.from_numpy(fixture.context, sample())
+    got = Gpu.Array.from_dlpack(ReadOnly(array), fixture.context)
+    equal(get_flags(got.__dlpack__(max_version=(1, 0))), READ_ONLY)
+    equal(get_flags(got.__dlpack__(max_version=(1, 0), copy=True)), IS_COPIED)
+    with raises(BufferError, "read"):
+        got.__dlpack__()
+    shared = np.asarray(got)
+    equal(shared.tolist(), sample().tolist())
+    assert shared.flags.writeable == (got.get_host_address() == 0)
+    copied = np.array(got, copy=True)
+    copied[0] = 5
+    equal(got.to_numpy().tolist(), sample().tolist())
+    mine = Gpu.Array.from_dlpack(ReadOnly(array), fixture.context, copy=True)
+    mine.fill(2)
+    equal(array.to_numpy().tolist(), sample().tolist())
+    if got.__dlpack_device__() == (1, 0):
+        taken = np.from_dlpack(Copied(got))
+        assert taken.ctypes.data != got.get_host_address()
+        equal(taken.tolist(), sample().tolist())
+
+
+class Copied(Producer):
+    """What NumPy asks for with copy=True, also where it does not know that yet."""
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**dict(keywords, copy=True))
 
 
 def test_structure(fixture):
@@ -256,8 +362,16 @@ def test_not_reached(fixture):
         with raises(ValueError, "context"):
             Gpu.Array.from_dlpack(array)
     if kind != 1:
+        host = Gpu.Context("host")
         with raises(BufferError, "reached"):
-            Gpu.Array.from_dlpack(array, Gpu.Context("host"))
+            Gpu.Array.from_dlpack(array, host, copy=False)
+        equal(Gpu.Array.from_dlpack(array, host).to_numpy().tolist(), sample().tolist())
+        if kind == 4:
+            with raises(BufferError, "reached"):
+                Gpu.Array.from_dlpack(Producer(array), host)
+        else:
+            equal(Gpu.Array.from_dlpack(Producer(array), host).to_numpy().tolist(),
+                  sample().tolist())
     else:
         equal(Gpu.Array.from_dlpack(array).to_numpy().tolist(), sample().tolist())
     if kind == 2:

@@ -157,6 +157,21 @@ void with_kernels (Gpu.Context context) throws Error {
     raw.length = 256;
     buffer.write (raw);
     arguments.clear ();
+    float[] ones = new float[128];
+    for (var i = 0; i < 128; i++)
+        ones[i] = 1;
+    unowned uint8[] data = (uint8[]) ones;
+    data.length = 512;
+    var dtype = Gpu.DType.get_number (Gpu.DTypeKind.FLOAT, 4);
+    var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 2, 64 },
+                                          Gpu.ArrayOrder.C, new Bytes (data));
+    arguments.add_array (array.index (0, 1));
+    arguments.add_int (3);
+    stream.launch_arguments (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
+    var scaled = array.read_bytes (null, Gpu.ArrayOrder.C).get_data ();
+    assert (((float*) scaled)[63] == 1 && ((float*) scaled)[64] == 3 && ((float*) scaled)[127] == 3);
+
+    arguments.clear ();
     arguments.add_memory (buffer);
     arguments.add_local (64);
     stream.launch_arguments (program.get_kernel ("reverse"), { 64, 1, 1 }, { 16, 1, 1 }, arguments);

@@ -226,13 +226,14 @@ function _buffer(prototype) {
 // Typed arrays and the types of their elements, which Gpu.DType has as well: Gpu.DType.FLOAT32.
 function _typedArrays() {
     const kinds = Gpu.DTypeKind;
+    const Half = globalThis.Float16Array ?? Uint16Array;
     const types = [];
     for (const [kind, name, sizes] of [
         [kinds.BOOL, 'BOOL', {1: Uint8Array}],
         [kinds.INT, 'INT', {1: Int8Array, 2: Int16Array, 4: Int32Array, 8: BigInt64Array}],
         [kinds.UINT, 'UINT', {1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array}],
-        [kinds.FLOAT, 'FLOAT', {2: null, 4: Float32Array, 8: Float64Array}],
-        [kinds.BFLOAT, 'BFLOAT', {2: null}],
+        [kinds.FLOAT, 'FLOAT', {2: Half, 4: Float32Array, 8: Float64Array}],
+        [kinds.BFLOAT, 'BFLOAT', {2: Uint16Array}],
         [kinds.COMPLEX, 'COMPLEX', {8: null, 16: null}],
     ]) {
         for (const [size, type] of Object.entries(sizes)) {
@@ -272,7 +273,8 @@ function _array(class_) {
         },
     });
 
-    // All elements in C order, as a typed array of their type, or bytes where there is none.
+    // All elements in C order, as a typed array of their type, or bytes where there is none. Brain
+    // floats, and halves before there is a Float16Array, are their bits in an Uint16Array.
     class_.prototype.read = async function ({stream = null, cancellable = null} = {}) {
         const bytes = await this.read_bytes(stream, Gpu.ArrayOrder.C, cancellable);
         const data = bytes.get_data() ?? new Uint8Array();

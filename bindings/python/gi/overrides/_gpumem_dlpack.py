@@ -125,6 +125,17 @@ def _find_context(kind, number):
     return Gpu.Context.new(Gpu.Device.find(name))
 
 
+def _to_context(context, device):
+    """The context for who names a device: as a Gpu.Device, by its name, or as DLPack numbers it."""
+    if device is None:
+        return context
+    if context is not None:
+        raise ValueError("a context has a device already: give one of the two")
+    if isinstance(device, tuple):
+        return _find_context(*map(int, device))
+    return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device))
+
+
 def _import_capsule(context, capsule):
     for versioned, name in _NAMES.items():
         if _is_valid(capsule, name):
@@ -147,6 +158,8 @@ class DLPackMethods:
         caller waits. For the device (1, 0) the elements are copied to the host, unless
         copy=False."""
         array = self
+        if copy not in (None, True, False):
+            raise ValueError(f"copy is None, True or False, not {copy!r}")
         versioned = max_version is not None and max_version[0] >= 1
         try:
             if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -156,19 +169,21 @@ class DLPackMethods:
                 array = self.copy()
             if stream != -1:
                 _wait_on(array, stream)
-            tensor = Gpu.Array.to_dlpack(array, versioned)
+            tensor = Gpu.Array.to_dlpack(array, versioned, array is not self)
         except GLib.Error as error:
             raise BufferError(error.message) from error
         return new_capsule(tensor, versioned)
 
     @classmethod
-    def from_dlpack(cls, data, context=None, copy=None, stream=None):
+    def from_dlpack(cls, data, context=None, copy=None, stream=None, device=None):
         """An array over the memory of another library, from what has __dlpack__(), or a capsule of
         that. The stream, or the default stream, comes after the work on it, and whatever the
-        library does with the array. Memory of the host that the context does not reach is copied,
-        unless copy=False, and other memory that it does not reach is a BufferError. Without a
-        context it is one of the device that the memory is on; capsules and memory of OpenCL need
-        one."""
+        library does with the array. Memory that the context does not reach is copied, unless
+        copy=False, and so is what the library does not hand out, as NumPy does arrays that are only
+        to be read before 2.1. Without a context it is one of the device, a Gpu.Device, its name or
+        the numbers that DLPack has for it, or of that which the memory is on; capsules and memory
+        of OpenCL need one."""
+        context = _to_context(context, device)
         if not hasattr(data, "__dlpack__"):
             if context is None:
                 raise ValueError("a capsule does not tell a context: give one")
@@ -178,14 +193,31 @@ class DLPackMethods:
             context = _find_context(kind, number)
         if _reaches(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
-            array = _import(context, _ask(data, asked), stream)
+            try:
+                array = _import(context, _ask(data, asked), stream)
+            except (BufferError, TypeError):
+                if copy is False or kind != CPU:
+                    raise
+                return cls.from_numpy(context, data, stream)
             return array.copy(stream=stream) if copy else array
-        if kind not in (CPU, CUDA_HOST) or copy is False:
+        if copy is False:
             raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "
-                              f"{context.get_device().get_id()}"
-                              + " without a copy" * (kind in (CPU, CUDA_HOST)))
-        import numpy
-        return cls.from_numpy(context, numpy.from_dlpack(data), stream)
+                              f"{context.get_device().get_id()} without a copy")
+        return cls._copy_from(context, data, kind, number, stream)
+
+    @classmethod
+    def _copy_from(cls, context, data, kind, number, stream):
+        """From memory that only another context reaches."""
+        if isinstance(data, Gpu.Array):
+            return data.copy_to(context, stream)
+        if kind in (CPU, CUDA_HOST):
+            import numpy
+            return cls.from_numpy(context, numpy.asarray(data) if hasattr(data, "__array__")
+                                  else numpy.from_dlpack(data), stream)
+        if kind not in (CUDA, CUDA_MANAGED):
+            raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "
+                              f"{context.get_device().get_id()}")
+        return cls.from_dlpack(data, _find_context(kind, number)).copy_to(context, stream)
 
     # CUDA Array Interface
 

@@ -38,6 +38,15 @@ def _from_numpy_dtype(dtype):
     return record
 
 
+def _find_bfloat():
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("NumPy has no bfloat16 without the package ml_dtypes: install that, or "
+                        "take the bits, array.view('uint16')") from None
+    return ml_dtypes.bfloat16
+
+
 def to_dtype(value):
     """A Gpu.DType, or what NumPy makes a type of."""
     if isinstance(value, Gpu.DType):
@@ -81,11 +90,11 @@ class DTypeMethods:
                 for i in range(self.get_n_fields())}
 
     def numpy(self):
-        """The dtype of NumPy. It has no brain floats but where ml_dtypes is."""
+        """The dtype of NumPy. It has no brain floats but where ml_dtypes is, and else that is a
+        TypeError."""
         import numpy
         if self.get_kind() == Gpu.DTypeKind.BFLOAT:
-            import ml_dtypes
-            return numpy.dtype(ml_dtypes.bfloat16)
+            return numpy.dtype(_find_bfloat())
         fields = self.fields
         if self.get_kind() != Gpu.DTypeKind.RECORD:
             return numpy.dtype(self.to_string())
@@ -276,7 +285,7 @@ class DeviceArrayMethods(DLPackMethods):
     # to the host and back
 
     def write(self, data, stream=None):
-        """Copies an array of NumPy's, or what that makes one of, or another array of the context.
+        """Copies an array of NumPy's, or what that makes one of, or another array of any context.
         It is repeated to the shape of this one, and never converted."""
         on = stream or self.context.get_default_stream()
         if isinstance(data, Gpu.Array):
@@ -315,11 +324,15 @@ class DeviceArrayMethods(DLPackMethods):
             run_interruptible(lambda: Gpu.Array.read_strided(self, None, *args, None))
         return target
 
+    def _get_order(self):
+        flags = self.flags
+        return Gpu.ArrayOrder.F if flags.f_contiguous and not flags.c_contiguous \
+            else Gpu.ArrayOrder.C
+
     def to_numpy(self, stream=None):
         """A new array of NumPy's with the elements."""
         import numpy
-        flags = self.flags
-        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+        order = "F" if self._get_order() == Gpu.ArrayOrder.F else "C"
         return self.read_into(numpy.empty(self.shape, self.dtype, order), stream)
 
     def copy_to_host(self, target=None, stream=None):
@@ -349,6 +362,16 @@ class DeviceArrayMethods(DLPackMethods):
     def copy(self, allocator=None, stream=None):
         """A new array with a copy of the elements, made on the device."""
         return Gpu.Array.copy(self, _source(self.context, allocator)[1], stream)
+
+    def copy_to(self, target, stream=None):
+        """Copies to another array, or to a new one of a context or an allocator, whatever driver it
+        is of, and returns that. The stream is one of either side; None waits."""
+        if not isinstance(target, Gpu.Array):
+            context, allocator = _source(target, None)
+            target = Gpu.Array.new_full(context, allocator, stream, self.get_dtype(),
+                                        list(self.shape), self._get_order())
+        target.write(self, stream)
+        return target
 
     # views
 
@@ -412,7 +435,7 @@ class DeviceArrayMethods(DLPackMethods):
             raise AttributeError("the host does not reach the memory: numpy.asarray() copies it")
         dtype = self.dtype
         descr = None if dtype.names is None else get_descr(dtype)
-        self.context.synchronize()
+        run_interruptible(lambda: self.memory.wait(None))
         # Whoever has the interface has this object, and with it the memory.
         self._host_bytes = data
         interface = {"version": 3, "shape": self.shape, "strides": self.strides,
