@@ -341,7 +341,7 @@ get_array_memory (GpuArray    *array,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
  *   begins where no slice may, see gpu_buffer_slice(), with %GPU_ERROR_NOT_SUPPORTED if strides are
- *   negative and the driver tells no addresses, with %GPU_ERROR_RELEASED, or with the driver's error
+ *   negative and the driver tells no addresses, with %GPU_ERROR_RELEASED, or the driver's error
  *
  * Since: 0.1
  */

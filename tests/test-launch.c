@@ -233,6 +233,27 @@ launch_many_arguments (TestFixture *fixture)
   g_assert_cmpint (*(const gint32 *) g_bytes_get_data (content, NULL), ==, 7);
 }
 
+/* Backwards, and released. */
+static void
+check_unusual (GpuArguments *arguments, GpuArray *array)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) back = NULL;
+
+  back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
+  g_assert_no_error (error);
+  if (gpu_array_get_device_address (array) == 0)
+    {
+      g_assert_false (gpu_arguments_add_array (arguments, back, &error));
+      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_arguments_add_array", "5120");
+    }
+  else
+    test_assert_ok (gpu_arguments_add_array (arguments, back, &error), error);
+  gpu_memory_release (gpu_array_get_memory (array));
+  g_assert_false (gpu_arguments_add_array (arguments, array, &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_arguments_add_array");
+}
+
 /* Rows in the middle, beside bytes that are mapped, which no launch over all could use. */
 static void
 launch_arrays (TestFixture *fixture)
@@ -245,7 +266,6 @@ launch_arrays (TestFixture *fixture)
   g_autoptr (GpuArray) array = NULL;
   g_autoptr (GpuArray) rows = NULL;
   g_autoptr (GpuArray) empty = NULL;
-  g_autoptr (GpuArray) back = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GBytes) content = NULL;
@@ -284,18 +304,7 @@ launch_arrays (TestFixture *fixture)
   gpu_arguments_clear (arguments);
   test_assert_ok (gpu_arguments_add_array (arguments, empty, &error), error);
   g_assert_cmpuint (gpu_arguments_get_length (arguments), ==, 1);
-  back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
-  g_assert_no_error (error);
-  if (gpu_array_get_device_address (array) == 0)
-    {
-      g_assert_false (gpu_arguments_add_array (arguments, back, &error));
-      test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_arguments_add_array", "5120");
-    }
-  else
-    test_assert_ok (gpu_arguments_add_array (arguments, back, &error), error);
-  gpu_memory_release (gpu_array_get_memory (array));
-  g_assert_false (gpu_arguments_add_array (arguments, array, &error));
-  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_arguments_add_array");
+  check_unusual (arguments, array);
 }
 
 static void

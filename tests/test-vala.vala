@@ -168,8 +168,9 @@ void with_kernels (Gpu.Context context) throws Error {
     arguments.add_array (array.index (0, 1));
     arguments.add_int (3);
     stream.launch_arguments (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
-    var scaled = array.read_bytes (null, Gpu.ArrayOrder.C).get_data ();
-    assert (((float*) scaled)[63] == 1 && ((float*) scaled)[64] == 3 && ((float*) scaled)[127] == 3);
+    var scaled_bytes = array.read_bytes (null, Gpu.ArrayOrder.C);
+    float* scaled = scaled_bytes.get_data ();
+    assert (scaled[63] == 1 && scaled[64] == 3 && scaled[127] == 3);
 
     arguments.clear ();
     arguments.add_memory (buffer);
