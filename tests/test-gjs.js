@@ -1048,7 +1048,7 @@ tests.arrays = async function (fixture) {
     const halves = Gpu.DType.FLOAT16;
     const Half = globalThis.Float16Array ?? Uint16Array;
     for (const [dtype, Type] of [[halves, Half], [Gpu.DType.BFLOAT16, Uint16Array]]) {
-        const bytes = new GLib.Bytes(Uint16Array.of(0x3c00, 0x4000).buffer);
+        const bytes = new GLib.Bytes(new Uint8Array(Uint16Array.of(0x3c00, 0x4000).buffer));
         const small = Gpu.Array.new_from_bytes(fixture.context, null, null, dtype, [2],
             Gpu.ArrayOrder.C, bytes);
         const got = await small.read();
