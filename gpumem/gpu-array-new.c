@@ -412,6 +412,18 @@ gpu_array_new_for_memory (GpuMemory     *memory,
 }
 
 gboolean
+_gpu_array_get_dense_layout (GpuArray        *array,
+                             GpuArrayOrder    order,
+                             const char      *function,
+                             GpuArrayLayout  *layout,
+                             GError         **error)
+{
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_init (layout, array->layout.shape, array->layout.n_dims,
+                                    array->layout.item_size, order, function, error);
+}
+
+gboolean
 _gpu_array_get_host_layout (GpuArray        *array,
                             gsize            size,
                             gsize            offset,
@@ -421,9 +433,7 @@ _gpu_array_get_host_layout (GpuArray        *array,
                             GpuArrayLayout  *layout,
                             GError         **error)
 {
-  if (!_gpu_array_check (array, function, error)
-      || !_gpu_array_layout_init (layout, array->layout.shape, array->layout.n_dims,
-                                  array->layout.item_size, GPU_ARRAY_ORDER_C, function, error)
+  if (!_gpu_array_get_dense_layout (array, GPU_ARRAY_ORDER_C, function, layout, error)
       || !set_strides (layout, strides, n_strides, function, error))
     return FALSE;
 
@@ -444,9 +454,7 @@ _gpu_array_new_like (GpuArray      *array,
   GpuArrayLayout forwards;
   GpuArrayLayout packed;
 
-  if (!_gpu_array_check (array, function, error)
-      || !_gpu_array_layout_init (&layout, array->layout.shape, array->layout.n_dims,
-                                  array->layout.item_size, GPU_ARRAY_ORDER_C, function, error))
+  if (!_gpu_array_get_dense_layout (array, GPU_ARRAY_ORDER_C, function, &layout, error))
     return NULL;
 
   forwards = array->layout;

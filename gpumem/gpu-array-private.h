@@ -31,7 +31,13 @@ GpuArray *_gpu_array_new_like (GpuArray               *array,
 gboolean  _gpu_array_check (GpuArray              *array,
                             const char            *function,
                             GError               **error);
-/* The layout of bytes of the host with the shape of @array: with @strides, or in C order if
+/* The layout of bytes of the host with the shape of @array, without gaps. */
+gboolean  _gpu_array_get_dense_layout (GpuArray           *array,
+                                      GpuArrayOrder         order,
+                                      const char           *function,
+                                      GpuArrayLayout       *layout,
+                                      GError              **error);
+/* The same with gaps: with @strides, or in C order if
  * @n_strides is 0. FALSE if they reach past the @size bytes, or do not go with the shape. */
 gboolean  _gpu_array_get_host_layout (GpuArray              *array,
                                       gsize                  size,

@@ -158,15 +158,14 @@ landing_init (Landing        *landing,
               const char     *function,
               GError        **error)
 {
-  const GpuArrayLayout *layout = &array->layout;
   gpointer data;
+  gsize size;
 
-  if (!_gpu_array_check (array, function, error)
-      || !_gpu_array_layout_init (&landing->host, layout->shape, layout->n_dims,
-                                  layout->item_size, order, function, error))
+  if (!_gpu_array_get_dense_layout (array, order, function, &landing->host, error))
     return FALSE;
 
-  landing->bytes = _gpu_bytes_new (_gpu_array_layout_get_size (layout), function, &data, error);
+  size = _gpu_array_layout_get_size (&landing->host);
+  landing->bytes = _gpu_bytes_new (size, function, &data, error);
 
   return landing->bytes != NULL;
 }

@@ -53,26 +53,22 @@ _gpu_array_task_new (GpuArray            *array,
 
 /* FALSE unless the bytes are those of a dense array. */
 static gboolean
-get_dense_layout (GpuArray        *array,
+get_bytes_layout (GpuArray        *array,
                   GpuArrayOrder    order,
                   GBytes          *bytes,
                   const char      *function,
                   GpuArrayLayout  *layout,
                   GError         **error)
 {
-  const GpuArrayLayout *own = &array->layout;
-
-  if (!_gpu_array_check (array, function, error)
-      || !_gpu_array_layout_init (layout, own->shape, own->n_dims, own->item_size, order,
-                                  function, error))
+  if (!_gpu_array_get_dense_layout (array, order, function, layout, error))
     return FALSE;
 
-  if (g_bytes_get_size (bytes) == _gpu_array_layout_get_size (own))
+  if (g_bytes_get_size (bytes) == _gpu_array_layout_get_size (layout))
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: %" G_GSIZE_FORMAT " bytes are not the %" G_GSIZE_FORMAT " of the array",
-               function, g_bytes_get_size (bytes), _gpu_array_layout_get_size (own));
+               function, g_bytes_get_size (bytes), _gpu_array_layout_get_size (layout));
 
   return FALSE;
 }
@@ -151,7 +147,7 @@ gpu_array_write_bytes (GpuArray       *array,
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
   g_return_val_if_fail (bytes != NULL, FALSE);
 
-  return get_dense_layout (array, order, bytes, function, &host, error)
+  return get_bytes_layout (array, order, bytes, function, &host, error)
          && write_and_wait (array, stream, bytes, &host, function, cancellable, error);
 }
 
@@ -190,7 +186,7 @@ gpu_array_write_bytes_async (GpuArray            *array,
 
   task = _gpu_array_task_new (array, gpu_array_write_bytes_async, function, cancellable, callback,
                               user_data);
-  get_dense_layout (array, order, bytes, function, &host, &error);
+  get_bytes_layout (array, order, bytes, function, &host, &error);
   write_async (task, stream, bytes, &host, error);
 }
 
