@@ -980,19 +980,22 @@ class Stream(AsyncStream, Gpu.Stream):
                     exported.size):
                 return True
             exported.release()
-        return Gpu.Stream.write(self, destination, offset, to_glib_bytes(data, copy))
+        data = to_glib_bytes(data, copy)
+        destination, offset, _ = to_range(destination, offset, data.get_size())
+        return Gpu.Stream.write(self, destination, offset, data)
 
     def read(self, source, offset=0, size=None):
         """A GLib.Bytes that holds the content of memory once the stream got there."""
-        return self.read_bytes(source, offset, _rest(source, offset, size))
+        return self.read_bytes(*to_range(source, offset, size))
 
     def fill(self, destination, pattern, offset=0, size=None):
         """Repeats a pattern: a NumPy scalar, a bytes-like object or an int of one byte."""
         return Gpu.Stream.fill(self, *to_range(destination, offset, size), to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
-        """Copies memory, by default all of the source. Arrays over memory, or parts of them, stand
-        for their bytes of it: see Gpu.memory_of()."""
+        """Copies memory, by default all of the source. Here, and in all that reads, writes and
+        fills, contiguous Gpu.Arrays, arrays over memory, and parts of them stand for their bytes of
+        it: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements."""
         source, source_offset, size = to_range(source, source_offset, size)
         destination, destination_offset, size = to_range(destination, destination_offset, size)
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
@@ -1010,7 +1013,8 @@ class Stream(AsyncStream, Gpu.Stream):
         touched again, once the stream got there. Returns the number of bytes."""
         exported = Exported(target, writable=True)
         size = exported.size
-        Gpu.Stream.read_into(self, source, offset, hold(exported))
+        data = hold(exported)
+        Gpu.Stream.read_into(self, *to_range(source, offset, size)[:2], data)
         return size
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
@@ -1033,7 +1037,8 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
         """The memory is right once the stream got there."""
-        return Gpu.Stream.map(self, memory, flags, offset, _rest(memory, offset, size))
+        memory, offset, size = to_range(memory, offset, size)
+        return Gpu.Stream.map(self, memory, flags, offset, size)
 
     def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
         """Fills a region of a writable, contiguous bytes-like object: see read_into()."""
