@@ -70,9 +70,10 @@ def memoize(function=None, *, key=None):
     clear_caches().
 
     The other arguments are told apart by their values and types, and by whether they have names,
-    and have to be hashable; @Gpu.memoize(key=f) goes by f(*others) instead. A function that fails is called again. Safe on any thread: two
-    that come at once may both call it, and both get the same result. function.cache_clear() forgets
-    what it returned, len(function.cache) is how much that is."""
+    and have to be hashable; @Gpu.memoize(key=f) goes by f(*others) instead. A function that fails
+    is called again. Safe on any thread: two that come at once may both call it, and both get the
+    same result. function.cache_clear() forgets what it returned, len(function.cache) is how much
+    that is."""
     if function is None:
         return functools.partial(memoize, key=key)
     to_key = _to_key if key is None else key
