@@ -301,6 +301,21 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def new_from_fds(cls, context, handle, fds):
         return Gpu.Buffer.new_from_fds(context, to_glib_bytes(handle), fds)
 
+    @classmethod
+    def new_from_fd(cls, context, fd, whole_size, offset=0, size=None, kind=Gpu.FdKinds.OPAQUE,
+                    flags=Gpu.MemoryFlags.NONE):
+        """A buffer of memory that another library shares, or another process: see export_fd(). It
+        is all of it from the offset on, unless a size is given. The descriptor stays the caller's
+        to close."""
+        size = max(whole_size - offset, 0) if size is None else size
+        return Gpu.Buffer.new_from_fd(context, flags, kind, fd, whole_size, offset, size)
+
+    def export_fd(self, kind=Gpu.FdKinds.OPAQUE):
+        """A file descriptor of a buffer with Gpu.MemoryFlags.SHAREABLE, for the caller to close,
+        the size of all the memory that it stands for, and where in there the buffer begins:
+        Gpu.Buffer.new_from_fd(context, *buffer.export_fd(), buffer.size) is the buffer again."""
+        return Gpu.Buffer.export_fd(self, kind)
+
     def export_handle(self):
         """Bytes that another process gives to Gpu.Buffer.new_from_handle()."""
         return Gpu.Buffer.export_handle(self).get_data()
