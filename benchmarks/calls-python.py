@@ -110,13 +110,19 @@ def cupy(name):
     kernel = cp.RawKernel(CUDA_SOURCE, "scale")
     a, b = cp.zeros(N, cp.float32), cp.zeros(N, cp.float32)
     address = numbers.ctypes.data
+
+    def write():
+        # copy_from_host() would be on another stream.
+        a.data.copy_from_host_async(address, SIZE, stream)
+        stream.synchronize()
+
     return stream.synchronize, {
         "take and drop a buffer of a pool": lambda: cp.cuda.alloc(SIZE),
         "copy 4 KiB between buffers":
             lambda: b.data.copy_from_device_async(a.data, SIZE, stream),
         "fill 4 KiB": lambda: a.data.memset_async(0, SIZE, stream),
         "write 4 KiB, later": lambda: a.data.copy_from_host_async(address, SIZE, stream),
-        "write 4 KiB, and wait": lambda: a.data.copy_from_host(address, SIZE),
+        "write 4 KiB, and wait": write,
         "read 4 KiB into an array": lambda: a.get(out=numbers),
         "launch a kernel with arguments": lambda: kernel((N // 256,), (256,), (a, two)),
         "wait for a stream that is idle": stream.synchronize,

@@ -8,9 +8,11 @@ without the module in C, beside PyOpenCL and CuPy on the same device where those
 Run it in the build folder, whose benchmarks/calls and benchmarks/calls-vala it needs. Without a
 device it is the default one. With --python the other libraries run in another Python than this one.
 
-Times are nanoseconds of the calling thread, so neither waits nor the work itself count; medians of
-all rounds. Each column is a process of its own, which sleeps while the others are measured. The
-ratios are those of Python to the library before them, the medians of the ratios of the rounds."""
+Times are nanoseconds of the calling thread, so the work itself does not count, nor do waits that
+sleep. Waits on CUDA do count: its driver spins, and threads that wait for this library poll for
+up to 20 milliseconds before they sleep. They are medians of all rounds. Each column is a process
+of its own, which sleeps while the others are measured. The ratios are those of Python to the
+library before them, the medians of the ratios of the rounds."""
 
 import argparse
 import os

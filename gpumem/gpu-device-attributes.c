@@ -63,6 +63,8 @@ insert_common (GpuNativeDevice *native,
  * Tells everything that is known of the device, by nick: what the functions here tell one by one
  * (`name`, `memory-size`, `capabilities` as an array of strings, ...) and all that the driver has
  * to say (`max-work-group-size`, ..., every `CL_DEVICE_...`). The driver is asked anew each time.
+ * With NVRTC `nvrtc-architectures` are those that it compiles for, ascending, 90 for `sm_90` and
+ * `compute_90` (CUDA: nvrtcGetSupportedArchs).
  *
  * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
  *   error; not for a device that cannot be used, of which there is then less to tell

@@ -6,7 +6,8 @@ heading of the third level; where its text begins with the ID of a row, as "M7",
 that row. Blocks of Python are run, and so are whole programs in C, JavaScript and Vala, unless
 their first line names whose they are, as "# PyCUDA" does. A line such as "Not on OpenCL: it tells
 no addresses" promises that the section fails there with GPU_ERROR_NOT_SUPPORTED; "Not on every
-OpenCL device: ..." allows it.
+OpenCL device: ..." allows it. "Not without a second device: ..." skips it where the back end has
+one.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ FRAME = "  /* what follows */\n"                 # where the C of a guide goes t
 
 HEADING = re.compile(r"### ((?P<row>[MTDCN]\d+) )?(?P<title>.+)")
 NOT_ON = re.compile(r"Not on (?P<every>every )?(?P<backend>host|OpenCL|CUDA)(?: device)?: ")
+NOT_ALONE = re.compile(r"Not without a second device: ")
 
 
 def find_guides():
@@ -81,6 +83,7 @@ class Section:
         self.shown = []                         # what is said of others
         self.fails_on = set()
         self.may_fail_on = set()
+        self.takes_two = False
 
     @property
     def slug(self):
@@ -114,6 +117,8 @@ class Guide:
             elif not_on:
                 fails = section.may_fail_on if not_on["every"] else section.fails_on
                 fails.add(BACKENDS[not_on["backend"]])
+            elif NOT_ALONE.match(line):
+                section.takes_two = True
             elif line.startswith("```"):
                 end = lines.index("```", number)
                 self._add(section, line[3:].strip(), number + 1, lines[number:end])
@@ -237,6 +242,9 @@ def environment(device):
 
 
 def run_where_it_can(guide, section, backend, names):
+    if section.takes_two and backend not in section.fails_on \
+            and sum(device.backend == backend for device in Gpu.devices()) < 2:
+        raise Skip(f"{backend} has one device, and this takes two")
     try:
         run_blocks(section, names, guide.frame)
     except GLib.Error as error:

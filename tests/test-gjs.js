@@ -1057,6 +1057,28 @@ tests.arrays = async function (fixture) {
     }
 };
 
+// The main loop goes on while the stream waits: without that the gate is never opened.
+tests.arraysWithoutBlocking = async function (fixture) {
+    const stream = fixture.newStream();
+    const gate = fixture.gate(stream);
+    const array = Gpu.Array.from(fixture.context, Int32Array.of(1, 2, 3));
+    const data = Int32Array.of(4, 5, 6);
+    const written = array.write(data, {stream});
+    data.fill(0);
+    let waited = false;
+    const read = array.read({stream}).finally(() => (waited = true));
+    await sleep(20);
+    assert(!waited, 'nothing happened yet');
+    gate.complete();
+    await written;
+    equal([...await read].join(), '4,5,6');
+
+    await array.write_bytes_async(null, Gpu.ArrayOrder.C, Int32Array.of(7, 8, 9), null);
+    array.slice(0, 1, 2, 1).write_bytes(null, Gpu.ArrayOrder.C, Int32Array.of(-1), null);
+    equal([...await array.read()].join(), '7,-1,9');
+    await raises(Gpu.Error.INVALID_ARGUMENT, () => array.write(Int32Array.of(1)));
+};
+
 async function runCase(func, device) {
     if (device === null)
         await func();

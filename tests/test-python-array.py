@@ -6,11 +6,13 @@ import asyncio
 import gc
 import random
 import sys
+import threading
 import time
 import types
 import weakref
 
-from python_util import DEADLINE, Skip, choose_devices, equal, main, need_numpy, np, raises
+from python_util import (DEADLINE, Skip, choose_devices, equal, main, need_numpy, np, raises,
+                         spin)
 from gi.repository import GLib, Gpu
 
 ADD = """
@@ -155,6 +157,50 @@ def test_views(fixture):
     same(view.to_numpy(), host[2])
 
 
+def test_as_memory(fixture):
+    """Streams take contiguous arrays for their bytes, whatever their elements are."""
+    need_numpy()
+    context, stream = fixture.context, fixture.stream
+    host = sample((8, 128))
+    array = Gpu.Array.from_numpy(context, host)
+    other = Gpu.Array.zeros(context, (8, 128), "float32")
+    buffer = fixture.buffer(host.nbytes)
+    stream.copy(buffer, array)
+    same(buffer.to_numpy("float32", (8, 128)), host)
+    stream.copy(other[2:4], array[5:7])
+    stream.copy(other, array, 4, destination_offset=8, source_offset=12)
+    stream.fill(other[7], np.float32(9))
+    stream.write(other[6], np.arange(128, dtype="float32"))
+    stream.write(other[6], np.float32(-1), offset=4)
+    expected = np.zeros_like(host)
+    expected[2:4], expected[0, 2], expected[7] = host[5:7], host[0, 3], 9
+    expected[6], expected[6, 1] = np.arange(128), -1
+    same(other.to_numpy(), expected)
+    target = np.zeros(128, "float32")
+    equal(stream.read_into(other[6], target), 512)
+    data = stream.read(other[6], 4, 8)
+    stream.migrate([array, other[4:]])
+    stream.synchronize()
+    same(target, expected[6])
+    equal(np.frombuffer(data.get_data(), "float32").tolist(), [-1, 2])
+    equal(Gpu.memory_of(array), array.memory)
+    part = Gpu.memory_of(other[4:])
+    equal((part.size, part.read()), (2048, expected[4:].tobytes()))
+    arguments = Gpu.parse_arguments("float *x", with_offset=True)
+    memory, offset = Gpu.bind_arguments(arguments, (other[3],))
+    equal((memory, offset), (other.memory, 3 * 512))
+    for call in (lambda: stream.copy(buffer, array[:, 1]), lambda: stream.fill(array[::2], 0),
+                 lambda: stream.write(array[:, ::-1], b"1"), lambda: Gpu.memory_of(array[:, 3:])):
+        with raises(ValueError, "not contiguous"):
+            call()
+    with raises(ValueError, "has no bytes"):
+        stream.fill(Gpu.Array.empty(context, (0, 3)), 0)
+    with raises(ValueError, "past the 512 bytes"):
+        stream.write(other[7], bytes(513))
+    with raises(TypeError, "'bytes'"):
+        stream.copy(buffer, b"123")
+
+
 def test_strides(fixture):
     """From and to arrays of NumPy's that are not contiguous."""
     need_numpy()
@@ -204,7 +250,7 @@ def test_held(fixture):
         return host
 
     def read_on_stream():
-        host = array.to_numpy(fixture.stream)
+        host = array.copy_to_host(stream=fixture.stream)
         context.synchronize()
         return host
 
@@ -224,16 +270,110 @@ def test_streams(fixture):
     host[:] = 0
     kernel = Gpu.Program(fixture.context, ADD).add
     stream.launch(kernel, array.size, args=(array, np.uint32(5)))
-    got = array.T.to_numpy(stream)
+    got = array.T.copy_to_host(stream=stream)
+    target = np.zeros((50, 60), "uint32")
+    assert array.copy_to_host(target, stream) is target
     copied = array.copy(stream=stream)
     stream.synchronize()
     same(got, expected.T + np.uint32(5))
+    same(target, expected + np.uint32(5))
     stream.launch(kernel, 60 * 18, args=(array[32:], 2))
     expected[32:] += np.uint32(2)
     stream.synchronize()
     same(array.to_numpy(), expected + np.uint32(5))
     expected[32:] -= np.uint32(2)
     same(copied.to_numpy(), expected + np.uint32(5))
+
+
+def test_to_numpy_waits(fixture):
+    """Also for a stream, as that of buffers does, from any thread; copy_to_host() does not."""
+    need_numpy()
+    stream = fixture.new_stream()
+    host = sample((30, 40))
+    array = Gpu.Array.from_numpy(fixture.context, host)
+    gate = fixture.gate(stream)
+    timer = threading.Timer(0.1, gate.complete)
+    late = array.copy_to_host(stream=stream)
+    assert stream.n_completed < stream.n_submitted
+    timer.start()
+    same(array.to_numpy(stream), host)
+    timer.join()
+    stream.synchronize()
+    same(late, host)
+    for view, expected in ((array, host), (array[::2, ::-3], host[::2, ::-3])):
+        gate = fixture.gate(stream)
+        outcome, before = [], stream.n_submitted
+        thread = threading.Thread(target=lambda: outcome.append(view.to_numpy(stream)))
+        thread.start()
+        spin(lambda: stream.n_submitted > before)
+        gate.complete()
+        thread.join()
+        same(outcome[0], expected)
+
+
+def test_as_memory(fixture):
+    """Streams take contiguous arrays for their bytes, whatever their elements are."""
+    need_numpy()
+    context, stream = fixture.context, fixture.stream
+    host = sample((8, 128))
+    array = Gpu.Array.from_numpy(context, host)
+    other = Gpu.Array.zeros(context, (8, 128), "float32")
+    buffer = fixture.buffer(host.nbytes)
+    stream.copy(buffer, array)
+    same(buffer.to_numpy("float32", (8, 128)), host)
+    stream.copy(other[2:4], array[5:7])
+    stream.copy(other, array, 4, destination_offset=8, source_offset=12)
+    stream.fill(other[7], np.float32(9))
+    stream.write(other[6], np.arange(128, dtype="float32"))
+    stream.write(other[6], np.float32(-1), offset=4)
+    expected = np.zeros_like(host)
+    expected[2:4], expected[0, 2], expected[7] = host[5:7], host[0, 3], 9
+    expected[6], expected[6, 1] = np.arange(128), -1
+    same(other.to_numpy(), expected)
+    target = np.zeros(128, "float32")
+    equal(stream.read_into(other[6], target), 512)
+    data = stream.read(other[6], 4, 8)
+    stream.migrate([array, other[4:]])
+    stream.synchronize()
+    same(target, expected[6])
+    equal(np.frombuffer(data.get_data(), "float32").tolist(), [-1, 2])
+    equal(Gpu.memory_of(array), array.memory)
+    part = Gpu.memory_of(other[4:])
+    equal((part.size, part.read()), (2048, expected[4:].tobytes()))
+    arguments = Gpu.parse_arguments("float *x", with_offset=True)
+    memory, offset = Gpu.bind_arguments(arguments, (other[3],))
+    equal((memory, offset), (other.memory, 3 * 512))
+    for call in (lambda: stream.copy(buffer, array[:, 1]), lambda: stream.fill(array[::2], 0),
+                 lambda: stream.write(array[:, ::-1], b"1"), lambda: Gpu.memory_of(array[:, 3:])):
+        with raises(ValueError, "not contiguous"):
+            call()
+    with raises(ValueError, "has no bytes"):
+        stream.fill(Gpu.Array.empty(context, (0, 3)), 0)
+    with raises(ValueError, "past the 512 bytes"):
+        stream.write(other[7], bytes(513))
+    with raises(TypeError, "'bytes'"):
+        stream.copy(buffer, b"123")
+
+
+def test_strides(fixture):
+    """New arrays with strides have bytes as those of NumPy."""
+    need_numpy()
+    context, pool = fixture.context, Gpu.MemoryPool(fixture.context)
+    for shape, strides in (((4, 4), (4, 16)), ((3, 5), (32, 4)), ((2, 3), (-12, 4)),
+                           ((5,), (-8,)), ((), ()), ((0, 3), (12, 4)), ((3, 2), (0, 4))):
+        for source in (context, pool):
+            array = Gpu.Array.empty(source, shape, "int32", strides=strides)
+            equal((array.shape, array.strides), (shape, strides))
+            if 0 in strides:
+                continue                        # several elements at one place
+            host = sample(shape, "int32")
+            array.write(host)
+            same(array.to_numpy(), host)
+    array = Gpu.Array(context, (2, 3), "int32", strides=(-12, 4))
+    array.write(np.arange(6, dtype="int32").reshape(2, 3))
+    equal(array.memory.to_numpy("int32")[:6].tolist(), [3, 4, 5, 0, 1, 2])
+    with raises(Gpu.Error.INVALID_ARGUMENT, "strides"):
+        Gpu.Array.empty(context, (2, 3), "int32", strides=(4,))
 
 
 def test_sources(fixture):

@@ -6,11 +6,13 @@ GPUMEM_TEST chooses (parity row D54)."""
 import asyncio
 import contextvars
 import functools
+import os
+import signal
 import sys
 import threading
 
 from python_util import DEADLINE, Gpu, equal, main, need, raises, spin
-from gi.repository import GObject
+from gi.repository import GLib, GObject
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -62,6 +64,37 @@ def test_pool_scope_nested(fixture):
         equal(seen, [None])
         assert contextvars.copy_context().run(current) is outer
     equal(current(), None)
+
+
+def test_pool_scope_disorder(fixture):
+    """Scopes that end out of order end all the same, and are told unless there is an error."""
+    one, other = Gpu.MemoryPool(fixture.context), Gpu.MemoryPool(fixture.context)
+
+    def current():
+        return Gpu.get_current_allocator(fixture.context)
+
+    def scopes():
+        yield from ((one, Gpu.using_allocator(other)), (Gpu.using_allocator(one), other),
+                    (one, other), (Gpu.using_allocator(one), Gpu.using_allocator(other)))
+
+    for outer, inner in scopes():
+        outer.__enter__()
+        inner.__enter__()
+        with raises(RuntimeError, "innermost first"):
+            outer.__exit__(None, None, None)
+        assert current() is other
+        inner.__exit__(None, None, None)
+        equal(current(), None)
+    for outer, inner in scopes():
+        with raises(ValueError, "mine"):
+            with outer:
+                inner.__enter__()
+                raise ValueError("mine")
+        assert current() is other
+        inner.__exit__(None, None, None)
+        equal(current(), None)
+    with raises(RuntimeError, "innermost first"):
+        one.__exit__(None, None, None)
 
 
 def test_pool_scope_tasks(fixture):
@@ -238,6 +271,26 @@ def test_async_beside_main_loop(fixture):
     spin(lambda: outcome)
     thread.join()
     equal(outcome, [b"234"])
+
+
+def test_async_after_fork(fixture):
+    """A child that was forked has no helper thread: it is told so, and does not wait for it."""
+    buffer = fixture.buffer(100000)
+    run_async(lambda: buffer.read_async(0, 4))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(DEADLINE)
+        try:
+            asyncio.run(buffer.read_async(0, 4))
+        except GLib.Error as error:
+            os.write(write, str(error.matches(Gpu.error_quark(), Gpu.Error.DEVICE_LOST)).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, "rb") as answer:
+        equal(answer.read(), b"True")
+    equal(os.waitpid(child, 0)[1], 0)
 
 
 # --- what objects look like ----------------------------------------------------------------------

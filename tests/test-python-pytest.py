@@ -41,6 +41,14 @@ def test_needs(gpu_device):
     assert gpu_device.capabilities & Gpu.Capabilities.SOURCE
     assert gpu_device.capabilities & Gpu.Capabilities.MAP
 
+@pytest.mark.parametrize(argnames="size", argvalues=[4])
+def test_keyword(gpu_context, size):
+    assert Gpu.Buffer(gpu_context, size).size == 4
+
+@pytest.mark.parametrize(indirect=True, argvalues=[("host",)], argnames=("gpu_device",))
+def test_named(gpu_context):
+    assert gpu_context.device.id == "host"
+
 class TestClass:
     def test_method(self, gpu_device):
         assert gpu_device.id == gpu_device.id.lower()
@@ -77,8 +85,9 @@ def chosen():
 
 
 def check_suite(results, output, ids):
-    expected = {"test_plain", "test_host[1-host]", "test_host[2-host]"}
+    expected = {"test_plain", "test_host[1-host]", "test_host[2-host]", "test_named[host]"}
     for ident in ids:
+        expected.add(f"test_keyword[{ident}-4]")
         expected |= {f"{name}[{ident}]" for name in
                      ("test_device", "test_data", "test_needs", "TestClass::test_method",
                       "test_fixture")}
@@ -147,6 +156,16 @@ import pytest
 def test_one(gpu_device): pass
 """, GPUMEM_TEST="host")
     assert code != 0 and "no 'telepathy'" in output, output
+    code, output, _ = run(SUITE, "--gpu=telepathy", GPUMEM_TEST="host")
+    equal(code, 4, output)
+    assert "--gpu: no device matches 'telepathy'" in output, output
+    code, output, results = run("""
+import pytest
+@pytest.mark.gpu_needs("source")
+def test_one(): pass
+""", GPUMEM_TEST="host")
+    equal((code, results), (1, {"test_one": "ERROR"}), output)
+    assert "gpu_needs: test_one() has no gpu_device" in output, output
 
 
 def plain_failures():

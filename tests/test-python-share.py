@@ -41,12 +41,33 @@ def test_file_descriptor(fixture):
         return
     buffer = Gpu.Buffer.new(context, Gpu.MemoryFlags.SHAREABLE, SIZE)
     buffer.write(b"\3" * SIZE)
-    fd, whole_size, offset = buffer.export_fd(Gpu.FdKinds.OPAQUE)
-    again = Gpu.Buffer.new_from_fd(context, Gpu.MemoryFlags.NONE, Gpu.FdKinds.OPAQUE, fd,
-                                   whole_size, offset, SIZE)
+    fd, whole_size, offset = buffer.export_fd()
+    again = Gpu.Buffer.new_from_fd(context, fd, whole_size, offset)
+    part = Gpu.Buffer.new_from_fd(context, fd, whole_size, offset + 1024, 100)
+    assert SIZE <= again.size == whole_size - offset
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        Gpu.Buffer.new_from_fd(context, fd, whole_size, whole_size)
+    with raises(Gpu.Error.INVALID_ARGUMENT):
+        Gpu.Buffer.new_from_fd(context, fd, whole_size, flags=Gpu.MemoryFlags.ALLOC_HOST)
     os.close(fd)
     del buffer
-    equal(again.read(), b"\3" * SIZE)
+    equal(again.read(0, SIZE), b"\3" * SIZE)
+    part.fill(5)
+    context.synchronize()
+    equal(again.read(1000, 200), b"\3" * 24 + b"\5" * 100 + b"\3" * 76)
+
+
+def test_file_descriptor_of_slice(fixture):
+    """The three numbers that export_fd() gives are those that new_from_fd() takes."""
+    context = fixture.context
+    if not context.get_export_kinds() & context.get_import_kinds() & Gpu.FdKinds.OPAQUE:
+        raise Skip(f"{fixture.device.id} has no descriptors")
+    buffer = Gpu.Buffer(context, random.Random(2).randbytes(SIZE), Gpu.MemoryFlags.SHAREABLE)
+    part = buffer[4096:8192]
+    fd, *where = part.export_fd(Gpu.FdKinds.OPAQUE)
+    again = Gpu.Buffer.new_from_fd(context, fd, *where, part.size, kind=Gpu.FdKinds.OPAQUE)
+    os.close(fd)
+    equal((again.size, again.read()), (4096, buffer.read(4096, 4096)))
 
 
 def gives(device, to):
@@ -66,9 +87,8 @@ def take(context):
             continue
         theirs = Gpu.Buffer.new(Gpu.Context(device), Gpu.MemoryFlags.SHAREABLE, SIZE)
         theirs.write(b"\1" * SIZE)
-        fd, whole_size, offset = theirs.export_fd(Gpu.FdKinds.OPAQUE)
-        ours = Gpu.Buffer.new_from_fd(context, Gpu.MemoryFlags.NONE, Gpu.FdKinds.OPAQUE, fd,
-                                      whole_size, offset, SIZE)
+        fd, whole_size, offset = theirs.export_fd()
+        ours = Gpu.Buffer.new_from_fd(context, fd, whole_size, offset, SIZE)
         os.close(fd)
         equal(ours.read(), b"\1" * SIZE)
         ours[4096:8192].write(b"\2" * 4096)

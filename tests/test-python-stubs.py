@@ -5,6 +5,7 @@ are right by them. It is TEST_PYTHON_STUBS, or the one that is installed."""
 import ast
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -101,31 +102,95 @@ def plain_members():
     equal(invented, set(), "what only the types have")
 
 
+TYPED = """
+from gi.repository import Gpu
+
+@Gpu.memoize
+def get_kernel(context: Gpu.Context, name: str, size: int = 1) -> Gpu.Kernel:
+    return Gpu.Program(context, name, f"-DN={size}").get_kernel(name)
+
+class Holder:
+    @Gpu.memoize(key=len)
+    def get_size(self, names: list[str]) -> int:
+        return len(names)
+
+context = Gpu.Context("host")
+reveal_type(get_kernel(context, "scale", size=4))
+reveal_type(Holder().get_size(["a"]))
+get_kernel.cache_clear()
+with Gpu.using_allocator(Gpu.MemoryPool(context)) as pool:
+    reveal_type(pool)
+with Gpu.pinned(context, b"1") as memory:
+    reveal_type(memory)
+with Gpu.pinned(context, b"1", b"2") as memories:
+    reveal_type(memories)
+"""
+
+REVEALED = ["Gpu.Kernel", "builtins.int", "Gpu.MemoryPool", "Gpu.HostMemory",
+            "builtins.list[Gpu.HostMemory]"]
+
+# Each with a part of what mypy says
+WRONG = [("Gpu.Buffer().no_such_thing(1)", "Buffer"),
+         ("get_kernel(context, 1)", "int"), ("get_kernel(context)", "argument"),
+         ("Holder().get_size([]).x", "int"), ("Gpu.using_allocator(5)", "using_allocator"),
+         ("Gpu.pinned(context)", "pinned"), ("Gpu.pinned(1, b'')", "pinned")]
+
+
+class Checker:
+    """mypy with the types beside the rest of gi, of which it is told nothing."""
+
+    def __init__(self, folder):
+        if subprocess.run([sys.executable, "-m", "mypy", "--version"],
+                          capture_output=True).returncode:
+            raise Skip("mypy is not installed")
+        self._folder = folder
+        package = os.path.join(folder, "gi")
+        shutil.copytree(os.path.join(os.path.dirname(stubs_path()), ".."), package)
+        for path in (".", "repository"):
+            with open(os.path.join(package, path, "__init__.pyi"), "w", encoding="utf-8") as file:
+                file.write("from typing import Any\ndef __getattr__(name: str) -> Any: ...\n")
+
+    def check_text(self, text):
+        path = os.path.join(self._folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.check(path)
+
+    def check(self, *paths):
+        """The exit status and what it says."""
+        result = subprocess.run(
+            [sys.executable, "-m", "mypy", "--check-untyped-defs", "--scripts-are-modules",
+             "--cache-dir", os.path.join(self._folder, "cache"), *paths],
+            env={**os.environ, "MYPYPATH": self._folder}, capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+
 def plain_examples():
     """mypy has nothing to say about programs that use the types."""
     examples = glob.glob(os.path.join(os.environ.get("TEST_TOP_SRCDIR", "none"),
                                       "examples/python/*.py"))
     if not examples:
         raise Skip("the examples are not here")
-    if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode:
-        raise Skip("mypy is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        package = os.path.join(folder, "gi")
-        shutil.copytree(os.path.join(os.path.dirname(stubs_path()), ".."), package)
-        for path in (".", "repository"):
-            with open(os.path.join(package, path, "__init__.pyi"), "w", encoding="utf-8") as file:
-                file.write("from typing import Any\ndef __getattr__(name: str) -> Any: ...\n")
-        wrong = os.path.join(folder, "wrong.py")
-        with open(wrong, "w", encoding="utf-8") as file:
-            file.write("from gi.repository import Gpu\nGpu.Buffer().no_such_thing(1)\n")
-        command = [sys.executable, "-m", "mypy", "--check-untyped-defs", "--scripts-are-modules",
-                   "--cache-dir", os.path.join(folder, "cache")]
-        environment = {**os.environ, "MYPYPATH": folder}
-        result = subprocess.run([*command, *examples], env=environment, capture_output=True,
-                                text=True)
-        assert result.returncode == 0, result.stdout + result.stderr
-        result = subprocess.run([*command, wrong], env=environment, capture_output=True, text=True)
-        assert result.returncode == 1 and "Buffer" in result.stdout, result.stdout + result.stderr
+        status, output = Checker(folder).check(*examples)
+        equal(status, 0, output)
+
+
+def plain_generic():
+    """Types of what is decorated or given go through, and wrong uses are told."""
+    parse()
+    with tempfile.TemporaryDirectory() as folder:
+        checker = Checker(folder)
+        status, output = checker.check_text(TYPED)
+        equal(status, 0, output)
+        equal([found.replace("gi.repository.", "")
+               for found in re.findall('Revealed type is "(.*)"', output)], REVEALED, output)
+        plain = re.sub(r"reveal_type\((.*)\)", r"\1", TYPED)
+        status, output = checker.check_text(plain + "".join(f"{line}\n" for line, _ in WRONG))
+        equal(status, 1, output)
+        for number, (line, word) in enumerate(WRONG, plain.count("\n") + 1):
+            found = [text for text in output.splitlines() if f"program.py:{number}: error" in text]
+            assert found and word in found[0], f"{line}: {output}"
 
 
 if __name__ == "__main__":

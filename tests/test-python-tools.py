@@ -50,6 +50,21 @@ def plain_memoize():
         function(one, [])
 
 
+def plain_memoize_alike():
+    """Arguments that look alike, or are equal, and are not the same."""
+    function, calls = counted()
+    owner = Owner()
+    for args, kwargs in ((((1,), (("a", 2),)), {}), ((1,), {"a": 2}), ((1,), {}), ((1.0,), {}),
+                         ((True,), {}), ((), {"a": 1}), ((), {"a": 1.0}), ((), {}),
+                         ((1, 2), {}), ((), {"b": 2, "a": 1}), ((1, ("a", 2)), {})):
+        found = function(owner, *args, **kwargs)
+        assert function(owner, *args, **kwargs) is found
+        equal(calls[-1], (args, kwargs))
+    equal(len(calls), 11)
+    assert function(owner, a=1, b=2) is function(owner, b=2, a=1)
+    equal(len(calls), 11)
+
+
 def plain_memoize_key():
     function, calls = counted(key=lambda numbers: tuple(numbers))
     owner = Owner()

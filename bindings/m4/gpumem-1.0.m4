@@ -22,7 +22,7 @@ PKG_CHECK_MODULES([GPUMEM], [gpumem-1.0 m4_ifnblank([$1], [>= $1])],
      AS_CASE([" $GPUMEM_BACKENDS "], [*" $gpumem_backend "*], [],
              [gpumem_missing="it was built without $gpumem_backend"])
    done],
-  [gpumem_missing=$GPUMEM_PKG_ERRORS])
+  [gpumem_missing=${GPUMEM_PKG_ERRORS:-"there is no pkg-config"}])
 AS_IF([test -z "$gpumem_missing"], [m4_default([$3], [:])],
       [m4_default([$4], [AC_MSG_ERROR([gpumem cannot be used: $gpumem_missing])])])
 ])

@@ -45,14 +45,15 @@ def _matches(device, word):
     return rest in (device.platform or "").lower()
 
 
-def choose_devices(choice):
-    """The devices that a text like that of GPUMEM_TEST means, in its order."""
+def choose_devices(choice, source="GPUMEM_TEST"):
+    """The devices that a text like that of GPUMEM_TEST means, in its order. Errors say where the
+    text is from."""
     found = Gpu.Device.list()
     chosen = []
     for word in filter(None, map(str.strip, choice.replace(";", ",").split(","))):
         matching = [device for device in found if _matches(device, word)]
         if not matching:
-            raise pytest.UsageError(f"GPUMEM_TEST: no device matches '{word}'; there are "
+            raise pytest.UsageError(f"{source}: no device matches '{word}'; there are "
                                     + ", ".join(device.id for device in found))
         chosen += [device for device in matching if device not in chosen]
     return chosen
@@ -79,12 +80,12 @@ def _list_all():
 
 
 def _get_parameters(config):
-    choice = config.getoption("--gpu")
+    choice, source = config.getoption("--gpu"), "--gpu"
     if choice is None:
-        choice = os.environ.get("GPUMEM_TEST", "")
+        choice, source = os.environ.get("GPUMEM_TEST", ""), "GPUMEM_TEST"
     if not choice.strip(" ,;"):
         return list(_list_all())
-    return [pytest.param(device, id=device.id) for device in choose_devices(choice)]
+    return [pytest.param(device, id=device.id) for device in choose_devices(choice, source)]
 
 
 # --- hooks ---------------------------------------------------------------------------------------
@@ -110,9 +111,14 @@ def pytest_report_header(config):
     return f"gpumem {Gpu.MAJOR_VERSION}.{Gpu.MINOR_VERSION}.{Gpu.MICRO_VERSION}: {names}"
 
 
+def _names_of(mark):
+    """The names that a parametrize mark is for: one text, or several."""
+    names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+    return names.replace(",", " ").split() if isinstance(names, str) else names
+
+
 def _is_chosen_by_test(metafunc):
-    return any("gpu_device" in str(mark.args[0]).replace(",", " ").split() if
-               isinstance(mark.args[0], str) else "gpu_device" in mark.args[0]
+    return any("gpu_device" in _names_of(mark)
                for mark in metafunc.definition.iter_markers("parametrize"))
 
 
@@ -137,6 +143,9 @@ def _gpu_needs(request):
     names = [name for mark in request.node.iter_markers("gpu_needs") for name in mark.args]
     if not names:
         return
+    if "gpu_device" not in request.fixturenames:
+        raise pytest.UsageError(f"gpu_needs: {request.node.name}() has no gpu_device, gpu_context "
+                                "or gpu_stream")
     device = request.getfixturevalue("gpu_device")
     for name in names:
         capability = _to_capability(name)

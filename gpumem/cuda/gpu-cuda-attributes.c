@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/gpu-cuda-nvrtc.h"
 
 typedef enum
 {
@@ -225,6 +226,25 @@ insert_common (GpuCudaDevice *device,
   g_variant_dict_insert (attributes, "linker-available", "b", TRUE);
 }
 
+/* What the compiler takes for -arch, ascending: 90 for sm_90 and compute_90. */
+static void
+insert_compiler (GVariantDict *attributes)
+{
+  GVariantBuilder builder;
+
+  if (!_gpu_cuda_nvrtc_load (NULL))
+    return;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("au"));
+
+  for (int i = 0; i < _gpu_cuda_nvrtc.n_architectures; i++)
+    g_variant_builder_add (&builder, "u", (guint32) _gpu_cuda_nvrtc.architectures[i]);
+
+  g_variant_dict_insert (attributes, "nvrtc-version", "u", (guint32) _gpu_cuda_nvrtc.version);
+  g_variant_dict_insert_value (attributes, "nvrtc-architectures",
+                               g_variant_builder_end (&builder));
+}
+
 gboolean
 _gpu_cuda_get_attributes (GpuNativeDevice  *native,
                           GVariantDict     *attributes,
@@ -239,6 +259,7 @@ _gpu_cuda_get_attributes (GpuNativeDevice  *native,
   insert_common (device, attributes);
   g_variant_dict_insert (attributes, "ordinal", "u", (guint32) device->ordinal);
   g_variant_dict_insert (attributes, "cuda-driver-version", "u", (guint32) _gpu_cuda.version);
+  insert_compiler (attributes);
 
   return TRUE;
 }

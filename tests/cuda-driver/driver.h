@@ -501,6 +501,7 @@ struct CUmod_st
   gpointer       handle;          /* nullable; of the shared object */
   int            file;            /* -1: none; open for as long as it is loaded */
   int            capability;
+  guint          n_registers;     /* of a thread */
   GPtrArray     *functions;       /* of Function */
   GPtrArray     *globals;         /* of Memory */
   guint          n_launches;      /* at work */

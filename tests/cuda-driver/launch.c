@@ -47,7 +47,7 @@ ENTRY (cuFuncGetAttribute, (int *value, CUfunction_attribute attribute, CUfuncti
       *value = function->module->shared_size;
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = 32;
+      *value = function->module->n_registers;
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:

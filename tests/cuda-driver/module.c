@@ -17,6 +17,8 @@
 
 #define MAX_SHARED_STATIC 49152
 
+#define N_REGISTERS 32
+
 /* Where the caller wants to read what went wrong. */
 typedef struct
 {
@@ -279,6 +281,21 @@ modules_close (Context *context)
     module_close (modules->pdata[i]);
 }
 
+/* What is compiled already stays as it is. */
+static guint
+count_registers (const char    *image,
+                 guint          n_options,
+                 CUjit_option  *options,
+                 void         **values)
+{
+  guint n = N_REGISTERS;
+
+  for (guint i = 0; i < n_options; i++)
+    if (options[i] == CU_JIT_MAX_REGISTERS && memcmp (image, "\177ELF", 4) != 0)
+      n = MIN (n, GPOINTER_TO_UINT (values[i]));
+  return n;
+}
+
 ENTRY (cuModuleLoadDataEx,
        (CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
         void **values),
@@ -300,6 +317,7 @@ ENTRY (cuModuleLoadDataEx,
   self->globals = g_ptr_array_new ();
   self->file = -1;
   self->capability = config.capability;
+  self->n_registers = count_registers (image, n_options, options, values);
   if (found != NULL)
     code = open_image (self, found);
   if (code != CUDA_SUCCESS)

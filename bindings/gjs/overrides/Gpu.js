@@ -222,7 +222,6 @@ function _buffer(prototype) {
     };
 }
 
-// Options are {stream} and what else is named.
 // Typed arrays and the types of their elements, which Gpu.DType has as well: Gpu.DType.FLOAT32.
 function _typedArrays() {
     const kinds = Gpu.DTypeKind;
@@ -245,6 +244,7 @@ function _typedArrays() {
     return types;
 }
 
+// Options are {stream, cancellable}; what reads and writes returns promises.
 function _array(class_) {
     const types = _typedArrays();
 
@@ -276,17 +276,19 @@ function _array(class_) {
     // All elements in C order, as a typed array of their type, or bytes where there is none. Brain
     // floats, and halves before there is a Float16Array, are their bits in an Uint16Array.
     class_.prototype.read = async function ({stream = null, cancellable = null} = {}) {
-        const bytes = await this.read_bytes(stream, Gpu.ArrayOrder.C, cancellable);
+        const bytes = await this.read_bytes_async(stream, Gpu.ArrayOrder.C, cancellable);
         const data = bytes.get_data() ?? new Uint8Array();
         const Type = types.find(([dtype]) => dtype.equal(this.get_dtype()))?.[1] ?? Uint8Array;
         return new Type(data.slice().buffer);
     };
 
+    // Elements in C order; the data are copied first, before the call returns.
     class_.prototype.write = async function (data, {stream = null, cancellable = null} = {}) {
-        await this.write_bytes(stream, Gpu.ArrayOrder.C, _toBytes(data), cancellable);
+        await this.write_bytes_async(stream, Gpu.ArrayOrder.C, _toBytes(data), cancellable);
     };
 }
 
+// Options are {stream} and what else is named.
 function _svm(prototype) {
     const native = {prefetch: prototype.prefetch, advise: prototype.advise,
         attach: prototype.attach};
@@ -580,6 +582,8 @@ function _event(prototype) {
 function _takeData() {
     const functions = [
         [Gpu.Arguments.prototype, 'add_value', 0],
+        [Gpu.Array.prototype, 'write_bytes', 2],
+        [Gpu.Array.prototype, 'write_bytes_async', 2],
         [Gpu.Buffer, 'new_from_bytes', 2],
         [Gpu.Buffer, 'new_from_fds', 1],
         [Gpu.Buffer, 'new_from_handle', 1],

@@ -201,8 +201,10 @@ gpu_fast_install_stream (void)
   static PyMethodDef copy_def =
     GPU_FAST_DEF ("copy", stream_copy,
                   "destination, source, size=None, destination_offset=0, source_offset=0",
-                  "Copies memory, by default all of the source. Arrays over "
-                  "memory, or parts of them, stand for their bytes of it: see Gpu.memory_of().");
+                  "Copies memory, by default all of the source. Here, and in all that reads, "
+                  "writes and fills, contiguous Gpu.Arrays, arrays over memory, and parts of "
+                  "them stand for their bytes of it: see Gpu.memory_of(). "
+                  "Gpu.Array.copy_to_device() copies elements.");
   static PyMethodDef fill_def =
     GPU_FAST_DEF ("fill", stream_fill,
                   "destination, pattern, offset=0, size=None",

@@ -14,7 +14,7 @@ import builtins
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from gi.repository import Gio, GLib, GObject
 
@@ -33,7 +33,33 @@ class _Flags(IntFlag):
     def first_value_name(self) -> str: ...
     @property
     def first_value_nick(self) -> str: ...
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_AllocatorT = TypeVar("_AllocatorT", bound="Allocator")
+
+class _Memoized(Generic[_P, _R]):
+    cache: Any
+    def cache_clear(self) -> None: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __get__(self, owner: None, kind: Any = None) -> _Memoized[_P, _R]: ...
+    @overload
+    def __get__(self, owner: object, kind: Any = None) -> Callable[..., _R]: ...
 '''
+
+# Parameters and result of functions whose types are those of what they are given
+GENERIC = {
+    "memoize": [("function: Callable[_P, _R]", "_Memoized[_P, _R]"),
+                ("function: None = None, *, key: Callable[..., Any] | None = None",
+                 "Callable[[Callable[_P, _R]], _Memoized[_P, _R]]")],
+    "pinned": [("context: Context, data: Any, /, *, flags: HostMemoryFlags = ...",
+                "AbstractContextManager[HostMemory]"),
+               ("context: Context, first: Any, second: Any, /, *more: Any, "
+                "flags: HostMemoryFlags = ...",
+                "AbstractContextManager[builtins.list[HostMemory]]")],
+    "using_allocator": [("allocator: _AllocatorT", "AbstractContextManager[_AllocatorT]")],
+}
 
 
 def docstring(text, indent):
@@ -148,12 +174,20 @@ class Writer:
         """A class or function that is of the overrides alone."""
         if not hasattr(node, "bases"):
             member = self._overrides.function(node)
+            if name in GENERIC:
+                return self._generic(name, member.doc)
             return self._definition([], "", name, None, member.parameters, member.result,
                                     member.doc, member.is_async)
         lines = [f"class {name}:", *docstring(self._overrides.doc(name), "    ")]
         lines += [self._member(*item, None) for item in self._overrides.members(name).items()]
         lines.append(self._initializer(name))
         return "\n".join(lines) + "\n"
+
+    def _generic(self, name, doc):
+        signatures = GENERIC[name]
+        decorators = ["@overload"] if len(signatures) > 1 else []
+        return "\n".join(self._definition(decorators, "", name, None, [parameters], result, doc)
+                         for parameters, result in signatures)
 
     def _initializer(self, name):
         node = self._overrides.initializer(name)

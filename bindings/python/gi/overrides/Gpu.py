@@ -301,6 +301,21 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     def new_from_fds(cls, context, handle, fds):
         return Gpu.Buffer.new_from_fds(context, to_glib_bytes(handle), fds)
 
+    @classmethod
+    def new_from_fd(cls, context, fd, whole_size, offset=0, size=None, kind=Gpu.FdKinds.OPAQUE,
+                    flags=Gpu.MemoryFlags.NONE):
+        """A buffer of memory that another library shares, or another process: see export_fd(). It
+        is all of it from the offset on, unless a size is given. The descriptor stays the caller's
+        to close."""
+        size = max(whole_size - offset, 0) if size is None else size
+        return Gpu.Buffer.new_from_fd(context, flags, kind, fd, whole_size, offset, size)
+
+    def export_fd(self, kind=Gpu.FdKinds.OPAQUE):
+        """A file descriptor of a buffer with Gpu.MemoryFlags.SHAREABLE, for the caller to close,
+        the size of all the memory that it stands for, and where in there the buffer begins:
+        Gpu.Buffer.new_from_fd(context, *buffer.export_fd(), buffer.size) is the buffer again."""
+        return Gpu.Buffer.export_fd(self, kind)
+
     def export_handle(self):
         """Bytes that another process gives to Gpu.Buffer.new_from_handle()."""
         return Gpu.Buffer.export_handle(self).get_data()
@@ -980,19 +995,22 @@ class Stream(AsyncStream, Gpu.Stream):
                     exported.size):
                 return True
             exported.release()
-        return Gpu.Stream.write(self, destination, offset, to_glib_bytes(data, copy))
+        data = to_glib_bytes(data, copy)
+        destination, offset, _ = to_range(destination, offset, data.get_size())
+        return Gpu.Stream.write(self, destination, offset, data)
 
     def read(self, source, offset=0, size=None):
         """A GLib.Bytes that holds the content of memory once the stream got there."""
-        return self.read_bytes(source, offset, _rest(source, offset, size))
+        return self.read_bytes(*to_range(source, offset, size))
 
     def fill(self, destination, pattern, offset=0, size=None):
         """Repeats a pattern: a NumPy scalar, a bytes-like object or an int of one byte."""
         return Gpu.Stream.fill(self, *to_range(destination, offset, size), to_pattern(pattern))
 
     def copy(self, destination, source, size=None, destination_offset=0, source_offset=0):
-        """Copies memory, by default all of the source. Arrays over memory, or parts of them, stand
-        for their bytes of it: see Gpu.memory_of()."""
+        """Copies memory, by default all of the source. Here, and in all that reads, writes and
+        fills, contiguous Gpu.Arrays, arrays over memory, and parts of them stand for their bytes of
+        it: see Gpu.memory_of(). Gpu.Array.copy_to_device() copies elements."""
         source, source_offset, size = to_range(source, source_offset, size)
         destination, destination_offset, size = to_range(destination, destination_offset, size)
         return Gpu.Stream.copy(self, destination, destination_offset, source, source_offset, size)
@@ -1010,7 +1028,8 @@ class Stream(AsyncStream, Gpu.Stream):
         touched again, once the stream got there. Returns the number of bytes."""
         exported = Exported(target, writable=True)
         size = exported.size
-        Gpu.Stream.read_into(self, source, offset, hold(exported))
+        data = hold(exported)
+        Gpu.Stream.read_into(self, *to_range(source, offset, size)[:2], data)
         return size
 
     def write_region(self, destination, data, extent, destination_layout=None, data_layout=None,
@@ -1033,7 +1052,8 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def map(self, memory, flags=Gpu.MapFlags.NONE, offset=0, size=None):
         """The memory is right once the stream got there."""
-        return Gpu.Stream.map(self, memory, flags, offset, _rest(memory, offset, size))
+        memory, offset, size = to_range(memory, offset, size)
+        return Gpu.Stream.map(self, memory, flags, offset, size)
 
     def read_region_into(self, source, target, extent, source_layout=None, target_layout=None):
         """Fills a region of a writable, contiguous bytes-like object: see read_into()."""

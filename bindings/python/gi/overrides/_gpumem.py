@@ -3,6 +3,7 @@
 waiting under asyncio."""
 
 import ctypes
+import os
 import sys
 import threading
 
@@ -226,6 +227,16 @@ def _get_await_context():
             threading.Thread(target=_serve, args=(_await_context,), name="gpumem-await",
                              daemon=True).start()
         return _await_context
+
+
+def _forget_thread():
+    global _await_lock, _await_context
+    _await_lock = threading.Lock()
+    _await_context = None
+
+
+# A child that was forked has none of the other threads.
+os.register_at_fork(after_in_child=_forget_thread)
 
 
 async def wait_for(begin, finish):

@@ -100,21 +100,30 @@ def is_over_memory(array):
 
 def _locate(array):
     """The memory under an array, and which bytes of it are the array's: offset and size."""
-    exported = _exported_under(array)
-    if exported is None:
-        raise TypeError("memory of Gpu, or an array over some, is required, not "
+    is_ours = isinstance(array, Gpu.Array)
+    exported = None if is_ours else _exported_under(array)
+    if exported is None and not is_ours:
+        raise TypeError("memory of Gpu, a Gpu.Array, or an array over memory is required, not "
                         f"'{type(array).__name__}'")
     if not array.flags.forc:
         raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is not "
                          "contiguous: its bytes are no range of the memory")
+    if is_ours:
+        return _check_memory(array), array.offset, array.nbytes
     offset = array.__array_interface__["data"][0] - ctypes.addressof(exported)
     return exported._memory, offset, array.nbytes
 
 
+def _check_memory(array):
+    if array.memory is None:
+        raise ValueError(f"an array of shape {array.shape} has no bytes")
+    return array.memory
+
+
 def memory_of(array):
-    """The memory under a NumPy array of Gpu.HostMemory or Gpu.Svm: that itself, or a Gpu.Buffer of
-    the part that the array has. A part begins where the device lets one begin, at a multiple of its
-    base_alignment."""
+    """The memory under a contiguous Gpu.Array, or a NumPy array of Gpu.HostMemory or Gpu.Svm: that
+    itself, or a Gpu.Buffer of the part that the array has. A part begins where the device lets one
+    begin, at a multiple of its base_alignment."""
     if isinstance(array, Gpu.Memory):
         return array
     memory, offset, size = _locate(array)

@@ -10,7 +10,12 @@ _caches = weakref.WeakSet()
 
 
 def _to_key(*args, **kwargs):
-    return (args, tuple(sorted(kwargs.items()))) if kwargs else args
+    # Numbers of several types are equal, and make different kernels.
+    key = args, tuple(map(type, args))
+    if kwargs:
+        named = sorted(kwargs.items())
+        key += tuple(named), tuple(type(value) for _, value in named)
+    return key
 
 
 class _Cache:
@@ -64,10 +69,11 @@ def memoize(function=None, *, key=None):
     that has attributes of the program's lives on while anything holds it, results included, until
     clear_caches().
 
-    The other arguments are told apart by their values, and have to be hashable; @Gpu.memoize(key=
-    f) goes by f(*others) instead. A function that fails is called again. Safe on any thread: two
-    that come at once may both call it, and both get the same result. function.cache_clear() forgets
-    what it returned, len(function.cache) is how much that is."""
+    The other arguments are told apart by their values and types, and by whether they have names,
+    and have to be hashable; @Gpu.memoize(key=f) goes by f(*others) instead. A function that fails
+    is called again. Safe on any thread: two that come at once may both call it, and both get the
+    same result. function.cache_clear() forgets what it returned, len(function.cache) is how much
+    that is."""
     if function is None:
         return functools.partial(memoize, key=key)
     to_key = _to_key if key is None else key

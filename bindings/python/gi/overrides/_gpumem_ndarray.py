@@ -120,21 +120,26 @@ class DTypeMethods:
 
 # --- the memory of NumPy's arrays ----------------------------------------------------------------
 
+def _get_range(shape, strides, itemsize):
+    """Where the first element is in the bytes that elements have, and how many these are."""
+    if not all(length > 0 for length in shape):
+        return 0, 0
+    steps = [stride * (length - 1) for stride, length in zip(strides, shape)]
+    below = sum(step for step in steps if step < 0)
+    above = sum(step for step in steps if step > 0)
+    return -below, above - below + itemsize
+
+
 class _Held:
     """The bytes of an array of NumPy's, from the first that an element has to the last."""
 
     def __init__(self, array):
         check_array(array)
         interface = array.__array_interface__
-        steps = [stride * (length - 1) for stride, length in zip(array.strides, array.shape)
-                 if array.size > 0]
-        below = sum(step for step in steps if step < 0)
-        above = sum(step for step in steps if step > 0)
-        self.offset = -below
-        size = above - below + array.itemsize if array.size > 0 else 0
+        self.offset, size = _get_range(array.shape, array.strides, array.itemsize)
         # Nothing that the bytes keep may reach them: no collector sees a cycle through C.
         kept = [array]
-        self.bytes = Gpu.bytes_new_for_address(interface["data"][0] + below, size,
+        self.bytes = Gpu.bytes_new_for_address(interface["data"][0] - self.offset, size,
                                                _get_await_context(), lambda *args: kept.clear())
 
 
@@ -200,8 +205,8 @@ class DeviceArrayMethods(DLPackMethods):
 
     array[2:5, ::2, None, ...] is a view of the same memory. numpy.asarray(array) is one as well
     where the host may touch the memory at any time, and a copy elsewhere. stream=None waits on the
-    default stream; with a stream nothing waits, and what comes to the host is right once the stream
-    got there."""
+    default stream; with a stream only to_numpy() waits, and what copy_to_host() and read_into()
+    bring to the host is right once the stream got there."""
     context = property(lambda self: self.get_context())
     memory = property(lambda self: self.get_memory())
     offset = property(lambda self: self.get_offset())
@@ -215,8 +220,9 @@ class DeviceArrayMethods(DLPackMethods):
     device_address = property(lambda self: self.get_device_address())
     T = property(lambda self: self.transpose())
 
-    def __new__(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
-        return cls.empty(context, shape, dtype, order, allocator, stream)
+    def __new__(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
+                strides=None):
+        return cls.empty(context, shape, dtype, order, allocator, stream, strides)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -229,10 +235,18 @@ class DeviceArrayMethods(DLPackMethods):
     # making them
 
     @classmethod
-    def empty(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
-        """An array whose content is undefined."""
-        return Gpu.Array.new_full(*_source(context, allocator), stream, to_dtype(dtype),
-                                  _to_shape(shape), _to_order(order))
+    def empty(cls, context, shape, dtype=float, order="C", allocator=None, stream=None,
+              strides=None):
+        """An array whose content is undefined. Strides, in bytes, stand in the place of the order;
+        from negative ones the first element is behind others, as with NumPy."""
+        source, dtype, shape = _source(context, allocator), to_dtype(dtype), _to_shape(shape)
+        if strides is None:
+            return Gpu.Array.new_full(*source, stream, dtype, shape, _to_order(order))
+        strides = _to_shape(strides)
+        offset, size = _get_range(shape, strides, dtype.get_item_size())
+        held = Gpu.Array.new_full(*source, stream, to_dtype("uint8"), [max(size, 1)],
+                                  Gpu.ArrayOrder.C)
+        return Gpu.Array.new_for_memory(held.get_memory(), offset, dtype, shape, strides)
 
     @classmethod
     def zeros(cls, context, shape, dtype=float, order="C", allocator=None, stream=None):
@@ -312,16 +326,10 @@ class DeviceArrayMethods(DLPackMethods):
                              f"take one of shape {self.shape} and type {self.get_dtype().name}")
         if not target.flags.writeable:
             raise ValueError("the array is only to be read")
+        if stream is None:
+            return _read(self, target, None)
         held = _Held(target)
-        args = (held.bytes, held.offset, list(target.strides))
-        if stream is not None:
-            Gpu.Stream.read_array(stream, self, *args)
-        elif takes_signals() and self.flags.contiguous and target.flags.forc:
-            default = self.context.get_default_stream()
-            Gpu.Stream.read_array(default, self, *args)
-            default.synchronize()
-        else:
-            run_interruptible(lambda: Gpu.Array.read_strided(self, None, *args, None))
+        Gpu.Stream.read_array(stream, self, held.bytes, held.offset, list(target.strides))
         return target
 
     def _get_order(self):
@@ -330,14 +338,13 @@ class DeviceArrayMethods(DLPackMethods):
             else Gpu.ArrayOrder.C
 
     def to_numpy(self, stream=None):
-        """A new array of NumPy's with the elements."""
-        import numpy
-        order = "F" if self._get_order() == Gpu.ArrayOrder.F else "C"
-        return self.read_into(numpy.empty(self.shape, self.dtype, order), stream)
+        """A new array of NumPy's with the elements. Waits for the stream as well."""
+        return _read(self, _new_target(self), stream)
 
     def copy_to_host(self, target=None, stream=None):
-        """Into an array of NumPy's, or a new one."""
-        return self.to_numpy(stream) if target is None else self.read_into(target, stream)
+        """Into an array of NumPy's, or a new one. With a stream neither waits: the elements are
+        there once the stream got there."""
+        return self.read_into(_new_target(self) if target is None else target, stream)
 
     async def to_numpy_async(self, stream=None):
         """to_numpy() for asyncio."""
@@ -457,6 +464,26 @@ class DeviceArrayMethods(DLPackMethods):
         fields = f", strides {self.strides}" if not self.flags.c_contiguous else ""
         return (f"<Gpu.Array of shape {self.shape}{fields}, {self.get_dtype().name}, on "
                 f"{self.context.get_device().get_id()}>")
+
+
+def _new_target(array):
+    import numpy
+    flags = array.flags
+    order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    return numpy.empty(array.shape, array.dtype, order)
+
+
+def _read(array, target, stream):
+    """Fills an array of NumPy's, and waits for it."""
+    held = _Held(target)
+    args = (held.bytes, held.offset, list(target.strides))
+    if takes_signals() and array.flags.contiguous and target.flags.forc:
+        on = stream or array.context.get_default_stream()
+        Gpu.Stream.read_array(on, array, *args)
+        on.synchronize()
+    else:
+        run_interruptible(lambda: Gpu.Array.read_strided(array, stream, *args, None))
+    return target
 
 
 def _axis(axis, ndim):

@@ -11,6 +11,26 @@ Gpu = get_introspection_module("Gpu")
 _scopes = contextvars.ContextVar("gpumem-allocators", default=())
 
 
+def _begin(allocator):
+    _scopes.set((*_scopes.get(), allocator))
+
+
+def _end(allocator):
+    """Ends the last scope of an allocator. Returns whether it was the innermost."""
+    scopes = _scopes.get()
+    for place in reversed(range(len(scopes))):
+        if scopes[place] is allocator:
+            _scopes.set(scopes[:place] + scopes[place + 1:])
+            return place == len(scopes) - 1
+    return False
+
+
+def _end_properly(allocator):
+    if not _end(allocator):
+        raise RuntimeError("with statements of pools and allocators end in the thread or task that "
+                           "began them, the innermost first")
+
+
 @contextlib.contextmanager
 def using_allocator(allocator):
     """In a with statement: new arrays of its context, and Gpu.In, Gpu.Out and Gpu.InOut, take their
@@ -19,11 +39,13 @@ def using_allocator(allocator):
     size) is still of the driver's memory."""
     if not isinstance(allocator, Gpu.Allocator):
         raise TypeError(f"an allocator is required, not '{type(allocator).__name__}'")
-    token = _scopes.set((*_scopes.get(), allocator))
+    _begin(allocator)
     try:
         yield allocator
-    finally:
-        _scopes.reset(token)
+    except BaseException:
+        _end(allocator)
+        raise
+    _end_properly(allocator)
 
 
 def get_current_allocator(context):
@@ -48,12 +70,12 @@ class ScopeMethods:
     """Makes pools with statements."""
 
     def __enter__(self):
-        _scopes.set((*_scopes.get(), self))
+        _begin(self)
         return self
 
-    def __exit__(self, *exception):
-        scopes = _scopes.get()
-        if not scopes or scopes[-1] is not self:
-            raise RuntimeError("with statements of pools end in the thread or task that began "
-                               "them, the innermost first")
-        _scopes.set(scopes[:-1])
+    def __exit__(self, kind=None, value=None, traceback=None):
+        # Another error is not hidden by one about the order.
+        if kind is None:
+            _end_properly(self)
+        else:
+            _end(self)
