@@ -143,6 +143,7 @@ get_event (Copy             *copy,
 static gboolean
 run_pair (gpointer                 data,
           GpuNativeStream *const  *streams,
+          guint                    sides,
           gboolean                 may_fail,
           GpuNativeEvent         **event,
           guint                   *failed,
@@ -152,15 +153,22 @@ run_pair (gpointer                 data,
   GpuNativeMemory *memories[] = { copy->memories[0]->storage->buffer,
                                   copy->memories[1]->storage->buffer };
 
-  if (!_gpu_across_submit (copy->across, memories, streams, may_fail, failed, error))
+  if (!_gpu_across_submit (copy->across, memories, streams, sides, may_fail, failed, error))
     return FALSE;
+
+  if ((sides & 1u << copy->user) == 0)
+    return TRUE;
 
   *failed = copy->user;
 
   if (get_event (copy, streams[copy->user], event, error))
     return TRUE;
 
-  streams[0]->partial = streams[1]->partial = TRUE;
+  for (guint side = 0; side < 2; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        streams[side]->partial = TRUE;
+    }
 
   return FALSE;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One operation in two streams. All locks of both are held until both have it: so of two such
- * operations that share streams or memory one comes before the other everywhere, and never each
- * waits for the other.
+ * One operation in two streams. The locks of the memory, and the pair lock of the user's stream,
+ * are held until both have it: so of two such operations that share streams or memory one comes
+ * before the other everywhere, and never each waits for the other.
  */
 #include "config.h"
 
@@ -18,8 +18,12 @@ typedef struct
   GpuPending   *pending;            /* nullable */
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
+  GpuNativeEvent *event;            /* of the user's stream, nullable */
+  guint         locked;             /* the sides whose timeline is, as bits */
   guint         failed;             /* the side that did */
 } Pair;
+
+#define BOTH 3
 
 static void
 lock_roots (Pair *pair)
@@ -58,14 +62,23 @@ unlock_failures (Pair *pair)
     {
       if (pair->submitters[side].has_failure_lock)
         g_mutex_unlock (&pair->sides[side].timeline->context->failure_lock);
+
+      pair->submitters[side].has_failure_lock = FALSE;
     }
 }
 
 static void
-unlock_timelines (Pair *pair)
+unlock_sides (Pair  *pair,
+              guint  sides)
 {
-  _gpu_timeline_unlock (pair->sides[1 - pair->user].timeline);
-  _gpu_timeline_unlock (pair->sides[pair->user].timeline);
+  sides &= pair->locked;
+  pair->locked &= ~sides;
+
+  for (guint side = 0; side < 2; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        _gpu_timeline_unlock (pair->sides[side].timeline);
+    }
 }
 
 /* FALSE if the failure lock of a side is needed that is not held. */
@@ -76,6 +89,7 @@ try_lock_timelines (Pair *pair)
 
   _gpu_timeline_lock (pair->sides[pair->user].timeline);
   _gpu_timeline_lock (pair->sides[1 - pair->user].timeline);
+  pair->locked = BOTH;
 
   for (guint side = 0; side < 2; side++)
     {
@@ -107,7 +121,7 @@ lock_timelines (Pair *pair)
       if (try_lock_timelines (pair))
         return;
 
-      unlock_timelines (pair);
+      unlock_sides (pair, BOTH);
 
       for (guint side = 0; side < 2; side++)
         {
@@ -119,11 +133,15 @@ lock_timelines (Pair *pair)
 
 static gboolean
 order_locked (Pair    *pair,
+              guint    sides,
               GError **error)
 {
   for (guint side = 0; side < 2; side++)
     {
       GpuSubmitter *s = &pair->submitters[side];
+
+      if ((sides & 1u << side) == 0)
+        continue;
 
       pair->failed = side;
 
@@ -138,37 +156,65 @@ order_locked (Pair    *pair,
 
 /* What was attached, or is in a stream already, uses the memory as all of it would have. */
 static void
-enter_locked (Pair           *pair,
-              gboolean        success,
-              GpuNativeEvent *event)
+enter_locked (Pair     *pair,
+              guint     sides,
+              gboolean  success)
 {
   for (guint side = 0; side < 2; side++)
     {
       GpuTimeline *timeline = pair->sides[side].timeline;
-      GpuPending *pending = side == pair->user ? pair->pending : NULL;
+      gboolean is_user = side == pair->user;
+
+      if ((sides & 1u << side) == 0)
+        continue;
 
       if (success || timeline->stream->partial)
         _gpu_submission_enter_locked (&pair->sides[side].submission, timeline,
-                                      side == pair->user ? event : NULL, pending);
+                                      is_user ? g_steal_pointer (&pair->event) : NULL,
+                                      is_user ? pair->pending : NULL);
 
       timeline->stream->partial = FALSE;
     }
 }
 
 static gboolean
-run_locked (Pair    *pair,
-            GError **error)
+run_locked (Pair     *pair,
+            guint     sides,
+            gboolean  may_fail,
+            GError  **error)
 {
   GpuNativeStream *streams[] = { pair->sides[0].timeline->stream,
                                  pair->sides[1].timeline->stream };
-  gboolean may_fail = pair->submitters[0].has_failure_lock || pair->submitters[1].has_failure_lock;
-  GpuNativeEvent *event = NULL;
-  gboolean success = order_locked (pair, error)
-                     && pair->run (pair->data, streams, may_fail, &event, &pair->failed, error);
+  gboolean success = order_locked (pair, sides, error)
+                     && pair->run (pair->data, streams, sides, may_fail, &pair->event,
+                                   &pair->failed, error);
 
-  enter_locked (pair, success, event);
+  enter_locked (pair, sides, success);
 
   return success;
+}
+
+/* The side whose driver has events of the user comes first, if the other one's has none: that may
+ * make this thread wait until one is set, which needs the failure lock. Nobody waits for a timeline
+ * with that lock meanwhile but for the other one, which only this stream's pairs lock so. */
+static gboolean
+run_sides (Pair    *pair,
+           GError **error)
+{
+  gboolean has_lock[] = { pair->submitters[0].has_failure_lock,
+                          pair->submitters[1].has_failure_lock };
+  guint first = has_lock[1] ? 1 : 0;
+
+  if (has_lock[0] == has_lock[1])
+    return run_locked (pair, BOTH, has_lock[0], error);
+
+  if (!run_locked (pair, 1u << first, TRUE, error))
+    return FALSE;
+
+  unlock_sides (pair, 1u << first);
+  unlock_failures (pair);
+
+  return run_locked (pair, 1u << (1 - first), TRUE, error);
 }
 
 /* With the locks of the roots. */
@@ -176,6 +222,7 @@ static gboolean
 submit_locked (Pair    *pair,
                GError **error)
 {
+  GMutex *pair_lock = &pair->sides[pair->user].timeline->pair_lock;
   gboolean success;
 
   for (pair->failed = 0; pair->failed < 2; pair->failed++)
@@ -191,10 +238,12 @@ submit_locked (Pair    *pair,
         return FALSE;
     }
 
+  g_mutex_lock (pair_lock);
   lock_timelines (pair);
-  success = run_locked (pair, error);
-  unlock_timelines (pair);
+  success = run_sides (pair, error);
+  unlock_sides (pair, BOTH);
   unlock_failures (pair);
+  g_mutex_unlock (pair_lock);
 
   return success;
 }
@@ -217,6 +266,11 @@ end (Pair    *pair,
   if (failure == NULL)
     return TRUE;
 
+  /* The user's side went in, and the other one failed. */
+  if (pair->pending != NULL)
+    g_clear_pointer (&pair->pending->event, _gpu_native_event_unref);
+
+  g_clear_pointer (&pair->event, _gpu_native_event_unref);
   _gpu_native_context_report (pair->sides[pair->failed].timeline->context, failure);
   g_propagate_error (error, failure);
 

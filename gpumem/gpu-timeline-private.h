@@ -83,6 +83,9 @@ struct _GpuTimeline
   gint              is_open;        /* atomic; whether the program has the driver's stream, and may
                                      * have put work of its own into it */
 
+  GMutex            pair_lock;      /* of operations in a stream of another context as well, that
+                                     * are submitted here; before failure locks and timelines */
+
   /* The lock guards what follows. */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */
   GQueue            fences;         /* of GpuFence, by seq */

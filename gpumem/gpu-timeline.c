@@ -84,6 +84,7 @@ timeline_new (GpuNativeContext *context,
   timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
   _gpu_timeline_init_failures (timeline);
   g_mutex_init (&timeline->lock);
+  g_mutex_init (&timeline->pair_lock);
   _gpu_live_add (GPU_LIVE_TIMELINE, 1);
 
   return timeline;
@@ -336,6 +337,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_ptr_array_unref (timeline->user_waits);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
+  g_mutex_clear (&timeline->pair_lock);
   g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);

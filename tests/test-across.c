@@ -378,6 +378,100 @@ across_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
+/* More chunks than CUDA takes behind a gate: who submits waits until the event is set. */
+#define CROWD ((gsize) 60 * 4 * 1024 * 1024)
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *to;
+  GpuBuffer *from;
+  gint       done;
+} Submitter;
+
+static gpointer
+submit (gpointer data)
+{
+  Submitter *submitter = data;
+
+  copy (submitter->stream, submitter->to, 0, submitter->from, 0,
+        gpu_memory_get_size (GPU_MEMORY (submitter->from)));
+  g_atomic_int_set (&submitter->done, TRUE);
+  return NULL;
+}
+
+/* Which threads are held up is the driver's affair: they have this long to come to that. */
+static void
+let_submit (Submitter *submitter)
+{
+  for (guint i = 0; i < 50 && !g_atomic_int_get (&submitter->done); i++)
+    g_usleep (10 * 1000);
+}
+
+static void
+check_last (Submitter *submitter, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  gsize size = gpu_memory_get_size (GPU_MEMORY (submitter->to));
+  g_autoptr (GBytes) bytes = gpu_buffer_read_bytes (submitter->to, NULL, size - 100, 100, NULL,
+                                                    &error);
+
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (bytes, NULL), value, 100);
+}
+
+/* A copy, and a small one on the same stream by another thread. */
+static void
+crowd (TestFixture *holder, TestFixture *near, TestFixture *from, TestFixture *to)
+{
+  g_autoptr (GpuStream) held = test_stream (holder, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) stream = near == holder ? g_object_ref (held)
+                                                : test_stream (near, GPU_STREAM_FLAGS_NONE);
+  GpuBuffer *sources[] = { test_buffer_filled (from, CROWD, 1),
+                           test_buffer_filled (from, SIZE, 1) };
+  GpuBuffer *targets[] = { test_buffer_filled (to, CROWD, 9), test_buffer_filled (to, SIZE, 9) };
+  Submitter submitters[] = { { stream, targets[0], sources[0], FALSE },
+                             { stream, targets[1], sources[1], FALSE } };
+  g_autoptr (GpuEvent) gate = test_gate (holder, held);
+  GThread *threads[2];
+
+  fill (held, from == holder ? sources[0] : targets[0], 3);
+  for (guint i = 0; i < 2; i++)
+    {
+      threads[i] = g_thread_new ("submitter", submit, &submitters[i]);
+      let_submit (&submitters[i]);
+    }
+  test_open (gate);
+  for (guint i = 0; i < 2; i++)
+    g_thread_join (threads[i]);
+  test_synchronize (stream);
+  check_last (&submitters[0], from == holder ? 3 : 1);
+  check_last (&submitters[1], 1);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_object_unref (sources[i]);
+      g_object_unref (targets[i]);
+    }
+}
+
+static void
+crowded (TestFixture *fixture, TestFixture *other)
+{
+  if (!is_cuda (other))
+    return;
+  crowd (fixture, fixture, fixture, other);
+  crowd (fixture, fixture, other, fixture);
+  crowd (fixture, other, fixture, other);
+  crowd (fixture, other, other, fixture);
+}
+
+static void
+across_crowded (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, crowded);
+}
+
 /* Without staging memory the caller does it. */
 static void
 blocking (TestFixture *fixture, TestFixture *other)
@@ -515,6 +609,7 @@ main (int argc, char **argv)
   test_add ("dropped", across_dropped);
   test_add ("dropped-near", across_dropped_near);
   test_add ("failed", across_failed);
+  test_add ("crowded", across_crowded);
   test_add ("blocking", across_blocking);
   test_add ("refused", across_refused);
   test_add ("threads", across_threads);

@@ -25,6 +25,7 @@ struct _GpuAcross
   GpuTransferLease  leases[MAX_SLOTS];
   guint             n_leases;
   GpuNativeMemory  *memories[2];
+  guint             sides;          /* that were submitted, as bits */
   gboolean          keep_waits;
   GPtrArray        *waits;          /* of GpuNativeEvent */
 
@@ -395,28 +396,31 @@ submit_first (GpuAcross        *across,
 }
 
 static gboolean
-submit_all (GpuAcross               *across,
-            GpuNativeStream *const  *streams,
-            guint                   *side,
-            GError                 **error)
+submit_sides (GpuAcross               *across,
+              GpuNativeStream *const  *streams,
+              guint                    sides,
+              guint                   *side,
+              GError                 **error)
 {
-  *side = across->copy.user;
+  *side = TO;
 
-  if (!across->has_first && !submit_first (across, streams[TO], error))
+  if ((sides & 1u << TO) != 0 && across->copy.user == TO
+      && !submit_first (across, streams[TO], error))
     return FALSE;
 
   for (guint i = 0; i < 2 * across->n_chunks; i++)
     {
       *side = i % 2;
 
-      if (!submit_command (across, streams[*side], *side, i / 2, error))
+      if ((sides & 1u << *side) != 0
+          && !submit_command (across, streams[*side], *side, i / 2, error))
         return FALSE;
     }
 
   *side = FROM;
 
   /* The user's stream is through when the other one is. */
-  return across->copy.user == TO
+  return across->copy.user == TO || (sides & 1u << FROM) == 0
          || wait_for_gate (across, streams[FROM], FROM, across->n_chunks, error);
 }
 
@@ -440,25 +444,32 @@ gboolean
 _gpu_across_submit (GpuAcross               *across,
                     GpuNativeMemory *const  *memories,
                     GpuNativeStream *const  *streams,
+                    guint                    sides,
                     gboolean                 keep_waits,
                     guint                   *failed,
                     GError                 **error)
 {
   GError *failure = NULL;
-  gboolean whole;
+  gboolean success;
 
   memcpy (across->memories, memories, sizeof across->memories);
   across->keep_waits = keep_waits;
-  whole = submit_all (across, streams, failed, &failure);
-  end_submission (across, whole, failure);
+  across->sides |= sides;
+  success = submit_sides (across, streams, sides, failed, &failure);
+
+  if (!success || across->sides == (1u << FROM | 1u << TO))
+    end_submission (across, success, failure);
 
   if (failure != NULL)
     g_propagate_error (error, failure);
 
-  for (guint side = 0; side < 2 && whole; side++)
-    streams[side]->partial = FALSE;
+  for (guint side = 0; side < 2 && success; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        streams[side]->partial = FALSE;
+    }
 
-  return whole;
+  return success;
 }
 
 GpuNativeEvent *
