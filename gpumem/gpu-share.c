@@ -213,10 +213,43 @@ check_import (GpuNativeContext  *context,
   return FALSE;
 }
 
+/* Takes @opened over. */
+static GpuBuffer *
+buffer_new (GpuContext       *context,
+            const char       *function,
+            GpuMemoryFlags    flags,
+            GpuNativeBuffer  *opened,
+            GError          **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  gboolean is_constant = opened->is_constant;
+  GpuStorage *storage;
+  GpuBuffer *buffer;
+
+  if (is_constant && (flags & GPU_MEMORY_READ_ONLY) == 0)
+    {
+      native->backend->memory->free (native, opened);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor can "
+                   "only be read, which GPU_MEMORY_READ_ONLY would allow for", function);
+      return NULL;
+    }
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
+
+  if (is_constant)
+    _gpu_storage_set_constant (storage);
+
+  _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
+
+  return buffer;
+}
+
 /**
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE. A file
+ *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY; then the host cannot write, either
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor, which stays the caller's
  * @whole_size: how large the memory behind it is, in bytes
@@ -252,7 +285,6 @@ gpu_buffer_new_from_fd (GpuContext      *context,
   const char *function = "gpu_buffer_new_from_fd";
   GpuNativeContext *native;
   GpuNativeBuffer *opened;
-  GpuBuffer *buffer;
   GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
@@ -271,10 +303,5 @@ gpu_buffer_new_from_fd (GpuContext      *context,
   if (!_gpu_native_context_end (native, function, failure, error))
     return NULL;
 
-  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
-  _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL,
-                                             NULL));
-
-  return buffer;
+  return buffer_new (context, function, flags, opened, error);
 }
