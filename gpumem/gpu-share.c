@@ -249,7 +249,7 @@ buffer_new (GpuContext       *context,
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
  * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE. A file
- *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY; then the host cannot write, either
+ *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY, and not even the host writes it
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor, which stays the caller's
  * @whole_size: how large the memory behind it is, in bytes

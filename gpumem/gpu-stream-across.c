@@ -3,6 +3,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-memory-transfer-private.h"
 #include "gpumem/gpu-stream-across-private.h"
 #include "gpumem/gpu-stream-private.h"
 #include "gpumem/transfer/gpu-transfer-across.h"
@@ -20,6 +21,7 @@ typedef struct
   guint        user;                /* whose stream is the user's */
   GpuAcross   *across;
   GpuPending  *pending;             /* nullable */
+  GpuPatience *patience;            /* nullable */
 } Copy;
 
 gboolean
@@ -200,29 +202,58 @@ submit (Copy    *copy,
 
 /* --- or by the caller ------------------------------------------------------------------------- */
 
+static GCancellable *
+get_cancellable (const Copy *copy)
+{
+  return copy->patience != NULL ? copy->patience->cancellable : NULL;
+}
+
+/* The bytes are kept while the device uses them, also if that is not waited for to the end. */
 static gboolean
-copy_chunk (Copy      *copy,
-            gpointer   data,
-            gsize      start,
-            gsize      size,
-            GError   **error)
+wait_for_chunk (Copy         *copy,
+                GpuTimeline  *timeline,
+                GError      **error)
+{
+  guint64 seq = _gpu_timeline_get_submitted (timeline);
+
+  if (_gpu_timeline_wait_until (timeline, seq, -1, get_cancellable (copy), error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+static gboolean
+copy_chunk (Copy    *copy,
+            GBytes  *bytes,
+            gsize    start,
+            gsize    size,
+            GError **error)
 {
   GpuTimeline *from = copy->timelines[GPU_ACROSS_FROM];
   GpuTimeline *to = copy->timelines[GPU_ACROSS_TO];
-  GpuPending pending = { 0 };
+  gpointer data = (gpointer) g_bytes_get_data (bytes, NULL);
 
-  if (!_gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
-                           copy->offsets[GPU_ACROSS_FROM] + start, data, size, NULL, &pending,
-                           error)
-      || !_gpu_pending_wait (&pending, from, error))
-    return FALSE;
+  return _gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
+                             copy->offsets[GPU_ACROSS_FROM] + start, data, size, bytes, NULL,
+                             error)
+         && wait_for_chunk (copy, from, error)
+         && _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
+                                 copy->offsets[GPU_ACROSS_TO] + start, data, size, bytes, NULL,
+                                 error)
+         && wait_for_chunk (copy, to, error);
+}
 
-  pending = (GpuPending) { 0 };
+/* What fails meanwhile takes the copy with it, as it would in the stream. */
+static gboolean
+wait_for_turn (Copy    *copy,
+               GError **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
 
-  return _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
-                              copy->offsets[GPU_ACROSS_TO] + start, data, size, NULL, &pending,
-                              error)
-         && _gpu_pending_wait (&pending, to, error);
+  return _gpu_timeline_is_complete (timeline, _gpu_timeline_get_submitted (timeline))
+         || wait_for_chunk (copy, timeline, error);
 }
 
 static gboolean
@@ -230,27 +261,20 @@ copy_blocking (Copy        *copy,
                const char  *reason,
                GError     **error)
 {
-  GpuTimeline *timeline = copy->timelines[copy->user];
   gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
-  g_autofree guint8 *data = g_try_malloc (chunk_size);
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes between two contexts make the "
                     "caller wait: %s", copy->size, reason);
+  bytes = _gpu_bytes_new (chunk_size, copy->function, &data, error);
 
-  if (data == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%s: no %" G_GSIZE_FORMAT " bytes to copy between two contexts with",
-                   copy->function, chunk_size);
-      return FALSE;
-    }
-
-  /* How that ended is told to who waits for it. */
-  _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+  if (bytes == NULL || !wait_for_turn (copy, error))
+    return FALSE;
 
   for (gsize start = 0; start < copy->size; start += chunk_size)
     {
-      if (!copy_chunk (copy, data, start, MIN (chunk_size, copy->size - start), error))
+      if (!copy_chunk (copy, bytes, start, MIN (chunk_size, copy->size - start), error))
         return FALSE;
     }
 
@@ -317,12 +341,14 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
                            gsize         source_offset,
                            gsize         size,
                            GpuPending   *pending,
+                           GpuPatience  *patience,
                            GError      **error)
 {
   gboolean is_to = destination->storage->context == timeline->context;
   Copy copy = { .function = function, .memories = { source, destination },
                 .offsets = { source_offset, destination_offset }, .size = size,
-                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending };
+                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending,
+                .patience = patience };
   const char *reason = NULL;
   gboolean success;
 
@@ -333,11 +359,43 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
 
   begin (&copy, &reason);
 
-  if (copy.across == NULL)
+  if (copy.across != NULL)
+    {
+      success = submit (&copy, error);
+      _gpu_across_unref (copy.across);
+
+      return success;
+    }
+
+  if (patience == NULL || !patience->must_not_block)
     return copy_blocking (&copy, reason, error);
 
-  success = submit (&copy, error);
-  _gpu_across_unref (copy.across);
+  patience->would_block = TRUE;
 
-  return success;
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_copy_with (GpuTimeline  *timeline,
+                         const char   *function,
+                         GpuMemory    *destination,
+                         gsize         destination_offset,
+                         GpuMemory    *source,
+                         gsize         source_offset,
+                         gsize         size,
+                         GpuPatience  *patience,
+                         GError      **error)
+{
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (size > 0 && destination->storage->context != source->storage->context
+      && _gpu_timeline_is_across (timeline, destination, source))
+    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
+                                      source_offset, size, NULL, patience, error);
+
+  return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
+                             source_offset, size, NULL, error);
 }

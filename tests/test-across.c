@@ -472,6 +472,8 @@ across_crowded (TestFixture *fixture)
     for_others (fixture, crowded);
 }
 
+#define STAGING_LIMIT (64 * 1024 * 1024)
+
 /* Without staging memory the caller does it. */
 static void
 blocking (TestFixture *fixture, TestFixture *other)
@@ -480,7 +482,146 @@ blocking (TestFixture *fixture, TestFixture *other)
   gpu_context_set_staging_limit (other->context, 0);
   check_data (fixture, other, fixture->stream, LARGE);
   check_data (other, fixture, fixture->stream, SIZE);
-  gpu_context_set_staging_limit (fixture->context, 64 * 1024 * 1024);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static gpointer
+fail_later (gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_usleep (50 * 1000);
+  test_assert_ok (gpu_event_fail (data, "not today", &error), error);
+  return NULL;
+}
+
+/* What the caller waits for fails, and the copy with it. */
+static void
+blocking_failed (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) nines = test_value_bytes (SIZE, 9);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = NULL;
+  GThread *thread;
+
+  /* That copies by itself. */
+  if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
+      && !test_is_opencl (fixture))
+    return;
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  gate = test_gate (fixture, stream);
+  thread = g_thread_new ("fail", fail_later, gate);
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (far), 0, GPU_MEMORY (near), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_stream_copy", "not today");
+  g_thread_join (thread);
+  test_assert_content (far, nines);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_failed (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_failed);
+}
+
+static void
+copied (GObject *source, GAsyncResult *result, gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_copy_finish (GPU_BUFFER (source), result, &error), error);
+  *(gboolean *) data = TRUE;
+}
+
+static void
+cancelled (GObject *source, GAsyncResult *result, gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_buffer_copy_finish (GPU_BUFFER (source), result, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  *(gboolean *) data = TRUE;
+}
+
+static void
+wait_for (gboolean *done)
+{
+  while (!*done)
+    g_main_context_iteration (NULL, TRUE);
+}
+
+/* It is a thread then that waits, and can be told to end that. */
+static void
+blocking_async (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  gboolean done = FALSE;
+  gboolean given_up = FALSE;
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  gpu_buffer_copy_async (far, stream, 0, near, 0, SIZE, cancellable, cancelled, &given_up);
+  gpu_buffer_copy_async (far, stream, 0, near, 0, SIZE, NULL, copied, &done);
+  g_cancellable_cancel (cancellable);
+  wait_for (&given_up);
+  g_assert_false (done);
+  test_open (gate);
+  wait_for (&done);
+  test_assert_content (far, bytes);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_async (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_async);
+}
+
+static gpointer
+cancel_later (gpointer data)
+{
+  g_usleep (50 * 1000);
+  g_cancellable_cancel (data);
+  return NULL;
+}
+
+static void
+blocking_cancelled (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  GThread *thread = g_thread_new ("cancel", cancel_later, cancellable);
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  g_assert_false (gpu_buffer_copy (far, stream, 0, near, 0, SIZE, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_thread_join (thread);
+  test_open (gate);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_cancelled (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_cancelled);
 }
 
 static void
@@ -611,6 +752,9 @@ main (int argc, char **argv)
   test_add ("failed", across_failed);
   test_add ("crowded", across_crowded);
   test_add ("blocking", across_blocking);
+  test_add ("blocking-failed", across_blocking_failed);
+  test_add ("blocking-async", across_blocking_async);
+  test_add ("blocking-cancelled", across_blocking_cancelled);
   test_add ("refused", across_refused);
   test_add ("threads", across_threads);
   return test_run ();
