@@ -6,10 +6,18 @@
 #include "gpumem/gpu-memory-transfer-private.h"
 #include "gpumem/gpu-stream-across-private.h"
 #include "gpumem/gpu-stream-private.h"
+#include "gpumem/gpu-user-event-private.h"
 #include "gpumem/transfer/gpu-transfer-across.h"
 
 /* Of a copy that the streams cannot do by themselves, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
+
+/* What the thread that attends to a copy needs to know. */
+typedef struct
+{
+  GpuTimeline *partner;
+  GPtrArray   *user_events[2];      /* by side, nullable: those that may fail it */
+} Attended;
 
 typedef struct
 {
@@ -20,6 +28,8 @@ typedef struct
   gsize        size;
   guint        user;                /* whose stream is the user's */
   GpuAcross   *across;
+  Attended    *attended;            /* of @across */
+  gboolean     is_submitted;        /* to one stream at least */
   GpuPending  *pending;             /* nullable */
   GpuPatience *patience;            /* nullable */
 } Copy;
@@ -110,19 +120,54 @@ get_partner (GpuTimeline       *timeline,
 static const GpuKeepType keep_across = { (GBoxedCopyFunc) _gpu_across_ref,
                                          (GDestroyNotify) _gpu_across_unref };
 
+static Attended *
+attended_new (GpuTimeline *partner)
+{
+  Attended *attended = g_new0 (Attended, 1);
+
+  attended->partner = _gpu_timeline_ref (partner);
+
+  return attended;
+}
+
+static void
+attended_free (Attended *attended)
+{
+  for (guint side = 0; side < 2; side++)
+    g_clear_pointer (&attended->user_events[side], g_ptr_array_unref);
+
+  _gpu_timeline_unref (attended->partner);
+  g_free (attended);
+}
+
+/* Drivers say of work behind a failed event of the user only that it failed. */
+static GError *
+explain (gpointer data,
+         guint    side)
+{
+  const Attended *attended = data;
+  GPtrArray *events = attended->user_events[side];
+  GError *cause = NULL;
+
+  for (guint i = 0; events != NULL && i < events->len && cause == NULL; i++)
+    _gpu_user_event_query (events->pdata[i], &cause);
+
+  return cause;
+}
+
 /* Nobody may ever wait for the other half, which lets go of what it keeps even so. */
 static void
-end_partner (gpointer across G_GNUC_UNUSED,
-             gpointer data)
+end_attended (gpointer data)
 {
-  GpuTimeline *partner = data;
+  Attended *attended = data;
+  GpuTimeline *partner = attended->partner;
   gboolean has_failure_lock = _gpu_timeline_lock_steady (partner);
 
   if (partner->completed != partner->submitted)
     _gpu_timeline_reap_locked (partner);
 
   _gpu_timeline_unlock_steady (partner, has_failure_lock);
-  _gpu_timeline_unref (partner);
+  attended_free (attended);
 }
 
 /* As far as somebody needs one: the last thing in the user's stream, or its last command. */
@@ -142,6 +187,15 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
+/* Both streams are locked the first time, and one that comes later waits for no such events. */
+static void
+list_user_events_locked (Copy *copy)
+{
+  for (guint side = 0; side < 2; side++)
+    copy->attended->user_events[side] =
+      _gpu_timeline_list_user_events_locked (copy->timelines[side], G_MAXUINT64);
+}
+
 static gboolean
 run_pair (gpointer                 data,
           GpuNativeStream *const  *streams,
@@ -154,6 +208,11 @@ run_pair (gpointer                 data,
   Copy *copy = data;
   GpuNativeMemory *memories[] = { copy->memories[0]->storage->buffer,
                                   copy->memories[1]->storage->buffer };
+
+  if (!copy->is_submitted)
+    list_user_events_locked (copy);
+
+  copy->is_submitted = TRUE;
 
   if (!_gpu_across_submit (copy->across, memories, streams, sides, may_fail, failed, error))
     return FALSE;
@@ -319,9 +378,11 @@ static void
 begin (Copy        *copy,
        const char **reason)
 {
-  GpuTimeline *partner = copy->timelines[1 - copy->user];
-  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .end = end_partner,
-                           .end_data = _gpu_timeline_ref (partner) };
+  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .explain = explain,
+                           .end = end_attended };
+
+  copy->attended = attended_new (copy->timelines[1 - copy->user]);
+  across.data = copy->attended;
 
   for (guint side = 0; side < 2; side++)
     across.sides[side] = (GpuAcrossSide) { copy->timelines[side]->context, copy->offsets[side] };
@@ -329,7 +390,7 @@ begin (Copy        *copy,
   copy->across = _gpu_across_begin (&across, reason);
 
   if (copy->across == NULL)
-    _gpu_timeline_unref (partner);
+    attended_free (copy->attended);
 }
 
 gboolean

@@ -553,7 +553,8 @@ gpu_stream_migrate (GpuStream        *stream,
  * wait for the host, the call does it by itself, and blocks until it is done, or fails with what
  * fails in @stream before; GPUMEM_DEBUG=transfer tells of that. More than some 50 chunks of 4 MiB
  * can make the caller wait, too; if they are behind an event of gpu_event_new_user(), until another
- * thread sets that. If either side fails, the events of @stream do, and what @destination holds is
+ * thread sets that. If either side fails, the events of @stream do, as do those of other streams
+ * with work that came after the copy in the order of uses, and what @destination holds is
  * undefined.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the

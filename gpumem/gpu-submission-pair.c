@@ -8,6 +8,7 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-submission-order-private.h"
+#include "gpumem/transfer/gpu-transfer-across.h"
 
 typedef struct
 {
@@ -19,6 +20,8 @@ typedef struct
   GpuSubmitter  submitters[2];
   GpuStorage   *roots[2];
   GpuNativeEvent *event;            /* of the user's stream, nullable */
+  GPtrArray    *across[2];          /* nullable; copies before this one, whose failure either side
+                                     * passes on to the other */
   guint         locked;             /* the sides whose timeline is, as bits */
   guint         failed;             /* the side that did */
 } Pair;
@@ -144,6 +147,7 @@ order_locked (Pair    *pair,
         continue;
 
       pair->failed = side;
+      _gpu_timeline_inherit_across_locked (s->timeline, pair->across[1 - side]);
 
       if ((s->has_failure_lock && s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
           || !_gpu_submitter_order_locked (s, error)
@@ -217,6 +221,38 @@ run_sides (Pair    *pair,
   return run_locked (pair, 1u << (1 - first), TRUE, error);
 }
 
+static gpointer
+copy_ref (gconstpointer across,
+          gpointer      data G_GNUC_UNUSED)
+{
+  return _gpu_across_ref ((GpuAcross *) across);
+}
+
+static void
+list_across_locked (Pair *pair)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      GpuSubmitter *s = &pair->submitters[side];
+      GPtrArray *list = _gpu_timeline_list_across_locked (s->timeline, G_MAXUINT64);
+
+      for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+        {
+          GPtrArray *inherited = g_array_index (s->waits, GpuFenceWait, i).across;
+
+          if (inherited == NULL)
+            continue;
+
+          if (list == NULL)
+            list = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_across_unref);
+
+          g_ptr_array_extend (list, inherited, copy_ref, NULL);
+        }
+
+      pair->across[side] = list;
+    }
+}
+
 /* With the locks of the roots. */
 static gboolean
 submit_locked (Pair    *pair,
@@ -240,6 +276,7 @@ submit_locked (Pair    *pair,
 
   g_mutex_lock (pair_lock);
   lock_timelines (pair);
+  list_across_locked (pair);
   success = run_sides (pair, error);
   unlock_sides (pair, BOTH);
   unlock_failures (pair);
@@ -261,6 +298,7 @@ end (Pair    *pair,
         _gpu_native_context_report (s->lost, s->loss);
 
       _gpu_submitter_clear (s);
+      g_clear_pointer (&pair->across[side], g_ptr_array_unref);
     }
 
   if (failure == NULL)

@@ -377,6 +377,9 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
 {
   GpuKept kept = { timeline->submitted, object, release, size };
 
+  if (_gpu_kept_is_across (&kept))
+    timeline->n_across++;
+
   g_array_append_val (timeline->kept, kept);
   timeline->kept_size += size;
 
@@ -516,25 +519,6 @@ _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
   return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
-/* A copy that the engine gave up fails by itself: its commands did not. What became of those that
- * this stream has is told better by itself, if it is at all. */
-static void
-check_kept_locked (GpuTimeline   *timeline,
-                   const GpuKept *kept,
-                   gboolean       failed)
-{
-  const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
-  GError *failure = NULL;
-
-  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
-      && !_gpu_transfer_check (kept->object, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
-
-  if (kept->release == (GDestroyNotify) _gpu_across_unref
-      && !_gpu_across_check (kept->object, known, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
-}
-
 static void
 retire_kept_locked (GpuTimeline *timeline,
                     guint64      seq,
@@ -546,7 +530,7 @@ retire_kept_locked (GpuTimeline *timeline,
 
   while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
     {
-      check_kept_locked (timeline, &first[retired->n_kept], failed);
+      _gpu_timeline_check_kept_locked (timeline, &first[retired->n_kept], failed);
       timeline->kept_size -= first[retired->n_kept++].size;
     }
 

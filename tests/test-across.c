@@ -378,6 +378,55 @@ across_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
+/* Work there that uses what the copy was to write fails with it, and what uses that, and a copy of
+ * it back; what comes after that is noticed does not. */
+static void
+failed_there (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) back = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) there = test_stream (other, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) next = test_stream (other, GPU_STREAM_FLAGS_NONE);
+  GpuStream *streams[] = { there, next, back };
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) far = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) farther = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) farthest = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) home = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
+      && !test_is_opencl (fixture))
+    return;
+  gate = test_gate (fixture, stream);
+  copy (stream, far, 0, near, 0, SIZE);
+  copy (there, farther, 0, far, 0, SIZE);
+  fill (there, far, 1);
+  copy (next, farthest, 0, farther, 0, SIZE);
+  copy (back, home, 0, farthest, 0, SIZE);
+  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    {
+      g_assert_false (gpu_stream_synchronize (streams[i], NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+    }
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+  copy (stream, far, 0, near, 0, SIZE);
+  copy (there, farther, 0, far, 0, SIZE);
+  test_synchronize (there);
+  test_assert_content (farther, bytes);
+}
+
+static void
+across_failed_there (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, failed_there);
+}
+
 /* More chunks than CUDA takes behind a gate: who submits waits until the event is set. */
 #define CROWD ((gsize) 60 * 4 * 1024 * 1024)
 
@@ -750,6 +799,7 @@ main (int argc, char **argv)
   test_add ("dropped", across_dropped);
   test_add ("dropped-near", across_dropped_near);
   test_add ("failed", across_failed);
+  test_add ("failed-there", across_failed_there);
   test_add ("crowded", across_crowded);
   test_add ("blocking", across_blocking);
   test_add ("blocking-failed", across_blocking_failed);

@@ -40,6 +40,7 @@ struct _GpuAcross
   gboolean          ended;          /* nothing more is submitted */
   gboolean          whole;          /* all of it was */
   gboolean          aborted;
+  gboolean          over;           /* nobody attends to it any more */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side whose it is */
 };
@@ -204,7 +205,14 @@ wait_for_chunk_locked (GpuAcross *across,
   wait_unlocked (across, across->events[side][chunk], &failure);
 
   if (failure != NULL)
-    abort_locked (across, side, failure);
+    {
+      GError *reason = across->copy.explain (across->copy.data, side);
+
+      if (reason != NULL)
+        g_clear_error (&failure);
+
+      abort_locked (across, side, reason != NULL ? reason : failure);
+    }
 
   return !across->aborted;
 }
@@ -276,10 +284,11 @@ _gpu_across_attend (gpointer data)
   g_mutex_lock (&across->lock);
   attend_locked (across);
   drain_locked (across);
+  across->over = TRUE;
   g_mutex_unlock (&across->lock);
 
   _gpu_transfer_ring_return (across->ring, across->leases, across->n_leases);
-  across->copy.end (across, across->copy.end_data);
+  across->copy.end (across->copy.data);
   _gpu_across_unref (across);
 }
 
@@ -499,6 +508,28 @@ _gpu_across_check (GpuAcross               *across,
   g_propagate_error (error, g_error_copy (across->failure));
 
   return FALSE;
+}
+
+static gboolean
+is_failing_locked (GpuAcross *across)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      g_autoptr (GError) reason = across->copy.explain (across->copy.data, side);
+
+      if (reason != NULL)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_across_is_over (GpuAcross *across)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
+
+  return across->over || across->aborted || is_failing_locked (across);
 }
 
 /* --- the beginning ---------------------------------------------------------------------------- */

@@ -33,8 +33,11 @@ typedef struct
   GpuAcrossSide  sides[2];
   gsize          size;              /* bytes, not 0 */
   guint          user;              /* the side of the user's stream */
-  GFunc          end;               /* called by a thread when both streams are through with it */
-  gpointer       end_data;
+  /* Why work in the stream of @side fails, nullable; knows it before the driver tells. */
+  GError *     (*explain) (gpointer data, guint side);
+  /* Called by a thread when both streams are through with the copy. */
+  void         (*end)     (gpointer data);
+  gpointer       data;
 } GpuAcrossCopy;
 
 /* NULL, with a @reason, if the streams cannot do it by themselves. Called without any lock; what it
@@ -61,6 +64,8 @@ void       _gpu_across_give_up   (GpuAcross               *across);
 gboolean   _gpu_across_check     (GpuAcross               *across,
                                   const GpuNativeContext  *known,
                                   GError                 **error);
+/* Whether it is done, or known to have failed. */
+gboolean   _gpu_across_is_over   (GpuAcross               *across);
 GpuAcross *_gpu_across_ref       (GpuAcross               *across);
 void       _gpu_across_unref     (GpuAcross               *across);
 
