@@ -710,6 +710,35 @@ across_refused (TestFixture *fixture)
   for_others (fixture, refused);
 }
 
+/* Regions go between contexts where the driver does that, and are refused by name elsewhere. */
+static void
+regions (TestFixture *fixture, TestFixture *other)
+{
+  const GpuExtent extent = { 16, 4, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (64);
+  g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (other, 64, 0);
+
+  if (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (to), NULL, GPU_MEMORY (from), NULL,
+                              &extent, &error))
+    {
+      g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==,
+                       gpu_device_get_backend (other->device));
+      test_assert_content (to, bytes);
+      return;
+    }
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy_region",
+                         gpu_device_get_id (fixture->device), gpu_device_get_id (other->device),
+                         "gpu_stream_copy()");
+}
+
+static void
+across_regions (TestFixture *fixture)
+{
+  for_others (fixture, regions);
+}
+
 /* --- threads -------------------------------------------------------------------------------- */
 
 typedef struct
@@ -806,6 +835,7 @@ main (int argc, char **argv)
   test_add ("blocking-async", across_blocking_async);
   test_add ("blocking-cancelled", across_blocking_cancelled);
   test_add ("refused", across_refused);
+  test_add ("regions", across_regions);
   test_add ("threads", across_threads);
   return test_run ();
 }
