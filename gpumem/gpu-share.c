@@ -234,6 +234,9 @@ buffer_new (GpuContext       *context,
       return NULL;
     }
 
+  if (opened->is_shareable)
+    flags |= GPU_MEMORY_SHAREABLE;
+
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
 
@@ -264,6 +267,9 @@ buffer_new (GpuContext       *context,
  * tracked here, and the program orders them. On CUDA the same memory imported again is mapped, and
  * tracked, apart. It does not count for gpu_context_get_allocated_size(). Does not block; may be
  * called from any thread.
+ *
+ * The buffer has %GPU_MEMORY_SHAREABLE, and passes on with gpu_buffer_export_fd(), where the back
+ * end can do that: on the host, and with memory that CUDA allocated, not with another library's.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
  *   such kind, as with OpenCL, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches

@@ -79,6 +79,36 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   test_assert_content (again, sevens);
 }
 
+/* What came as a descriptor goes on as one. */
+static void
+share_again (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffers[3];
+  g_autoptr (GBytes) threes = test_value_bytes (SIZE, 3);
+  gsize whole_size;
+  gsize offset;
+
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+  buffers[0] = shareable (fixture, 3);
+  for (guint i = 1; i < G_N_ELEMENTS (buffers); i++)
+    {
+      int fd = gpu_buffer_export_fd (buffers[i - 1], GPU_FD_KINDS_OPAQUE, &whole_size, &offset,
+                                     &error);
+
+      g_assert_no_error (error);
+      buffers[i] = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE,
+                                           fd, whole_size, offset, SIZE, &error);
+      g_assert_no_error (error);
+      close (fd);
+      g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (buffers[i])), ==, GPU_MEMORY_SHAREABLE);
+    }
+  test_assert_content (buffers[2], threes);
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    g_object_unref (buffers[i]);
+}
+
 static void
 share_opaque (TestFixture *fixture)
 {
@@ -417,6 +447,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
+  test_add ("again", share_again);
   test_add ("foreign", share_foreign);
   test_add ("process", share_process);
   test_add ("refused", share_refused);

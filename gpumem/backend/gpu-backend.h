@@ -119,6 +119,7 @@ struct _GpuNativeMemory
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */
   gboolean          is_constant;    /* open_fd() made it of what nobody may write */
+  gboolean          is_shareable;   /* open_fd() made it of what share_fd() passes on */
 };
 
 /* Memory that is at no address, but can be put behind some. */

@@ -241,6 +241,7 @@ buffer_new (int        fd,
 
   buffer = _gpu_host_buffer_new (file->data + offset, size, "shared");
   buffer->is_constant = file->is_constant;
+  buffer->is_shareable = TRUE;
   ((GpuHostBuffer *) buffer)->file = file;
 
   return buffer;
