@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "gpumem/gpu-memory-transfer-private.h"
+#include "gpumem/gpu-stream-across-private.h"
 #include "gpumem/gpu-stream-private.h"
 
 /**
@@ -448,7 +449,7 @@ gpu_buffer_fill_finish (GpuBuffer     *buffer,
  * @error: return location for an error
  *
  * Copies from @source to @buffer and waits for it, see gpu_stream_copy(). Cancelling ends the
- * waiting, not the work.
+ * waiting, not the work, but for a copy that the call does by itself: of that nothing more is done.
  *
  * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy(), of the work before it on the
  *   stream, or %G_IO_ERROR_CANCELLED
@@ -466,6 +467,7 @@ gpu_buffer_copy (GpuBuffer     *buffer,
                  GError       **error)
 {
   const char *function = "gpu_buffer_copy";
+  GpuPatience patience = { .cancellable = cancellable };
   g_autoptr (GpuTimeline) timeline = NULL;
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
@@ -474,9 +476,66 @@ gpu_buffer_copy (GpuBuffer     *buffer,
   timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
 
   return timeline != NULL
-         && _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset,
-                                GPU_MEMORY (source), source_offset, size, NULL, error)
+         && _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset,
+                                     GPU_MEMORY (source), source_offset, size, &patience, error)
          && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+/* Of gpu_buffer_copy_async(), where a thread has to do it. */
+typedef struct
+{
+  GpuTimeline *timeline;
+  GpuBuffer   *source;
+  gsize        offset;
+  gsize        source_offset;
+  gsize        size;
+} AsyncCopy;
+
+static AsyncCopy *
+async_copy_new (GpuTimeline *timeline,
+                gsize        offset,
+                GpuBuffer   *source,
+                gsize        source_offset,
+                gsize        size)
+{
+  AsyncCopy *copy = g_new (AsyncCopy, 1);
+
+  _gpu_timeline_use (timeline);
+  *copy = (AsyncCopy) { _gpu_timeline_ref (timeline), g_object_ref (source), offset,
+                        source_offset, size };
+
+  return copy;
+}
+
+static void
+async_copy_free (gpointer data)
+{
+  AsyncCopy *copy = data;
+
+  _gpu_timeline_unuse (copy->timeline);
+  _gpu_timeline_unref (copy->timeline);
+  g_object_unref (copy->source);
+  g_free (copy);
+}
+
+static void
+copy_in_thread (GTask        *task,
+                gpointer      source_object,
+                gpointer      task_data,
+                GCancellable *cancellable)
+{
+  const char *function = "gpu_buffer_copy_async";
+  const AsyncCopy *copy = task_data;
+  GpuPatience patience = { .cancellable = cancellable };
+  GError *error = NULL;
+
+  if (_gpu_timeline_copy_with (copy->timeline, function, source_object, copy->offset,
+                               GPU_MEMORY (copy->source), copy->source_offset, copy->size,
+                               &patience, &error)
+      && _gpu_memory_wait_for_all (copy->timeline, function, cancellable, &error))
+    g_task_return_boolean (task, TRUE);
+  else
+    g_task_return_error (task, error);
 }
 
 /**
@@ -492,7 +551,8 @@ gpu_buffer_copy (GpuBuffer     *buffer,
  * @user_data: for @callback
  *
  * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
- * context of the calling thread.
+ * context of the calling thread. Where gpu_stream_copy() would do the copy by itself, between two
+ * back ends without page-locked memory, a thread does, for which nothing else in @stream waits.
  *
  * Since: 0.1
  */
@@ -508,6 +568,7 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
                        gpointer             user_data)
 {
   const char *function = "gpu_buffer_copy_async";
+  GpuPatience patience = { .must_not_block = TRUE };
   g_autoptr (GpuTimeline) timeline = NULL;
   g_autoptr (GTask) task = NULL;
   GError *error = NULL;
@@ -519,8 +580,16 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
                                  cancellable, callback, user_data, &timeline, &error);
 
   if (timeline != NULL)
-    _gpu_timeline_copy (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
-                        source_offset, size, NULL, &error);
+    _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
+                             source_offset, size, &patience, &error);
+
+  if (patience.would_block)
+    {
+      g_task_set_task_data (task, async_copy_new (timeline, offset, source, source_offset, size),
+                            async_copy_free);
+      g_task_run_in_thread (task, copy_in_thread);
+      return;
+    }
 
   _gpu_memory_end_task (task, timeline, NULL, NULL, error);
 }

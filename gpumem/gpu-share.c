@@ -214,6 +214,41 @@ check_import (GpuNativeContext  *context,
   return FALSE;
 }
 
+/* Takes @opened over. */
+static GpuBuffer *
+buffer_new (GpuContext       *context,
+            const char       *function,
+            GpuMemoryFlags    flags,
+            GpuNativeBuffer  *opened,
+            GError          **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  gboolean is_constant = opened->is_constant;
+  GpuStorage *storage;
+  GpuBuffer *buffer;
+
+  if (is_constant && (flags & GPU_MEMORY_READ_ONLY) == 0)
+    {
+      native->backend->memory->free (native, opened);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor can "
+                   "only be read, which GPU_MEMORY_READ_ONLY would allow for", function);
+      return NULL;
+    }
+
+  if (opened->is_shareable)
+    flags |= GPU_MEMORY_SHAREABLE;
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
+
+  if (is_constant)
+    _gpu_storage_set_constant (storage);
+
+  _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
+
+  return buffer;
+}
+
 typedef struct
 {
   const char *function;
@@ -236,23 +271,18 @@ open_range (GpuContext        *context,
                                                               descriptor->fd,
                                                               descriptor->whole_size, offset,
                                                               size, &failure);
-  GpuBuffer *buffer;
 
   if (!_gpu_native_context_end (native, descriptor->function, failure, error))
     return NULL;
 
-  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
-  _gpu_memory_set_storage (GPU_MEMORY (buffer),
-                           _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL,
-                                             NULL));
-
-  return buffer;
+  return buffer_new (context, descriptor->function, flags, opened, error);
 }
 
 /**
  * gpu_buffer_new_from_fd:
  * @context: a #GpuContext
- * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE. A file
+ *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY, and not even the host writes it
  * @kind: one kind of gpu_context_get_import_kinds()
  * @fd: the descriptor, which stays the caller's
  * @whole_size: how large the memory behind it is, in bytes
@@ -276,6 +306,9 @@ open_range (GpuContext        *context,
  * mapped. After a copy by a stream of another context, gpu_context_synchronize() of @context waits
  * until it is released, too. With an @offset it is a slice of a buffer that begins at 0, and
  * @offset has to be a multiple of gpu_device_get_base_alignment().
+ *
+ * The buffer has %GPU_MEMORY_SHAREABLE, and passes on with gpu_buffer_export_fd(), where the back
+ * end can do that: on the host, and with memory that CUDA allocated, not with another library's.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
  *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,

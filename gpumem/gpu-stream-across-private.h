@@ -16,7 +16,15 @@ GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
                                     GpuNativeContext  *context,
                                     const char        *function,
                                     GError           **error);
-/* The ranges were checked, and are not empty. */
+/* How a caller takes it that it may have to do a copy by itself. */
+typedef struct
+{
+  GCancellable *cancellable;        /* nullable */
+  gboolean      must_not_block;     /* so nothing is done then, and would_block is set */
+  gboolean      would_block;
+} GpuPatience;
+
+/* The ranges were checked, and are not empty. Without @patience, nullable, it blocks. */
 gboolean _gpu_timeline_copy_across (GpuTimeline  *timeline,
                                     const char   *function,
                                     GpuMemory    *destination,
@@ -25,6 +33,17 @@ gboolean _gpu_timeline_copy_across (GpuTimeline  *timeline,
                                     gsize         source_offset,
                                     gsize         size,
                                     GpuPending   *pending,
+                                    GpuPatience  *patience,
+                                    GError      **error);
+/* As _gpu_timeline_copy(), for copies of both kinds. */
+gboolean _gpu_timeline_copy_with   (GpuTimeline  *timeline,
+                                    const char   *function,
+                                    GpuMemory    *destination,
+                                    gsize         destination_offset,
+                                    GpuMemory    *source,
+                                    gsize         source_offset,
+                                    gsize         size,
+                                    GpuPatience  *patience,
                                     GError      **error);
 
 G_END_DECLS

@@ -3,12 +3,21 @@
 
 #include "gpumem/gpu-context-private.h"
 #include "gpumem/gpu-debug-private.h"
+#include "gpumem/gpu-memory-transfer-private.h"
 #include "gpumem/gpu-stream-across-private.h"
 #include "gpumem/gpu-stream-private.h"
+#include "gpumem/gpu-user-event-private.h"
 #include "gpumem/transfer/gpu-transfer-across.h"
 
 /* Of a copy that the streams cannot do by themselves, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
+
+/* What the thread that attends to a copy needs to know. */
+typedef struct
+{
+  GpuTimeline *partner;
+  GPtrArray   *user_events[2];      /* by side, nullable: those that may fail it */
+} Attended;
 
 typedef struct
 {
@@ -19,7 +28,10 @@ typedef struct
   gsize        size;
   guint        user;                /* whose stream is the user's */
   GpuAcross   *across;
+  Attended    *attended;            /* of @across */
+  gboolean     is_submitted;        /* to one stream at least */
   GpuPending  *pending;             /* nullable */
+  GpuPatience *patience;            /* nullable */
 } Copy;
 
 gboolean
@@ -108,19 +120,54 @@ get_partner (GpuTimeline       *timeline,
 static const GpuKeepType keep_across = { (GBoxedCopyFunc) _gpu_across_ref,
                                          (GDestroyNotify) _gpu_across_unref };
 
+static Attended *
+attended_new (GpuTimeline *partner)
+{
+  Attended *attended = g_new0 (Attended, 1);
+
+  attended->partner = _gpu_timeline_ref (partner);
+
+  return attended;
+}
+
+static void
+attended_free (Attended *attended)
+{
+  for (guint side = 0; side < 2; side++)
+    g_clear_pointer (&attended->user_events[side], g_ptr_array_unref);
+
+  _gpu_timeline_unref (attended->partner);
+  g_free (attended);
+}
+
+/* Drivers say of work behind a failed event of the user only that it failed. */
+static GError *
+explain (gpointer data,
+         guint    side)
+{
+  const Attended *attended = data;
+  GPtrArray *events = attended->user_events[side];
+  GError *cause = NULL;
+
+  for (guint i = 0; events != NULL && i < events->len && cause == NULL; i++)
+    _gpu_user_event_query (events->pdata[i], &cause);
+
+  return cause;
+}
+
 /* Nobody may ever wait for the other half, which lets go of what it keeps even so. */
 static void
-end_partner (gpointer across G_GNUC_UNUSED,
-             gpointer data)
+end_attended (gpointer data)
 {
-  GpuTimeline *partner = data;
+  Attended *attended = data;
+  GpuTimeline *partner = attended->partner;
   gboolean has_failure_lock = _gpu_timeline_lock_steady (partner);
 
   if (partner->completed != partner->submitted)
     _gpu_timeline_reap_locked (partner);
 
   _gpu_timeline_unlock_steady (partner, has_failure_lock);
-  _gpu_timeline_unref (partner);
+  attended_free (attended);
 }
 
 /* As far as somebody needs one: the last thing in the user's stream, or its last command. */
@@ -140,9 +187,19 @@ get_event (Copy             *copy,
   return copy->pending == NULL || *event != NULL;
 }
 
+/* Both streams are locked the first time, and one that comes later waits for no such events. */
+static void
+list_user_events_locked (Copy *copy)
+{
+  for (guint side = 0; side < 2; side++)
+    copy->attended->user_events[side] =
+      _gpu_timeline_list_user_events_locked (copy->timelines[side], G_MAXUINT64);
+}
+
 static gboolean
 run_pair (gpointer                 data,
           GpuNativeStream *const  *streams,
+          guint                    sides,
           gboolean                 may_fail,
           GpuNativeEvent         **event,
           guint                   *failed,
@@ -152,15 +209,27 @@ run_pair (gpointer                 data,
   GpuNativeMemory *memories[] = { copy->memories[0]->storage->buffer,
                                   copy->memories[1]->storage->buffer };
 
-  if (!_gpu_across_submit (copy->across, memories, streams, may_fail, failed, error))
+  if (!copy->is_submitted)
+    list_user_events_locked (copy);
+
+  copy->is_submitted = TRUE;
+
+  if (!_gpu_across_submit (copy->across, memories, streams, sides, may_fail, failed, error))
     return FALSE;
+
+  if ((sides & 1u << copy->user) == 0)
+    return TRUE;
 
   *failed = copy->user;
 
   if (get_event (copy, streams[copy->user], event, error))
     return TRUE;
 
-  streams[0]->partial = streams[1]->partial = TRUE;
+  for (guint side = 0; side < 2; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        streams[side]->partial = TRUE;
+    }
 
   return FALSE;
 }
@@ -192,29 +261,58 @@ submit (Copy    *copy,
 
 /* --- or by the caller ------------------------------------------------------------------------- */
 
+static GCancellable *
+get_cancellable (const Copy *copy)
+{
+  return copy->patience != NULL ? copy->patience->cancellable : NULL;
+}
+
+/* The bytes are kept while the device uses them, also if that is not waited for to the end. */
 static gboolean
-copy_chunk (Copy      *copy,
-            gpointer   data,
-            gsize      start,
-            gsize      size,
-            GError   **error)
+wait_for_chunk (Copy         *copy,
+                GpuTimeline  *timeline,
+                GError      **error)
+{
+  guint64 seq = _gpu_timeline_get_submitted (timeline);
+
+  if (_gpu_timeline_wait_until (timeline, seq, -1, get_cancellable (copy), error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+static gboolean
+copy_chunk (Copy    *copy,
+            GBytes  *bytes,
+            gsize    start,
+            gsize    size,
+            GError **error)
 {
   GpuTimeline *from = copy->timelines[GPU_ACROSS_FROM];
   GpuTimeline *to = copy->timelines[GPU_ACROSS_TO];
-  GpuPending pending = { 0 };
+  gpointer data = (gpointer) g_bytes_get_data (bytes, NULL);
 
-  if (!_gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
-                           copy->offsets[GPU_ACROSS_FROM] + start, data, size, NULL, &pending,
-                           error)
-      || !_gpu_pending_wait (&pending, from, error))
-    return FALSE;
+  return _gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
+                             copy->offsets[GPU_ACROSS_FROM] + start, data, size, bytes, NULL,
+                             error)
+         && wait_for_chunk (copy, from, error)
+         && _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
+                                 copy->offsets[GPU_ACROSS_TO] + start, data, size, bytes, NULL,
+                                 error)
+         && wait_for_chunk (copy, to, error);
+}
 
-  pending = (GpuPending) { 0 };
+/* What fails meanwhile takes the copy with it, as it would in the stream. */
+static gboolean
+wait_for_turn (Copy    *copy,
+               GError **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
 
-  return _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
-                              copy->offsets[GPU_ACROSS_TO] + start, data, size, NULL, &pending,
-                              error)
-         && _gpu_pending_wait (&pending, to, error);
+  return _gpu_timeline_is_complete (timeline, _gpu_timeline_get_submitted (timeline))
+         || wait_for_chunk (copy, timeline, error);
 }
 
 static gboolean
@@ -222,27 +320,20 @@ copy_blocking (Copy        *copy,
                const char  *reason,
                GError     **error)
 {
-  GpuTimeline *timeline = copy->timelines[copy->user];
   gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
-  g_autofree guint8 *data = g_try_malloc (chunk_size);
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes between two contexts make the "
                     "caller wait: %s", copy->size, reason);
+  bytes = _gpu_bytes_new (chunk_size, copy->function, &data, error);
 
-  if (data == NULL)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "%s: no %" G_GSIZE_FORMAT " bytes to copy between two contexts with",
-                   copy->function, chunk_size);
-      return FALSE;
-    }
-
-  /* How that ended is told to who waits for it. */
-  _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+  if (bytes == NULL || !wait_for_turn (copy, error))
+    return FALSE;
 
   for (gsize start = 0; start < copy->size; start += chunk_size)
     {
-      if (!copy_chunk (copy, data, start, MIN (chunk_size, copy->size - start), error))
+      if (!copy_chunk (copy, bytes, start, MIN (chunk_size, copy->size - start), error))
         return FALSE;
     }
 
@@ -286,9 +377,11 @@ static void
 begin (Copy        *copy,
        const char **reason)
 {
-  GpuTimeline *partner = copy->timelines[1 - copy->user];
-  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .end = end_partner,
-                           .end_data = _gpu_timeline_ref (partner) };
+  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .explain = explain,
+                           .end = end_attended };
+
+  copy->attended = attended_new (copy->timelines[1 - copy->user]);
+  across.data = copy->attended;
 
   for (guint side = 0; side < 2; side++)
     across.sides[side] = (GpuAcrossSide) { copy->timelines[side]->context, copy->offsets[side] };
@@ -296,7 +389,7 @@ begin (Copy        *copy,
   copy->across = _gpu_across_begin (&across, reason);
 
   if (copy->across == NULL)
-    _gpu_timeline_unref (partner);
+    attended_free (copy->attended);
 }
 
 gboolean
@@ -308,13 +401,15 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
                            gsize         source_offset,
                            gsize         size,
                            GpuPending   *pending,
+                           GpuPatience  *patience,
                            GError      **error)
 {
   gboolean is_to = destination->storage->context == timeline->context;
   GpuNativeContext *other = (is_to ? source : destination)->storage->context;
   Copy copy = { .function = function, .memories = { source, destination },
                 .offsets = { source_offset, destination_offset }, .size = size,
-                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending };
+                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending,
+                .patience = patience };
   const char *reason = NULL;
   gboolean success;
 
@@ -330,11 +425,43 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
 
   begin (&copy, &reason);
 
-  if (copy.across == NULL)
+  if (copy.across != NULL)
+    {
+      success = submit (&copy, error);
+      _gpu_across_unref (copy.across);
+
+      return success;
+    }
+
+  if (patience == NULL || !patience->must_not_block)
     return copy_blocking (&copy, reason, error);
 
-  success = submit (&copy, error);
-  _gpu_across_unref (copy.across);
+  patience->would_block = TRUE;
 
-  return success;
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_copy_with (GpuTimeline  *timeline,
+                         const char   *function,
+                         GpuMemory    *destination,
+                         gsize         destination_offset,
+                         GpuMemory    *source,
+                         gsize         source_offset,
+                         gsize         size,
+                         GpuPatience  *patience,
+                         GError      **error)
+{
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (size > 0 && destination->storage->context != source->storage->context
+      && _gpu_timeline_is_across (timeline, destination, source))
+    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
+                                      source_offset, size, NULL, patience, error);
+
+  return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
+                             source_offset, size, NULL, error);
 }

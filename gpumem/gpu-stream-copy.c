@@ -343,7 +343,7 @@ copy_memory (GpuTimeline  *timeline,
   if (G_UNLIKELY (destination->storage->context != source->storage->context)
       && _gpu_timeline_is_across (timeline, destination, source))
     return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
-                                      source_offset, size, pending, error);
+                                      source_offset, size, pending, NULL, error);
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
                       error)
@@ -550,9 +550,12 @@ gpu_stream_migrate (GpuStream        *stream,
  * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). Uses of either memory are ordered
  * as always, and the copy is over in @stream when all of it is. The context of the other memory
  * lives as long as @stream does. If no page-locked memory is left or a driver cannot have streams
- * wait for the host, the call does it by itself, and blocks until it is done; GPUMEM_DEBUG=transfer
- * tells of that. More than some 50 chunks of 4 MiB can make the caller wait, too. If either side
- * fails, the events of @stream do, and what @destination holds is undefined.
+ * wait for the host, the call does it by itself, and blocks until it is done, or fails with what
+ * fails in @stream before; GPUMEM_DEBUG=transfer tells of that. More than some 50 chunks of 4 MiB
+ * can make the caller wait, too; if they are behind an event of gpu_event_new_user(), until another
+ * thread sets that. If either side fails, the events of @stream do, as do those of other streams
+ * with work that came after the copy in the order of uses, and what @destination holds is
+ * undefined.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
  *   ranges overlap, neither memory is of the stream's context, or flags keep the host from memory

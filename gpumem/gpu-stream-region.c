@@ -283,20 +283,23 @@ check_peers (GpuTimeline       *timeline,
 {
   GpuNativeContext *to = copy->destination.native.context;
   GpuNativeContext *from = copy->source.native.context;
-  const GpuBackend *backend = timeline->context->backend;
 
   *peers = FALSE;
 
-  /* Any other combination is refused like memory of a foreign context in any operation. */
-  if (to == from || (to != timeline->context && from != timeline->context)
-      || to->backend != backend || from->backend != backend)
+  /* Two foreign ones are refused like such memory in any operation. */
+  if (to == from || (to != timeline->context && from != timeline->context))
     return TRUE;
 
   *peers = TRUE;
 
-  if (!backend->memory->copies_peers)
-    return _gpu_backend_fail (backend, copy->function, "copies of regions between contexts",
-                              error);
+  if (to->backend != from->backend || !to->backend->memory->copies_peers)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: no driver copies regions from a context of %s to one of %s; "
+                   "gpu_stream_copy() takes bytes there, and a region can be copied on either side",
+                   copy->function, from->devices[0]->id, to->devices[0]->id);
+      return FALSE;
+    }
 
   if (_gpu_native_context_check (to == timeline->context ? from : to, error))
     return TRUE;
@@ -507,7 +510,7 @@ _gpu_region_bytes_new (GpuMemory        *memory,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
  *   the pitches are too small, the regions overlap or neither memory is of the stream's context,
- *   %GPU_ERROR_NOT_SUPPORTED for one of another context where the back end cannot,
+ *   %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL,
  *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
  *
  * Since: 0.1

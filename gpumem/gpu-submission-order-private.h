@@ -12,6 +12,7 @@ typedef struct
   GpuFence         *fence;
   GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
   GPtrArray        *user_events;    /* that may fail it, nullable */
+  GPtrArray        *across;         /* copies between contexts, likewise; no driver tells of them */
   gboolean          is_asked;       /* its failure is that of the submission */
 } GpuFenceWait;
 

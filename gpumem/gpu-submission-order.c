@@ -14,6 +14,7 @@ wait_clear (gpointer data)
 
   _gpu_fence_unref (wait->fence);
   g_clear_pointer (&wait->user_events, g_ptr_array_unref);
+  g_clear_pointer (&wait->across, g_ptr_array_unref);
 }
 
 static GpuFenceWait *
@@ -43,7 +44,7 @@ add_wait_locked (GpuSubmitter *s,
                  GpuFence     *fence,
                  gboolean      is_asked)
 {
-  GpuFenceWait wait = { fence, timeline->context, NULL, is_asked };
+  GpuFenceWait wait = { .fence = fence, .context = timeline->context, .is_asked = is_asked };
 
   if (s->waits == NULL)
     {
@@ -56,6 +57,7 @@ add_wait_locked (GpuSubmitter *s,
 
   _gpu_fence_ref (fence);
   wait.user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
+  wait.across = _gpu_timeline_list_across_locked (timeline, fence->seq);
   g_array_append_val (s->waits, wait);
   s->may_fail = s->may_fail || wait.user_events != NULL;
 
@@ -434,7 +436,10 @@ wait_locked (GpuSubmitter           *s,
     _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event, NULL);
 
   for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
-    inherit_user_events_locked (timeline, get_wait (s, i));
+    {
+      inherit_user_events_locked (timeline, get_wait (s, i));
+      _gpu_timeline_inherit_across_locked (timeline, get_wait (s, i)->across);
+    }
 
   return success;
 }

@@ -80,16 +80,19 @@ typedef struct
   GpuSubmission  submission;
 } GpuPairSide;
 
-/* With the locks of both. @failed is the side that failed, if one did; @event, nullable, of the
- * user's stream, is for the GpuPending or profiling. */
+/* Called once for both sides, with the locks of both, or for one and then the other: @sides has
+ * bits. @failed is the side that failed, if one did; @event, nullable, of the user's stream, is for
+ * the GpuPending or profiling. */
 typedef gboolean (*GpuPairFunc) (gpointer                 data,
                                  GpuNativeStream *const  *streams,
+                                 guint                    sides,
                                  gboolean                 may_fail,
                                  GpuNativeEvent         **event,
                                  guint                   *failed,
                                  GError                 **error);
 
-/* Both get a point, or none does but for what is in the streams already. @user is the side whose
+/* Both get a point, or none does but for what is in the streams already. It may block in a driver
+ * until events of the user are set, but not with a failure lock. @user is the side whose
  * stream is the user's. */
 gboolean _gpu_submit_pair  (GpuPairSide          *sides,
                             guint                 user,

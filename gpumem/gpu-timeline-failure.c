@@ -4,6 +4,8 @@
 
 #include "gpumem/gpu-timeline-private.h"
 #include "gpumem/gpu-user-event-private.h"
+#include "gpumem/transfer/gpu-transfer-across.h"
+#include "gpumem/transfer/gpu-transfer.h"
 
 /* So many failures, the last ones, are not forgotten even if nobody watches their points: who has
  * just waited for one is about to look it up. */
@@ -336,4 +338,113 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
 
   g_clear_error (failure);
   *failure = g_error_copy (last->error);
+}
+
+/* --- copies that no driver knows to have failed ----------------------------------------------- */
+
+/* Of a copy that is not the timeline's, but comes before work of it. */
+static void
+release_inherited (gpointer across)
+{
+  _gpu_across_unref (across);
+}
+
+gboolean
+_gpu_kept_is_across (const GpuKept *kept)
+{
+  return kept->release == (GDestroyNotify) _gpu_across_unref || kept->release == release_inherited;
+}
+
+GPtrArray *
+_gpu_timeline_list_across_locked (GpuTimeline *timeline,
+                                  guint64      seq)
+{
+  GPtrArray *list = NULL;
+
+  if (timeline->n_across == 0)
+    return NULL;
+
+  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+    {
+      const GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+
+      if (kept->seq > seq || !_gpu_kept_is_across (kept) || _gpu_across_is_over (kept->object))
+        continue;
+
+      if (list == NULL)
+        list = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_across_unref);
+
+      g_ptr_array_add (list, _gpu_across_ref (kept->object));
+    }
+
+  return list;
+}
+
+static gboolean
+keeps_locked (GpuTimeline   *timeline,
+              gconstpointer  object)
+{
+  for (guint i = timeline->kept->len; i > timeline->kept_first; i--)
+    {
+      if (g_array_index (timeline->kept, GpuKept, i - 1).object == object)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+void
+_gpu_timeline_inherit_across_locked (GpuTimeline *timeline,
+                                     GPtrArray   *list)
+{
+  gboolean is_counted = FALSE;
+
+  for (guint i = 0; list != NULL && i < list->len; i++)
+    {
+      if (keeps_locked (timeline, list->pdata[i]))
+        continue;
+
+      if (!is_counted)
+        _gpu_timeline_submit_locked (timeline);
+
+      is_counted = TRUE;
+      _gpu_timeline_keep_locked (timeline, _gpu_across_ref (list->pdata[i]), release_inherited, 0);
+    }
+}
+
+/* What became of the commands that this stream has of a copy is told better by itself, if it is at
+ * all. */
+static gboolean
+check_across_locked (GpuTimeline    *timeline,
+                     const GpuKept  *kept,
+                     gboolean        failed,
+                     GError        **error)
+{
+  const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
+
+  if (kept->release == release_inherited)
+    return failed || _gpu_across_check (kept->object, NULL, error);
+
+  return _gpu_across_check (kept->object, known, error);
+}
+
+void
+_gpu_timeline_check_kept_locked (GpuTimeline   *timeline,
+                                 const GpuKept *kept,
+                                 gboolean       failed)
+{
+  GError *failure = NULL;
+
+  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
+      && !_gpu_transfer_check (kept->object, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
+
+  if (!_gpu_kept_is_across (kept))
+    return;
+
+  timeline->n_across--;
+
+  /* All that is behind it by now has to do with what it left. */
+  if (!check_across_locked (timeline, kept, failed, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, timeline->submitted, failure);
 }

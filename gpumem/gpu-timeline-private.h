@@ -83,6 +83,9 @@ struct _GpuTimeline
   gint              is_open;        /* atomic; whether the program has the driver's stream, and may
                                      * have put work of its own into it */
 
+  GMutex            pair_lock;      /* of operations in a stream of another context as well, that
+                                     * are submitted here; before failure locks and timelines */
+
   /* The lock guards what follows. */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */
   GQueue            fences;         /* of GpuFence, by seq */
@@ -90,6 +93,7 @@ struct _GpuTimeline
   GArray           *kept;           /* of GpuKept, by seq; a queue that starts at kept_first */
   guint             kept_first;
   gsize             kept_size;      /* bytes of host memory that it holds */
+  guint             n_across;       /* how many are copies between contexts */
   guint64           reap;           /* a job lets go of everything up to here */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
   guint             n_finishing;    /* threads that wait for all that is in stream */
@@ -156,6 +160,18 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
+/* A copy that the engine gave up fails by itself: its commands did not. Called as @kept leaves;
+ * @failed: whether the driver tells of a failure. */
+void            _gpu_timeline_check_kept_locked (GpuTimeline     *timeline,
+                                               const GpuKept     *kept,
+                                               gboolean           failed);
+gboolean        _gpu_kept_is_across           (const GpuKept     *kept);
+/* Copies between contexts up to @seq that are not over, NULL if there are none, and their failure
+ * as that of all that is submitted to another timeline from now on, until it is noticed. */
+GPtrArray      *_gpu_timeline_list_across_locked (GpuTimeline    *timeline,
+                                               guint64            seq);
+void            _gpu_timeline_inherit_across_locked (GpuTimeline *timeline,
+                                               GPtrArray         *list);
 /* Why the point @seq, which is complete, failed: TRUE if it did not. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,

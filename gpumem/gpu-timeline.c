@@ -84,6 +84,7 @@ timeline_new (GpuNativeContext *context,
   timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
   _gpu_timeline_init_failures (timeline);
   g_mutex_init (&timeline->lock);
+  g_mutex_init (&timeline->pair_lock);
   _gpu_live_add (GPU_LIVE_TIMELINE, 1);
 
   return timeline;
@@ -353,6 +354,7 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   g_ptr_array_unref (timeline->user_waits);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
+  g_mutex_clear (&timeline->pair_lock);
   g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);
@@ -391,6 +393,9 @@ _gpu_timeline_keep_locked (GpuTimeline    *timeline,
                            gsize           size)
 {
   GpuKept kept = { timeline->submitted, object, release, size };
+
+  if (_gpu_kept_is_across (&kept))
+    timeline->n_across++;
 
   g_array_append_val (timeline->kept, kept);
   timeline->kept_size += size;
@@ -538,25 +543,6 @@ _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
   return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
 }
 
-/* A copy that the engine gave up fails by itself: its commands did not. What became of those that
- * this stream has is told better by itself, if it is at all. */
-static void
-check_kept_locked (GpuTimeline   *timeline,
-                   const GpuKept *kept,
-                   gboolean       failed)
-{
-  const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
-  GError *failure = NULL;
-
-  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
-      && !_gpu_transfer_check (kept->object, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
-
-  if (kept->release == (GDestroyNotify) _gpu_across_unref
-      && !_gpu_across_check (kept->object, known, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
-}
-
 static void
 retire_kept_locked (GpuTimeline *timeline,
                     guint64      seq,
@@ -568,7 +554,7 @@ retire_kept_locked (GpuTimeline *timeline,
 
   while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
     {
-      check_kept_locked (timeline, &first[retired->n_kept], failed);
+      _gpu_timeline_check_kept_locked (timeline, &first[retired->n_kept], failed);
       timeline->kept_size -= first[retired->n_kept++].size;
     }
 

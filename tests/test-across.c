@@ -378,6 +378,151 @@ across_failed (TestFixture *fixture)
     for_others (fixture, failed);
 }
 
+/* Work there that uses what the copy was to write fails with it, and what uses that, and a copy of
+ * it back; what comes after that is noticed does not. */
+static void
+failed_there (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) back = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) there = test_stream (other, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) next = test_stream (other, GPU_STREAM_FLAGS_NONE);
+  GpuStream *streams[] = { there, next, back };
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) far = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) farther = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) farthest = test_buffer (other, SIZE);
+  g_autoptr (GpuBuffer) home = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
+      && !test_is_opencl (fixture))
+    return;
+  gate = test_gate (fixture, stream);
+  copy (stream, far, 0, near, 0, SIZE);
+  copy (there, farther, 0, far, 0, SIZE);
+  fill (there, far, 1);
+  copy (next, farthest, 0, farther, 0, SIZE);
+  copy (back, home, 0, farthest, 0, SIZE);
+  test_assert_ok (gpu_event_fail (gate, "not today", &error), error);
+  for (guint i = 0; i < G_N_ELEMENTS (streams); i++)
+    {
+      g_assert_false (gpu_stream_synchronize (streams[i], NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+    }
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "not today");
+  copy (stream, far, 0, near, 0, SIZE);
+  copy (there, farther, 0, far, 0, SIZE);
+  test_synchronize (there);
+  test_assert_content (farther, bytes);
+}
+
+static void
+across_failed_there (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, failed_there);
+}
+
+/* More chunks than CUDA takes behind a gate: who submits waits until the event is set. */
+#define CROWD ((gsize) 60 * 4 * 1024 * 1024)
+
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *to;
+  GpuBuffer *from;
+  gint       done;
+} Submitter;
+
+static gpointer
+submit (gpointer data)
+{
+  Submitter *submitter = data;
+
+  copy (submitter->stream, submitter->to, 0, submitter->from, 0,
+        gpu_memory_get_size (GPU_MEMORY (submitter->from)));
+  g_atomic_int_set (&submitter->done, TRUE);
+  return NULL;
+}
+
+/* Which threads are held up is the driver's affair: they have this long to come to that. */
+static void
+let_submit (Submitter *submitter)
+{
+  for (guint i = 0; i < 50 && !g_atomic_int_get (&submitter->done); i++)
+    g_usleep (10 * 1000);
+}
+
+static void
+check_last (Submitter *submitter, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  gsize size = gpu_memory_get_size (GPU_MEMORY (submitter->to));
+  g_autoptr (GBytes) bytes = gpu_buffer_read_bytes (submitter->to, NULL, size - 100, 100, NULL,
+                                                    &error);
+
+  g_assert_no_error (error);
+  test_assert_value (g_bytes_get_data (bytes, NULL), value, 100);
+}
+
+/* A copy, and a small one on the same stream by another thread. */
+static void
+crowd (TestFixture *holder, TestFixture *near, TestFixture *from, TestFixture *to)
+{
+  g_autoptr (GpuStream) held = test_stream (holder, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) stream = near == holder ? g_object_ref (held)
+                                                : test_stream (near, GPU_STREAM_FLAGS_NONE);
+  GpuBuffer *sources[] = { test_buffer_filled (from, CROWD, 1),
+                           test_buffer_filled (from, SIZE, 1) };
+  GpuBuffer *targets[] = { test_buffer_filled (to, CROWD, 9), test_buffer_filled (to, SIZE, 9) };
+  Submitter submitters[] = { { stream, targets[0], sources[0], FALSE },
+                             { stream, targets[1], sources[1], FALSE } };
+  g_autoptr (GpuEvent) gate = test_gate (holder, held);
+  GThread *threads[2];
+
+  fill (held, from == holder ? sources[0] : targets[0], 3);
+  for (guint i = 0; i < 2; i++)
+    {
+      threads[i] = g_thread_new ("submitter", submit, &submitters[i]);
+      let_submit (&submitters[i]);
+    }
+  test_open (gate);
+  for (guint i = 0; i < 2; i++)
+    g_thread_join (threads[i]);
+  test_synchronize (stream);
+  check_last (&submitters[0], from == holder ? 3 : 1);
+  check_last (&submitters[1], 1);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_object_unref (sources[i]);
+      g_object_unref (targets[i]);
+    }
+}
+
+static void
+crowded (TestFixture *fixture, TestFixture *other)
+{
+  if (!is_cuda (other))
+    return;
+  crowd (fixture, fixture, fixture, other);
+  crowd (fixture, fixture, other, fixture);
+  crowd (fixture, other, fixture, other);
+  crowd (fixture, other, other, fixture);
+}
+
+static void
+across_crowded (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, crowded);
+}
+
+#define STAGING_LIMIT (64 * 1024 * 1024)
+
 /* Without staging memory the caller does it. */
 static void
 blocking (TestFixture *fixture, TestFixture *other)
@@ -386,7 +531,146 @@ blocking (TestFixture *fixture, TestFixture *other)
   gpu_context_set_staging_limit (other->context, 0);
   check_data (fixture, other, fixture->stream, LARGE);
   check_data (other, fixture, fixture->stream, SIZE);
-  gpu_context_set_staging_limit (fixture->context, 64 * 1024 * 1024);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static gpointer
+fail_later (gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_usleep (50 * 1000);
+  test_assert_ok (gpu_event_fail (data, "not today", &error), error);
+  return NULL;
+}
+
+/* What the caller waits for fails, and the copy with it. */
+static void
+blocking_failed (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) nines = test_value_bytes (SIZE, 9);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = NULL;
+  GThread *thread;
+
+  /* That copies by itself. */
+  if (g_str_equal (gpu_device_get_id (fixture->device), gpu_device_get_id (other->device))
+      && !test_is_opencl (fixture))
+    return;
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  gate = test_gate (fixture, stream);
+  thread = g_thread_new ("fail", fail_later, gate);
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (far), 0, GPU_MEMORY (near), 0, SIZE,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_stream_copy", "not today");
+  g_thread_join (thread);
+  test_assert_content (far, nines);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_failed (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_failed);
+}
+
+static void
+copied (GObject *source, GAsyncResult *result, gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_buffer_copy_finish (GPU_BUFFER (source), result, &error), error);
+  *(gboolean *) data = TRUE;
+}
+
+static void
+cancelled (GObject *source, GAsyncResult *result, gpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_buffer_copy_finish (GPU_BUFFER (source), result, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  *(gboolean *) data = TRUE;
+}
+
+static void
+wait_for (gboolean *done)
+{
+  while (!*done)
+    g_main_context_iteration (NULL, TRUE);
+}
+
+/* It is a thread then that waits, and can be told to end that. */
+static void
+blocking_async (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  gboolean done = FALSE;
+  gboolean given_up = FALSE;
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  gpu_buffer_copy_async (far, stream, 0, near, 0, SIZE, cancellable, cancelled, &given_up);
+  gpu_buffer_copy_async (far, stream, 0, near, 0, SIZE, NULL, copied, &done);
+  g_cancellable_cancel (cancellable);
+  wait_for (&given_up);
+  g_assert_false (done);
+  test_open (gate);
+  wait_for (&done);
+  test_assert_content (far, bytes);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_async (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_async);
+}
+
+static gpointer
+cancel_later (gpointer data)
+{
+  g_usleep (50 * 1000);
+  g_cancellable_cancel (data);
+  return NULL;
+}
+
+static void
+blocking_cancelled (TestFixture *fixture, TestFixture *other)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) near = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) far = test_buffer_filled (other, SIZE, 9);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  GThread *thread = g_thread_new ("cancel", cancel_later, cancellable);
+
+  gpu_context_set_staging_limit (fixture->context, 0);
+  gpu_context_set_staging_limit (other->context, 0);
+  g_assert_false (gpu_buffer_copy (far, stream, 0, near, 0, SIZE, cancellable, &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_thread_join (thread);
+  test_open (gate);
+  gpu_context_set_staging_limit (fixture->context, STAGING_LIMIT);
+}
+
+static void
+across_blocking_cancelled (TestFixture *fixture)
+{
+  if (test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    for_others (fixture, blocking_cancelled);
 }
 
 static void
@@ -424,6 +708,35 @@ static void
 across_refused (TestFixture *fixture)
 {
   for_others (fixture, refused);
+}
+
+/* Regions go between contexts where the driver does that, and are refused by name elsewhere. */
+static void
+regions (TestFixture *fixture, TestFixture *other)
+{
+  const GpuExtent extent = { 16, 4, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (64);
+  g_autoptr (GpuBuffer) from = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (other, 64, 0);
+
+  if (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (to), NULL, GPU_MEMORY (from), NULL,
+                              &extent, &error))
+    {
+      g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==,
+                       gpu_device_get_backend (other->device));
+      test_assert_content (to, bytes);
+      return;
+    }
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy_region",
+                         gpu_device_get_id (fixture->device), gpu_device_get_id (other->device),
+                         "gpu_stream_copy()");
+}
+
+static void
+across_regions (TestFixture *fixture)
+{
+  for_others (fixture, regions);
 }
 
 /* --- threads -------------------------------------------------------------------------------- */
@@ -515,8 +828,14 @@ main (int argc, char **argv)
   test_add ("dropped", across_dropped);
   test_add ("dropped-near", across_dropped_near);
   test_add ("failed", across_failed);
+  test_add ("failed-there", across_failed_there);
+  test_add ("crowded", across_crowded);
   test_add ("blocking", across_blocking);
+  test_add ("blocking-failed", across_blocking_failed);
+  test_add ("blocking-async", across_blocking_async);
+  test_add ("blocking-cancelled", across_blocking_cancelled);
   test_add ("refused", across_refused);
+  test_add ("regions", across_regions);
   test_add ("threads", across_threads);
   return test_run ();
 }

@@ -184,6 +184,24 @@ def test_async_buffer(fixture):
     run_async(run)
 
 
+def test_async_across(fixture):
+    """A copy that no stream can do is not done by the loop, which has to open the gate."""
+    need(fixture, CAPABILITIES.USER_EVENTS)
+    stream = fixture.new_stream()
+    buffer = fixture.buffer(b"0123456789")
+    host = Gpu.Context("host")
+    other = Gpu.Buffer(host, b"abcdefghij")
+    fixture.context.set_staging_limit(0)
+    host.set_staging_limit(0)
+
+    async def run():
+        gate = fixture.gate(stream)
+        asyncio.get_running_loop().call_later(0.05, gate.complete)
+        await buffer.copy_async(other, 4, 2, 3, stream)
+        equal(buffer.read(), b"0123cde789")
+    run_async(run)
+
+
 def test_async_callbacks(fixture):
     """With a callback they are what they are in C."""
     buffer = fixture.buffer(b"0123456789")

@@ -3,6 +3,7 @@
  * program again and gets the descriptor over a socket. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -76,6 +77,36 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   g_clear_object (&part);
   g_clear_object (&buffer);
   test_assert_content (again, sevens);
+}
+
+/* What came as a descriptor goes on as one. */
+static void
+share_again (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffers[3];
+  g_autoptr (GBytes) threes = test_value_bytes (SIZE, 3);
+  gsize whole_size;
+  gsize offset;
+
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+  buffers[0] = shareable (fixture, 3);
+  for (guint i = 1; i < G_N_ELEMENTS (buffers); i++)
+    {
+      int fd = gpu_buffer_export_fd (buffers[i - 1], GPU_FD_KINDS_OPAQUE, &whole_size, &offset,
+                                     &error);
+
+      g_assert_no_error (error);
+      buffers[i] = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE,
+                                           fd, whole_size, offset, SIZE, &error);
+      g_assert_no_error (error);
+      close (fd);
+      g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (buffers[i])), ==, GPU_MEMORY_SHAREABLE);
+    }
+  test_assert_content (buffers[2], threes);
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    g_object_unref (buffers[i]);
 }
 
 static void
@@ -308,6 +339,116 @@ share_wrong (TestFixture *fixture)
   close (fd);
 }
 
+static gboolean
+takes_files (TestFixture *fixture)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    return TRUE;
+  g_test_skip ("memory of a driver is no file");
+  return FALSE;
+}
+
+/* As another program may make it. */
+static int
+file_new (gsize size, int seals)
+{
+  int fd = memfd_create ("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+  g_assert_cmpint (ftruncate (fd, size), ==, 0);
+  g_assert_cmpint (fcntl (fd, F_ADD_SEALS, seals), ==, 0);
+  return fd;
+}
+
+/* The whole file as it is now, and its last bytes. */
+static void
+check_end (TestFixture *fixture, int fd, gsize size, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_value_bytes (100, value);
+  g_autoptr (GpuBuffer) end = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE,
+                                                      GPU_FD_KINDS_OPAQUE, fd, size, size - 100,
+                                                      100, &error);
+  guint8 content[100];
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_write_bytes (end, NULL, 0, bytes, NULL, &error), error);
+  g_assert_cmpint (pread (fd, content, sizeof content, size - 100), ==, sizeof content);
+  test_assert_value (content, value, sizeof content);
+}
+
+/* A file may grow under what is mapped of it, and all mappings are one memory. */
+static void
+share_grown (TestFixture *fixture)
+{
+  const guint8 values[] = { 3, 7 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) held = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) later = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GBytes) sevens = test_value_bytes (SIZE, 7);
+  g_autoptr (GpuBuffer) before = NULL;
+  g_autoptr (GpuBuffer) after = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  fd = file_new (SIZE, F_SEAL_SHRINK);
+  before = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                   SIZE, 0, SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (ftruncate (fd, 100 * SIZE), ==, 0);
+  check_end (fixture, fd, 100 * SIZE, 5);
+  after = gpu_buffer_new_from_fd (fixture->context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd,
+                                  100 * SIZE, 0, 100 * SIZE, &error);
+  g_assert_no_error (error);
+  gate = test_gate (fixture, held);
+  test_assert_ok (gpu_stream_fill (held, GPU_MEMORY (before), 0, SIZE, &values[0], 1, &error),
+                  error);
+  test_assert_ok (gpu_stream_fill (later, GPU_MEMORY (after), 0, SIZE, &values[1], 1, &error),
+                  error);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (later), >, 0);
+  test_open (gate);
+  test_synchronize (later);
+  test_assert_content (before, sevens);
+  close (fd);
+}
+
+/* What nobody may write is memory to be read. */
+static void
+share_sealed (TestFixture *fixture)
+{
+  const GpuMemoryFlags flags = GPU_MEMORY_READ_ONLY;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  GpuContext *context = fixture->context;
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  fd = file_new (SIZE, F_SEAL_SHRINK);
+  g_assert_cmpint (pwrite (fd, g_bytes_get_data (bytes, NULL), SIZE, 0), ==, SIZE);
+  g_assert_cmpint (fcntl (fd, F_ADD_SEALS, F_SEAL_WRITE), ==, 0);
+  g_assert_null (gpu_buffer_new_from_fd (context, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd, SIZE,
+                                         0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd", "GPU_MEMORY_READ_ONLY");
+  for (guint i = 0; i < 2; i++)
+    {
+      buffer = gpu_buffer_new_from_fd (context, i == 0 ? flags : flags | GPU_MEMORY_UNTRACKED,
+                                       GPU_FD_KINDS_OPAQUE, fd, SIZE, 0, SIZE, &error);
+      g_assert_no_error (error);
+      test_assert_content (buffer, bytes);
+      g_assert_false (gpu_buffer_write_bytes (buffer, NULL, 0, bytes, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_write_bytes",
+                             "read only");
+      g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_WRITE, 0, SIZE, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_map", "read only");
+      test_assert_content (buffer, bytes);
+      g_clear_object (&buffer);
+    }
+  close (fd);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -316,9 +457,12 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
+  test_add ("again", share_again);
   test_add ("foreign", share_foreign);
   test_add ("process", share_process);
   test_add ("refused", share_refused);
   test_add ("wrong", share_wrong);
+  test_add ("grown", share_grown);
+  test_add ("sealed", share_sealed);
   return test_run ();
 }

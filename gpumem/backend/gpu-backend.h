@@ -120,6 +120,8 @@ struct _GpuNativeMemory
   gpointer          host;           /* nullable; where the host reaches it without a command */
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */
+  gboolean          is_constant;    /* open_fd() made it of what nobody may write */
+  gboolean          is_shareable;   /* open_fd() made it of what share_fd() passes on */
 };
 
 /* Memory that is at no address, but can be put behind some. */
@@ -614,7 +616,8 @@ typedef struct
                                        gsize                   *whole_size,
                                        gsize                   *offset,
                                        GError                 **error);
-  /* The range lies within @whole_size bytes, which come from outside; @fd stays the caller's. */
+  /* The range lies within @whole_size bytes, which come from outside; @fd stays the caller's. Of
+   * what can only be read it makes a buffer that is_constant. */
   GpuNativeBuffer * (*open_fd)        (GpuNativeContext        *context,
                                        GpuFdKinds               kind,
                                        int                      fd,

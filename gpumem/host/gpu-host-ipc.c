@@ -19,45 +19,80 @@ typedef struct
   guint64 offset;
 } GpuHostHandle;
 
+/* What may not be mapped is no memory of ours. */
+static GpuError
+to_gpu_error (int code)
+{
+  switch (code)
+    {
+    case ENOMEM:
+      return GPU_ERROR_OUT_OF_DEVICE_MEMORY;
+    case EPERM:
+    case EACCES:
+    case ENODEV:
+      return GPU_ERROR_IPC;
+    default:
+      return GPU_ERROR_FAILED;
+    }
+}
+
 static void
 set_error (const char  *function,
            int          code,
            gsize        size,
            GError     **error)
 {
-  g_set_error (error, GPU_ERROR,
-               code == ENOMEM ? GPU_ERROR_OUT_OF_DEVICE_MEMORY : GPU_ERROR_FAILED,
+  g_set_error (error, GPU_ERROR, to_gpu_error (code),
                "host: %s: %s (%d): %" G_GSIZE_FORMAT " bytes requested", function,
                g_strerror (code), code, size);
 }
 
-/* A file that is mapped, once however often it is imported. */
+/* A file that is mapped, once however often it is imported, unless it has grown since. */
 struct _GpuHostFile
 {
-  guint   n_users;                  /* guarded by the lock, as is the list */
-  dev_t   device;
-  ino_t   inode;
-  int     fd;
-  guint8 *data;
-  gsize   size;
+  guint        n_users;             /* guarded by the lock, as is the list */
+  dev_t        device;
+  ino_t        inode;
+  int          fd;
+  guint8      *data;
+  gsize        size;
+  gboolean     is_constant;         /* mapped to be read, and for one buffer alone */
+  GpuHostFile *smaller;             /* nullable, with a use: the first mapping of the same file */
 };
 
 static GMutex lock;
 static GSList *files;
 
-/* Takes @fd over. */
-static GpuHostFile *
-file_map_locked (int                fd,
-                 const struct stat *status,
-                 GError           **error)
+/* Where nobody may write, a file that is sealed against that has no shared mapping either. */
+static gpointer
+map_constant (int   fd,
+              gsize size)
 {
+  gpointer data = mmap (NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+  return data != MAP_FAILED || errno != EPERM ? data
+                                              : mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+}
+
+static GpuHostFile *
+file_map_locked (int                 fd,
+                 const struct stat  *status,
+                 gboolean            allow_constant,
+                 GError            **error)
+{
+  gboolean is_constant = FALSE;
   GpuHostFile *file;
   gpointer data = mmap (NULL, status->st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+  if (data == MAP_FAILED && allow_constant && (errno == EPERM || errno == EACCES))
+    {
+      data = map_constant (fd, status->st_size);
+      is_constant = TRUE;
+    }
 
   if (data == MAP_FAILED)
     {
       set_error ("mmap", errno, status->st_size, error);
-      g_close (fd, NULL);
       return NULL;
     }
 
@@ -67,59 +102,114 @@ file_map_locked (int                fd,
   file->fd = fd;
   file->data = data;
   file->size = status->st_size;
+  file->is_constant = is_constant;
+
+  return file;
+}
+
+/* The mapping of @end bytes of the file, or else the newest one of fewer. */
+static GpuHostFile *
+find_locked (const struct stat *status,
+             gsize              end)
+{
+  GpuHostFile *smaller = NULL;
+
+  for (GSList *l = files; l != NULL; l = l->next)
+    {
+      GpuHostFile *file = l->data;
+
+      if (file->is_constant || file->device != status->st_dev || file->inode != status->st_ino)
+        continue;
+
+      if (file->size >= end)
+        return file;
+
+      if (smaller == NULL)
+        smaller = file;
+    }
+
+  return smaller;
+}
+
+/* @end bytes of it are there. Takes @fd over, but not if it fails. */
+static GpuHostFile *
+file_use_locked (int        fd,
+                 gsize      end,
+                 gboolean   allow_constant,
+                 GError   **error)
+{
+  struct stat status;
+  GpuHostFile *found;
+  GpuHostFile *file;
+
+  if (fstat (fd, &status) != 0)
+    {
+      set_error ("fstat", errno, 0, error);
+      return NULL;
+    }
+
+  found = find_locked (&status, end);
+
+  if (found != NULL && found->size >= end)
+    {
+      g_close (fd, NULL);
+      found->n_users++;
+      return found;
+    }
+
+  file = file_map_locked (fd, &status, allow_constant, error);
+
+  if (file == NULL)
+    return NULL;
+
+  file->n_users = 1;
   files = g_slist_prepend (files, file);
+
+  /* Both are tracked as one. */
+  if (found != NULL && !file->is_constant)
+    {
+      file->smaller = found->smaller != NULL ? found->smaller : found;
+      file->smaller->n_users++;
+    }
 
   return file;
 }
 
 /* Takes @fd over. */
 static GpuHostFile *
-file_use (int      fd,
-          GError **error)
+file_use (int        fd,
+          gsize      end,
+          gboolean   allow_constant,
+          GError   **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
-  GpuHostFile *file = NULL;
-  struct stat status;
+  GpuHostFile *file = file_use_locked (fd, end, allow_constant, error);
 
-  if (fstat (fd, &status) != 0)
-    {
-      set_error ("fstat", errno, 0, error);
-      g_close (fd, NULL);
-      return NULL;
-    }
-
-  for (GSList *l = files; l != NULL && file == NULL; l = l->next)
-    {
-      GpuHostFile *known = l->data;
-
-      if (known->device == status.st_dev && known->inode == status.st_ino)
-        file = known;
-    }
-
-  if (file != NULL)
+  if (file == NULL)
     g_close (fd, NULL);
-  else
-    file = file_map_locked (fd, &status, error);
-
-  if (file != NULL)
-    file->n_users++;
 
   return file;
 }
 
-guintptr
-_gpu_host_file_get_address (GpuHostFile *file)
+void
+_gpu_host_file_identify (GpuHostFile   *file,
+                         gconstpointer  data,
+                         GpuOrigin     *origin)
 {
-  return (guintptr) file->data;
+  const GpuHostFile *first = file->smaller != NULL ? file->smaller : file;
+
+  origin->id = (guintptr) first->data;
+  origin->offset = (gsize) ((const guint8 *) data - file->data);
 }
 
-void
-_gpu_host_file_unuse (GpuHostFile *file)
+static void
+file_unuse_locked (GpuHostFile *file)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
-
   if (--file->n_users > 0)
     return;
+
+  if (file->smaller != NULL)
+    file_unuse_locked (file->smaller);
 
   files = g_slist_remove (files, file);
   munmap (file->data, file->size);
@@ -127,20 +217,31 @@ _gpu_host_file_unuse (GpuHostFile *file)
   g_free (file);
 }
 
+void
+_gpu_host_file_unuse (GpuHostFile *file)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
+
+  file_unuse_locked (file);
+}
+
 /* Takes @fd over. */
 static GpuNativeBuffer *
-buffer_new (int      fd,
-            gsize    offset,
-            gsize    size,
-            GError **error)
+buffer_new (int        fd,
+            gsize      offset,
+            gsize      size,
+            gboolean   allow_constant,
+            GError   **error)
 {
-  GpuHostFile *file = file_use (fd, error);
+  GpuHostFile *file = file_use (fd, offset + size, allow_constant, error);
   GpuNativeBuffer *buffer;
 
   if (file == NULL)
     return NULL;
 
   buffer = _gpu_host_buffer_new (file->data + offset, size, "shared");
+  buffer->is_constant = file->is_constant;
+  buffer->is_shareable = TRUE;
   ((GpuHostBuffer *) buffer)->file = file;
 
   return buffer;
@@ -167,7 +268,7 @@ _gpu_host_buffer_alloc_shared (gsize    size,
       return NULL;
     }
 
-  return buffer_new (fd, 0, size, error);
+  return buffer_new (fd, 0, size, FALSE, error);
 }
 
 GBytes *
@@ -220,26 +321,16 @@ check_file (int      fd,
   return FALSE;
 }
 
-GpuNativeBuffer *
-_gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
-                            GBytes            *handle,
-                            int                fd,
-                            gsize              size,
-                            GError           **error)
+static GpuNativeBuffer *
+open_range (int        fd,
+            guint64    offset,
+            gsize      size,
+            gboolean   allow_constant,
+            GError   **error)
 {
-  GpuHostHandle given;
   int own;
 
-  if (g_bytes_get_size (handle) != sizeof given)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "host: %" G_GSIZE_FORMAT " bytes are no handle",
-                   g_bytes_get_size (handle));
-      return NULL;
-    }
-
-  memcpy (&given, g_bytes_get_data (handle, NULL), sizeof given);
-
-  if (!check_file (fd, given.offset, size, error))
+  if (!check_file (fd, offset, size, error))
     return NULL;
 
   own = fcntl (fd, F_DUPFD_CLOEXEC, 3);
@@ -250,7 +341,28 @@ _gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
       return NULL;
     }
 
-  return buffer_new (own, given.offset, size, error);
+  return buffer_new (own, offset, size, allow_constant, error);
+}
+
+GpuNativeBuffer *
+_gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
+                            GBytes            *handle,
+                            int                fd,
+                            gsize              size,
+                            GError           **error)
+{
+  GpuHostHandle given;
+
+  if (g_bytes_get_size (handle) != sizeof given)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "host: %" G_GSIZE_FORMAT " bytes are no handle",
+                   g_bytes_get_size (handle));
+      return NULL;
+    }
+
+  memcpy (&given, g_bytes_get_data (handle, NULL), sizeof given);
+
+  return open_range (fd, given.offset, size, FALSE, error);
 }
 
 GpuFdKinds
@@ -283,7 +395,7 @@ _gpu_host_buffer_share_fd (GpuNativeContext  *context,
 }
 
 GpuNativeBuffer *
-_gpu_host_buffer_open_fd (GpuNativeContext  *context,
+_gpu_host_buffer_open_fd (GpuNativeContext  *context G_GNUC_UNUSED,
                           GpuFdKinds         kind G_GNUC_UNUSED,
                           int                fd,
                           gsize              whole_size G_GNUC_UNUSED,
@@ -291,8 +403,5 @@ _gpu_host_buffer_open_fd (GpuNativeContext  *context,
                           gsize              size,
                           GError           **error)
 {
-  const GpuHostHandle handle = { offset };
-  g_autoptr (GBytes) bytes = g_bytes_new (&handle, sizeof handle);
-
-  return _gpu_host_buffer_import_fd (context, bytes, fd, size, error);
+  return open_range (fd, offset, size, TRUE, error);
 }

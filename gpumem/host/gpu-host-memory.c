@@ -70,9 +70,10 @@ host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
 {
   GpuHostBuffer *self = get_buffer (memory);
 
-  origin->id = self->file != NULL ? _gpu_host_file_get_address (self->file)
-                                  : (guintptr) self->data;
-  origin->offset = (guintptr) self->data - origin->id;
+  if (self->file != NULL)
+    _gpu_host_file_identify (self->file, self->data, origin);
+  else
+    origin->id = (guintptr) self->data;
 }
 
 /* All memory is where all devices of the context are. */

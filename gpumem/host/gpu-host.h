@@ -280,8 +280,10 @@ GpuNativeBuffer *_gpu_host_buffer_alloc_for_host (GpuNativeContext     *context,
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
-/* Where it is mapped. */
-guintptr        _gpu_host_file_get_address    (GpuHostFile             *file);
+/* Where in the file @data, of a mapping of it, is. */
+void            _gpu_host_file_identify       (GpuHostFile             *file,
+                                               gconstpointer            data,
+                                               GpuOrigin               *origin);
 GBytes         *_gpu_host_buffer_export_fd    (GpuNativeContext        *context,
                                                GpuNativeBuffer         *buffer,
                                                int                     *fd,

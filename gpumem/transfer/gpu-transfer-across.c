@@ -25,6 +25,7 @@ struct _GpuAcross
   GpuTransferLease  leases[MAX_SLOTS];
   guint             n_leases;
   GpuNativeMemory  *memories[2];
+  guint             sides;          /* that were submitted, as bits */
   gboolean          keep_waits;
   GPtrArray        *waits;          /* of GpuNativeEvent */
 
@@ -39,6 +40,7 @@ struct _GpuAcross
   gboolean          ended;          /* nothing more is submitted */
   gboolean          whole;          /* all of it was */
   gboolean          aborted;
+  gboolean          over;           /* nobody attends to it any more */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side whose it is */
 };
@@ -203,7 +205,14 @@ wait_for_chunk_locked (GpuAcross *across,
   wait_unlocked (across, across->events[side][chunk], &failure);
 
   if (failure != NULL)
-    abort_locked (across, side, failure);
+    {
+      GError *reason = across->copy.explain (across->copy.data, side);
+
+      if (reason != NULL)
+        g_clear_error (&failure);
+
+      abort_locked (across, side, reason != NULL ? reason : failure);
+    }
 
   return !across->aborted;
 }
@@ -275,10 +284,11 @@ _gpu_across_attend (gpointer data)
   g_mutex_lock (&across->lock);
   attend_locked (across);
   drain_locked (across);
+  across->over = TRUE;
   g_mutex_unlock (&across->lock);
 
   _gpu_transfer_ring_return (across->ring, across->leases, across->n_leases);
-  across->copy.end (across, across->copy.end_data);
+  across->copy.end (across->copy.data);
   _gpu_across_unref (across);
 }
 
@@ -395,28 +405,31 @@ submit_first (GpuAcross        *across,
 }
 
 static gboolean
-submit_all (GpuAcross               *across,
-            GpuNativeStream *const  *streams,
-            guint                   *side,
-            GError                 **error)
+submit_sides (GpuAcross               *across,
+              GpuNativeStream *const  *streams,
+              guint                    sides,
+              guint                   *side,
+              GError                 **error)
 {
-  *side = across->copy.user;
+  *side = TO;
 
-  if (!across->has_first && !submit_first (across, streams[TO], error))
+  if ((sides & 1u << TO) != 0 && across->copy.user == TO
+      && !submit_first (across, streams[TO], error))
     return FALSE;
 
   for (guint i = 0; i < 2 * across->n_chunks; i++)
     {
       *side = i % 2;
 
-      if (!submit_command (across, streams[*side], *side, i / 2, error))
+      if ((sides & 1u << *side) != 0
+          && !submit_command (across, streams[*side], *side, i / 2, error))
         return FALSE;
     }
 
   *side = FROM;
 
   /* The user's stream is through when the other one is. */
-  return across->copy.user == TO
+  return across->copy.user == TO || (sides & 1u << FROM) == 0
          || wait_for_gate (across, streams[FROM], FROM, across->n_chunks, error);
 }
 
@@ -440,25 +453,32 @@ gboolean
 _gpu_across_submit (GpuAcross               *across,
                     GpuNativeMemory *const  *memories,
                     GpuNativeStream *const  *streams,
+                    guint                    sides,
                     gboolean                 keep_waits,
                     guint                   *failed,
                     GError                 **error)
 {
   GError *failure = NULL;
-  gboolean whole;
+  gboolean success;
 
   memcpy (across->memories, memories, sizeof across->memories);
   across->keep_waits = keep_waits;
-  whole = submit_all (across, streams, failed, &failure);
-  end_submission (across, whole, failure);
+  across->sides |= sides;
+  success = submit_sides (across, streams, sides, failed, &failure);
+
+  if (!success || across->sides == (1u << FROM | 1u << TO))
+    end_submission (across, success, failure);
 
   if (failure != NULL)
     g_propagate_error (error, failure);
 
-  for (guint side = 0; side < 2 && whole; side++)
-    streams[side]->partial = FALSE;
+  for (guint side = 0; side < 2 && success; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        streams[side]->partial = FALSE;
+    }
 
-  return whole;
+  return success;
 }
 
 GpuNativeEvent *
@@ -488,6 +508,28 @@ _gpu_across_check (GpuAcross               *across,
   g_propagate_error (error, g_error_copy (across->failure));
 
   return FALSE;
+}
+
+static gboolean
+is_failing_locked (GpuAcross *across)
+{
+  for (guint side = 0; side < 2; side++)
+    {
+      g_autoptr (GError) reason = across->copy.explain (across->copy.data, side);
+
+      if (reason != NULL)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_across_is_over (GpuAcross *across)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
+
+  return across->over || across->aborted || is_failing_locked (across);
 }
 
 /* --- the beginning ---------------------------------------------------------------------------- */

@@ -3,8 +3,9 @@
  * Copies between memory of two drivers, or of two contexts that their driver keeps apart: in chunks
  * by way of memory of the host, with commands in a stream on either side.
  *
- * All commands are in both streams when _gpu_across_submit() returns. Each waits at most for gates
- * that a thread opens once a command of the other stream is over, which was submitted before.
+ * All commands are in the streams when _gpu_across_submit() returns. Each waits at most for gates
+ * that a thread opens once a command of the other stream is over, which was submitted before, or
+ * will be to another driver.
  */
 #pragma once
 
@@ -32,19 +33,24 @@ typedef struct
   GpuAcrossSide  sides[2];
   gsize          size;              /* bytes, not 0 */
   guint          user;              /* the side of the user's stream */
-  GFunc          end;               /* called by a thread when both streams are through with it */
-  gpointer       end_data;
+  /* Why work in the stream of @side fails, nullable; knows it before the driver tells. */
+  GError *     (*explain) (gpointer data, guint side);
+  /* Called by a thread when both streams are through with the copy. */
+  void         (*end)     (gpointer data);
+  gpointer       data;
 } GpuAcrossCopy;
 
 /* NULL, with a @reason, if the streams cannot do it by themselves. Called without any lock; what it
  * gives must be submitted or given up. */
 GpuAcross *_gpu_across_begin     (const GpuAcrossCopy     *copy,
                                   const char             **reason);
-/* A stream op of both @streams, of @memories as they are now. With @keep_waits the events of waits
- * are kept as long as the copy is. When it fails, @failed becomes the side that did. */
+/* A stream op of those of @streams that @sides has a bit for, of @memories as they are now: once
+ * for both, or once for each. With @keep_waits the events of waits are kept as long as the copy is.
+ * When it fails, @failed becomes the side that did. */
 gboolean   _gpu_across_submit    (GpuAcross               *across,
                                   GpuNativeMemory *const  *memories,
                                   GpuNativeStream *const  *streams,
+                                  guint                    sides,
                                   gboolean                 keep_waits,
                                   guint                   *failed,
                                   GError                 **error);
@@ -52,12 +58,14 @@ gboolean   _gpu_across_submit    (GpuAcross               *across,
 GpuNativeEvent *
            _gpu_across_get_event (GpuAcross               *across,
                                   guint                    side);
-/* Instead of a submission. */
+/* Instead of a submission, or after one that came to nothing. */
 void       _gpu_across_give_up   (GpuAcross               *across);
 /* As _gpu_transfer_check(), but for a failure of commands in a stream of @known, nullable. */
 gboolean   _gpu_across_check     (GpuAcross               *across,
                                   const GpuNativeContext  *known,
                                   GError                 **error);
+/* Whether it is done, or known to have failed. */
+gboolean   _gpu_across_is_over   (GpuAcross               *across);
 GpuAcross *_gpu_across_ref       (GpuAcross               *across);
 void       _gpu_across_unref     (GpuAcross               *across);
 

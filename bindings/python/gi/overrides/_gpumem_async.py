@@ -7,6 +7,7 @@ import inspect
 
 from ..module import get_introspection_module
 from ._gpumem import wait_for
+from ._gpumem_arrays import to_range
 
 Gpu = get_introspection_module("Gpu")
 
@@ -38,6 +39,13 @@ class AsyncBuffer:
     async def copy_async(self, source, offset=0, source_offset=0, size=None, stream=None):
         """copy() for asyncio."""
         stream = self._get_stream(stream)
+        if isinstance(source, Gpu.Buffer) and source.get_context() != self.get_context():
+            # A stream cannot always do that: then a thread does, and not the caller.
+            source, source_offset, size = to_range(source, source_offset, size)
+            return await wait_for(
+                lambda cancellable, callback: Gpu.Buffer.copy_async(
+                    self, stream, offset, source, source_offset, size, cancellable, callback),
+                self.copy_finish)
         stream.copy(self, source, size, offset, source_offset)
         return await stream.record()
 
