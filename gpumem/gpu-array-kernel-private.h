@@ -14,13 +14,13 @@ G_BEGIN_DECLS
 /* The argument of the kernels: see the source. Steps and offsets are in units. */
 typedef struct
 {
-  guint32 n_units;
-  guint32 n_axes;
-  guint32 counts[GPU_ARRAY_WALK_MAX_AXES];
+  guint64 n_units;
+  guint64 counts[GPU_ARRAY_WALK_MAX_AXES];
   gint64  to_steps[GPU_ARRAY_WALK_MAX_AXES];
   gint64  from_steps[GPU_ARRAY_WALK_MAX_AXES];
   gint64  to;
   gint64  from;
+  guint64 n_axes;
 } GpuArrayWalk;
 
 typedef struct

@@ -10,6 +10,9 @@
 /* So many commands take less time than to build a kernel once, and not much more than one. */
 #define FEW_REGIONS 16
 
+/* Drivers copy what is larger in less time than a kernel, whatever a command takes. */
+#define LARGE_REGION (1 << 20)
+
 /* Drivers copy rows that are narrower at the same pace as these, a few thousand in the time that a
  * kernel takes at least. */
 #define NARROW_ROW 128
@@ -21,36 +24,35 @@
 /* Work-items come in groups of so many, also where there are fewer units left. */
 #define GROUP 256
 
-#define MAX_UNITS (G_MAXUINT32 - GROUP)
-
 /* Bytes that a work-item can copy: 1, 2, 4, 8. */
 #define N_UNITS 4
 #define MAX_UNIT 8
 
-/* In the portable dialect. Walk is GpuArrayWalk. */
+/* In the portable dialect. Walk is GpuArrayWalk. To divide numbers of 64 bits takes GPUs many times
+ * longer. */
 static const char source[] =
   "typedef struct\n"
   "{\n"
-  "  uint n_units;\n"
-  "  uint n_axes;\n"
-  "  uint counts[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  ulong n_units;\n"
+  "  ulong counts[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
   "  long to_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
   "  long from_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
   "  long to;\n"
   "  long from;\n"
+  "  ulong n_axes;\n"
   "} Walk;\n"
-  "#define COPY(name, type) \\\n"
+  "#define COPY(name, type, number) \\\n"
   "__kernel void \\\n"
   "name (__global type *to, __global const type *from, Walk walk) \\\n"
   "{ \\\n"
-  "  uint left = (uint) get_global_id (0); \\\n"
-  "  if (left < walk.n_units) \\\n"
+  "  number left = (number) get_global_id (0); \\\n"
+  "  if (left < (number) walk.n_units) \\\n"
   "    { \\\n"
   "      long at = walk.to, origin = walk.from; \\\n"
-  "      for (uint i = 0; i < walk.n_axes; i++) \\\n"
+  "      for (uint i = 0; i < (uint) walk.n_axes; i++) \\\n"
   "        { \\\n"
-  "          uint rest = left / walk.counts[i]; \\\n"
-  "          long index = (long) (left - rest * walk.counts[i]); \\\n"
+  "          number rest = left / (number) walk.counts[i]; \\\n"
+  "          long index = (long) (left - rest * (number) walk.counts[i]); \\\n"
   "          at += index * walk.to_steps[i]; \\\n"
   "          origin += index * walk.from_steps[i]; \\\n"
   "          left = rest; \\\n"
@@ -58,21 +60,27 @@ static const char source[] =
   "      to[at] = from[origin]; \\\n"
   "    } \\\n"
   "}\n"
-  "COPY (gpumem_copy_1, uchar)\n"
-  "COPY (gpumem_copy_2, ushort)\n"
-  "COPY (gpumem_copy_4, uint)\n"
-  "COPY (gpumem_copy_8, ulong)\n";
+  "COPY (gpumem_copy_1, uchar, uint)\n"
+  "COPY (gpumem_copy_2, ushort, uint)\n"
+  "COPY (gpumem_copy_4, uint, uint)\n"
+  "COPY (gpumem_copy_8, ulong, uint)\n"
+  "COPY (gpumem_copy_many_1, uchar, ulong)\n"
+  "COPY (gpumem_copy_many_2, ushort, ulong)\n"
+  "COPY (gpumem_copy_many_4, uint, ulong)\n"
+  "COPY (gpumem_copy_many_8, ulong, ulong)\n";
 
-static const char *const names[N_UNITS] =
+/* Those that count in 64 bits come behind the others. */
+static const char *const names[2 * N_UNITS] =
 {
-  "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8"
+  "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
+  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8"
 };
 
 struct _GpuArrayKernels
 {
   GMutex         lock;              /* guards what follows */
   gboolean       is_built;          /* or was tried */
-  GpuKernelCode *codes[N_UNITS];    /* all NULL where they could not be built */
+  GpuKernelCode *codes[2 * N_UNITS]; /* all NULL where they could not be built */
 };
 
 /* --- kernels ---------------------------------------------------------------- */
@@ -90,7 +98,7 @@ _gpu_array_kernels_new (void)
 static void
 forget_codes (GpuArrayKernels *kernels)
 {
-  for (guint i = 0; i < N_UNITS; i++)
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     g_clear_pointer (&kernels->codes[i], _gpu_kernel_code_unref);
 }
 
@@ -118,7 +126,7 @@ build (GpuArrayKernels   *kernels,
   if (program == NULL)
     return FALSE;
 
-  for (guint i = 0; i < N_UNITS; i++)
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
       kernels->codes[i] = _gpu_kernel_code_new (program, names[i], error);
 
@@ -131,10 +139,11 @@ build (GpuArrayKernels   *kernels,
 
 /* NULL if there are none: regions do it as well, and tell of a device that is lost. */
 static GpuKernelCode *
-get_code (GpuArrayKernels  *kernels,
-          GpuNativeContext *context,
-          gsize             unit)
+get_code (GpuArrayKernels          *kernels,
+          GpuNativeContext         *context,
+          const GpuArrayKernelCopy *copy)
 {
+  gboolean is_many = copy->walk.n_units > G_MAXUINT32 - GROUP;
   g_autoptr (GError) error = NULL;
   GpuKernelCode *code;
 
@@ -149,7 +158,7 @@ get_code (GpuArrayKernels  *kernels,
   /* There may be memory the next time. */
   kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-  code = kernels->codes[g_bit_nth_lsf (unit, -1)];
+  code = kernels->codes[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
   g_mutex_unlock (&kernels->lock);
 
   return code;
@@ -163,16 +172,18 @@ add_axis (GpuArrayWalk *walk,
           gint64        to_step,
           gint64        from_step)
 {
+  guint n = (guint) walk->n_axes;
+
   if (count == 1)
     return TRUE;
 
-  if (walk->n_axes == GPU_ARRAY_WALK_MAX_AXES || count > MAX_UNITS / walk->n_units)
+  if (n == GPU_ARRAY_WALK_MAX_AXES)
     return FALSE;
 
-  walk->counts[walk->n_axes] = (guint32) count;
-  walk->to_steps[walk->n_axes] = to_step;
-  walk->from_steps[walk->n_axes] = from_step;
-  walk->n_units *= (guint32) count;
+  walk->counts[n] = count;
+  walk->to_steps[n] = to_step;
+  walk->from_steps[n] = from_step;
+  walk->n_units *= count;
   walk->n_axes++;
 
   return TRUE;
@@ -194,8 +205,7 @@ get_unit (const GpuArrayPlan *plan,
   return bits & -bits;
 }
 
-/* FALSE if the region alone is too much for one launch. */
-static gboolean
+static void
 set_walk (GpuArrayKernelCopy *copy,
           gint64              unit)
 {
@@ -204,13 +214,11 @@ set_walk (GpuArrayKernelCopy *copy,
   guint n = 0;
 
   *walk = (GpuArrayWalk) { .n_units = 1 };
-
-  if (!add_axis (walk, plan->extent.width / (gsize) unit, 1, 1)
-      || !add_axis (walk, plan->extent.height, (gint64) plan->to.row_pitch / unit,
-                    (gint64) plan->from.row_pitch / unit)
-      || !add_axis (walk, plan->extent.depth, (gint64) plan->to.slice_pitch / unit,
-                    (gint64) plan->from.slice_pitch / unit))
-    return FALSE;
+  add_axis (walk, plan->extent.width / (gsize) unit, 1, 1);
+  add_axis (walk, plan->extent.height, (gint64) plan->to.row_pitch / unit,
+            (gint64) plan->from.row_pitch / unit);
+  add_axis (walk, plan->extent.depth, (gint64) plan->to.slice_pitch / unit,
+            (gint64) plan->from.slice_pitch / unit);
 
   while (n < plan->n_loops
          && add_axis (walk, plan->counts[n], plan->to_steps[n] / unit,
@@ -218,13 +226,12 @@ set_walk (GpuArrayKernelCopy *copy,
     n++;
 
   _gpu_array_plan_drop_loops (&copy->plan, n);
-
-  return TRUE;
 }
 
 /* --- copies ----------------------------------------------------------------- */
 
-/* Whether kernels may use the memory so. What is known of its address goes into @addresses. */
+/* Whether kernels may use the memory so: all of it, while what is mapped of it may lie between the
+ * regions. What is known of its address goes into @addresses. */
 static gboolean
 check_memory (GpuMemory              *memory,
               const GpuNativeContext *context,
@@ -237,8 +244,11 @@ check_memory (GpuMemory              *memory,
   if (storage == NULL)
     return FALSE;
 
+  _gpu_storage_lock (storage->root);
   usable = storage->context == context && !storage->buffer->is_host_only
-           && ((memory->flags | storage->root->flags) & refused) == 0;
+           && ((memory->flags | storage->root->flags) & refused) == 0
+           && (storage->root->mapped == NULL || storage->root->mapped->len == 0);
+  _gpu_storage_unlock (storage->root);
 
   if (usable)
     *addresses |= (guintptr) storage->buffer->host
@@ -260,7 +270,8 @@ suits (const GpuArrayPlan    *plan,
   if (device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU)
     return plan->n_regions > FEW_REGIONS && width * n_rows <= FEW_BYTES;
 
-  return plan->n_regions > FEW_REGIONS || (width < NARROW_ROW && n_rows > FEW_ROWS);
+  return (width < NARROW_ROW && n_rows > FEW_ROWS)
+         || (plan->n_regions > FEW_REGIONS && width * n_rows < LARGE_REGION);
 }
 
 gboolean
@@ -280,11 +291,9 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
 
   copy->plan = *plan;
   copy->unit = get_unit (plan, addresses);
+  set_walk (copy, (gint64) copy->unit);
 
-  if (!set_walk (copy, (gint64) copy->unit))
-    return FALSE;
-
-  copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy->unit);
+  copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy);
 
   return copy->code != NULL;
 }

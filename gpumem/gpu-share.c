@@ -238,6 +238,10 @@ buffer_new (GpuContext       *context,
   if (opened->is_shareable)
     flags |= GPU_MEMORY_SHAREABLE;
 
+  /* It can be handed over only in turns. */
+  if (opened->is_external)
+    flags &= ~GPU_MEMORY_UNTRACKED;
+
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
 
@@ -302,10 +306,11 @@ open_range (GpuContext        *context,
  *
  * On OpenCL every operation that uses the buffer is put between
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
- * it come one after the other, also if they only read. It stays acquired while a range of it is
- * mapped. After a copy by a stream of another context, gpu_context_synchronize() of @context waits
- * until it is released, too. With an @offset it is a slice of a buffer that begins at 0, and
- * @offset has to be a multiple of gpu_device_get_base_alignment().
+ * it come one after the other, also if they only read, and with %GPU_MEMORY_UNTRACKED. It stays
+ * acquired while a range of it is mapped. After a copy by a stream of another context,
+ * gpu_context_synchronize() of @context waits until it is released, too. With an @offset it is a
+ * slice of a buffer that begins at 0, and @offset has to be a multiple of
+ * gpu_device_get_base_alignment().
  *
  * The buffer has %GPU_MEMORY_SHAREABLE, and passes on with gpu_buffer_export_fd(), where the back
  * end can do that: on the host, and with memory that CUDA allocated, not with another library's.

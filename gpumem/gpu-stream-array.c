@@ -328,8 +328,7 @@ _gpu_array_copy_to (GpuArray     *array,
  * same order, one for each index of a fourth, one for each row of a transposed matrix. Instead of
  * more than a few, and of many short rows, it is a kernel, where there is a compiler and kernels
  * reach the memory; the first such copy in a context has it built, or loaded from the cache of
- * programs. Does not block but for
- * that; the memory is kept until the copy is done.
+ * programs. Does not block but for that; the memory is kept until the copy is done.
  *
  * Between two back ends, or two contexts of OpenCL, it is gpu_stream_copy() if the elements follow
  * each other in the same order on both sides. Otherwise they are packed before, on the side of

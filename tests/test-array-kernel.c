@@ -277,6 +277,38 @@ kernel_memory (TestFixture *fixture)
   check_memory (fixture, GPU_MEMORY (first), GPU_MEMORY (second));
 }
 
+/* What lies between the regions may be mapped. */
+static void
+kernel_mapped (TestFixture *fixture)
+{
+  const gssize shape[] = { 24, 40 };
+  const gssize to_strides[] = { 4, 200 };
+  const gssize from_strides[] = { 160, 4 };
+  g_autoptr (GpuMemory) memory = new_memory (fixture, GPU_MEMORY_NONE);
+  g_autoptr (GpuBuffer) large = test_buffer_filled (fixture, 8192, 1);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArray) to = gpu_array_new_for_memory (GPU_MEMORY (large), 0, GPU_DTYPE_FLOAT32,
+                                                      shape, 2, to_strides, 2, &error);
+  g_autoptr (GpuArray) from = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) content = test_random_bytes (3840);
+  g_autoptr (GBytes) got = NULL;
+
+  g_assert_no_error (error);
+  from = gpu_array_new_for_memory (memory, 0, GPU_DTYPE_FLOAT32, shape, 2, from_strides, 2,
+                                   &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_array_write_bytes (from, NULL, GPU_ARRAY_ORDER_C, content, NULL, &error),
+                  error);
+  mapping = gpu_buffer_map (large, NULL, GPU_MAP_FLAGS_WRITE, 100, 50, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_ok (gpu_stream_copy_array (fixture->stream, to, from, &error), error);
+  test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
+  got = gpu_array_read_bytes (to, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+  g_assert_no_error (error);
+  test_assert_bytes (got, content);
+}
+
 /* The copy is in order with what is submitted around it, on other streams as well, and keeps what
  * it uses. */
 static void
@@ -319,6 +351,7 @@ main (int    argc,
   test_add ("narrow-rows", kernel_narrow_rows);
   test_add ("repeated", kernel_repeated);
   test_add ("memory", kernel_memory);
+  test_add ("mapped", kernel_mapped);
   test_add ("order", kernel_order);
 
   return test_run ();

@@ -201,7 +201,7 @@ def test_as_memory(fixture):
         stream.copy(buffer, b"123")
 
 
-def test_strides(fixture):
+def test_strided_transfers(fixture):
     """From and to arrays of NumPy's that are not contiguous."""
     need_numpy()
     host = sample((6, 7, 8), "float64")
@@ -309,50 +309,6 @@ def test_to_numpy_waits(fixture):
         gate.complete()
         thread.join()
         same(outcome[0], expected)
-
-
-def test_as_memory(fixture):
-    """Streams take contiguous arrays for their bytes, whatever their elements are."""
-    need_numpy()
-    context, stream = fixture.context, fixture.stream
-    host = sample((8, 128))
-    array = Gpu.Array.from_numpy(context, host)
-    other = Gpu.Array.zeros(context, (8, 128), "float32")
-    buffer = fixture.buffer(host.nbytes)
-    stream.copy(buffer, array)
-    same(buffer.to_numpy("float32", (8, 128)), host)
-    stream.copy(other[2:4], array[5:7])
-    stream.copy(other, array, 4, destination_offset=8, source_offset=12)
-    stream.fill(other[7], np.float32(9))
-    stream.write(other[6], np.arange(128, dtype="float32"))
-    stream.write(other[6], np.float32(-1), offset=4)
-    expected = np.zeros_like(host)
-    expected[2:4], expected[0, 2], expected[7] = host[5:7], host[0, 3], 9
-    expected[6], expected[6, 1] = np.arange(128), -1
-    same(other.to_numpy(), expected)
-    target = np.zeros(128, "float32")
-    equal(stream.read_into(other[6], target), 512)
-    data = stream.read(other[6], 4, 8)
-    stream.migrate([array, other[4:]])
-    stream.synchronize()
-    same(target, expected[6])
-    equal(np.frombuffer(data.get_data(), "float32").tolist(), [-1, 2])
-    equal(Gpu.memory_of(array), array.memory)
-    part = Gpu.memory_of(other[4:])
-    equal((part.size, part.read()), (2048, expected[4:].tobytes()))
-    arguments = Gpu.parse_arguments("float *x", with_offset=True)
-    memory, offset = Gpu.bind_arguments(arguments, (other[3],))
-    equal((memory, offset), (other.memory, 3 * 512))
-    for call in (lambda: stream.copy(buffer, array[:, 1]), lambda: stream.fill(array[::2], 0),
-                 lambda: stream.write(array[:, ::-1], b"1"), lambda: Gpu.memory_of(array[:, 3:])):
-        with raises(ValueError, "not contiguous"):
-            call()
-    with raises(ValueError, "has no bytes"):
-        stream.fill(Gpu.Array.empty(context, (0, 3)), 0)
-    with raises(ValueError, "past the 512 bytes"):
-        stream.write(other[7], bytes(513))
-    with raises(TypeError, "'bytes'"):
-        stream.copy(buffer, b"123")
 
 
 def test_strides(fixture):
@@ -535,7 +491,11 @@ def test_copy_to(fixture):
                 stream.synchronize()
                 same(target.to_numpy(), expected)
             pool = Gpu.MemoryPool(context)
-            same(one.copy_to(pool).to_numpy(), expected)
+            for stream in (None, Gpu.Stream(fixture.context), Gpu.Stream(context)):
+                copied = one.copy_to(pool, stream)
+                fixture.context.synchronize()
+                context.synchronize()
+                same(copied.to_numpy(), expected)
         target = Gpu.Array.zeros(context, (2, 6, 8, 10), "int16")
         target[1, ::2, 1::2, ::2] = array
         expected = np.zeros((2, 6, 8, 10), "int16")

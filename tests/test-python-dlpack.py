@@ -106,6 +106,19 @@ def test_from_read_only(fixture):
             Gpu.Array.from_dlpack(data, fixture.context, copy=False)
 
 
+def test_from_refusal(fixture):
+    """What the other library says when it hands nothing out is what there is to read."""
+    class Refusing:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **keywords):
+            raise BufferError("the conjugate bit is set")
+
+    with raises(BufferError, "conjugate"):
+        Gpu.Array.from_dlpack(Refusing(), fixture.context)
+
+
 def test_from_device(fixture):
     """A device instead of a context, by object, by name and by numbers, as far as there are."""
     need_numpy()

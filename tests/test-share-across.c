@@ -49,7 +49,7 @@ may_give (GpuDevice *device, GpuDevice *to)
 }
 
 static GpuBuffer *
-take_range (TestFixture *here, GpuBuffer *theirs, gsize size)
+take_range (TestFixture *here, GpuMemoryFlags flags, GpuBuffer *theirs, gsize size)
 {
   g_autoptr (GError) error = NULL;
   GpuBuffer *buffer;
@@ -58,8 +58,8 @@ take_range (TestFixture *here, GpuBuffer *theirs, gsize size)
   int fd = gpu_buffer_export_fd (theirs, OPAQUE, &whole_size, &offset, &error);
 
   g_assert_no_error (error);
-  buffer = gpu_buffer_new_from_fd (here->context, GPU_MEMORY_NONE, OPAQUE, fd, whole_size, offset,
-                                   size, &error);
+  buffer = gpu_buffer_new_from_fd (here->context, flags, OPAQUE, fd, whole_size, offset, size,
+                                   &error);
   close (fd);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (buffer)), ==, size);
@@ -79,7 +79,7 @@ pair_init (Pair *pair, TestFixture *here, GpuDevice *device)
   pair->bytes = test_random_bytes (SIZE);
   test_assert_ok (gpu_buffer_write_bytes (pair->theirs, NULL, 0, pair->bytes, NULL, &error),
                   error);
-  pair->ours = take_range (here, pair->theirs, SIZE);
+  pair->ours = take_range (here, GPU_MEMORY_NONE, pair->theirs, SIZE);
 }
 
 static void
@@ -221,7 +221,7 @@ part (Pair *pair)
   g_autofree guint8 *data = g_memdup2 (g_bytes_get_data (pair->bytes, NULL), SIZE);
 
   g_assert_no_error (error);
-  ours = take_range (pair->here, theirs, size);
+  ours = take_range (pair->here, GPU_MEMORY_NONE, theirs, size);
   expected = g_bytes_new (data + offset, size);
   test_assert_content (ours, expected);
   half = gpu_buffer_slice (ours, size / 2, size / 2, &error);
@@ -302,10 +302,20 @@ operations_on_streams (Pair *pair)
     }
 }
 
+/* Turns it takes all the same. */
+static void
+operations_untracked (Pair *pair)
+{
+  g_clear_object (&pair->ours);
+  pair->ours = take_range (pair->here, GPU_MEMORY_UNTRACKED, pair->theirs, SIZE);
+  operations_on_streams (pair);
+}
+
 static void
 share_operations (TestFixture *fixture)
 {
   for_pairs (fixture, operations_on_streams);
+  for_pairs (fixture, operations_untracked);
 }
 
 /* By way of the host, from a context of its own, in both directions. */
@@ -484,7 +494,7 @@ count_fds (void)
 static void
 lifetime (Pair *pair)
 {
-  g_autoptr (GpuBuffer) again = take_range (pair->here, pair->theirs, SIZE);
+  g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_NONE, pair->theirs, SIZE);
   guint n_fds;
 
   fill (pair->here->stream, pair->ours, 0, SIZE, 6);
@@ -516,7 +526,7 @@ descriptors (Pair *pair)
   /* What a driver opens for itself it has by then. */
   for (guint i = 0; i < 30; i++)
     {
-      g_autoptr (GpuBuffer) again = take_range (pair->here, pair->theirs, SIZE);
+      g_autoptr (GpuBuffer) again = take_range (pair->here, GPU_MEMORY_NONE, pair->theirs, SIZE);
 
       if (i == 0)
         n_fds = count_fds ();

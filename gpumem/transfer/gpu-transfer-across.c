@@ -39,7 +39,7 @@ struct _GpuAcross
   guint             n_submitted[2]; /* chunks */
   gboolean          ended;          /* nothing more is submitted */
   gboolean          whole;          /* all of it was */
-  gboolean          aborted;
+  gboolean          has_failed;     /* a command did, or not all was submitted */
   gboolean          over;           /* nobody attends to it any more */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side whose it is */
@@ -126,13 +126,14 @@ open_gates_locked (GpuAcross *across,
   across->n_opened[side] = MAX (across->n_opened[side], end);
 }
 
-/* Nothing may wait for ever. Takes @failure over, which is nullable. */
+/* The first failure is kept. Both streams run to their end all the same, in the same turns: no
+ * command may use a place while another one does. Takes @failure over, which is nullable. */
 static void
-abort_locked (GpuAcross *across,
-              guint      side,
-              GError    *failure)
+note_failure_locked (GpuAcross *across,
+                     guint      side,
+                     GError    *failure)
 {
-  across->aborted = TRUE;
+  across->has_failed = TRUE;
 
   if (across->failure == NULL)
     {
@@ -143,10 +144,6 @@ abort_locked (GpuAcross *across,
     {
       g_clear_error (&failure);
     }
-
-  open_gates_locked (across, FROM, across->n_chunks + 1);
-  open_gates_locked (across, TO, across->n_chunks + 1);
-  g_cond_broadcast (&across->cond);
 }
 
 /* Whoever is failing an event of the user must be done with it before gates behind it open. */
@@ -175,105 +172,74 @@ wait_unlocked (GpuAcross       *across,
   g_mutex_lock (&across->lock);
 }
 
-/* What came before the copy is over also if it failed. FALSE if the copy was given up. The event
- * stays: PoCL may still be failing it. */
-static gboolean
+/* What came before the copy is over also if it failed. The event stays: PoCL may still be failing
+ * it. */
+static void
 wait_for_turn_locked (GpuAcross *across)
 {
-  while (!across->has_first && !across->aborted)
+  while (!across->has_first && !across->ended)
     g_cond_wait (&across->cond, &across->lock);
 
   if (across->first != NULL)
     wait_unlocked (across, across->first, NULL);
-
-  return !across->aborted;
 }
 
-static gboolean
+/* Of what is never submitted there is nothing to wait for. */
+static void
 wait_for_chunk_locked (GpuAcross *across,
                        guint      side,
                        guint      chunk)
 {
   GError *failure = NULL;
+  GError *reason;
 
-  while (!across->aborted && across->n_submitted[side] <= chunk)
+  while (across->n_submitted[side] <= chunk && !across->ended)
     g_cond_wait (&across->cond, &across->lock);
 
-  if (across->aborted)
-    return FALSE;
+  if (across->n_submitted[side] <= chunk)
+    return;
 
   wait_unlocked (across, across->events[side][chunk], &failure);
 
-  if (failure != NULL)
-    {
-      GError *reason = across->copy.explain (across->copy.data, side);
+  if (failure == NULL)
+    return;
 
-      if (reason != NULL)
-        g_clear_error (&failure);
+  reason = across->copy.explain (across->copy.data, side);
 
-      abort_locked (across, side, reason != NULL ? reason : failure);
-    }
+  if (reason != NULL)
+    g_clear_error (&failure);
 
-  return !across->aborted;
+  note_failure_locked (across, side, reason != NULL ? reason : failure);
 }
 
-static gboolean
+static void
 attend_chunk_locked (GpuAcross *across,
                      guint      chunk)
 {
   if (chunk >= across->n_places)
-    {
-      if (!wait_for_chunk_locked (across, TO, chunk - across->n_places))
-        return FALSE;
+    wait_for_chunk_locked (across, TO, chunk - across->n_places);
 
-      open_gates_locked (across, FROM, chunk + 1);
-    }
-
-  if (!wait_for_chunk_locked (across, FROM, chunk))
-    return FALSE;
-
+  open_gates_locked (across, FROM, chunk + 1);
+  wait_for_chunk_locked (across, FROM, chunk);
   open_gates_locked (across, TO, chunk + 1);
-
-  return TRUE;
 }
 
 static void
 attend_locked (GpuAcross *across)
 {
-  guint first_left = across->n_chunks - get_n_placed (across);
-
-  if (!wait_for_turn_locked (across))
-    return;
-
+  wait_for_turn_locked (across);
   open_gates_locked (across, FROM, get_n_placed (across));
 
   for (guint i = 0; i < across->n_chunks; i++)
-    {
-      if (!attend_chunk_locked (across, i))
-        return;
-    }
+    attend_chunk_locked (across, i);
 
-  for (guint i = first_left; i < across->n_chunks; i++)
-    {
-      if (!wait_for_chunk_locked (across, TO, i))
-        return;
-    }
+  for (guint i = across->n_chunks - get_n_placed (across); i < across->n_chunks; i++)
+    wait_for_chunk_locked (across, TO, i);
 
   open_gates_locked (across, FROM, across->n_chunks + 1);
-}
 
-/* Until no command uses the places any more. */
-static void
-drain_locked (GpuAcross *across)
-{
   while (!across->ended)
     g_cond_wait (&across->cond, &across->lock);
-
-  for (guint side = 0; side < 2 && across->aborted; side++)
-    {
-      for (guint i = 0; i < across->n_submitted[side]; i++)
-        wait_unlocked (across, across->events[side][i], NULL);
-    }
 }
 
 void
@@ -283,7 +249,6 @@ _gpu_across_attend (gpointer data)
 
   g_mutex_lock (&across->lock);
   attend_locked (across);
-  drain_locked (across);
   across->over = TRUE;
   g_mutex_unlock (&across->lock);
 
@@ -443,7 +408,7 @@ end_submission (GpuAcross    *across,
   across->ended = TRUE;
 
   if (!whole)
-    abort_locked (across, FROM, failure != NULL ? g_error_copy (failure) : NULL);
+    note_failure_locked (across, FROM, failure != NULL ? g_error_copy (failure) : NULL);
 
   g_cond_broadcast (&across->cond);
   g_mutex_unlock (&across->lock);
@@ -529,7 +494,7 @@ _gpu_across_is_over (GpuAcross *across)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
 
-  return across->over || across->aborted || is_failing_locked (across);
+  return across->over || across->has_failed || is_failing_locked (across);
 }
 
 /* --- the beginning ---------------------------------------------------------------------------- */

@@ -194,11 +194,12 @@ class DLPackMethods:
         if _reaches(context, kind, number):
             asked = _get_handle(context, stream) if kind in (CUDA, CUDA_MANAGED) else None
             try:
-                array = _import(context, _ask(data, asked), stream)
+                capsule = _ask(data, asked)
             except (BufferError, TypeError):
-                if copy is False or kind != CPU:
+                if copy is False or kind != CPU or not hasattr(data, "__array__"):
                     raise
                 return cls.from_numpy(context, data, stream)
+            array = _import(context, capsule, stream)
             return array.copy(stream=stream) if copy else array
         if copy is False:
             raise BufferError(f"memory of the device {(kind, number)} of DLPack is not reached by "

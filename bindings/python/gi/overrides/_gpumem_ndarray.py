@@ -375,7 +375,9 @@ class DeviceArrayMethods(DLPackMethods):
         is of, and returns that. The stream is one of either side; None waits."""
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
-            target = Gpu.Array.new_full(context, allocator, stream, self.get_dtype(),
+            there = context or allocator.get_context()
+            on = stream if stream and stream.get_context() == there else None
+            target = Gpu.Array.new_full(context, allocator, on, self.get_dtype(),
                                         list(self.shape), self._get_order())
         target.write(self, stream)
         return target
