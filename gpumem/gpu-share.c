@@ -76,8 +76,9 @@ gpu_context_get_export_kinds (GpuContext *context)
  * @context: a #GpuContext
  *
  * Tells what gpu_buffer_new_from_fd() makes memory of @context from. On CUDA a dma-buf needs a
- * driver of 12.9 or newer. On OpenCL it is what all devices of @context have of
- * cl_khr_external_memory, with version 3.0 of OpenCL. Does not block.
+ * driver of 12.9 or newer, and is left out once the driver has refused one, as some do. On OpenCL
+ * it is what all devices of @context have of cl_khr_external_memory, with version 3.0 of OpenCL.
+ * Does not block.
  *
  * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
  *

@@ -274,7 +274,10 @@ def test_streams(fixture):
     target = np.zeros((50, 60), "uint32")
     assert array.copy_to_host(target, stream) is target
     copied = array.copy(stream=stream)
+    turned = array.T.copy(stream=stream, order="C")
     stream.synchronize()
+    assert turned.flags.c_contiguous
+    same(turned.to_numpy(), expected.T + np.uint32(5))
     same(got, expected.T + np.uint32(5))
     same(target, expected + np.uint32(5))
     stream.launch(kernel, 60 * 18, args=(array[32:], 2))

@@ -117,6 +117,8 @@ def test_from_refusal(fixture):
 
     with raises(BufferError, "conjugate"):
         Gpu.Array.from_dlpack(Refusing(), fixture.context)
+    with raises(TypeError, "'Context'"):
+        Gpu.Array.from_dlpack(fixture.context, Refusing())
 
 
 def test_from_device(fixture):

@@ -62,10 +62,11 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
                                   8192, &error);
   close (fd);
 
-  /* Drivers of CUDA know of dma-bufs, but that of an H200 takes none. */
+  /* Drivers of CUDA know of dma-bufs, but that of an H200 takes none, and it is known then. */
   if (kind == GPU_FD_KINDS_DMA_BUF
       && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
     {
+      g_assert_cmpint (gpu_context_get_import_kinds (fixture->context) & kind, ==, 0);
       g_test_skip (error->message);
       return;
     }
@@ -77,6 +78,51 @@ check_kind (TestFixture *fixture, GpuFdKinds kind)
   g_clear_object (&part);
   g_clear_object (&buffer);
   test_assert_content (again, sevens);
+}
+
+/* Memory of one GPU in a context of another that reaches it. */
+static void
+share_peer (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autolist (GpuDevice) devices = gpu_device_list ();
+  guint n_peers = 0;
+
+  if (!passes (fixture, GPU_FD_KINDS_OPAQUE))
+    return;
+
+  for (GList *l = devices; l != NULL; l = l->next)
+    {
+      GpuDevice *device = l->data;
+      gboolean reaches = FALSE;
+      g_autoptr (GpuContext) there = NULL;
+      g_autoptr (GpuBuffer) buffer = NULL;
+      g_autoptr (GpuBuffer) taken = NULL;
+      g_autoptr (GBytes) nines = test_value_bytes (SIZE, 9);
+      gsize whole_size;
+      gsize offset;
+      int fd;
+
+      if (g_strcmp0 (gpu_device_get_backend (device), gpu_device_get_backend (fixture->device)) != 0
+          || device == fixture->device
+          || !gpu_device_can_access_peer (device, fixture->device, &reaches, NULL) || !reaches)
+        continue;
+
+      n_peers++;
+      buffer = shareable (fixture, 9);
+      there = gpu_context_new (device, &error);
+      g_assert_no_error (error);
+      fd = gpu_buffer_export_fd (buffer, GPU_FD_KINDS_OPAQUE, &whole_size, &offset, &error);
+      g_assert_no_error (error);
+      taken = gpu_buffer_new_from_fd (there, GPU_MEMORY_NONE, GPU_FD_KINDS_OPAQUE, fd, whole_size,
+                                      offset, SIZE, &error);
+      close (fd);
+      g_assert_no_error (error);
+      test_assert_content (taken, nines);
+    }
+
+  if (n_peers == 0)
+    g_test_skip ("no other device reaches this one's memory");
 }
 
 /* What came as a descriptor goes on as one. */
@@ -457,6 +503,7 @@ main (int argc, char **argv)
   test_init (&argc, &argv);
   test_add ("opaque", share_opaque);
   test_add ("dma-buf", share_dma_buf);
+  test_add ("peer", share_peer);
   test_add ("again", share_again);
   test_add ("foreign", share_foreign);
   test_add ("process", share_process);

@@ -144,9 +144,10 @@ import_external (Import                      *import,
 
 /* With the context entered. */
 static gboolean
-open_external (Import  *import,
-               int      fd,
-               GError **error)
+open_external (GpuCudaContext  *context,
+               Import          *import,
+               int              fd,
+               GError         **error)
 {
   const CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = { .size = import->handle.whole_size };
   CUexternalMemoryHandleType type;
@@ -154,7 +155,14 @@ open_external (Import  *import,
   memcpy (&type, import->handle.native, sizeof type);
 
   if (!import_external (import, fd, type, error))
-    return FALSE;
+    {
+      /* Drivers know the type before they take any. */
+      if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
+          && g_error_matches (*error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        g_atomic_int_set (&context->device->refuses_dma_bufs, TRUE);
+
+      return FALSE;
+    }
 
   if (_gpu_cuda_check_ipc (_gpu_cuda.cuExternalMemoryGetMappedBuffer (&import->address,
                                                                       import->external,
@@ -182,7 +190,7 @@ import_open (GpuCudaContext  *context,
     case GPU_CUDA_HANDLE_POOLED:
       return open_pooled (context, import, fd, error);
     case GPU_CUDA_HANDLE_EXTERNAL:
-      return open_external (import, fd, error);
+      return open_external (context, import, fd, error);
     case GPU_CUDA_HANDLE_EVENT:
     default:
       g_assert_not_reached ();

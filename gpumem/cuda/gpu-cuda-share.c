@@ -7,8 +7,16 @@
 
 #include "gpumem/cuda/gpu-cuda-ipc.h"
 
+/* The type came with CUDA 12.9. */
 static gboolean
-has_dma_bufs (GpuCudaContext *context)
+takes_dma_bufs (GpuCudaContext *context)
+{
+  return _gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY] && _gpu_cuda.version >= 12090
+         && !g_atomic_int_get (&context->device->refuses_dma_bufs);
+}
+
+static gboolean
+gives_dma_bufs (GpuCudaContext *context)
 {
   return _gpu_cuda.has[GPU_CUDA_GROUP_DMA_BUF]
          && _gpu_cuda_get_optional (context->device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
@@ -25,9 +33,8 @@ _gpu_cuda_get_fd_kinds (GpuNativeContext *context,
 
   kinds = GPU_FD_KINDS_OPAQUE;
 
-  /* The type came with CUDA 12.9. */
-  if (import ? _gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY] && _gpu_cuda.version >= 12090
-             : has_dma_bufs ((GpuCudaContext *) context))
+  if (import ? takes_dma_bufs ((GpuCudaContext *) context)
+             : gives_dma_bufs ((GpuCudaContext *) context))
     kinds |= GPU_FD_KINDS_DMA_BUF;
 
   return kinds;

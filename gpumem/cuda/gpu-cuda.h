@@ -29,6 +29,7 @@ typedef struct
   gboolean         stream_ordered;      /* the device has memory pools */
   gboolean         virtual_memory;
   gboolean         cooperative;
+  gint             refuses_dma_bufs;    /* atomic; one was refused */
 } GpuCudaDevice;
 
 /* Whether streams can wait for the gates of the staging engine */

@@ -419,8 +419,9 @@ check_part (Memory     *memory,
                    G_GUINT64_FORMAT " bytes, from call %u (%s), that was freed", what, address,
                    memory_kinds[memory->kind], memory->size, memory->number,
                    call_names[memory->function]);
-  if (memory->access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
-      (writes && memory->access == CU_MEM_ACCESS_FLAGS_PROT_READ))
+  if (memory->peers == 0 &&
+      (memory->access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+       (writes && memory->access == CU_MEM_ACCESS_FLAGS_PROT_READ)))
     return misuse (CUDA_ERROR_INVALID_VALUE, "%s 0x%" G_GINT64_MODIFIER
                    "x: its access flags are %d", what, address, memory->access);
   return CUDA_SUCCESS;

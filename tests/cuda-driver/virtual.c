@@ -306,16 +306,19 @@ set_access (Memory                *memory,
             const CUmemAccessDesc *access)
 {
   const guint64 bit = G_GUINT64_CONSTANT (1) << access->location.id;
-  const int protection = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                         ? PROT_READ | PROT_WRITE
-                         : access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+  int protection;
 
-  if ((guint) access->location.id != memory->device->ordinal)
-    {
-      memory->peers = protection != PROT_NONE ? memory->peers | bit : memory->peers & ~bit;
-      return TRUE;
-    }
-  memory->access = access->flags;
+  if ((guint) access->location.id == memory->device->ordinal)
+    memory->access = access->flags;
+  else if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    memory->peers |= bit;
+  else
+    memory->peers &= ~bit;
+
+  protection = memory->peers != 0 || memory->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+               ? PROT_READ | PROT_WRITE
+               : memory->access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+
   return memory_map_file (memory->address, memory->size, ((Physical *) memory->share)->file, 0,
                           protection);
 }

@@ -921,6 +921,8 @@ class Program(AsyncProgram, Gpu.Program):
             try:
                 return self.get_kernel(name)
             except GLib.Error as error:
+                if not error.matches(Gpu.error_quark(), Gpu.Error.INVALID_ARGUMENT):
+                    raise
                 raise AttributeError(f"the program has no kernel '{name}': "
                                      f"{error.message}") from None
         raise AttributeError(name)

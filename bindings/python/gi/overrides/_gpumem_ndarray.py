@@ -366,9 +366,16 @@ class DeviceArrayMethods(DLPackMethods):
         if stream is None:
             on.synchronize()
 
-    def copy(self, allocator=None, stream=None):
-        """A new array with a copy of the elements, made on the device."""
-        return Gpu.Array.copy(self, _source(self.context, allocator)[1], stream)
+    def copy(self, allocator=None, stream=None, order="K"):
+        """A new array with a copy of the elements, made on the device, in the order C or F, or in
+        the one they are in."""
+        allocator = _source(self.context, allocator)[1]
+        if order == "K":
+            return Gpu.Array.copy(self, allocator, stream)
+        result = Gpu.Array.new_full(self.context, allocator, stream, self.get_dtype(),
+                                    list(self.shape), _to_order(order))
+        result.write(self, stream)
+        return result
 
     def copy_to(self, target, stream=None):
         """Copies to another array, or to a new one of a context or an allocator, whatever driver it
