@@ -29,13 +29,15 @@ typedef enum
 typedef struct
 {
   GpuArgumentItemType type;
-  gsize               size;         /* of LOCAL and BYTES */
+  gsize               size;         /* of LOCAL and BYTES; of MEMORY, of what is used: 0 for all */
   union
   {
     struct
     {
       GpuMemory  *memory;           /* nullable; the image of TEXTURE */
       GpuSampler *sampler;          /* of SAMPLER and TEXTURE */
+      gsize       offset;           /* of MEMORY with a size: within the memory, modulo 2^64 from
+                                     * what comes before it */
     };
     guint8    *allocated;           /* size > GPU_ARGUMENT_INLINE_SIZE */
     guint8     bytes[GPU_ARGUMENT_INLINE_SIZE];

@@ -92,7 +92,7 @@ append (GpuArguments *arguments,
   return item;
 }
 
-static void
+static GpuArgumentItem *
 append_objects (GpuArguments        *arguments,
                 GpuArgumentItemType  type,
                 GpuMemory           *memory,
@@ -102,7 +102,10 @@ append_objects (GpuArguments        *arguments,
 
   item->value.memory = memory;
   item->value.sampler = sampler;
+  item->size = 0;
   retain_objects (item);
+
+  return item;
 }
 
 /**
@@ -296,21 +299,21 @@ gpu_arguments_add_memory (GpuArguments *arguments,
   append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
 }
 
-/* The memory from the element with all indices 0 to the end of the last one. */
+/* The memory, or a slice that begins with the element with all indices 0 if the memory does not.
+ * What comes behind is not cut off: OpenCL leaves open what becomes of writes to a buffer beside
+ * those to a part of it. */
 static GpuMemory *
 get_array_memory (GpuArray    *array,
+                  gsize        begin,
+                  gsize        end,
                   GError     **error)
 {
   const char *function = "gpu_arguments_add_array";
   GpuMemory *memory = array->memory;
   gsize offset = array->layout.offset;
-  gsize begin;
-  gsize end;
 
   if (!_gpu_memory_check (memory, function, error))
     return NULL;
-
-  _gpu_array_layout_get_range (&array->layout, &begin, &end);
 
   if (begin < offset && gpu_memory_get_device_address (memory) == 0)
     {
@@ -321,7 +324,7 @@ get_array_memory (GpuArray    *array,
       return NULL;
     }
 
-  if (offset == 0 && end == memory->size)
+  if (offset == 0)
     return g_object_ref (memory);
 
   return (GpuMemory *) gpu_buffer_new_for_memory (memory, offset, end - offset, error);
@@ -336,8 +339,8 @@ get_array_memory (GpuArray    *array,
  * Adds a pointer to the element of @array with all indices 0; a null pointer if it has no elements.
  * The strides are the kernel's affair, whether the array is gpu_array_is_contiguous() or not: see
  * gpu_array_get_descriptor() for a way to tell them. The launch counts as a use of the memory from
- * there to the end of the last element, which is a slice of it where that is not all (OpenCL:
- * clCreateSubBuffer). Any thread, does not block.
+ * the first byte of an element to the end of the last one. An array that begins within its memory
+ * has a slice of that made for it (OpenCL: clCreateSubBuffer). Any thread, does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @array was never initialised or
  *   begins where no slice may, see gpu_buffer_slice(), with %GPU_ERROR_NOT_SUPPORTED if strides are
@@ -351,6 +354,9 @@ gpu_arguments_add_array (GpuArguments  *arguments,
                          GError       **error)
 {
   g_autoptr (GpuMemory) memory = NULL;
+  GpuArgumentItem *item;
+  gsize begin = 0;
+  gsize end = 0;
 
   g_return_val_if_fail (arguments != NULL, FALSE);
   g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
@@ -360,13 +366,16 @@ gpu_arguments_add_array (GpuArguments  *arguments,
 
   if (gpu_array_get_n_elements (array) > 0)
     {
-      memory = get_array_memory (array, error);
+      _gpu_array_layout_get_range (&array->layout, &begin, &end);
+      memory = get_array_memory (array, begin, end, error);
 
       if (memory == NULL)
         return FALSE;
     }
 
-  append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
+  item = append_objects (arguments, GPU_ARGUMENT_ITEM_MEMORY, memory, NULL);
+  item->size = end - begin;
+  item->value.offset = begin - array->layout.offset;
 
   return TRUE;
 }

@@ -51,12 +51,13 @@ job_waits_for_locked (GpuTimeline *timeline,
 }
 
 /* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
- * one could be recorded, or else @drained if all is over without one. */
+ * one could be recorded, or else @drained if all is over without one, and @failure if badly. */
 static gboolean
 job_begin_locked (GpuTimeline  *timeline,
                   guint64      *seq,
                   GpuFence    **fence,
-                  gboolean     *drained)
+                  gboolean     *drained,
+                  GError      **failure)
 {
   g_autoptr (GError) error = NULL;
 
@@ -67,7 +68,7 @@ job_begin_locked (GpuTimeline  *timeline,
 
   *fence = _gpu_timeline_get_fence_locked (timeline, *seq, &error);
   *seq = *fence != NULL ? (*fence)->seq : timeline->submitted;
-  *drained = *fence == NULL && _gpu_timeline_drain_locked (timeline);
+  *drained = *fence == NULL && _gpu_timeline_drain_locked (timeline, failure);
 
   for (guint i = 0; i < timeline->jobs->len; i++)
     {
@@ -84,10 +85,11 @@ static gboolean
 job_begin (GpuTimeline  *timeline,
            guint64      *seq,
            GpuFence    **fence,
-           gboolean     *drained)
+           gboolean     *drained,
+           GError      **failure)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
-  gboolean success = job_begin_locked (timeline, seq, fence, drained);
+  gboolean success = job_begin_locked (timeline, seq, fence, drained, failure);
 
   _gpu_timeline_unlock_steady (timeline, has_failure_lock);
 
@@ -156,23 +158,25 @@ job (gpointer data,
   g_autoptr (GpuTimeline) timeline = data;
   const GpuBackend *backend = timeline->context->backend;
   g_autoptr (GpuFence) fence = NULL;
+  g_autoptr (GError) failure = NULL;
   gboolean drained;
   guint64 seq;
 
-  while (job_begin (timeline, &seq, &fence, &drained))
+  while (job_begin (timeline, &seq, &fence, &drained, &failure))
     {
-      g_autoptr (GError) failure = NULL;
-
       if (fence != NULL)
         backend->event->wait (fence->event, FALSE, &failure);
+      else if (!drained)
+        backend->stream->finish (timeline->stream, &failure);
 
-      if (drained || (fence == NULL && backend->stream->finish (timeline->stream, &failure)))
+      if (fence == NULL && failure == NULL)
         retire_finished (timeline, seq);
       else
         retire (timeline, seq, failure);
 
       _gpu_timeline_job_end (timeline, seq);
       g_clear_pointer (&fence, _gpu_fence_unref);
+      g_clear_error (&failure);
     }
 }
 

@@ -125,6 +125,30 @@ _gpu_launch_check_options (GpuKernel       *kernel,
   return FALSE;
 }
 
+/* Of arrays only where they have elements, which may begin before the memory that is given. */
+static void
+narrow_accesses (GpuLaunch          *launch,
+                 const GpuArguments *arguments)
+{
+  GpuAccess *access = launch->accesses;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      const GpuArgumentItem *item = &arguments->items[i];
+
+      if (launch->memories[i] == NULL)
+        continue;
+
+      if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->size > 0)
+        {
+          access->offset = item->value.offset;
+          access->size = item->size;
+        }
+
+      access++;
+    }
+}
+
 /* Whatever the kernel does there. */
 static void
 add_indirect_accesses (GpuLaunch *launch)
@@ -154,6 +178,7 @@ _gpu_launch_resolve (GpuLaunch     *launch,
   launch->has_options = launch->shared_size != 0 || launch->flags != GPU_LAUNCH_FLAGS_NONE
                         || launch->n_indirect != 0;
   _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
+  narrow_accesses (launch, arguments);
   add_indirect_accesses (launch);
 
   return TRUE;

@@ -507,7 +507,8 @@ _gpu_storage_settle (GpuStorage    *root,
   g_autoptr (GArray) uses = NULL;
 
   enter_streams_of (root);
-  uses = list_pending (root);
+  /* What is over by now may have failed, too. */
+  uses = _gpu_storage_list_uses (root, TRUE);
 
   return wait_for (uses, cancellable, error);
 }

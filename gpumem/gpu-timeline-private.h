@@ -128,8 +128,9 @@ gboolean        _gpu_timeline_begin_finish_locked (GpuTimeline   *timeline,
                                                guint64           *submitted);
 void            _gpu_timeline_end_finish      (GpuTimeline       *timeline);
 /* Where no fence could be recorded in a stream that is borrowed, which may be gone as soon as the
- * lock is released: TRUE once all in it is over. */
-gboolean        _gpu_timeline_drain_locked    (GpuTimeline       *timeline);
+ * lock is released: TRUE once all in it is over, with @failure if badly. */
+gboolean        _gpu_timeline_drain_locked    (GpuTimeline       *timeline,
+                                               GError           **failure);
 /* Every living timeline of @context, with a reference each. */
 GPtrArray      *_gpu_timeline_list            (GpuNativeContext  *context);
 

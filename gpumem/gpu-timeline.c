@@ -191,72 +191,16 @@ _gpu_timeline_use (GpuTimeline *timeline)
 }
 
 gboolean
-_gpu_timeline_drain_locked (GpuTimeline *timeline)
+_gpu_timeline_drain_locked (GpuTimeline  *timeline,
+                            GError      **failure)
 {
   if (!timeline->is_borrowed || timeline->n_user_waits > 0)
     return FALSE;
 
   if (!timeline->is_ended)
-    timeline->context->backend->stream->finish (timeline->stream, NULL);
+    timeline->context->backend->stream->finish (timeline->stream, failure);
 
   return TRUE;
-}
-
-/* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
- * what the program has put into it itself is waited for only where a pool needs that. */
-static void
-end_use_locked (GpuTimeline *timeline)
-{
-  g_autoptr (GpuFence) fence = NULL;
-  gboolean pending;
-
-  if (timeline->is_ended)
-    return;
-
-  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
-    _gpu_timeline_cover_locked (timeline);
-
-  pending = timeline->is_borrowed && timeline->completed != timeline->submitted;
-
-  if (pending && !g_atomic_int_get (&timeline->context->lost))
-    fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
-
-  if (pending && fence == NULL)
-    _gpu_timeline_drain_locked (timeline);
-
-  timeline->is_ended = timeline->is_borrowed;
-}
-
-static void
-free_partners (GPtrArray *partners)
-{
-  for (guint i = 0; partners != NULL && i < partners->len; i++)
-    {
-      _gpu_timeline_unuse (g_ptr_array_index (partners, i));
-      _gpu_timeline_unref (g_ptr_array_index (partners, i));
-    }
-
-  g_clear_pointer (&partners, g_ptr_array_unref);
-}
-
-void
-_gpu_timeline_unuse (GpuTimeline *timeline)
-{
-  gboolean has_failure_lock;
-  GpuNativeStream *stream;
-  GPtrArray *partners;
-
-  if (!g_atomic_int_dec_and_test (&timeline->users))
-    return;
-
-  has_failure_lock = _gpu_timeline_lock_steady (timeline);
-  end_use_locked (timeline);
-  _gpu_timeline_reap_locked (timeline);
-  stream = take_stream_locked (timeline);
-  partners = g_steal_pointer (&timeline->partners);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
-  free_stream (timeline, stream);
-  free_partners (partners);
 }
 
 gboolean
@@ -703,6 +647,96 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
     _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
                       ", let go of %u%s", (void *) timeline, seq, retired.n_kept,
                       failure != NULL ? ", failed" : "");
+
+  retired_finish (&retired, timeline);
+}
+
+/* All is over, also if badly, and nobody can ask the stream any more: what became of it is entered
+ * before the lock is released. Fences may know of failures that the stream does not tell. */
+static void
+retire_drained_locked (GpuTimeline  *timeline,
+                       const GError *failure,
+                       GpuRetired   *retired)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 from = timeline->completed;
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      const GpuFence *fence = l->data;
+      GError *error = NULL;
+
+      if (ops->query (fence->event, &error) == GPU_EVENT_STATUS_FAILED)
+        _gpu_timeline_fail_locked (timeline, from, fence->seq, error);
+
+      from = fence->seq;
+    }
+
+  retire_locked (timeline, timeline->submitted, failure, retired);
+}
+
+/* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
+ * what the program has put into it itself is waited for only where a pool needs that. */
+static void
+end_use_locked (GpuTimeline  *timeline,
+                GpuRetired   *retired,
+                GError      **failure)
+{
+  g_autoptr (GpuFence) fence = NULL;
+  gboolean pending;
+
+  if (timeline->is_ended)
+    return;
+
+  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
+    _gpu_timeline_cover_locked (timeline);
+
+  pending = timeline->is_borrowed && timeline->completed != timeline->submitted;
+
+  if (pending && !g_atomic_int_get (&timeline->context->lost))
+    fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+
+  if (pending && fence == NULL && _gpu_timeline_drain_locked (timeline, failure))
+    retire_drained_locked (timeline, *failure, retired);
+
+  timeline->is_ended = timeline->is_borrowed;
+}
+
+static void
+free_partners (GPtrArray *partners)
+{
+  for (guint i = 0; partners != NULL && i < partners->len; i++)
+    {
+      _gpu_timeline_unuse (g_ptr_array_index (partners, i));
+      _gpu_timeline_unref (g_ptr_array_index (partners, i));
+    }
+
+  g_clear_pointer (&partners, g_ptr_array_unref);
+}
+
+void
+_gpu_timeline_unuse (GpuTimeline *timeline)
+{
+  g_autoptr (GError) failure = NULL;
+  GpuRetired retired = { 0 };
+  gboolean has_failure_lock;
+  GpuNativeStream *stream;
+  GPtrArray *partners;
+
+  if (!g_atomic_int_dec_and_test (&timeline->users))
+    return;
+
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  end_use_locked (timeline, &retired, &failure);
+  _gpu_timeline_reap_locked (timeline);
+  stream = take_stream_locked (timeline);
+  partners = g_steal_pointer (&timeline->partners);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  free_stream (timeline, stream);
+  free_partners (partners);
+
+  if (failure != NULL)
+    _gpu_native_context_report (timeline->context, failure);
 
   retired_finish (&retired, timeline);
 }

@@ -254,6 +254,47 @@ check_unusual (GpuArguments *arguments, GpuArray *array)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_arguments_add_array");
 }
 
+static guint
+count_buffers (void)
+{
+  g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
+  guint n = 0;
+
+  g_variant_lookup (live, "buffer", "u", &n);
+  return n;
+}
+
+/* While the fifth row is mapped: the first rows are used without a slice of their own, and
+ * backwards all rows are, though the pointer is to the last one. */
+static void
+check_ends (TestFixture *fixture, GpuKernel *kernel, GpuArray *array)
+{
+  const GpuExtent grid = { 2 * N_ITEMS, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  g_autoptr (GpuArray) front = gpu_array_slice (array, 0, 0, 2, 1, &error);
+  g_autoptr (GpuArray) back = NULL;
+  guint before = count_buffers ();
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_arguments_add_array (arguments, front, &error), error);
+  g_assert_cmpuint (count_buffers (), ==, before);
+  gpu_arguments_add_int (arguments, 5);
+  test_assert_ok (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                               &error), error);
+  if (gpu_array_get_device_address (array) == 0)
+    return;
+
+  back = gpu_array_slice (array, 0, G_MAXSSIZE, G_MINSSIZE, -1, &error);
+  g_assert_no_error (error);
+  gpu_arguments_clear (arguments);
+  test_assert_ok (gpu_arguments_add_array (arguments, back, &error), error);
+  gpu_arguments_add_int (arguments, 5);
+  g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
+                                               &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "bytes 0");
+}
+
 /* Rows in the middle, beside bytes that are mapped, which no launch over all could use. */
 static void
 launch_arrays (TestFixture *fixture)
@@ -294,12 +335,13 @@ launch_arrays (TestFixture *fixture)
   g_assert_false (gpu_stream_launch_arguments (fixture->stream, kernel, &grid, NULL, arguments,
                                                &error));
   test_assert_gpu_error (error, GPU_ERROR_BUSY);
+  check_ends (fixture, kernel, array);
   test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
   content = gpu_array_read_bytes (array, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
   g_assert_no_error (error);
   for (gsize i = 0; i < 6 * N_ITEMS; i++)
     g_assert_cmpint (((const gint32 *) g_bytes_get_data (content, NULL))[i], ==,
-                     i / N_ITEMS == 2 || i / N_ITEMS == 3 ? 5 : 0);
+                     i / N_ITEMS < 4 ? 5 : 0);
 
   gpu_arguments_clear (arguments);
   test_assert_ok (gpu_arguments_add_array (arguments, empty, &error), error);

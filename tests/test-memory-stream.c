@@ -226,6 +226,51 @@ stream_errors (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_memory_add_stream");
 }
 
+static void
+assert_wait_fails (GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_memory_wait (GPU_MEMORY (buffer), NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_memory_wait", "on purpose");
+}
+
+/* The error of the memory's last use is told whoever has seen before that it is over. */
+static void
+stream_wait_fails (TestFixture *fixture)
+{
+  const guint8 value = 7;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+      g_autoptr (GpuEvent) gate = gpu_event_new_user (fixture->context, &error);
+
+      g_assert_no_error (error);
+      test_assert_ok (gpu_stream_wait_event (stream, gate, &error), error);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                      error);
+      test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+
+      if (i == 1)
+        {
+          g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+          test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
+        }
+
+      assert_wait_fails (buffer);
+      assert_wait_fails (buffer);
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                      error);
+      test_assert_ok (gpu_memory_wait (GPU_MEMORY (buffer), NULL, &error), error);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -236,6 +281,7 @@ main (int argc, char **argv)
   test_add ("borrowed", stream_borrowed);
   test_add ("forgotten", stream_forgotten);
   test_add ("errors", stream_errors);
+  test_add ("wait-fails", stream_wait_fails);
 
   return test_run ();
 }

@@ -625,6 +625,53 @@ timeline_finishes_borrowed (TestFixture *fixture)
   g_thread_join (thread);
   g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
 }
+
+/* What became of work is known at once where the stream was finished as its user dropped it, for no
+ * fence was to be had. */
+static GpuEvent *
+drop_borrowed (TestFixture *fixture, const char *fault)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) owner = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) borrowed = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  GpuEvent *event;
+
+  borrowed = gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                                     GPU_WRAP_MODE_BORROW, &error);
+  g_assert_no_error (error);
+  fill (borrowed, buffer);
+  event = test_record (borrowed);
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (fault));
+  g_clear_object (&borrowed);
+  return event;
+}
+
+static void
+timeline_drops_borrowed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) good = NULL;
+  g_autoptr (GpuEvent) bad = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  if (gpumem_cuda_driver_symbol ("gpumem_cuda_driver_set_fail") == NULL)
+    {
+      g_test_skip ("only the stand-in for the driver fails on demand");
+      return;
+    }
+
+  good = drop_borrowed (fixture, "cuEventCreate:1:2:0");
+  test_assert_ok (gpu_event_wait (good, NULL, &error), error);
+  g_assert_cmpint (gpu_event_query (good, &error), ==, GPU_EVENT_STATUS_COMPLETE);
+
+  bad = drop_borrowed (fixture, "lost:1");
+  g_assert_false (gpu_event_wait (bad, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "CUDA_ERROR_LAUNCH_FAILED");
+  g_assert_true (gpu_context_is_lost (fixture->context));
+  g_assert_true (GPUMEM_CUDA_DRIVER (set_fail) (""));
+}
 #endif
 
 static void
@@ -659,6 +706,7 @@ main (int argc, char **argv)
   test_add ("lost", timeline_run_lost);
 #ifdef HAVE_CUDA
   test_add ("finishes-borrowed", timeline_finishes_borrowed);
+  test_add ("drops-borrowed", timeline_drops_borrowed);
 #endif
   test_add ("subprocess/driver-calls", timeline_driver_calls);
   test_add ("subprocess/lost", timeline_lost);
