@@ -186,8 +186,8 @@ class DLPackMethods:
         context = _to_context(context, device)
         if not hasattr(data, "__dlpack__"):
             if type(data).__name__ != "PyCapsule":
-                raise TypeError("an array with __dlpack__(), or a capsule of that, comes first, not "
-                                f"{type(data).__name__!r}")
+                raise TypeError("an array with __dlpack__(), or its capsule, comes first, "
+                                f"not {type(data).__name__!r}")
             if context is None:
                 raise ValueError("a capsule does not tell a context: give one")
             return _import(context, data, stream)
