@@ -684,50 +684,6 @@ gpu_memory_add_stream (GpuMemory  *memory,
 }
 
 /**
- * gpu_memory_wait:
- * @memory: a #GpuMemory
- * @cancellable: (nullable): a #GCancellable, or %NULL
- * @error: return location for an error
- *
- * Blocks until all work that was submitted before and uses @memory is over, on whatever stream, and
- * what is in the streams of gpu_memory_add_stream(). Other work of the context goes on. A slice
- * counts for the memory that it was cut from. Any thread.
- *
- * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
- *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
- *
- * Since: 0.1
- */
-gboolean
-gpu_memory_wait (GpuMemory     *memory,
-                 GCancellable  *cancellable,
-                 GError       **error)
-{
-  const char *function = "gpu_memory_wait";
-  GpuStorage *storage;
-  gboolean success;
-
-  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
-  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
-
-  if (g_cancellable_set_error_if_cancelled (cancellable, error))
-    return FALSE;
-
-  storage = _gpu_memory_acquire (memory, function, error);
-
-  if (storage == NULL)
-    return FALSE;
-
-  success = _gpu_storage_settle (storage->root, cancellable, error);
-  _gpu_storage_unuse (storage);
-
-  if (!success)
-    g_prefix_error (error, "%s: ", function);
-
-  return success;
-}
-
-/**
  * gpu_memory_release:
  * @memory: a #GpuMemory
  *

@@ -50,6 +50,15 @@ gboolean        gpu_memory_wait               (GpuMemory     *memory,
                                                GCancellable  *cancellable,
                                                GError       **error);
 GPU_AVAILABLE_IN_0_1
+void            gpu_memory_wait_async         (GpuMemory            *memory,
+                                               GCancellable         *cancellable,
+                                               GAsyncReadyCallback   callback,
+                                               gpointer              user_data);
+GPU_AVAILABLE_IN_0_1
+gboolean        gpu_memory_wait_finish        (GpuMemory     *memory,
+                                               GAsyncResult  *result,
+                                               GError       **error);
+GPU_AVAILABLE_IN_0_1
 void            gpu_memory_release            (GpuMemory   *memory);
 GPU_AVAILABLE_IN_0_1
 gboolean        gpu_memory_is_released        (GpuMemory   *memory);

@@ -130,6 +130,8 @@ GpuStorage *_gpu_storage_new_for_place  (GpuNativeContext  *context,
  * GpuPoint, or NULL. It is as new afterwards. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
                                          GArray           **uses);
+/* The last uses so far, of GpuPoint, those by the program itself, too. (transfer full) */
+GArray     *_gpu_storage_list_work      (GpuStorage        *root);
 /* Blocks until all uses so far are over, those by the program itself, too. FALSE if one failed, or
  * the waiting was cancelled. */
 gboolean    _gpu_storage_settle         (GpuStorage        *root,

@@ -499,16 +499,21 @@ wait_for (GArray        *uses,
   return success;
 }
 
+GArray *
+_gpu_storage_list_work (GpuStorage *root)
+{
+  enter_streams_of (root);
+
+  return _gpu_storage_list_uses (root, TRUE);
+}
+
 gboolean
 _gpu_storage_settle (GpuStorage    *root,
                      GCancellable  *cancellable,
                      GError       **error)
 {
-  g_autoptr (GArray) uses = NULL;
-
-  enter_streams_of (root);
   /* What is over by now may have failed, too. */
-  uses = _gpu_storage_list_uses (root, TRUE);
+  g_autoptr (GArray) uses = _gpu_storage_list_work (root);
 
   return wait_for (uses, cancellable, error);
 }

@@ -271,6 +271,57 @@ stream_wait_fails (TestFixture *fixture)
     }
 }
 
+/* Told once the streams of both uses have come so far, with the error of the one that fails; a wait
+ * that is cancelled ends before. */
+static void
+stream_wait_async (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  GpuStream *streams[2];
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GAsyncResult) waited = NULL;
+  g_autoptr (GAsyncResult) cancelled = NULL;
+  g_autoptr (GAsyncResult) again = NULL;
+
+  gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, test_take_result, &again);
+  test_assert_ok (gpu_memory_wait_finish (GPU_MEMORY (buffer), test_await (&again), &error), error);
+  g_clear_object (&again);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  gate = gpu_event_new_user (fixture->context, &error);
+  g_assert_no_error (error);
+
+  for (guint i = 0; i < 2; i++)
+    {
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      test_assert_ok (gpu_stream_wait_event (streams[i], gate, &error), error);
+      add (buffer, streams[i]);
+    }
+
+  gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, test_take_result, &waited);
+  gpu_memory_wait_async (GPU_MEMORY (buffer), cancellable, test_take_result, &cancelled);
+  g_cancellable_cancel (cancellable);
+  g_assert_false (gpu_memory_wait_finish (GPU_MEMORY (buffer), test_await (&cancelled), &error));
+  g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
+  g_clear_error (&error);
+  g_assert_null (waited);
+
+  test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
+  g_assert_false (gpu_memory_wait_finish (GPU_MEMORY (buffer), test_await (&waited), &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "gpu_memory_wait_async", "on purpose");
+  g_clear_object (&streams[0]);
+  g_clear_object (&streams[1]);
+
+  gpu_memory_release (GPU_MEMORY (buffer));
+  gpu_memory_wait_async (GPU_MEMORY (buffer), NULL, test_take_result, &again);
+  g_assert_false (gpu_memory_wait_finish (GPU_MEMORY (buffer), test_await (&again), &error));
+  test_assert_gpu_error (error, GPU_ERROR_RELEASED, "gpu_memory_wait_async");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -282,6 +333,7 @@ main (int argc, char **argv)
   test_add ("forgotten", stream_forgotten);
   test_add ("errors", stream_errors);
   test_add ("wait-fails", stream_wait_fails);
+  test_add ("wait-async", stream_wait_async);
 
   return test_run ();
 }

@@ -160,6 +160,7 @@ function _promises() {
         [Gpu.Event.prototype, 'wait'],
         [Gpu.HostMemory.prototype, 'synchronize'],
         [Gpu.Image.prototype, 'read_bytes', 'write_bytes', 'fill', 'map'],
+        [Gpu.Memory.prototype, 'wait'],
         [Gpu.Program, 'new_from_source'],
         [Gpu.Stream.prototype, 'synchronize'],
         [Gpu.Svm.prototype, 'map'],
