@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Views of an array of 64 MiB copied into another order on the device, beside CuPy and PyTorch
-where those are, and NumPy on the host.
+"""Views of an array of 64 MiB copied into another order on the device, beside CuPy and PyTorch on a
+GPU where those are, and NumPy on the host where the device is a processor.
 
     benchmarks/array-copies.py [--python FILE] [DEVICE [MIB]]
 
@@ -21,7 +21,8 @@ import numpy as np
 from rounds import environment, median, print_table, start, take_turns
 
 ROUNDS = 5
-REPEATS = 20
+SECONDS = 0.02                  # of copies that a figure is made of, but no more than
+REPEATS = 50
 OURS = "gpumem"
 RIVALS = {"CuPy": "cupy", "PyTorch": "torch", "NumPy": "numpy"}
 
@@ -112,13 +113,19 @@ def prepare_views(prepared, n_bytes):
     return views
 
 
-def time_copies(copy, wait, target, view):
+def time_some(n, copy, wait, target, view):
     start = time.perf_counter()
-    for _ in range(REPEATS):
+    for _ in range(n):
         copy(target, view)
     wait()
-    seconds = (time.perf_counter() - start) / REPEATS
-    return 1e-9 * target.nbytes / seconds
+    return (time.perf_counter() - start) / n
+
+
+def time_copies(*arguments):
+    """GB/s."""
+    n = int(SECONDS / time_some(1, *arguments))
+    target = arguments[2]
+    return 1e-9 * target.nbytes / time_some(min(max(n, 1), REPEATS), *arguments)
 
 
 def work(library, name, n_bytes):
@@ -133,9 +140,13 @@ def work(library, name, n_bytes):
 
 def list_commands(device, python, n_bytes):
     """The command and the environment of each library."""
+    from gi.repository import Gpu
+
     ours = [sys.executable, __file__, "--work", OURS, device.id, str(n_bytes)]
     commands = {OURS: (ours, environment())}
     for library, word in RIVALS.items():
+        if (library == "NumPy") == (device.device_type == Gpu.DeviceType.GPU):
+            continue
         command = [python or sys.executable, __file__, "--work", word, device.name, str(n_bytes)]
         commands[library] = (command, environment(python is not None))
     return commands

@@ -309,12 +309,14 @@ open_range (GpuContext        *context,
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
  * it come one after the other, also if they only read, and with %GPU_MEMORY_UNTRACKED. It stays
  * acquired while a range of it is mapped. After a copy by a stream of another context,
- * gpu_context_synchronize() of @context waits until it is released, too. With an @offset it is a
- * slice of a buffer that begins at 0, and @offset has to be a multiple of
+ * gpu_context_synchronize() of @context waits until it is released, too. NVIDIA's driver has the
+ * caller wait for what is in the stream before: behind an event of the user it is %GPU_ERROR_BUSY.
+ * With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a multiple of
  * gpu_device_get_base_alignment().
  *
- * The buffer has %GPU_MEMORY_SHAREABLE, and passes on with gpu_buffer_export_fd(), where the back
- * end can do that: on the host, and with memory that CUDA allocated, not with another library's.
+ * On the host the buffer has %GPU_MEMORY_SHAREABLE, and can be passed on with
+ * gpu_buffer_export_fd(). No other driver gives a descriptor of what it took: pass on the one that
+ * came.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
  *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,

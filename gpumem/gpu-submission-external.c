@@ -51,6 +51,31 @@ set_acquired (GpuSubmitter *s,
     }
 }
 
+/* Whoever sets the event may need the locks that are held. */
+static gboolean
+check_waits (GpuSubmitter     *s,
+             GpuNativeBuffer **buffers,
+             guint             n_buffers,
+             GError          **error)
+{
+  if (!_gpu_timeline_may_fail_locked (s->timeline))
+    return TRUE;
+
+  for (guint i = 0; i < n_buffers; i++)
+    {
+      if (!buffers[i]->acquire_waits)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "the stream waits for an event of the user, and the driver of %s hands memory "
+                   "of another API only to streams that do not: wait for the event first",
+                   s->timeline->device->id);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
 gboolean
 _gpu_submitter_acquire_locked (GpuSubmitter  *s,
                                GError       **error)
@@ -69,7 +94,8 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   if (n_buffers == 0)
     return TRUE;
 
-  if (!stream->backend->buffer->acquire (stream, buffers, n_buffers,
+  if (!check_waits (s, buffers, n_buffers, error)
+      || !stream->backend->buffer->acquire (stream, buffers, n_buffers,
                                          s->keeps_events ? &event : NULL, error))
     return FALSE;
 

@@ -732,7 +732,8 @@ refused_between (TestFixture *fixture,
 
   g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (here), NULL,
                                           GPU_MEMORY (there), NULL, &extent, &error));
-  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy_region", "contexts");
+  test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_copy_region",
+                         "no driver copies regions", "gpu_stream_copy()");
 }
 
 static void

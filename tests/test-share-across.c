@@ -397,12 +397,32 @@ share_maps (TestFixture *fixture)
 }
 
 /* An event of the user fails before such memory is used: it is there for what comes later. */
+/* TRUE where work on such memory is refused behind an event of the user, which it was. */
+static gboolean
+is_refused_behind (Pair *pair, GpuStream *stream, GpuEvent *gate)
+{
+  const guint8 value = 1;
+  g_autoptr (GError) error = NULL;
+
+  if (test_is_pocl (pair->here))
+    return FALSE;
+  g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (pair->ours), 0, SIZE, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill: ", "event of the user");
+  test_open (gate);
+  test_synchronize (stream);
+  test_assert_content (pair->theirs, pair->bytes);
+  return TRUE;
+}
+
 static void
 failure (Pair *pair)
 {
   g_autoptr (GpuStream) stream = test_stream (pair->here, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuEvent) gate = test_gate (pair->here, stream);
   g_autoptr (GError) error = NULL;
+
+  if (is_refused_behind (pair, stream, gate))
+    return;
 
   fill (stream, pair->ours, 0, SIZE, 1);
   test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
@@ -450,6 +470,8 @@ take_turns (Pair *pair)
   g_autoptr (GpuBuffer) first = test_buffer (pair->here, SIZE);
   g_autoptr (GpuBuffer) second = test_buffer (pair->here, SIZE);
 
+  if (is_refused_behind (pair, held, gate))
+    return;
   copy (held, first, pair->ours, SIZE);
   copy (other, second, pair->ours, SIZE);
   g_assert_cmpuint (gpu_stream_get_n_hazard_waits (other), ==, 1);

@@ -117,6 +117,8 @@ struct _GpuNativeMemory
                                      * the front class calls GpuSvmOps.attach() before each use */
   gboolean          is_external;    /* another API has it, too: the front class calls
                                      * GpuBufferOps.acquire() before each use, and release() */
+  gboolean          acquire_waits;  /* acquire() has the caller wait for what is before it in the
+                                     * stream: never called behind events of the user */
   gpointer          host;           /* nullable; where the host reaches it without a command */
   gboolean          is_host_only;   /* kernels do not reach it, and images cannot be over it */
   gboolean          is_locked;      /* pages of the host that the driver keeps in place */

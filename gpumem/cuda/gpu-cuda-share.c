@@ -156,10 +156,7 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
       buffer = _gpu_cuda_import_for (context, &handle, fd, size, &failure);
 
       if (buffer != NULL)
-        {
-          buffer->is_shareable = TRUE;
-          return buffer;
-        }
+        return buffer;
 
       if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
           || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))

@@ -178,6 +178,7 @@ _gpu_opencl_open_fd (GpuNativeContext  *context,
 
   buffer = _gpu_opencl_buffer_new (mem, size);
   buffer->is_external = TRUE;
+  buffer->acquire_waits = _gpu_opencl_device_is_nvidia ((GpuOpenclDevice *) context->devices[0]);
 
   return buffer;
 }

@@ -368,7 +368,7 @@ ENTRY (cuMemExportToShareableHandle,
 
   TRY (find_share (allocation, &share));
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0 ||
-      (share->physical->handle_types & type) == 0)
+      (share->physical->handle_types & type) == 0 || share->physical->imported)
     return CUDA_ERROR_INVALID_VALUE;
   *(int *) handle = fcntl (share->physical->file, F_DUPFD_CLOEXEC, 0);
   return *(int *) handle >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
