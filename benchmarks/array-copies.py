@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from rounds import environment, median, print_table, start, take_turns
+from rounds import environment, print_speeds, start, take_turns
 
 ROUNDS = 5
 SECONDS = 0.02                  # of copies that a figure is made of, but no more than
@@ -152,24 +152,6 @@ def list_commands(device, python, n_bytes):
     return commands
 
 
-def compare(device, python, n_bytes):
-    workers = start(list_commands(device, python, n_bytes))
-    rounds = take_turns(workers, ROUNDS)
-    head = ["GB/s", OURS]
-    for library in workers:
-        head += [library, "ratio"] if library in RIVALS else []
-    lines = [head]
-    for what in VIEWS:
-        cells = [what]
-        for library in workers:
-            cells.append(f"{median(figures[library][what] for figures in rounds):.2f}")
-            if library in RIVALS:
-                ratio = median(figures[OURS][what] / figures[library][what] for figures in rounds)
-                cells.append(f"{ratio:.2f}")
-        lines.append(cells)
-    print_table(lines)
-
-
 def main():
     if sys.argv[1:2] == ["--work"]:
         return work(*sys.argv[2:4], int(sys.argv[4]))
@@ -185,7 +167,8 @@ def main():
 
     device = Gpu.Device(options.device)
     print(f"{options.mib} MiB on {device.id}, {device.name}\n")
-    compare(device, options.python, options.mib << 20)
+    workers = start(list_commands(device, options.python, options.mib << 20))
+    print_speeds(take_turns(workers, ROUNDS), OURS)
 
 
 main()

@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from rounds import environment, median, print_table, start, take_turns
+from rounds import environment, median, print_speeds, print_table, start, take_turns
 
 ROUNDS = 7
 OURS = "gpumem"
@@ -204,11 +204,12 @@ def work(library, name, n):
     numbers, result = make_numbers(n), np.zeros(n, np.uint32)
     write, read = globals()[f"copy_with_{library}"](name, numbers, result)
     for _ in sys.stdin:
-        seconds = {"to the device": time_call(write), "from the device": time_call(read)}
+        speeds = {"to the device": 1e-9 * numbers.nbytes / time_call(write),
+                  "from the device": 1e-9 * numbers.nbytes / time_call(read)}
         if not np.array_equal(result, numbers):
             sys.exit("what came back is wrong")
         result[:] = 0
-        print(json.dumps(seconds), flush=True)
+        print(json.dumps(speeds), flush=True)
 
 
 def list_commands(device, python, n):
@@ -219,25 +220,6 @@ def list_commands(device, python, n):
         command = [python or sys.executable, __file__, "--work", word, device.name, str(n)]
         commands[library] = (command, environment(python is not None))
     return commands
-
-
-def compare_copies(device, python, n):
-    """Speeds of copies, side by side."""
-    workers = start(list_commands(device, python, n))
-    rounds = take_turns(workers, ROUNDS)
-    head = ["GB/s", OURS]
-    for library in workers:
-        head += [library, "ratio"] if library in RIVALS else []
-    lines = [head]
-    for way in rounds[0][OURS]:
-        cells = [way]
-        for library in workers:
-            cells.append(f"{median(4e-9 * n / figures[library][way] for figures in rounds):.2f}")
-            if library in RIVALS:
-                ratio = median(figures[library][way] / figures[OURS][way] for figures in rounds)
-                cells.append(f"{ratio:.2f}")
-        lines.append(cells)
-    print_table(lines)
 
 
 def main():
@@ -258,7 +240,7 @@ def main():
     print(f"{options.mib} MiB on {device.id}, {device.name}\n")
     show_arrays(Gpu, device, n)
     print()
-    compare_copies(device, options.python, n)
+    print_speeds(take_turns(start(list_commands(device, options.python, n)), ROUNDS), OURS)
 
 
 main()

@@ -72,3 +72,19 @@ def print_table(lines):
     """The first has the heads of the columns."""
     for cells in [lines[0], ["---"] * len(lines[0]), *lines[1:]]:
         print(f"| {' | '.join(cells)} |")
+
+
+def print_speeds(rounds, ours, unit="GB/s"):
+    """A line for each thing measured: speeds, and after each of the others how many times as fast
+    ours is, both as medians of all rounds."""
+    lines = [[unit, ours]]
+    others = [name for name in rounds[0] if name != ours]
+    for name in others:
+        lines[0] += [name, "ratio"]
+    for what in rounds[0][ours]:
+        cells = [what, f"{median(figures[ours][what] for figures in rounds):.2f}"]
+        for name in others:
+            ratio = median(figures[ours][what] / figures[name][what] for figures in rounds)
+            cells += [f"{median(figures[name][what] for figures in rounds):.2f}", f"{ratio:.2f}"]
+        lines.append(cells)
+    print_table(lines)

@@ -188,6 +188,35 @@ copy (GpuContext *context, GError **error)
          && check (back, stream, FALSE, "turned around", error);
 }
 
+/* So many regions that it takes a kernel; where that cannot be built they do it. What is in flight
+ * keeps what nobody else has any more. */
+static gboolean
+by_kernel (GpuContext *context, GError **error)
+{
+  const gssize tall[] = { N / 2, 2 };
+  g_autoptr (GBytes) bytes = numbers ();
+  g_autoptr (GBytes) got = NULL;
+  g_autoptr (GpuStream) stream = gpu_stream_new (context, GPU_STREAM_FLAGS_NONE, error);
+  g_autoptr (GpuArray) from = NULL;
+  g_autoptr (GpuArray) to = NULL;
+
+  if (stream == NULL)
+    return FALSE;
+  from = gpu_array_new_from_bytes (context, NULL, stream, GPU_DTYPE_UINT32, tall, 2,
+                                   GPU_ARRAY_ORDER_F, bytes, error);
+  to = from != NULL ? gpu_array_new_full (context, NULL, stream, GPU_DTYPE_UINT32, tall, 2,
+                                          GPU_ARRAY_ORDER_C, error)
+                    : NULL;
+  if (to == NULL || !gpu_stream_copy_array (stream, to, from, error))
+    return FALSE;
+  g_clear_object (&from);
+  got = gpu_array_read_bytes (to, stream, GPU_ARRAY_ORDER_F, NULL, error);
+  if (got == NULL)
+    return FALSE;
+  expect (got, FALSE, "by a kernel");
+  return TRUE;
+}
+
 static gboolean
 from_a_pool (GpuContext *context, GError **error)
 {
@@ -337,8 +366,8 @@ step (FaultFunc func, GpuContext *context, GError **error)
 static gboolean
 arrays (GpuContext *context, GError **error)
 {
-  static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, across, from_a_pool,
-                                     tensors, address };
+  static const FaultFunc steps[] = { fill, write_and_read, on_a_stream, copy, by_kernel, across,
+                                     from_a_pool, tensors, address };
 
   for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
     {

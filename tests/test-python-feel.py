@@ -202,6 +202,22 @@ def test_async_across(fixture):
     run_async(run)
 
 
+def test_async_wait(fixture):
+    """For all that uses a memory, on whatever stream."""
+    buffer = fixture.buffer(4096)
+    stream = Gpu.Stream(fixture.context)
+    stream.fill(buffer, 7)
+    done = []
+    buffer.wait_async(None, lambda memory, result: done.append(memory.wait_finish(result)))
+    spin(lambda: done)
+    equal(done, [True])
+    equal(stream.n_completed, stream.n_submitted)
+    assert buffer.wait()
+    buffer.release()
+    with raises(Gpu.Error.RELEASED):
+        buffer.wait()
+
+
 def test_async_callbacks(fixture):
     """With a callback they are what they are in C."""
     buffer = fixture.buffer(b"0123456789")

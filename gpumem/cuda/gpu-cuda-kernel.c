@@ -234,18 +234,27 @@ check_samplers (const GpuCudaKernel  *kernel,
 
 /* --- what the driver says --------------------------------------------------------------------- */
 
+/* The one behind the last is an invalid value; any other code is no end. */
 static GArray *
-ask_driver (GpuCudaKernel *kernel)
+ask_driver (GpuCudaKernel  *kernel,
+            GError        **error)
 {
-  GArray *sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
+  g_autoptr (GArray) sizes = g_array_new (FALSE, FALSE, sizeof (gsize));
+  CUresult code;
   gsize offset;
   gsize size;
 
-  while (_gpu_cuda.cuFuncGetParamInfo (kernel->function, sizes->len, &offset, &size) ==
-         CUDA_SUCCESS)
+  while ((code = _gpu_cuda.cuFuncGetParamInfo (kernel->function, sizes->len, &offset, &size))
+         == CUDA_SUCCESS)
     g_array_append_val (sizes, size);
 
-  return sizes;
+  if (code == CUDA_ERROR_INVALID_VALUE)
+    return g_steal_pointer (&sizes);
+
+  _gpu_cuda_set_error (error, "cuFuncGetParamInfo", code, "argument %u of \"%s\"", sizes->len,
+                       kernel->name);
+
+  return NULL;
 }
 
 /* Sizes alone: what an argument is, who launches the kernel has to know. */
@@ -257,7 +266,12 @@ describe_sizes (GpuCudaKernel  *kernel,
   g_autoptr (GArray) sizes = NULL;
 
   if (_gpu_cuda.has[GPU_CUDA_GROUP_KERNEL_INFO])
-    sizes = ask_driver (kernel);
+    {
+      sizes = ask_driver (kernel, error);
+
+      if (sizes == NULL)
+        return FALSE;
+    }
   else
     sizes = _gpu_cuda_binary_get_sizes (kernel->module->image, native_name);
 
