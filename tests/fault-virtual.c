@@ -4,9 +4,9 @@
 #include "config.h"
 
 #include "fault-util.h"
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-memory-private.h"
-#include "gpumem/gpu-virtual-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/memory/gpu-virtual-private.h"
 
 #define N_PIECES 3
 

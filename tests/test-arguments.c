@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "gpumem/gpu-arguments-private.h"
+#include "gpumem/program/gpu-arguments-private.h"
 
 #include "test-util.h"
 

@@ -2,7 +2,7 @@
 /* Tensors of DLPack, given away and taken, on every device. */
 #include "config.h"
 
-#include "gpumem/gpu-dlpack-private.h"
+#include "gpumem/format/gpu-dlpack-private.h"
 #include "test-util.h"
 
 #define N 12

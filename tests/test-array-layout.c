@@ -3,7 +3,7 @@
  * by walking over all elements. */
 #include "config.h"
 
-#include "gpumem/gpu-array-plan-private.h"
+#include "gpumem/format/gpu-array-plan-private.h"
 
 #include "test-util.h"
 

@@ -3,7 +3,7 @@
  * them. */
 #include "config.h"
 
-#include "gpumem/gpu-context-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "test-util.h"
 
 #define SIZE 4096

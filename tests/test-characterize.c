@@ -2,7 +2,7 @@
 /* What is told of devices that are not here: made-up ones, with the attributes of real ones. */
 #include "config.h"
 
-#include "gpumem/gpu-device-private.h"
+#include "gpumem/device/gpu-device-private.h"
 
 #include "test-util.h"
 

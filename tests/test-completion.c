@@ -3,10 +3,10 @@
  * one that refuses to. */
 #include "config.h"
 
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-debug-private.h"
-#include "gpumem/gpu-event-private.h"
-#include "gpumem/gpu-stream-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
 #include "test-util.h"
 
 #define SIZE 4096

@@ -5,7 +5,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda.h"
-#include "gpumem/gpu-context-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "test-cuda-util.h"
 
 #define SIZE 65536

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "gpumem/gpu-texel-private.h"
+#include "gpumem/format/gpu-texel-private.h"
 #include "test-util.h"
 
 typedef struct

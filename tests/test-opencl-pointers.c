@@ -3,7 +3,7 @@
  * such, so there the library has another kernel for those with pointers. The layer counts them. */
 #include "config.h"
 
-#include "gpumem/gpu-device-private.h"
+#include "gpumem/device/gpu-device-private.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-svm-util.h"
 

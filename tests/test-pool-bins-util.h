@@ -3,7 +3,7 @@
  * and with streams that are numbers. */
 #pragma once
 
-#include "gpumem/pool/gpu-pool-bins.h"
+#include "gpumem/pool/core/gpu-pool-bins.h"
 
 #include "test-util.h"
 

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "gpumem/pool/gpu-pool.h"
+#include "gpumem/pool/core/gpu-pool.h"
 
 G_BEGIN_DECLS
 

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "gpumem/gpu-context-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "test-util.h"
 
 static GpuBackend lost;

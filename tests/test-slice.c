@@ -3,9 +3,9 @@
  * order, once nothing newer of the same bytes is left. The layer counts what is there. */
 #include "config.h"
 
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-device-private.h"
-#include "gpumem/gpu-stream-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/device/gpu-device-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
 #include "gpumem/opencl/gpu-opencl.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"

@@ -3,12 +3,12 @@
  * The driver's calls are counted by the OpenCL layer, in a process of its own. */
 #include "config.h"
 
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-event-private.h"
-#include "gpumem/gpu-memory-private.h"
-#include "gpumem/gpu-stream-private.h"
-#include "gpumem/gpu-timeline-private.h"
-#include "gpumem/gpu-user-event-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"
 

@@ -9,9 +9,9 @@
 #include <gio/gunixfdlist.h>
 
 #include "cuda-driver/cuda-driver.h"
-#include "gpumem/gpu-context-private.h"
-#include "gpumem/gpu-memory-private.h"
-#include "gpumem/gpu-virtual-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/memory/gpu-virtual-private.h"
 #include "test-util.h"
 
 #define N_UNITS 8

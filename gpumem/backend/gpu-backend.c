@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/gpu-debug-private.h"
-#include "gpumem/gpu-hot-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-hot-private.h"
 
 static const GpuBackend *const backends[] =
 {

@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda-image.h"
-#include "gpumem/gpu-image-type-private.h"
+#include "gpumem/format/gpu-image-type-private.h"
 
 /* Takes nothing over. The front class has seen that the sizes can be multiplied. */
 static GpuCudaImage *

@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda-program.h"
-#include "gpumem/gpu-source-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
 
 /* What stands before CUDA C++ too: only names that begin with gpu_, also in what the macro becomes,
  * where the program's own macros are at work. The name of a kernel may be one of them. */

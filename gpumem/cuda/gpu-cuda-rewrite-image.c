@@ -8,7 +8,7 @@
 
 #include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/cuda/gpu-cuda-program.h"
-#include "gpumem/gpu-source-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
 
 #define ALL_SAMPLERS ((1u << GPU_CUDA_N_CONSTANT_SAMPLERS) - 1)
 #define WORD(name, value) { #name, value },

@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda-program.h"
-#include "gpumem/gpu-source-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
 
 /* Of parameters, beside those of C. */
 static const char *const qualifiers[] =

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpumem/cuda/gpu-cuda.h"
-#include "gpumem/gpu-debug-private.h"
+#include "gpumem/base/gpu-debug-private.h"
 
 #define WORDS_PER_BLOCK 1024
 

@@ -11,8 +11,8 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/cuda/gpu-cuda-api.h"
-#include "gpumem/gpu-debug-private.h"
-#include "gpumem/gpu-hot-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-hot-private.h"
 
 G_BEGIN_DECLS
 

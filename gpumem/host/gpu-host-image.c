@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "gpumem/gpu-image-type-private.h"
-#include "gpumem/gpu-texel-private.h"
+#include "gpumem/format/gpu-image-type-private.h"
+#include "gpumem/format/gpu-texel-private.h"
 #include "gpumem/host/gpu-host.h"
 
 #define BIT(type) (1u << (type))

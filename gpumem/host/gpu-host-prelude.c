@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "gpumem/gpu-source-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* The rewriter looks for the gpu_host_ words that are no functions, and takes them out. */

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "gpumem/gpu-texel-private.h"
+#include "gpumem/format/gpu-texel-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* The place of a texel that there is not. */

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "gpumem/gpu-source-private.h"
+#include "gpumem/dialect/gpu-source-private.h"
 #include "gpumem/host/gpu-host.h"
 
 G_BEGIN_DECLS

@@ -12,7 +12,7 @@
  */
 #include "config.h"
 
-#include "gpumem/gpu-debug-private.h"
+#include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/host/gpu-host-stream.h"
 
 #define HOST_DELAY_MAX_USEC 400

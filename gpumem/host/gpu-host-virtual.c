@@ -9,7 +9,7 @@
 
 #include <glib/gstdio.h>
 
-#include "gpumem/gpu-hot-private.h"
+#include "gpumem/base/gpu-hot-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* As GPUs have it: the system lets a process map some 65,000 pieces. */

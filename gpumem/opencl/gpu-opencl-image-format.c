@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpumem/gpu-texel-private.h"
+#include "gpumem/format/gpu-texel-private.h"
 #include "gpumem/opencl/gpu-opencl.h"
 
 /* The first version of PoCL whose kernels know single halves. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "gpumem/gpu-nick-private.h"
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/opencl/gpu-opencl.h"
 
 static const struct

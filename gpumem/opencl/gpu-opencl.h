@@ -9,7 +9,7 @@
 #include <CL/opencl.h>
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/gpu-debug-private.h"
+#include "gpumem/base/gpu-debug-private.h"
 
 G_BEGIN_DECLS
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpumem/gpu-half-private.h"
+#include "gpumem/format/gpu-half-private.h"
 #include "image.h"
 
 #define NO_COMPONENT 0xcbcbcbcbu

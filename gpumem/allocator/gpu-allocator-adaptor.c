@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/allocator/gpu-allocator-adaptor-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+
+/**
+ * SECTION:gpu-allocator-adaptor
+ * @title: GpuAllocatorAdaptor
+ * @short_description: allocators around allocators
+ * @see_also: #GpuLimitAllocator, #GpuStatisticsAllocator, #GpuTrackingAllocator,
+ *   #GpuLoggingAllocator, #GpuFailureAllocator, #GpuDeferredFreeAllocator
+ *
+ * An adaptor passes on what it is asked for to another allocator, its upstream, and does something
+ * with it on the way. As adaptors are allocators, they can be put around each other:
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuDeferredAllocator) buffers = gpu_deferred_allocator_new (context, 0, &error);
+ * g_autoptr (GpuLimitAllocator) limit = gpu_limit_allocator_new (GPU_ALLOCATOR (buffers), GIB);
+ * g_autoptr (GpuLoggingAllocator) log = gpu_logging_allocator_new_for_path (GPU_ALLOCATOR (limit),
+ *                                                                           "log.csv", &error);
+ * g_autoptr (GpuMemory) memory = gpu_allocator_alloc (GPU_ALLOCATOR (log), 4096, NULL, &error);
+ * ]|
+ *
+ * Adaptors are told when memory that they gave is not used any more, whatever way it goes: with
+ * gpu_allocator_free(), gpu_memory_release(), or its last reference. Slices and mappings use the
+ * memory that they are of; submitted work does not count. An adaptor holds no memory, and memory
+ * does not hold it: it may be gone before the memory that it gave. gpu_allocator_free() of memory
+ * that an adaptor did not give, or that came back already, does nothing.
+ *
+ * Sizes count as they were asked for. All adaptors may be used by any thread, at the same time as
+ * by others.
+ */
+
+/**
+ * GpuAllocatorAdaptor:
+ *
+ * An allocator around another one.
+ *
+ * Since: 0.1
+ */
+
+enum
+{
+  PROP_0,
+  PROP_UPSTREAM,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void allocator_iface_init (GpuAllocatorInterface *iface);
+
+G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuAllocatorAdaptor, gpu_allocator_adaptor, G_TYPE_OBJECT,
+                                  G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR,
+                                                         allocator_iface_init))
+
+gpointer
+_gpu_adaptor_init (GpuAllocatorAdaptor *adaptor,
+                   const GpuAdaptorOps *ops)
+{
+  GpuAdaptorCore *core = g_malloc0 (ops->core_size);
+
+  g_atomic_ref_count_init (&core->refs);
+  core->ops = ops;
+  g_mutex_init (&core->lock);
+  adaptor->core = core;
+  _gpu_live_add (GPU_LIVE_ADAPTOR_CORE, 1);
+
+  return core;
+}
+
+static void
+core_unref (GpuAdaptorCore *core)
+{
+  if (!g_atomic_ref_count_dec (&core->refs))
+    return;
+
+  if (core->ops->clear != NULL)
+    core->ops->clear (core);
+
+  g_mutex_clear (&core->lock);
+  g_free (core);
+  _gpu_live_add (GPU_LIVE_ADAPTOR_CORE, -1);
+}
+
+static gboolean
+end_lease (GpuLease   *lease,
+           GpuStorage *storage)
+{
+  GpuAdaptorCore *core = lease->core;
+  gboolean go_on = core->ops->returned == NULL || core->ops->returned (core, lease, storage);
+
+  g_free (lease);
+  core_unref (core);
+
+  return go_on;
+}
+
+static gboolean
+lease_hook (GpuStorageHook *hook,
+            GpuStorage     *storage)
+{
+  return end_lease ((GpuLease *) hook, storage);
+}
+
+static void
+gpu_allocator_adaptor_get_property (GObject    *object,
+                                    guint       id,
+                                    GValue     *value,
+                                    GParamSpec *pspec)
+{
+  if (id == PROP_UPSTREAM)
+    g_value_set_object (value, GPU_ALLOCATOR_ADAPTOR (object)->upstream);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+}
+
+static void
+gpu_allocator_adaptor_set_property (GObject      *object,
+                                    guint         id,
+                                    const GValue *value,
+                                    GParamSpec   *pspec)
+{
+  if (id == PROP_UPSTREAM)
+    GPU_ALLOCATOR_ADAPTOR (object)->upstream = g_value_dup_object (value);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+}
+
+static void
+gpu_allocator_adaptor_finalize (GObject *object)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (object);
+
+  g_mutex_lock (&adaptor->core->lock);
+  adaptor->core->closed = TRUE;
+  g_mutex_unlock (&adaptor->core->lock);
+
+  core_unref (adaptor->core);
+  g_clear_object (&adaptor->upstream);
+  _gpu_live_add (GPU_LIVE_ALLOCATOR, -1);
+
+  G_OBJECT_CLASS (gpu_allocator_adaptor_parent_class)->finalize (object);
+}
+
+static void
+gpu_allocator_adaptor_class_init (GpuAllocatorAdaptorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_allocator_adaptor_get_property;
+  object_class->set_property = gpu_allocator_adaptor_set_property;
+  object_class->finalize = gpu_allocator_adaptor_finalize;
+
+  /**
+   * GpuAllocatorAdaptor:upstream:
+   *
+   * The allocator that is asked.
+   *
+   * Since: 0.1
+   */
+  props[PROP_UPSTREAM] =
+    g_param_spec_object ("upstream", NULL, NULL, GPU_TYPE_ALLOCATOR,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_allocator_adaptor_init (GpuAllocatorAdaptor *adaptor G_GNUC_UNUSED)
+{
+  _gpu_live_add (GPU_LIVE_ALLOCATOR, 1);
+}
+
+gboolean
+_gpu_error_is_out_of_memory (const GError *error)
+{
+  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
+}
+
+GpuMemory *
+_gpu_adaptor_alloc (GpuAllocatorAdaptor  *adaptor,
+                    gsize                 size,
+                    GpuStream            *stream,
+                    GError              **error)
+{
+  GpuAdaptorCore *core = adaptor->core;
+  GpuMemory *memory = gpu_allocator_alloc (adaptor->upstream, size, stream, error);
+  GpuLease *lease;
+
+  if (memory == NULL)
+    return NULL;
+
+  lease = g_malloc0 (core->ops->lease_size);
+  lease->hook.owner = core;
+  lease->hook.func = lease_hook;
+  lease->core = core;
+  lease->size = size;
+  lease->pointer = memory->address != 0 ? memory->address : memory->handle;
+  lease->stream = stream != NULL ? gpu_stream_get_native_handle (stream) : 0;
+  g_atomic_ref_count_inc (&core->refs);
+
+  if (core->ops->granted != NULL)
+    core->ops->granted (core, lease);
+
+  _gpu_storage_add_hook (memory->storage, &lease->hook);
+
+  return memory;
+}
+
+static GpuMemory *
+gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
+                             gsize          size,
+                             GpuStream     *stream,
+                             GError       **error)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+  const GpuAdaptorOps *ops = adaptor->core->ops;
+
+  if (adaptor->upstream != NULL)
+    return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_allocator_alloc: the adaptor %s has no upstream", G_OBJECT_TYPE_NAME (adaptor));
+
+  return NULL;
+}
+
+/* Upstream may hold on to the memory and give it again, so the lease ends here and now. */
+static void
+gpu_allocator_adaptor_free (GpuAllocator *allocator,
+                            GpuMemory    *memory)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+  GpuStorageHook *hook = memory->storage != NULL
+                         ? _gpu_storage_take_hook (memory->storage, adaptor->core) : NULL;
+
+  if (hook == NULL)
+    return;
+
+  end_lease ((GpuLease *) hook, NULL);
+  gpu_allocator_free (adaptor->upstream, memory);
+}
+
+static GpuContext *
+gpu_allocator_adaptor_get_context (GpuAllocator *allocator)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+
+  return adaptor->upstream != NULL ? gpu_allocator_get_context (adaptor->upstream) : NULL;
+}
+
+static gboolean
+gpu_allocator_adaptor_get_memory_info (GpuAllocator  *allocator,
+                                       guint64       *free_size,
+                                       guint64       *total_size,
+                                       GError       **error)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+
+  if (adaptor->upstream != NULL)
+    return gpu_allocator_get_memory_info (adaptor->upstream, free_size, total_size, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_allocator_get_memory_info: the adaptor %s has no upstream",
+               G_OBJECT_TYPE_NAME (adaptor));
+
+  return FALSE;
+}
+
+static void
+gpu_allocator_adaptor_trim (GpuAllocator *allocator,
+                            guint64       held_bytes)
+{
+  GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
+
+  if (adaptor->upstream != NULL)
+    gpu_allocator_trim (adaptor->upstream, held_bytes);
+}
+
+static void
+allocator_iface_init (GpuAllocatorInterface *iface)
+{
+  iface->alloc = gpu_allocator_adaptor_alloc;
+  iface->free = gpu_allocator_adaptor_free;
+  iface->get_context = gpu_allocator_adaptor_get_context;
+  iface->get_memory_info = gpu_allocator_adaptor_get_memory_info;
+  iface->trim = gpu_allocator_adaptor_trim;
+}
+
+/**
+ * gpu_allocator_adaptor_get_upstream:
+ * @adaptor: a #GpuAllocatorAdaptor
+ *
+ * Gets the allocator that @adaptor asks. Any thread.
+ *
+ * Returns: (transfer none) (nullable): the allocator; %NULL if it was given none
+ *
+ * Since: 0.1
+ */
+GpuAllocator *
+gpu_allocator_adaptor_get_upstream (GpuAllocatorAdaptor *adaptor)
+{
+  g_return_val_if_fail (GPU_IS_ALLOCATOR_ADAPTOR (adaptor), NULL);
+
+  return adaptor->upstream;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/allocator/gpu-allocator-adaptor-private.h"
+
+/**
+ * SECTION:gpu-failure-allocator
+ * @title: GpuFailureAllocator
+ * @short_description: asks the program when memory runs out
+ *
+ * When upstream has no memory the signal #GpuFailureAllocator::out-of-memory gives the program a
+ * chance to make room: to drop caches, move data to the host, or wait for work. If it did,
+ * upstream is asked again, as often as need be.
+ */
+
+/**
+ * GpuFailureAllocator:
+ *
+ * An adaptor that asks the program when memory runs out.
+ *
+ * Since: 0.1
+ */
+struct _GpuFailureAllocator
+{
+  GpuAllocatorAdaptor parent_instance;
+};
+
+static guint out_of_memory;
+
+G_DEFINE_FINAL_TYPE (GpuFailureAllocator, gpu_failure_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
+
+static GpuMemory *
+failure_alloc (GpuAllocatorAdaptor  *adaptor,
+               gsize                 size,
+               GpuStream            *stream,
+               GError              **error)
+{
+  for (;;)
+    {
+      g_autoptr (GError) failure = NULL;
+      GpuMemory *memory = _gpu_adaptor_alloc (adaptor, size, stream, &failure);
+      gboolean again = FALSE;
+
+      if (memory != NULL)
+        return memory;
+
+      if (_gpu_error_is_out_of_memory (failure))
+        g_signal_emit (adaptor, out_of_memory, 0, (guint64) size, &again);
+
+      if (!again)
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return NULL;
+        }
+    }
+}
+
+static const GpuAdaptorOps failure_ops =
+{
+  .core_size = sizeof (GpuAdaptorCore),
+  .lease_size = sizeof (GpuLease),
+  .alloc = failure_alloc
+};
+
+static void
+gpu_failure_allocator_class_init (GpuFailureAllocatorClass *klass)
+{
+  /**
+   * GpuFailureAllocator::out-of-memory:
+   * @allocator: the allocator
+   * @size: bytes that were asked for
+   *
+   * Emitted when upstream has no memory, on the thread that asked, before gpu_allocator_alloc()
+   * returns; no lock is held. The first handler that returns %TRUE ends it.
+   *
+   * Returns: %TRUE to ask upstream again, %FALSE to let the error be
+   *
+   * Since: 0.1
+   */
+  out_of_memory = g_signal_new ("out-of-memory", GPU_TYPE_FAILURE_ALLOCATOR, G_SIGNAL_RUN_LAST, 0,
+                                g_signal_accumulator_true_handled, NULL, NULL, G_TYPE_BOOLEAN, 1,
+                                G_TYPE_UINT64);
+  (void) klass;
+}
+
+static void
+gpu_failure_allocator_init (GpuFailureAllocator *allocator)
+{
+  _gpu_adaptor_init (&allocator->parent_instance, &failure_ops);
+}
+
+/**
+ * gpu_failure_allocator_new:
+ * @upstream: the allocator to ask
+ *
+ * Makes an adaptor that asks the program when memory runs out.
+ *
+ * Returns: (transfer full): the allocator
+ *
+ * Since: 0.1
+ */
+GpuFailureAllocator *
+gpu_failure_allocator_new (GpuAllocator *upstream)
+{
+  g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
+
+  return g_object_new (GPU_TYPE_FAILURE_ALLOCATOR, "upstream", upstream, NULL);
+}

@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+
+/**
+ * SECTION:gpu-host-allocator
+ * @title: GpuHostAllocator
+ * @short_description: page-locked memory that is used again
+ *
+ * Drivers take long to make page-locked memory, and may wait for the device meanwhile. An allocator
+ * keeps what is given back and hands it out again. Memory is given back by itself, when nothing
+ * refers to a #GpuHostMemory any more, or it is released, and the last work and the last view that
+ * use it are over: it is never handed out before.
+ *
+ * Sizes are rounded up to whole pages of 4 KiB, and to nothing beyond that. A block that is held
+ * serves a request if it is at most an eighth larger; the smallest one that does is taken.
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuHostAllocator:
+ *
+ * An allocator of page-locked memory.
+ *
+ * Since: 0.1
+ */
+
+#define PAGE_SIZE           4096
+#define WASTE_DIVISOR       8
+#define DEFAULT_HELD_LIMIT  (G_GUINT64_CONSTANT (256) * 1024 * 1024)
+
+/* What blocks that are in use need of the allocator, which may be gone. */
+typedef struct
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+
+  GMutex            lock;           /* guards what follows; no call of the driver under it */
+  GSequence        *idle;           /* of Block, by size and then by serial */
+  GQueue            order;          /* of Block, those that are idle, the oldest first */
+  guint64           n_returns;
+  guint64           held;           /* bytes of those that are idle */
+  guint64           active;         /* bytes of the others */
+  guint64           limit;          /* for held */
+  gboolean          closed;         /* the allocator is gone */
+} Core;
+
+typedef struct
+{
+  Core               *core;         /* with a reference while it is in use */
+  GpuNativeBuffer    *buffer;
+  gsize               size;         /* whole pages */
+  GpuHostMemoryFlags  flags;        /* that the driver gave it */
+  guint64             serial;       /* of its last return */
+  GSequenceIter      *place;        /* in idle */
+  GList               link;         /* in order */
+} Block;
+
+struct _GpuHostAllocator
+{
+  GObject             parent_instance;
+
+  GpuContext         *context;
+  GpuHostMemoryFlags  flags;
+  Core               *core;         /* NULL if never initialised */
+};
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_HOST_FLAGS,
+  PROP_HELD_BYTES,
+  PROP_ACTIVE_BYTES,
+  PROP_HELD_LIMIT,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+static void allocator_iface_init (GpuAllocatorInterface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuHostAllocator, gpu_host_allocator, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init)
+                               G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
+
+static Core *
+core_new (GpuNativeContext *context)
+{
+  Core *core = g_new0 (Core, 1);
+
+  g_atomic_ref_count_init (&core->refs);
+  core->context = _gpu_native_context_ref (context);
+  g_mutex_init (&core->lock);
+  core->idle = g_sequence_new (NULL);
+  g_queue_init (&core->order);
+  core->limit = DEFAULT_HELD_LIMIT;
+
+  return core;
+}
+
+static void
+core_unref (Core *core)
+{
+  if (!g_atomic_ref_count_dec (&core->refs))
+    return;
+
+  g_sequence_free (core->idle);
+  g_mutex_clear (&core->lock);
+  _gpu_native_context_unref (core->context);
+  g_free (core);
+}
+
+static void
+block_free (gpointer data)
+{
+  Block *block = data;
+  GpuNativeContext *context = block->core->context;
+
+  context->backend->memory->free (context, block->buffer);
+  g_atomic_pointer_add (&context->allocated_host, -(gssize) block->size);
+  g_free (block);
+  _gpu_live_add (GPU_LIVE_HOST_BLOCK, -1);
+}
+
+static int
+compare_blocks (gconstpointer a,
+                gconstpointer b,
+                gpointer      user_data G_GNUC_UNUSED)
+{
+  const Block *one = a;
+  const Block *other = b;
+
+  if (one->size != other->size)
+    return one->size < other->size ? -1 : 1;
+
+  return one->serial < other->serial ? -1 : one->serial > other->serial;
+}
+
+static void
+remove_locked (Core  *core,
+               Block *block)
+{
+  g_sequence_remove (block->place);
+  g_queue_unlink (&core->order, &block->link);
+  core->held -= block->size;
+}
+
+/* (transfer full): those that have been idle longest, for the caller to free without the lock, so
+ * that no more than @held bytes are left. NULL if there are none. */
+static GPtrArray *
+trim_locked (Core    *core,
+             guint64  held)
+{
+  GPtrArray *trimmed = NULL;
+
+  while (core->held > held)
+    {
+      Block *block = g_queue_peek_head (&core->order);
+
+      if (trimmed == NULL)
+        trimmed = g_ptr_array_new_with_free_func (block_free);
+
+      remove_locked (core, block);
+      g_ptr_array_add (trimmed, block);
+    }
+
+  return trimmed;
+}
+
+static void
+core_trim (Core    *core,
+           guint64  held)
+{
+  g_autoptr (GPtrArray) trimmed = NULL;
+
+  g_mutex_lock (&core->lock);
+  trimmed = trim_locked (core, held);
+  g_mutex_unlock (&core->lock);
+}
+
+/* The last use of a block is over. On any thread. */
+static void
+block_return (gpointer data)
+{
+  Block *block = data;
+  Core *core = block->core;
+  GPtrArray *trimmed;
+
+  g_mutex_lock (&core->lock);
+  core->active -= block->size;
+  core->held += block->size;
+  block->serial = ++core->n_returns;
+  block->place = g_sequence_insert_sorted (core->idle, block, compare_blocks, NULL);
+  g_queue_push_tail_link (&core->order, &block->link);
+  trimmed = trim_locked (core, core->closed ? 0 : core->limit);
+  g_mutex_unlock (&core->lock);
+
+  g_clear_pointer (&trimmed, g_ptr_array_unref);
+  core_unref (core);
+}
+
+/* The smallest block that does, counted as active, or NULL. */
+static Block *
+take_idle (Core  *core,
+           gsize  size)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+  const Block wanted = { .size = size };
+  GSequenceIter *place = g_sequence_search (core->idle, (gpointer) &wanted, compare_blocks, NULL);
+  Block *block;
+
+  if (g_sequence_iter_is_end (place))
+    return NULL;
+
+  block = g_sequence_get (place);
+
+  if (block->size - size > size / WASTE_DIVISOR)
+    return NULL;
+
+  remove_locked (core, block);
+  core->active += block->size;
+  g_atomic_ref_count_inc (&core->refs);
+
+  return block;
+}
+
+static Block *
+make_block (GpuHostAllocator  *allocator,
+            gsize              size,
+            GError           **error)
+{
+  const char *function = "gpu_host_allocator_alloc";
+  Core *core = allocator->core;
+  GpuHostMemoryFlags flags = allocator->flags;
+  g_autoptr (GError) failure = NULL;
+  GpuNativeBuffer *buffer = _gpu_host_memory_allocate (allocator->context, function, &flags, size,
+                                                       &failure);
+  Block *block;
+
+  /* What is held may be what is missing. */
+  if (buffer == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY)
+      && gpu_host_allocator_get_held_bytes (allocator) > 0)
+    {
+      g_clear_error (&failure);
+      core_trim (core, 0);
+      flags = allocator->flags;
+      buffer = _gpu_host_memory_allocate (allocator->context, function, &flags, size, &failure);
+    }
+
+  if (buffer == NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return NULL;
+    }
+
+  block = g_new0 (Block, 1);
+  block->core = core;
+  block->buffer = buffer;
+  block->size = size;
+  block->flags = flags;
+  block->link.data = block;
+  g_atomic_pointer_add (&core->context->allocated_host, (gssize) size);
+  _gpu_live_add (GPU_LIVE_HOST_BLOCK, 1);
+
+  g_mutex_lock (&core->lock);
+  core->active += size;
+  g_mutex_unlock (&core->lock);
+  g_atomic_ref_count_inc (&core->refs);
+
+  return block;
+}
+
+static void
+gpu_host_allocator_get_property (GObject    *object,
+                                 guint       id,
+                                 GValue     *value,
+                                 GParamSpec *pspec)
+{
+  GpuHostAllocator *allocator = GPU_HOST_ALLOCATOR (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, allocator->context);
+      break;
+    case PROP_HOST_FLAGS:
+      g_value_set_flags (value, allocator->flags);
+      break;
+    case PROP_HELD_BYTES:
+      g_value_set_uint64 (value, gpu_host_allocator_get_held_bytes (allocator));
+      break;
+    case PROP_ACTIVE_BYTES:
+      g_value_set_uint64 (value, gpu_host_allocator_get_active_bytes (allocator));
+      break;
+    case PROP_HELD_LIMIT:
+      g_value_set_uint64 (value, gpu_host_allocator_get_held_limit (allocator));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_host_allocator_set_property (GObject      *object,
+                                 guint         id,
+                                 const GValue *value,
+                                 GParamSpec   *pspec)
+{
+  GpuHostAllocator *allocator = GPU_HOST_ALLOCATOR (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      allocator->context = g_value_dup_object (value);
+      break;
+    case PROP_HOST_FLAGS:
+      allocator->flags = g_value_get_flags (value);
+      break;
+    case PROP_HELD_LIMIT:
+      gpu_host_allocator_set_held_limit (allocator, g_value_get_uint64 (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_host_allocator_dispose (GObject *object)
+{
+  g_clear_object (&GPU_HOST_ALLOCATOR (object)->context);
+
+  G_OBJECT_CLASS (gpu_host_allocator_parent_class)->dispose (object);
+}
+
+static void
+gpu_host_allocator_finalize (GObject *object)
+{
+  Core *core = GPU_HOST_ALLOCATOR (object)->core;
+
+  if (core != NULL)
+    {
+      g_mutex_lock (&core->lock);
+      core->closed = TRUE;
+      g_mutex_unlock (&core->lock);
+      core_trim (core, 0);
+      core_unref (core);
+    }
+
+  _gpu_live_add (GPU_LIVE_HOST_ALLOCATOR, -1);
+
+  G_OBJECT_CLASS (gpu_host_allocator_parent_class)->finalize (object);
+}
+
+static void
+install_figures (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuHostAllocator:held-bytes:
+   *
+   * Bytes that are held to be handed out again. No notification tells when it changes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HELD_BYTES] = g_param_spec_uint64 ("held-bytes", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuHostAllocator:active-bytes:
+   *
+   * Bytes of the blocks that are in use. No notification tells when it changes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ACTIVE_BYTES] = g_param_spec_uint64 ("active-bytes", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                  flags);
+  /**
+   * GpuHostAllocator:held-limit:
+   *
+   * How many bytes are held at most: 256 MiB to begin with.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HELD_LIMIT] =
+    g_param_spec_uint64 ("held-limit", NULL, NULL, 0, G_MAXUINT64, DEFAULT_HELD_LIMIT,
+                         G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  object_class->get_property = gpu_host_allocator_get_property;
+  object_class->set_property = gpu_host_allocator_set_property;
+  object_class->dispose = gpu_host_allocator_dispose;
+  object_class->finalize = gpu_host_allocator_finalize;
+
+  /**
+   * GpuHostAllocator:context:
+   *
+   * The context that the memory belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT, flags);
+  /**
+   * GpuHostAllocator:host-flags:
+   *
+   * What the memory is for.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HOST_FLAGS] =
+    g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
+                        GPU_HOST_MEMORY_NONE, flags);
+  install_figures ();
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_host_allocator_init (GpuHostAllocator *allocator)
+{
+  _gpu_live_add (GPU_LIVE_HOST_ALLOCATOR, 1);
+}
+
+static gboolean
+gpu_host_allocator_initable_init (GInitable     *initable,
+                                  GCancellable  *cancellable G_GNUC_UNUSED,
+                                  GError       **error)
+{
+  GpuHostAllocator *allocator = GPU_HOST_ALLOCATOR (initable);
+
+  if (allocator->core != NULL)
+    return TRUE;
+
+  if (!_gpu_host_memory_check (allocator->context, "gpu_host_allocator_new", allocator->flags,
+                               PAGE_SIZE, error))
+    return FALSE;
+
+  allocator->core = core_new (_gpu_context_get_native (allocator->context));
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_host_allocator_initable_init;
+}
+
+static GpuMemory *
+iface_alloc (GpuAllocator  *allocator,
+             gsize          size,
+             GpuStream     *stream G_GNUC_UNUSED,
+             GError       **error)
+{
+  return (GpuMemory *) gpu_host_allocator_alloc (GPU_HOST_ALLOCATOR (allocator), size, error);
+}
+
+static GpuContext *
+iface_get_context (GpuAllocator *allocator)
+{
+  return GPU_HOST_ALLOCATOR (allocator)->context;
+}
+
+static void
+iface_trim (GpuAllocator *allocator,
+            guint64       held_bytes)
+{
+  gpu_host_allocator_trim (GPU_HOST_ALLOCATOR (allocator), held_bytes);
+}
+
+static void
+allocator_iface_init (GpuAllocatorInterface *iface)
+{
+  iface->alloc = iface_alloc;
+  iface->get_context = iface_get_context;
+  iface->trim = iface_trim;
+}
+
+/**
+ * gpu_host_allocator_new:
+ * @context: a #GpuContext
+ * @flags: what the memory is for; without %GPU_HOST_MEMORY_READ_ONLY
+ * @error: return location for an error
+ *
+ * Makes an allocator, which holds nothing to begin with. Does not block.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags that
+ *   are not for this, or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuHostAllocator *
+gpu_host_allocator_new (GpuContext          *context,
+                        GpuHostMemoryFlags   flags,
+                        GError             **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return g_initable_new (GPU_TYPE_HOST_ALLOCATOR, NULL, error, "context", context,
+                         "host-flags", flags, NULL);
+}
+
+static gboolean
+round_size (GpuHostAllocator  *allocator,
+            gsize              size,
+            gsize             *rounded,
+            GError           **error)
+{
+  const char *function = "gpu_host_allocator_alloc";
+
+  if (allocator->core == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the allocator was never initialised", function);
+      return FALSE;
+    }
+
+  if (!_gpu_host_memory_check (allocator->context, function, allocator->flags, size, error))
+    return FALSE;
+
+  if (size > G_MAXSSIZE - PAGE_SIZE)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+                   "%s: there are no %" G_GSIZE_FORMAT " bytes", function, size);
+      return FALSE;
+    }
+
+  *rounded = (size + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
+
+  return TRUE;
+}
+
+/**
+ * gpu_host_allocator_alloc:
+ * @allocator: a #GpuHostAllocator
+ * @size: size in bytes, not 0
+ * @error: return location for an error
+ *
+ * Gets page-locked memory, which begins at a multiple of 64 bytes at least and has a content that
+ * is undefined. It need not be given back: that happens by itself. It keeps working when @allocator
+ * is gone. Blocks only where the driver has to make memory, as gpu_host_memory_new() does; when the
+ * driver has none, all that is held is given up and it is asked again.
+ *
+ * Returns: (transfer full): the memory, or %NULL with an error as of gpu_host_memory_new()
+ *
+ * Since: 0.1
+ */
+GpuHostMemory *
+gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
+                          gsize              size,
+                          GError           **error)
+{
+  GpuNativeContext *context;
+  GpuNativeBuffer *buffer;
+  Block *block;
+  gsize rounded;
+
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), NULL);
+
+  if (!round_size (allocator, size, &rounded, error))
+    return NULL;
+
+  block = take_idle (allocator->core, rounded);
+
+  if (block == NULL)
+    block = make_block (allocator, rounded, error);
+
+  if (block == NULL)
+    return NULL;
+
+  context = allocator->core->context;
+  buffer = _gpu_buffer_cut (context, block->buffer, GPU_MEMORY_NONE, 0, size, error);
+
+  if (buffer == NULL)
+    {
+      g_prefix_error (error, "gpu_host_allocator_alloc: ");
+      block_return (block);
+      return NULL;
+    }
+
+  return _gpu_host_memory_new_for_storage (allocator->context,
+                                           _gpu_storage_new (context, buffer, GPU_MEMORY_NONE,
+                                                             GPU_STORAGE_FOREIGN, block,
+                                                             block_return), block->flags);
+}
+
+/**
+ * gpu_host_allocator_get_context:
+ * @allocator: a #GpuHostAllocator
+ *
+ * Gets the context that the memory belongs to.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_host_allocator_get_context (GpuHostAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), NULL);
+
+  return allocator->context;
+}
+
+/**
+ * gpu_host_allocator_get_host_flags:
+ * @allocator: a #GpuHostAllocator
+ *
+ * Gets what the memory is for.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuHostMemoryFlags
+gpu_host_allocator_get_host_flags (GpuHostAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), GPU_HOST_MEMORY_NONE);
+
+  return allocator->flags;
+}
+
+static guint64
+get_figure (GpuHostAllocator *allocator,
+            gsize             offset)
+{
+  Core *core = allocator->core;
+  guint64 value;
+
+  if (core == NULL)
+    return 0;
+
+  g_mutex_lock (&core->lock);
+  value = G_STRUCT_MEMBER (guint64, core, offset);
+  g_mutex_unlock (&core->lock);
+
+  return value;
+}
+
+/**
+ * gpu_host_allocator_get_held_bytes:
+ * @allocator: a #GpuHostAllocator
+ *
+ * Gets how much is held to be handed out again.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_host_allocator_get_held_bytes (GpuHostAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
+
+  return get_figure (allocator, G_STRUCT_OFFSET (Core, held));
+}
+
+/**
+ * gpu_host_allocator_get_active_bytes:
+ * @allocator: a #GpuHostAllocator
+ *
+ * Gets the size of the blocks that are in use, also by work that is not over, with what rounding
+ * adds to them.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_host_allocator_get_active_bytes (GpuHostAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
+
+  return get_figure (allocator, G_STRUCT_OFFSET (Core, active));
+}
+
+/**
+ * gpu_host_allocator_get_held_limit:
+ * @allocator: a #GpuHostAllocator
+ *
+ * Gets how much is held at most.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_host_allocator_get_held_limit (GpuHostAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_HOST_ALLOCATOR (allocator), 0);
+
+  return get_figure (allocator, G_STRUCT_OFFSET (Core, limit));
+}
+
+/**
+ * gpu_host_allocator_set_held_limit:
+ * @allocator: a #GpuHostAllocator
+ * @limit: size in bytes; 0 to hold nothing
+ *
+ * Sets how much is held at most. What is too much goes back to the driver, which may block; the
+ * blocks that have been idle longest go first.
+ *
+ * Since: 0.1
+ */
+void
+gpu_host_allocator_set_held_limit (GpuHostAllocator *allocator,
+                                   guint64           limit)
+{
+  Core *core;
+  gboolean changed;
+
+  g_return_if_fail (GPU_IS_HOST_ALLOCATOR (allocator));
+
+  core = allocator->core;
+
+  if (core == NULL)
+    return;
+
+  g_mutex_lock (&core->lock);
+  changed = core->limit != limit;
+  core->limit = limit;
+  g_mutex_unlock (&core->lock);
+
+  core_trim (core, limit);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_HELD_LIMIT]);
+}
+
+/**
+ * gpu_host_allocator_trim:
+ * @allocator: a #GpuHostAllocator
+ * @held_bytes: how much to keep on holding, 0 for nothing
+ *
+ * Gives what is held beyond @held_bytes back to the driver, which may block; the blocks that have
+ * been idle longest go first.
+ *
+ * Since: 0.1
+ */
+void
+gpu_host_allocator_trim (GpuHostAllocator *allocator,
+                         guint64           held_bytes)
+{
+  g_return_if_fail (GPU_IS_HOST_ALLOCATOR (allocator));
+
+  if (allocator->core != NULL)
+    core_trim (allocator->core, held_bytes);
+}

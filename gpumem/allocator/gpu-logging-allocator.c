@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "gpumem/allocator/gpu-allocator-adaptor-private.h"
+
+/**
+ * SECTION:gpu-logging-allocator
+ * @title: GpuLoggingAllocator
+ * @short_description: writes down what memory is given and comes back
+ *
+ * Writes a table of comma-separated values, in the form that RMM uses, so that the tools for its
+ * logs read it:
+ *
+ * |[
+ * Thread,Time,Action,Pointer,Size,Stream
+ * 4711,17:05:31.000123,allocate,0x7f0300000000,4096,0x0
+ * 4711,17:05:31.000321,free,0x7f0300000000,4096,0x0
+ * ]|
+ *
+ * An action is `allocate`, `allocate failure` or `free`. The pointer is the address of the memory
+ * on the device, or the driver's handle where that tells none; the stream is the one that the
+ * memory was asked for, 0x0 for none. Lines stand in the order in which things happened.
+ *
+ * Lines are gathered, and written while memory is asked for, by gpu_logging_allocator_flush(), and
+ * when the allocator goes; those of memory that comes back after that when the last of it has. The
+ * output is used by one thread at a time, and never closed.
+ */
+
+/**
+ * GpuLoggingAllocator:
+ *
+ * An adaptor that writes down what happens.
+ *
+ * Since: 0.1
+ */
+struct _GpuLoggingAllocator
+{
+  GpuAllocatorAdaptor parent_instance;
+};
+
+#define HEADER        "Thread,Time,Action,Pointer,Size,Stream\n"
+#define MAX_GATHERED  (16 * 1024)
+
+typedef struct
+{
+  GpuAdaptorCore  parent;
+
+  GOutputStream  *output;           /* nullable; set once */
+  GString        *lines;            /* to be written */
+  gboolean        writing;          /* a thread does, and goes on until there are no more */
+  GCond           written;          /* it stopped */
+  GError         *failure;          /* the first since the last flush, or NULL */
+} Core;
+
+enum
+{
+  PROP_0,
+  PROP_OUTPUT,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (GpuLoggingAllocator, gpu_logging_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
+
+static Core *
+get_core (gpointer adaptor)
+{
+  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
+}
+
+static guint64
+get_thread (void)
+{
+#ifdef __linux__
+  return (guint64) syscall (SYS_gettid);
+#else
+  return (guint64) (gsize) g_thread_self ();
+#endif
+}
+
+static void
+add_line (Core       *core,
+          const char *action,
+          guint64     pointer,
+          gsize       size,
+          guint64     stream)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
+  g_autoptr (GDateTime) now = g_date_time_new_now_local ();
+
+  g_string_append_printf (core->lines,
+                          "%" G_GUINT64_FORMAT ",%02d:%02d:%02d.%06d,%s,0x%" G_GINT64_MODIFIER
+                          "x,%" G_GSIZE_FORMAT ",0x%" G_GINT64_MODIFIER "x\n", get_thread (),
+                          g_date_time_get_hour (now), g_date_time_get_minute (now),
+                          g_date_time_get_second (now), g_date_time_get_microsecond (now), action,
+                          pointer, size, stream);
+}
+
+/* No lock is held while the output, which may be a class of the program, is at work. Unless @wait,
+ * lines are left to the thread that writes already. */
+static void
+write_lines (Core     *core,
+             gboolean  wait)
+{
+  g_mutex_lock (&core->parent.lock);
+
+  while (core->writing && wait)
+    g_cond_wait (&core->written, &core->parent.lock);
+
+  while (!core->writing && core->lines->len > 0)
+    {
+      g_autoptr (GString) lines = g_steal_pointer (&core->lines);
+      g_autoptr (GError) failure = NULL;
+
+      core->lines = g_string_new (NULL);
+      core->writing = TRUE;
+      g_mutex_unlock (&core->parent.lock);
+
+      if (core->output != NULL)
+        g_output_stream_write_all (core->output, lines->str, lines->len, NULL, NULL, &failure);
+
+      g_mutex_lock (&core->parent.lock);
+      core->writing = FALSE;
+
+      if (core->failure == NULL)
+        core->failure = g_steal_pointer (&failure);
+    }
+
+  g_cond_broadcast (&core->written);
+  g_mutex_unlock (&core->parent.lock);
+}
+
+static void
+logging_granted (GpuAdaptorCore *core,
+                 GpuLease       *lease)
+{
+  add_line ((Core *) core, "allocate", lease->pointer, lease->size, lease->stream);
+}
+
+static gboolean
+logging_returned (GpuAdaptorCore *core,
+                  GpuLease       *lease,
+                  GpuStorage     *storage G_GNUC_UNUSED)
+{
+  add_line ((Core *) core, "free", lease->pointer, lease->size, lease->stream);
+
+  return TRUE;
+}
+
+static GpuMemory *
+logging_alloc (GpuAllocatorAdaptor  *adaptor,
+               gsize                 size,
+               GpuStream            *stream,
+               GError              **error)
+{
+  Core *core = get_core (adaptor);
+  GpuMemory *memory = _gpu_adaptor_alloc (adaptor, size, stream, error);
+  gboolean enough;
+
+  if (memory == NULL)
+    add_line (core, "allocate failure", 0, size,
+              stream != NULL ? gpu_stream_get_native_handle (stream) : 0);
+
+  g_mutex_lock (&core->parent.lock);
+  enough = core->lines->len >= MAX_GATHERED;
+  g_mutex_unlock (&core->parent.lock);
+
+  if (enough)
+    write_lines (core, FALSE);
+
+  return memory;
+}
+
+static void
+logging_clear (GpuAdaptorCore *parent)
+{
+  Core *core = (Core *) parent;
+
+  write_lines (core, FALSE);
+  g_clear_object (&core->output);
+  g_clear_error (&core->failure);
+  g_string_free (core->lines, TRUE);
+  g_cond_clear (&core->written);
+}
+
+static const GpuAdaptorOps logging_ops =
+{
+  .core_size = sizeof (Core),
+  .lease_size = sizeof (GpuLease),
+  .alloc = logging_alloc,
+  .granted = logging_granted,
+  .returned = logging_returned,
+  .clear = logging_clear
+};
+
+static void
+gpu_logging_allocator_get_property (GObject    *object,
+                                    guint       id,
+                                    GValue     *value,
+                                    GParamSpec *pspec)
+{
+  if (id == PROP_OUTPUT)
+    g_value_set_object (value, get_core (object)->output);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+}
+
+static void
+gpu_logging_allocator_set_property (GObject      *object,
+                                    guint         id,
+                                    const GValue *value,
+                                    GParamSpec   *pspec)
+{
+  if (id == PROP_OUTPUT)
+    get_core (object)->output = g_value_dup_object (value);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+}
+
+static void
+gpu_logging_allocator_finalize (GObject *object)
+{
+  write_lines (get_core (object), TRUE);
+
+  G_OBJECT_CLASS (gpu_logging_allocator_parent_class)->finalize (object);
+}
+
+static void
+gpu_logging_allocator_class_init (GpuLoggingAllocatorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_logging_allocator_get_property;
+  object_class->set_property = gpu_logging_allocator_set_property;
+  object_class->finalize = gpu_logging_allocator_finalize;
+
+  /**
+   * GpuLoggingAllocator:output:
+   *
+   * Where the lines go.
+   *
+   * Since: 0.1
+   */
+  props[PROP_OUTPUT] =
+    g_param_spec_object ("output", NULL, NULL, G_TYPE_OUTPUT_STREAM,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_logging_allocator_init (GpuLoggingAllocator *allocator)
+{
+  Core *core = _gpu_adaptor_init (&allocator->parent_instance, &logging_ops);
+
+  core->lines = g_string_new (HEADER);
+  g_cond_init (&core->written);
+}
+
+/**
+ * gpu_logging_allocator_new:
+ * @upstream: the allocator to log
+ * @output: where the lines go; nobody else writes it meanwhile
+ *
+ * Makes an adaptor that writes down what happens. It keeps @output.
+ *
+ * Returns: (transfer full): the allocator
+ *
+ * Since: 0.1
+ */
+GpuLoggingAllocator *
+gpu_logging_allocator_new (GpuAllocator  *upstream,
+                           GOutputStream *output)
+{
+  g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
+  g_return_val_if_fail (G_IS_OUTPUT_STREAM (output), NULL);
+
+  return g_object_new (GPU_TYPE_LOGGING_ALLOCATOR, "upstream", upstream, "output", output, NULL);
+}
+
+/**
+ * gpu_logging_allocator_new_for_path:
+ * @upstream: the allocator to log
+ * @path: (type filename): a file, which is made, or emptied
+ * @error: return location for an error
+ *
+ * Makes an adaptor that writes down what happens in a file. Blocks while the file is opened.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with an error of #G_IO_ERROR
+ *
+ * Since: 0.1
+ */
+GpuLoggingAllocator *
+gpu_logging_allocator_new_for_path (GpuAllocator  *upstream,
+                                    const char    *path,
+                                    GError       **error)
+{
+  g_autoptr (GFile) file = NULL;
+  g_autoptr (GFileOutputStream) output = NULL;
+
+  g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
+  g_return_val_if_fail (path != NULL, NULL);
+
+  file = g_file_new_for_path (path);
+  g_file_delete (file, NULL, NULL);
+  output = g_file_append_to (file, G_FILE_CREATE_NONE, NULL, error);
+
+  return output != NULL ? gpu_logging_allocator_new (upstream, G_OUTPUT_STREAM (output)) : NULL;
+}
+
+/**
+ * gpu_logging_allocator_get_output:
+ * @allocator: a #GpuLoggingAllocator
+ *
+ * Gets where the lines go. Any thread.
+ *
+ * Returns: (transfer none) (nullable): the stream; %NULL if none was given
+ *
+ * Since: 0.1
+ */
+GOutputStream *
+gpu_logging_allocator_get_output (GpuLoggingAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), NULL);
+
+  return get_core (allocator)->output;
+}
+
+/**
+ * gpu_logging_allocator_flush:
+ * @allocator: a #GpuLoggingAllocator
+ * @error: return location for an error
+ *
+ * Writes all lines that there are, and flushes the output. Any thread; blocks until that is done.
+ *
+ * Returns: %TRUE, or %FALSE with the first error of the output since the last flush
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_logging_allocator_flush (GpuLoggingAllocator  *allocator,
+                             GError              **error)
+{
+  g_autoptr (GError) failure = NULL;
+  Core *core;
+
+  g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), FALSE);
+
+  core = get_core (allocator);
+  write_lines (core, TRUE);
+
+  g_mutex_lock (&core->parent.lock);
+  failure = g_steal_pointer (&core->failure);
+  g_mutex_unlock (&core->parent.lock);
+
+  if (failure == NULL && core->output != NULL)
+    return g_output_stream_flush (core->output, NULL, error);
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies of arrays between contexts that no driver copies between. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-transfer-private.h"
+#include "gpumem/command/gpu-stream-across-private.h"
+
+/* Whether the elements are one run of bytes, in the same order on both sides. */
+static gboolean
+is_linear (const GpuArrayLayout *to,
+           const GpuArrayLayout *from)
+{
+  GpuArrayPlan plan;
+
+  _gpu_array_plan_init (&plan, to, from);
+
+  return plan.n_regions == 1 && plan.extent.height == 1;
+}
+
+/* Whether it is as a new array of its order would be. */
+static gboolean
+is_dense (GpuArray *array)
+{
+  GpuArrayLayout packed;
+
+  if (_gpu_array_layout_overlaps (&array->layout))
+    return FALSE;
+
+  _gpu_array_layout_pack (&array->layout, &packed);
+
+  for (guint i = 0; i < packed.n_dims; i++)
+    packed.strides[i] = ABS (packed.strides[i]);
+
+  packed.offset = 0;
+
+  return is_linear (&packed, &array->layout);
+}
+
+/* What goes across: @source itself, or an array on its side to pack it into. */
+static GpuArray *
+get_sent (GpuArray    *array,
+          GpuArray    *source,
+          const char  *function,
+          GError     **error)
+{
+  gboolean repeats = !_gpu_array_layout_same_shape (&array->layout, &source->layout);
+
+  if (is_dense (source))
+    return g_object_ref (source);
+
+  return _gpu_array_new_like (repeats ? source : array, source->context, NULL, NULL, function,
+                              error);
+}
+
+/* Where it comes to: @array itself, or an array on its side to unpack. */
+static GpuArray *
+get_landing (GpuArray    *array,
+             GpuArray    *sent,
+             const char  *function,
+             GError     **error)
+{
+  GpuArrayLayout from = sent->layout;
+
+  if (_gpu_array_layout_broadcast (&from, array->layout.shape, array->layout.n_dims, function,
+                                   NULL)
+      && is_linear (&array->layout, &from))
+    return g_object_ref (array);
+
+  return _gpu_array_new_like (sent, array->context, NULL, NULL, function, error);
+}
+
+/* The first @size bytes that elements have, or all if it is 0. */
+static gboolean
+copy_bytes (GpuTimeline  *timeline,
+            GpuArray     *to,
+            GpuArray     *from,
+            gsize         size,
+            const char   *function,
+            GError      **error)
+{
+  gsize to_begin;
+  gsize from_begin;
+  gsize end;
+
+  _gpu_array_layout_get_range (&to->layout, &to_begin, &end);
+  _gpu_array_layout_get_range (&from->layout, &from_begin, &end);
+
+  return _gpu_timeline_copy (timeline, function, to->memory, to_begin, from->memory, from_begin,
+                             size != 0 ? size : end - from_begin, NULL, error);
+}
+
+/* Packing on the other side has to come after what is on @timeline, and that after unpacking there.
+ * A byte that goes across has both streams wait for each other: it is one that does not matter. */
+gboolean
+_gpu_array_copy_across (GpuArray     *array,
+                        GpuTimeline  *timeline,
+                        GpuArray     *source,
+                        const char   *function,
+                        GError      **error)
+{
+  gboolean is_to = array->memory->storage->context == timeline->context;
+  GpuMemory *far = (is_to ? source : array)->memory;
+  g_autoptr (GpuArray) sent = NULL;
+  g_autoptr (GpuArray) landing = NULL;
+  GpuTimeline *partner;
+
+  if (!_gpu_memory_check_host (source->memory, function, FALSE, error)
+      || !_gpu_memory_check_host (array->memory, function, TRUE, error))
+    return FALSE;
+
+  sent = get_sent (array, source, function, error);
+  landing = sent != NULL ? get_landing (array, sent, function, error) : NULL;
+  partner = landing != NULL
+            ? _gpu_timeline_get_partner (timeline, far->storage->context, function, error) : NULL;
+
+  if (partner == NULL)
+    return FALSE;
+
+  if (sent != source
+      && ((is_to && !copy_bytes (timeline, landing, source, 1, function, error))
+          || !_gpu_array_copy_to (sent, is_to ? partner : timeline, source, function, error)))
+    return FALSE;
+
+  if (!copy_bytes (timeline, landing, sent, 0, function, error))
+    return FALSE;
+
+  return landing == array
+         || (_gpu_array_copy_to (array, is_to ? timeline : partner, landing, function, error)
+             && (is_to || copy_bytes (timeline, landing, sent, 1, function, error)));
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies between arrays that take a kernel instead of many regions. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-kernel-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/program/gpu-launch-private.h"
+
+/* So many commands take less time than to build a kernel once, and not much more than one. */
+#define FEW_REGIONS 16
+
+/* Drivers copy what is larger in less time than a kernel, whatever a command takes. */
+#define LARGE_REGION (1 << 20)
+
+/* Drivers copy rows that are narrower at the same pace as these, a few thousand in the time that a
+ * kernel takes at least. */
+#define NARROW_ROW 128
+#define FEW_ROWS   4096
+
+/* A processor that is the device itself copies larger regions in less time than its work-items. */
+#define FEW_BYTES 256
+
+/* Work-items come in groups of so many, also where there are fewer units left. */
+#define GROUP 256
+
+/* Bytes that a work-item can copy: 1, 2, 4, 8. */
+#define N_UNITS 4
+#define MAX_UNIT 8
+
+/* In the portable dialect. Walk is GpuArrayWalk. To divide numbers of 64 bits takes GPUs many times
+ * longer. */
+static const char source[] =
+  "typedef struct\n"
+  "{\n"
+  "  ulong n_units;\n"
+  "  ulong counts[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  long to_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  long from_steps[" G_STRINGIFY (GPU_ARRAY_WALK_MAX_AXES) "];\n"
+  "  long to;\n"
+  "  long from;\n"
+  "  ulong n_axes;\n"
+  "} Walk;\n"
+  "#define COPY(name, type, number) \\\n"
+  "__kernel void \\\n"
+  "name (__global type *to, __global const type *from, Walk walk) \\\n"
+  "{ \\\n"
+  "  number left = (number) get_global_id (0); \\\n"
+  "  if (left < (number) walk.n_units) \\\n"
+  "    { \\\n"
+  "      long at = walk.to, origin = walk.from; \\\n"
+  "      for (uint i = 0; i < (uint) walk.n_axes; i++) \\\n"
+  "        { \\\n"
+  "          number rest = left / (number) walk.counts[i]; \\\n"
+  "          long index = (long) (left - rest * (number) walk.counts[i]); \\\n"
+  "          at += index * walk.to_steps[i]; \\\n"
+  "          origin += index * walk.from_steps[i]; \\\n"
+  "          left = rest; \\\n"
+  "        } \\\n"
+  "      to[at] = from[origin]; \\\n"
+  "    } \\\n"
+  "}\n"
+  "COPY (gpumem_copy_1, uchar, uint)\n"
+  "COPY (gpumem_copy_2, ushort, uint)\n"
+  "COPY (gpumem_copy_4, uint, uint)\n"
+  "COPY (gpumem_copy_8, ulong, uint)\n"
+  "COPY (gpumem_copy_many_1, uchar, ulong)\n"
+  "COPY (gpumem_copy_many_2, ushort, ulong)\n"
+  "COPY (gpumem_copy_many_4, uint, ulong)\n"
+  "COPY (gpumem_copy_many_8, ulong, ulong)\n";
+
+/* Those that count in 64 bits come behind the others. */
+static const char *const names[2 * N_UNITS] =
+{
+  "gpumem_copy_1", "gpumem_copy_2", "gpumem_copy_4", "gpumem_copy_8",
+  "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8"
+};
+
+struct _GpuArrayKernels
+{
+  GMutex         lock;              /* guards what follows */
+  gboolean       is_built;          /* or was tried */
+  GpuKernelCode *codes[2 * N_UNITS]; /* all NULL where they could not be built */
+};
+
+/* --- kernels ---------------------------------------------------------------- */
+
+GpuArrayKernels *
+_gpu_array_kernels_new (void)
+{
+  GpuArrayKernels *kernels = g_new0 (GpuArrayKernels, 1);
+
+  g_mutex_init (&kernels->lock);
+
+  return kernels;
+}
+
+static void
+forget_codes (GpuArrayKernels *kernels)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    g_clear_pointer (&kernels->codes[i], _gpu_kernel_code_unref);
+}
+
+void
+_gpu_array_kernels_free (GpuArrayKernels *kernels)
+{
+  if (kernels == NULL)
+    return;
+
+  forget_codes (kernels);
+  g_mutex_clear (&kernels->lock);
+  g_free (kernels);
+}
+
+static gboolean
+build (GpuArrayKernels   *kernels,
+       GpuNativeContext  *context,
+       GError           **error)
+{
+  const GpuProgramInputs inputs = { .source = source, .options = "" };
+  gboolean from_cache;
+  g_autoptr (GpuProgramCode) program = _gpu_program_code_build (context, &inputs, &from_cache,
+                                                                error);
+
+  if (program == NULL)
+    return FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      kernels->codes[i] = _gpu_kernel_code_new (program, names[i], error);
+
+      if (kernels->codes[i] == NULL)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* NULL if there are none: regions do it as well, and tell of a device that is lost. */
+static GpuKernelCode *
+get_code (GpuArrayKernels          *kernels,
+          GpuNativeContext         *context,
+          const GpuArrayKernelCopy *copy)
+{
+  gboolean is_many = copy->walk.n_units > G_MAXUINT32 - GROUP;
+  g_autoptr (GError) error = NULL;
+  GpuKernelCode *code;
+
+  g_mutex_lock (&kernels->lock);
+
+  if (!kernels->is_built && !build (kernels, context, &error))
+    {
+      forget_codes (kernels);
+      _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
+    }
+
+  /* There may be memory the next time. */
+  kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+                      && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
+  code = kernels->codes[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
+  g_mutex_unlock (&kernels->lock);
+
+  return code;
+}
+
+/* --- walks ------------------------------------------------------------------ */
+
+static gboolean
+add_axis (GpuArrayWalk *walk,
+          gsize         count,
+          gint64        to_step,
+          gint64        from_step)
+{
+  guint n = (guint) walk->n_axes;
+
+  if (count == 1)
+    return TRUE;
+
+  if (n == GPU_ARRAY_WALK_MAX_AXES)
+    return FALSE;
+
+  walk->counts[n] = count;
+  walk->to_steps[n] = to_step;
+  walk->from_steps[n] = from_step;
+  walk->n_units *= count;
+  walk->n_axes++;
+
+  return TRUE;
+}
+
+/* The most bytes that all places are multiples of. */
+static gsize
+get_unit (const GpuArrayPlan *plan,
+          guint64             addresses)
+{
+  const GpuArrayPlanSide *to = &plan->to;
+  const GpuArrayPlanSide *from = &plan->from;
+  guint64 bits = MAX_UNIT | addresses | plan->extent.width | to->offset | to->row_pitch
+                 | to->slice_pitch | from->offset | from->row_pitch | from->slice_pitch;
+
+  for (guint i = 0; i < plan->n_loops; i++)
+    bits |= (guint64) plan->to_steps[i] | (guint64) plan->from_steps[i];
+
+  return bits & -bits;
+}
+
+static void
+set_walk (GpuArrayKernelCopy *copy,
+          gint64              unit)
+{
+  const GpuArrayPlan *plan = &copy->plan;
+  GpuArrayWalk *walk = &copy->walk;
+  guint n = 0;
+
+  *walk = (GpuArrayWalk) { .n_units = 1 };
+  add_axis (walk, plan->extent.width / (gsize) unit, 1, 1);
+  add_axis (walk, plan->extent.height, (gint64) plan->to.row_pitch / unit,
+            (gint64) plan->from.row_pitch / unit);
+  add_axis (walk, plan->extent.depth, (gint64) plan->to.slice_pitch / unit,
+            (gint64) plan->from.slice_pitch / unit);
+
+  while (n < plan->n_loops
+         && add_axis (walk, plan->counts[n], plan->to_steps[n] / unit,
+                      plan->from_steps[n] / unit))
+    n++;
+
+  _gpu_array_plan_drop_loops (&copy->plan, n);
+}
+
+/* --- copies ----------------------------------------------------------------- */
+
+/* Whether kernels may use the memory so: all of it, while what is mapped of it may lie between the
+ * regions. What is known of its address goes into @addresses. */
+static gboolean
+check_memory (GpuMemory              *memory,
+              const GpuNativeContext *context,
+              GpuMemoryFlags          refused,
+              guint64                *addresses)
+{
+  GpuStorage *storage = _gpu_memory_acquire (memory, "", NULL);
+  gboolean usable;
+
+  if (storage == NULL)
+    return FALSE;
+
+  _gpu_storage_lock (storage->root);
+  usable = storage->context == context && !storage->buffer->is_host_only
+           && ((memory->flags | storage->root->flags) & refused) == 0
+           && (storage->root->mapped == NULL || storage->root->mapped->len == 0);
+  _gpu_storage_unlock (storage->root);
+
+  if (usable)
+    *addresses |= (guintptr) storage->buffer->host
+                  | context->backend->memory->get_address (storage->buffer);
+
+  _gpu_storage_unuse (storage);
+
+  return usable;
+}
+
+/* Whether a kernel takes less time. */
+static gboolean
+suits (const GpuArrayPlan    *plan,
+       const GpuNativeDevice *device)
+{
+  const gsize width = plan->extent.width;
+  const gsize n_rows = plan->extent.height * plan->extent.depth;
+
+  if (device->type == GPU_DEVICE_TYPE_HOST || device->type == GPU_DEVICE_TYPE_CPU)
+    return plan->n_regions > FEW_REGIONS && width * n_rows <= FEW_BYTES;
+
+  return (width < NARROW_ROW && n_rows > FEW_ROWS)
+         || (plan->n_regions > FEW_REGIONS && width * n_rows < LARGE_REGION);
+}
+
+gboolean
+_gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
+                           GpuTimeline        *timeline,
+                           GpuArray           *to,
+                           GpuArray           *from,
+                           const GpuArrayPlan *plan)
+{
+  GpuNativeContext *context = timeline->context;
+  guint64 addresses = 0;
+
+  if (!suits (plan, timeline->device)
+      || !check_memory (to->memory, context, GPU_MEMORY_READ_ONLY, &addresses)
+      || !check_memory (from->memory, context, GPU_MEMORY_WRITE_ONLY, &addresses))
+    return FALSE;
+
+  copy->plan = *plan;
+  copy->unit = get_unit (plan, addresses);
+  set_walk (copy, (gint64) copy->unit);
+
+  copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy);
+
+  return copy->code != NULL;
+}
+
+typedef struct
+{
+  const GpuArrayKernelCopy *copy;
+  GpuTimeline              *timeline;
+  GpuAccess                 accesses[2];
+  const char               *function;
+} Run;
+
+static gboolean
+launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
+        gsize                to,
+        gsize                from,
+        gpointer             data,
+        GError             **error)
+{
+  const Run *run = data;
+  const gint64 unit = (gint64) run->copy->unit;
+  GpuArrayWalk walk = run->copy->walk;
+  GpuAccess accesses[] = { run->accesses[0], run->accesses[1] };
+  GpuMemory *memories[] = { accesses[0].memory, accesses[1].memory, NULL };
+  const GpuExtent grid = { ((gsize) walk.n_units + GROUP - 1) / GROUP * GROUP, 1, 1 };
+  GpuArgumentValue values[] = {
+    { .kind = GPU_ARGUMENT_KIND_MEMORY },
+    { .kind = GPU_ARGUMENT_KIND_MEMORY },
+    { .kind = GPU_ARGUMENT_KIND_VALUE, .data = &walk, .size = sizeof walk }
+  };
+  const GpuLaunch launch = { .code = run->copy->code, .grid = &grid, .n_arguments = 3,
+                             .values = values, .memories = memories, .n_accesses = 2 };
+
+  walk.to = (gint64) to / unit;
+  walk.from = (gint64) from / unit;
+
+  return _gpu_launch_submit (run->timeline, &launch, accesses, run->function, error);
+}
+
+static GpuAccess
+get_access (GpuArray *array,
+            gboolean  write)
+{
+  gsize begin;
+  gsize end;
+
+  _gpu_array_layout_get_range (&array->layout, &begin, &end);
+
+  return (GpuAccess) { array->memory, write, begin, end - begin, NULL };
+}
+
+gboolean
+_gpu_array_kernel_run (const GpuArrayKernelCopy  *copy,
+                       GpuTimeline               *timeline,
+                       GpuArray                  *to,
+                       GpuArray                  *from,
+                       const char                *function,
+                       GError                   **error)
+{
+  Run run = { copy, timeline, { get_access (to, TRUE), get_access (from, FALSE) }, function };
+
+  return _gpu_array_plan_run (&copy->plan, launch, &run, error);
+}

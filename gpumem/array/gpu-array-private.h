@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/format/gpu-array-layout-private.h"
+
+G_BEGIN_DECLS
+
+/* Immutable. */
+struct _GpuArray
+{
+  GObject         parent_instance;
+
+  GpuContext     *context;          /* NULL if never initialised */
+  GpuMemory      *memory;           /* NULL for no elements */
+  GpuDType       *dtype;
+  GpuArrayLayout  layout;           /* within the memory */
+};
+
+GpuArray *_gpu_array_new   (GpuContext            *context,
+                            GpuMemory             *memory,
+                            GpuDType              *dtype,
+                            const GpuArrayLayout  *layout);
+/* A new array of the shape of @array, its dimensions in the same order, all forwards and dense. */
+GpuArray *_gpu_array_new_like (GpuArray               *array,
+                            GpuContext            *context,
+                            GpuAllocator          *allocator,
+                            GpuStream             *stream,
+                            const char            *function,
+                            GError               **error);
+/* FALSE if it was never initialised. */
+gboolean  _gpu_array_check (GpuArray              *array,
+                            const char            *function,
+                            GError               **error);
+/* The layout of bytes of the host with the shape of @array, without gaps. */
+gboolean  _gpu_array_get_dense_layout (GpuArray           *array,
+                                      GpuArrayOrder         order,
+                                      const char           *function,
+                                      GpuArrayLayout       *layout,
+                                      GError              **error);
+/* The same with gaps: with @strides, or in C order if
+ * @n_strides is 0. FALSE if they reach past the @size bytes, or do not go with the shape. */
+gboolean  _gpu_array_get_host_layout (GpuArray              *array,
+                                      gsize                  size,
+                                      gsize                  offset,
+                                      const gssize          *strides,
+                                      guint                  n_strides,
+                                      const char            *function,
+                                      GpuArrayLayout        *layout,
+                                      GError               **error);
+
+G_END_DECLS

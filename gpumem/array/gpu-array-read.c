@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The methods of an array that read it to the host, and wait, and their asynchronous pairs. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-transfer-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+
+/* Rows shorter than this are read with what is between them, if that is not much more. */
+#define SHORT_ROW 256
+#define MOST_BETWEEN 4
+
+/* A read on its way: where the elements come to, and from there to the caller's bytes. */
+typedef struct
+{
+  GBytes         *bytes;
+  GpuArrayLayout  host;             /* within @bytes */
+  GBytes         *staged;           /* NULL if they come to @bytes at once */
+  GpuArrayLayout  layout;           /* within @staged */
+} Landing;
+
+static void
+landing_clear (Landing *landing)
+{
+  g_clear_pointer (&landing->bytes, g_bytes_unref);
+  g_clear_pointer (&landing->staged, g_bytes_unref);
+}
+
+static void
+landing_free (gpointer data)
+{
+  landing_clear (data);
+  g_free (data);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Landing, landing_clear)
+
+static gsize
+count_rows (const GpuArrayPlan *plan)
+{
+  return plan->n_regions * plan->extent.height * plan->extent.depth;
+}
+
+/* How the elements come from the device: as they are to lie on the host, or in the order in which
+ * they lie there, which is fewer commands, or with all that is between them. */
+static GpuArrayPlan
+choose_plan (GpuArray *array,
+             Landing  *landing,
+             gboolean *staged)
+{
+  GpuArrayPlan plan;
+  GpuArrayPlan other;
+  gsize begin;
+  gsize end;
+
+  _gpu_array_plan_init (&plan, &landing->host, &array->layout);
+  _gpu_array_layout_pack (&array->layout, &landing->layout);
+  _gpu_array_plan_init (&other, &landing->layout, &array->layout);
+  *staged = other.n_regions < plan.n_regions;
+
+  if (*staged)
+    plan = other;
+
+  _gpu_array_layout_get_range (&array->layout, &begin, &end);
+
+  if (count_rows (&plan) <= 1 || plan.extent.width >= SHORT_ROW
+      || (end - begin) / MOST_BETWEEN > _gpu_array_layout_get_size (&landing->host))
+    return plan;
+
+  *staged = TRUE;
+  landing->layout = array->layout;
+  landing->layout.offset -= begin;
+
+  return (GpuArrayPlan) { .extent = { end - begin, 1, 1 }, .from = { .offset = begin },
+                          .n_regions = 1 };
+}
+
+static gboolean
+landing_begin (Landing      *landing,
+               GpuArray     *array,
+               GpuTimeline  *timeline,
+               GpuPending   *pending,
+               const char   *function,
+               GError      **error)
+{
+  gboolean staged;
+  GpuArrayPlan plan;
+  gpointer data;
+  gsize size;
+
+  if (!_gpu_array_check_apart (&landing->host, function, error))
+    return FALSE;
+
+  if (_gpu_array_layout_get_n_elements (&landing->host) == 0)
+    return TRUE;
+
+  plan = choose_plan (array, landing, &staged);
+
+  if (staged)
+    {
+      gsize begin;
+
+      _gpu_array_layout_get_range (&landing->layout, &begin, &size);
+      landing->staged = _gpu_bytes_new (size, function, &data, error);
+
+      if (landing->staged == NULL)
+        return FALSE;
+    }
+
+  return _gpu_array_read (array, timeline, staged ? landing->staged : landing->bytes, &plan,
+                          pending, function, error);
+}
+
+/* Once the elements are there. */
+static void
+landing_end (Landing *landing)
+{
+  GpuArrayPlan plan;
+
+  if (landing->staged == NULL)
+    return;
+
+  _gpu_array_plan_init (&plan, &landing->host, &landing->layout);
+  _gpu_array_plan_copy (&plan, (gpointer) g_bytes_get_data (landing->bytes, NULL),
+                        g_bytes_get_data (landing->staged, NULL));
+}
+
+static gboolean
+land (Landing       *landing,
+      GpuArray      *array,
+      GpuStream     *stream,
+      const char    *function,
+      GCancellable  *cancellable,
+      GError       **error)
+{
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuPending pending = { NULL, 0 };
+
+  timeline = _gpu_array_begin (array, stream, function, cancellable, error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  if (!landing_begin (landing, array, timeline, cancellable == NULL ? &pending : NULL, function,
+                      error)
+      || !_gpu_array_wait (timeline, &pending, function, cancellable, error))
+    return FALSE;
+
+  landing_end (landing);
+
+  return TRUE;
+}
+
+/* New bytes without gaps. */
+static gboolean
+landing_init (Landing        *landing,
+              GpuArray       *array,
+              GpuArrayOrder   order,
+              const char     *function,
+              GError        **error)
+{
+  gpointer data;
+  gsize size;
+
+  if (!_gpu_array_get_dense_layout (array, order, function, &landing->host, error))
+    return FALSE;
+
+  size = _gpu_array_layout_get_size (&landing->host);
+  landing->bytes = _gpu_bytes_new (size, function, &data, error);
+
+  return landing->bytes != NULL;
+}
+
+/**
+ * gpu_array_read_bytes:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @order: in which order the elements are wanted
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Reads all elements into new memory of the host, without gaps, and waits for it (OpenCL:
+ * clEnqueueReadBuffer, clEnqueueReadBufferRect; CUDA: cuMemcpyDtoHAsync, cuMemcpy2DAsync,
+ * cuMemcpy3DAsync). Elements in another order are read as they lie, and put into order by the
+ * thread that calls. Cancelling ends the waiting, not the work.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY, an error as of
+ *   gpu_stream_read_region(), of the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_array_read_bytes (GpuArray       *array,
+                      GpuStream      *stream,
+                      GpuArrayOrder   order,
+                      GCancellable   *cancellable,
+                      GError        **error)
+{
+  const char *function = "gpu_array_read_bytes";
+  g_auto (Landing) landing = { NULL };
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), NULL);
+
+  if (!landing_init (&landing, array, order, function, error)
+      || !land (&landing, array, stream, function, cancellable, error))
+    return NULL;
+
+  return g_steal_pointer (&landing.bytes);
+}
+
+/**
+ * gpu_array_read_strided:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @bytes: memory that may be written: see gpu_stream_read_into()
+ * @offset: where in @bytes the element with all indices 0 is
+ * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
+ *   dimension; %NULL for C order without gaps
+ * @n_strides: number of elements in @strides
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Reads all elements into memory of the host and waits for it, as gpu_array_read_bytes() does. What
+ * lies between them is left alone. If the waiting is cancelled some may be there and some not.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if elements lie outside of @bytes or
+ *   share a place there, or with an error as of gpu_array_read_bytes()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_read_strided (GpuArray      *array,
+                        GpuStream     *stream,
+                        GBytes        *bytes,
+                        gsize          offset,
+                        const gssize  *strides,
+                        guint          n_strides,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  const char *function = "gpu_array_read_strided";
+  g_auto (Landing) landing = { NULL };
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+  g_return_val_if_fail (strides != NULL || n_strides == 0, FALSE);
+
+  landing.bytes = g_bytes_ref (bytes);
+
+  return _gpu_array_get_host_layout (array, g_bytes_get_size (bytes), offset, strides, n_strides,
+                                     function, &landing.host, error)
+         && land (&landing, array, stream, function, cancellable, error);
+}
+
+/* Submits the read of @landing, which is taken over, unless there is an error already. */
+static void
+land_async (GTask      *task,
+            Landing    *landing,
+            GpuStream  *stream,
+            GError     *error)
+{
+  GpuArray *array = g_task_get_source_object (task);
+  const char *function = g_task_get_name (task);
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  if (error == NULL)
+    {
+      timeline = _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &error);
+
+      if (timeline != NULL)
+        landing_begin (landing, array, timeline, NULL, function, &error);
+    }
+
+  _gpu_memory_end_task (task, timeline, landing, landing_free, error);
+}
+
+static Landing *
+land_finish (GAsyncResult  *result,
+             GError       **error)
+{
+  Landing *landing = g_task_propagate_pointer (G_TASK (result), error);
+
+  if (landing != NULL)
+    landing_end (landing);
+
+  return landing;
+}
+
+/**
+ * gpu_array_read_bytes_async:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @order: in which order the elements are wanted
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the elements are there
+ * @user_data: for @callback
+ *
+ * Reads like gpu_array_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_array_read_bytes_async (GpuArray            *array,
+                            GpuStream           *stream,
+                            GpuArrayOrder        order,
+                            GCancellable        *cancellable,
+                            GAsyncReadyCallback  callback,
+                            gpointer             user_data)
+{
+  const char *function = "gpu_array_read_bytes_async";
+  g_autoptr (GTask) task = NULL;
+  Landing *landing;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_ARRAY (array));
+  g_return_if_fail (stream == NULL || GPU_IS_STREAM (stream));
+
+  task = _gpu_array_task_new (array, gpu_array_read_bytes_async, function, cancellable, callback,
+                              user_data);
+  landing = g_new0 (Landing, 1);
+  landing_init (landing, array, order, function, &error);
+  land_async (task, landing, stream, error);
+}
+
+/**
+ * gpu_array_read_bytes_finish:
+ * @array: a #GpuArray
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_array_read_bytes_async(): elements in another order are put into order here.
+ *
+ * Returns: (transfer full): as gpu_array_read_bytes()
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_array_read_bytes_finish (GpuArray      *array,
+                             GAsyncResult  *result,
+                             GError       **error)
+{
+  Landing *landing;
+  GBytes *bytes;
+
+  g_return_val_if_fail (g_task_is_valid (result, array), NULL);
+
+  landing = land_finish (result, error);
+
+  if (landing == NULL)
+    return NULL;
+
+  bytes = g_steal_pointer (&landing->bytes);
+  landing_free (landing);
+
+  return bytes;
+}
+
+/**
+ * gpu_array_read_strided_async:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @bytes: memory that may be written
+ * @offset: where in @bytes the element with all indices 0 is
+ * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
+ *   dimension; %NULL for C order without gaps
+ * @n_strides: number of elements in @strides
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the elements are there
+ * @user_data: for @callback
+ *
+ * Reads like gpu_array_read_strided() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread. @bytes are right
+ * once gpu_array_read_strided_finish() was called.
+ *
+ * Since: 0.1
+ */
+void
+gpu_array_read_strided_async (GpuArray            *array,
+                              GpuStream           *stream,
+                              GBytes              *bytes,
+                              gsize                offset,
+                              const gssize        *strides,
+                              guint                n_strides,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  const char *function = "gpu_array_read_strided_async";
+  g_autoptr (GTask) task = NULL;
+  Landing *landing;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_ARRAY (array));
+  g_return_if_fail (stream == NULL || GPU_IS_STREAM (stream));
+  g_return_if_fail (bytes != NULL);
+  g_return_if_fail (strides != NULL || n_strides == 0);
+
+  task = _gpu_array_task_new (array, gpu_array_read_strided_async, function, cancellable, callback,
+                              user_data);
+  landing = g_new0 (Landing, 1);
+  landing->bytes = g_bytes_ref (bytes);
+  _gpu_array_get_host_layout (array, g_bytes_get_size (bytes), offset, strides, n_strides,
+                              function, &landing->host, &error);
+  land_async (task, landing, stream, error);
+}
+
+/**
+ * gpu_array_read_strided_finish:
+ * @array: a #GpuArray
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_array_read_strided_async(): elements in another order are put into order here.
+ *
+ * Returns: as gpu_array_read_strided()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_read_strided_finish (GpuArray      *array,
+                               GAsyncResult  *result,
+                               GError       **error)
+{
+  Landing *landing;
+
+  g_return_val_if_fail (g_task_is_valid (result, array), FALSE);
+
+  landing = land_finish (result, error);
+
+  if (landing == NULL)
+    return FALSE;
+
+  landing_free (landing);
+
+  return TRUE;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Arrays over the memory of others. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-private.h"
+#include "gpumem/format/gpu-dtype-private.h"
+
+static GpuArray *
+view_new (GpuArray             *array,
+          const GpuArrayLayout *layout)
+{
+  return _gpu_array_new (array->context, array->memory, array->dtype, layout);
+}
+
+/**
+ * gpu_array_slice:
+ * @array: a #GpuArray
+ * @axis: a dimension
+ * @start: index of the first element
+ * @stop: index before which to end
+ * @step: from each element to the next, not 0; negative to go backwards
+ * @error: return location for an error
+ *
+ * Makes a view of a part along one dimension. As in Python, a negative index counts from the end,
+ * and one that lies outside stands for the nearest end: so %G_MINSSIZE and %G_MAXSSIZE are all that
+ * there is. Neither calls a driver nor blocks, and so do all views.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no such
+ *   dimension, or @step is 0
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_slice (GpuArray  *array,
+                 guint      axis,
+                 gssize     start,
+                 gssize     stop,
+                 gssize     step,
+                 GError   **error)
+{
+  const char *function = "gpu_array_slice";
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  layout = array->layout;
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_slice (&layout, axis, start, stop, step, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+/**
+ * gpu_array_index:
+ * @array: a #GpuArray
+ * @axis: a dimension
+ * @index: which of its elements; from the end, if it is negative
+ * @error: return location for an error
+ *
+ * Makes a view of a single index of one dimension, which it then has not.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no such
+ *   dimension or index
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_index (GpuArray  *array,
+                 guint      axis,
+                 gssize     index,
+                 GError   **error)
+{
+  const char *function = "gpu_array_index";
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  layout = array->layout;
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_index (&layout, axis, index, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+/**
+ * gpu_array_insert_axis:
+ * @array: a #GpuArray
+ * @axis: which dimension the new one becomes
+ * @error: return location for an error
+ *
+ * Makes a view with a dimension more, of length 1.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there cannot be
+ *   such a dimension
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_insert_axis (GpuArray  *array,
+                       guint      axis,
+                       GError   **error)
+{
+  const char *function = "gpu_array_insert_axis";
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  layout = array->layout;
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_insert_axis (&layout, axis, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+static GpuArray *
+reshape (GpuArray       *array,
+         const gssize   *shape,
+         guint           n_dims,
+         GpuArrayOrder   order,
+         const char     *function,
+         GError        **error)
+{
+  GpuArrayLayout layout = array->layout;
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_reshape (&layout, shape, n_dims, order, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+/**
+ * gpu_array_reshape:
+ * @array: a #GpuArray
+ * @shape: (array length=n_dims) (nullable): the new shape, in which one length may be -1 for what
+ *   the others leave over
+ * @n_dims: number of elements in @shape
+ * @order: in which order elements are taken and put
+ * @error: return location for an error
+ *
+ * Makes a view with another shape and the same elements. Nothing is copied: if the elements do not
+ * lie so, gpu_array_copy() makes an array in which they do.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @shape has
+ *   another number of elements, or there had to be a copy
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_reshape (GpuArray       *array,
+                   const gssize   *shape,
+                   guint           n_dims,
+                   GpuArrayOrder   order,
+                   GError        **error)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+
+  return reshape (array, shape, n_dims, order, "gpu_array_reshape", error);
+}
+
+/**
+ * gpu_array_ravel:
+ * @array: a #GpuArray
+ * @order: in which order elements are taken
+ * @error: return location for an error
+ *
+ * Makes a view with all elements in one dimension, see gpu_array_reshape().
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there had to be
+ *   a copy
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_ravel (GpuArray       *array,
+                 GpuArrayOrder   order,
+                 GError        **error)
+{
+  const gssize all = -1;
+  const gssize none = 0;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  return reshape (array, gpu_array_get_n_elements (array) > 0 ? &all : &none, 1, order,
+                  "gpu_array_ravel", error);
+}
+
+/**
+ * gpu_array_transpose:
+ * @array: a #GpuArray
+ * @axes: (array length=n_axes) (nullable): which dimension each of the new ones is; %NULL for all
+ *   of them in reverse
+ * @n_axes: number of elements in @axes
+ * @error: return location for an error
+ *
+ * Makes a view with the dimensions in another order.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @axes does not
+ *   name each dimension once
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_transpose (GpuArray     *array,
+                     const guint  *axes,
+                     guint         n_axes,
+                     GError      **error)
+{
+  const char *function = "gpu_array_transpose";
+  guint reverse[GPU_ARRAY_MAX_DIMS];
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (axes != NULL || n_axes == 0, NULL);
+
+  layout = array->layout;
+
+  if (axes == NULL || n_axes == 0)
+    {
+      n_axes = layout.n_dims;
+      axes = reverse;
+
+      for (guint i = 0; i < n_axes; i++)
+        reverse[i] = n_axes - 1 - i;
+    }
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_permute (&layout, axes, n_axes, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+/**
+ * gpu_array_broadcast:
+ * @array: a #GpuArray
+ * @shape: (array length=n_dims) (nullable): the new shape
+ * @n_dims: number of elements in @shape
+ * @error: return location for an error
+ *
+ * Makes a view in which dimensions of length 1, and those before the first, repeat: their stride is
+ * 0. Nothing can be written to what repeats.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @array does not
+ *   repeat to @shape
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_broadcast (GpuArray      *array,
+                     const gssize  *shape,
+                     guint          n_dims,
+                     GError       **error)
+{
+  const char *function = "gpu_array_broadcast";
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (shape != NULL || n_dims == 0, NULL);
+
+  layout = array->layout;
+
+  return _gpu_array_check (array, function, error)
+         && _gpu_array_layout_broadcast (&layout, shape, n_dims, function, error)
+         ? view_new (array, &layout) : NULL;
+}
+
+/**
+ * gpu_array_split:
+ * @array: a #GpuArray
+ * @axis: a dimension
+ * @length: how much of it each part has, at least 1
+ * @error: return location for an error
+ *
+ * Makes views of parts of the same length; the last is shorter if they do not come out even.
+ *
+ * Returns: (transfer container) (element-type GpuArray): the parts, which the list drops when it
+ *   goes, none if there are no elements along @axis, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if
+ *   there is no such dimension or length
+ *
+ * Since: 0.1
+ */
+GPtrArray *
+gpu_array_split (GpuArray  *array,
+                 guint      axis,
+                 gssize     length,
+                 GError   **error)
+{
+  const char *function = "gpu_array_split";
+  g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func (g_object_unref);
+  gssize all;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  if (!_gpu_array_check (array, function, error))
+    return NULL;
+
+  if (axis >= array->layout.n_dims || length < 1)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an array of %u dimensions has no parts of length %" G_GSSIZE_FORMAT
+                   " along axis %u", function, array->layout.n_dims, length, axis);
+      return NULL;
+    }
+
+  all = array->layout.shape[axis];
+
+  for (gssize start = 0; start < all; start += MIN (length, all - start))
+    {
+      GpuArrayLayout layout = array->layout;
+
+      _gpu_array_layout_slice (&layout, axis, start, start + MIN (length, all - start), 1,
+                               function, NULL);
+      g_ptr_array_add (parts, view_new (array, &layout));
+    }
+
+  return g_steal_pointer (&parts);
+}
+
+/* Makes the last dimension shorter or longer, for items of another size. */
+static gboolean
+resize_items (GpuArrayLayout  *layout,
+              gsize            item_size,
+              const char      *function,
+              GError         **error)
+{
+  guint last = layout->n_dims - 1;
+  gsize old_size = layout->item_size;
+  gsize size;
+
+  if (item_size == old_size)
+    return TRUE;
+
+  if (layout->n_dims == 0
+      || (layout->strides[last] != (gssize) old_size && layout->shape[last] != 1)
+      || (size = (gsize) layout->shape[last] * old_size) % item_size != 0)
+    {
+      g_autofree char *shape = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: elements of %" G_GSIZE_FORMAT " bytes in an array of shape %s are no "
+                   "elements of %" G_GSIZE_FORMAT, function, old_size, shape, item_size);
+      return FALSE;
+    }
+
+  layout->shape[last] = (gssize) (size / item_size);
+  layout->strides[last] = (gssize) item_size;
+  layout->item_size = item_size;
+
+  return TRUE;
+}
+
+/**
+ * gpu_array_view:
+ * @array: a #GpuArray
+ * @dtype: another type
+ * @error: return location for an error
+ *
+ * Makes a view that takes the bytes for another type. If its size is another one the last dimension
+ * has to be without gaps, and becomes longer or shorter.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the bytes do not
+ *   lie so
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_view (GpuArray  *array,
+                GpuDType  *dtype,
+                GError   **error)
+{
+  const char *function = "gpu_array_view";
+  GpuArrayLayout layout;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (dtype != NULL, NULL);
+
+  layout = array->layout;
+
+  if (!_gpu_array_check (array, function, error)
+      || !resize_items (&layout, dtype->item_size, function, error))
+    return NULL;
+
+  return _gpu_array_new (array->context, array->memory, dtype, &layout);
+}
+
+/* The dimensions of the field follow those of the array. */
+static gboolean
+append_dims (GpuArrayLayout       *layout,
+             const GpuDTypeField  *field,
+             const char           *function,
+             GError              **error)
+{
+  gssize stride = (gssize) field->type->item_size;
+
+  if (layout->n_dims + field->n_dims > GPU_ARRAY_MAX_DIMS)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: %u dimensions and the %u of the field '%s' are more than %d", function,
+                   layout->n_dims, field->n_dims, field->name, GPU_ARRAY_MAX_DIMS);
+      return FALSE;
+    }
+
+  for (guint i = field->n_dims; i-- > 0; stride *= field->shape[i])
+    {
+      layout->shape[layout->n_dims + i] = field->shape[i];
+      layout->strides[layout->n_dims + i] = stride;
+    }
+
+  layout->n_dims += field->n_dims;
+  layout->item_size = field->type->item_size;
+
+  if (_gpu_array_layout_get_n_elements (layout) > 0)
+    layout->offset += field->offset;
+
+  return TRUE;
+}
+
+/**
+ * gpu_array_get_field:
+ * @array: a #GpuArray of records
+ * @name: name of a field
+ * @error: return location for an error
+ *
+ * Makes a view of one field of all records. Those of a field that has a shape follow the dimensions
+ * of @array.
+ *
+ * Returns: (transfer full): the view, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the type of
+ *   @array has no such field
+ *
+ * Since: 0.1
+ */
+GpuArray *
+gpu_array_get_field (GpuArray    *array,
+                     const char  *name,
+                     GError     **error)
+{
+  const char *function = "gpu_array_get_field";
+  const GpuDTypeField *field;
+  GpuArrayLayout layout;
+  int index;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+
+  if (!_gpu_array_check (array, function, error))
+    return NULL;
+
+  index = gpu_dtype_find_field (array->dtype, name);
+
+  if (index < 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the type has no field '%s'", function, name);
+      return NULL;
+    }
+
+  field = &g_array_index (array->dtype->fields, GpuDTypeField, index);
+  layout = array->layout;
+
+  if (!append_dims (&layout, field, function, error))
+    return NULL;
+
+  return _gpu_array_new (array->context, array->memory, field->type, &layout);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The methods of an array that write it from the host, and wait, and their asynchronous pairs. */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-transfer-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+
+GpuTimeline *
+_gpu_array_begin (GpuArray      *array,
+                  GpuStream     *stream,
+                  const char    *function,
+                  GCancellable  *cancellable,
+                  GError       **error)
+{
+  GpuTimeline *timeline;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return NULL;
+
+  timeline = _gpu_array_peek_timeline (array, stream, function, error);
+
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+}
+
+gboolean
+_gpu_array_wait (GpuTimeline   *timeline,
+                 GpuPending    *pending,
+                 const char    *function,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  if (pending->event != NULL || pending->covers != 0)
+    return _gpu_memory_wait_for_operation (timeline, pending, function, error);
+
+  return _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+GTask *
+_gpu_array_task_new (GpuArray            *array,
+                     gpointer             tag,
+                     const char          *function,
+                     GCancellable        *cancellable,
+                     GAsyncReadyCallback  callback,
+                     gpointer             user_data)
+{
+  GTask *task = g_task_new (array, cancellable, callback, user_data);
+
+  g_task_set_source_tag (task, tag);
+  g_task_set_name (task, function);
+
+  return task;
+}
+
+/* FALSE unless the bytes are those of a dense array. */
+static gboolean
+get_bytes_layout (GpuArray        *array,
+                  GpuArrayOrder    order,
+                  GBytes          *bytes,
+                  const char      *function,
+                  GpuArrayLayout  *layout,
+                  GError         **error)
+{
+  if (!_gpu_array_get_dense_layout (array, order, function, layout, error))
+    return FALSE;
+
+  if (g_bytes_get_size (bytes) == _gpu_array_layout_get_size (layout))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " bytes are not the %" G_GSIZE_FORMAT " of the array",
+               function, g_bytes_get_size (bytes), _gpu_array_layout_get_size (layout));
+
+  return FALSE;
+}
+
+static gboolean
+write_and_wait (GpuArray              *array,
+                GpuStream             *stream,
+                GBytes                *bytes,
+                const GpuArrayLayout  *host,
+                const char            *function,
+                GCancellable          *cancellable,
+                GError               **error)
+{
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuPending pending = { NULL, 0 };
+
+  timeline = _gpu_array_begin (array, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_array_write (array, timeline, bytes, host, cancellable == NULL ? &pending : NULL,
+                              function, error)
+         && _gpu_array_wait (timeline, &pending, function, cancellable, error);
+}
+
+static void
+write_async (GTask                 *task,
+             GpuStream             *stream,
+             GBytes                *bytes,
+             const GpuArrayLayout  *host,
+             GError                *error)
+{
+  GpuArray *array = g_task_get_source_object (task);
+  const char *function = g_task_get_name (task);
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  if (error == NULL)
+    {
+      timeline = _gpu_array_begin (array, stream, function, g_task_get_cancellable (task), &error);
+
+      if (timeline != NULL)
+        _gpu_array_write (array, timeline, bytes, host, NULL, function, &error);
+    }
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_array_write_bytes:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @order: in which order @bytes has the elements
+ * @bytes: all elements, without gaps
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Writes all elements and waits for it, see gpu_stream_write_array(). Cancelling ends the waiting,
+ * not the work, which keeps the bytes.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes have another size, an error
+ *   as of gpu_stream_write_array(), of the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_write_bytes (GpuArray       *array,
+                       GpuStream      *stream,
+                       GpuArrayOrder   order,
+                       GBytes         *bytes,
+                       GCancellable   *cancellable,
+                       GError        **error)
+{
+  const char *function = "gpu_array_write_bytes";
+  GpuArrayLayout host;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  return get_bytes_layout (array, order, bytes, function, &host, error)
+         && write_and_wait (array, stream, bytes, &host, function, cancellable, error);
+}
+
+/**
+ * gpu_array_write_bytes_async:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @order: in which order @bytes has the elements
+ * @bytes: all elements, without gaps
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the elements are written
+ * @user_data: for @callback
+ *
+ * Writes like gpu_array_write_bytes() without blocking, as far as gpu_stream_write() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_array_write_bytes_async (GpuArray            *array,
+                             GpuStream           *stream,
+                             GpuArrayOrder        order,
+                             GBytes              *bytes,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  const char *function = "gpu_array_write_bytes_async";
+  g_autoptr (GTask) task = NULL;
+  GpuArrayLayout host;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_ARRAY (array));
+  g_return_if_fail (stream == NULL || GPU_IS_STREAM (stream));
+  g_return_if_fail (bytes != NULL);
+
+  task = _gpu_array_task_new (array, gpu_array_write_bytes_async, function, cancellable, callback,
+                              user_data);
+  get_bytes_layout (array, order, bytes, function, &host, &error);
+  write_async (task, stream, bytes, &host, error);
+}
+
+/**
+ * gpu_array_write_bytes_finish:
+ * @array: a #GpuArray
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_array_write_bytes_async().
+ *
+ * Returns: as gpu_array_write_bytes()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_write_bytes_finish (GpuArray      *array,
+                              GAsyncResult  *result,
+                              GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, array), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_array_write_strided:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @bytes: what to write
+ * @offset: where in @bytes the element with all indices 0 is
+ * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
+ *   dimension; %NULL for C order without gaps
+ * @n_strides: number of elements in @strides
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Writes all elements and waits for it, see gpu_stream_write_array(). Cancelling ends the waiting,
+ * not the work, which keeps @bytes.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_array(), of the work before it on
+ *   the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_write_strided (GpuArray      *array,
+                         GpuStream     *stream,
+                         GBytes        *bytes,
+                         gsize          offset,
+                         const gssize  *strides,
+                         guint          n_strides,
+                         GCancellable  *cancellable,
+                         GError       **error)
+{
+  const char *function = "gpu_array_write_strided";
+  GpuArrayLayout host;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+  g_return_val_if_fail (strides != NULL || n_strides == 0, FALSE);
+
+  return _gpu_array_get_host_layout (array, g_bytes_get_size (bytes), offset, strides, n_strides,
+                                     function, &host, error)
+         && write_and_wait (array, stream, bytes, &host, function, cancellable, error);
+}
+
+/**
+ * gpu_array_write_strided_async:
+ * @array: a #GpuArray
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @bytes: what to write
+ * @offset: where in @bytes the element with all indices 0 is
+ * @strides: (array length=n_strides) (nullable): bytes from one element to the next along each
+ *   dimension; %NULL for C order without gaps
+ * @n_strides: number of elements in @strides
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the elements are written
+ * @user_data: for @callback
+ *
+ * Writes like gpu_array_write_strided() without blocking, as far as gpu_stream_write() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_array_write_strided_async (GpuArray            *array,
+                               GpuStream           *stream,
+                               GBytes              *bytes,
+                               gsize                offset,
+                               const gssize        *strides,
+                               guint                n_strides,
+                               GCancellable        *cancellable,
+                               GAsyncReadyCallback  callback,
+                               gpointer             user_data)
+{
+  const char *function = "gpu_array_write_strided_async";
+  g_autoptr (GTask) task = NULL;
+  GpuArrayLayout host;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_ARRAY (array));
+  g_return_if_fail (stream == NULL || GPU_IS_STREAM (stream));
+  g_return_if_fail (bytes != NULL);
+  g_return_if_fail (strides != NULL || n_strides == 0);
+
+  task = _gpu_array_task_new (array, gpu_array_write_strided_async, function, cancellable, callback,
+                              user_data);
+  _gpu_array_get_host_layout (array, g_bytes_get_size (bytes), offset, strides, n_strides,
+                              function, &host, &error);
+  write_async (task, stream, bytes, &host, error);
+}
+
+/**
+ * gpu_array_write_strided_finish:
+ * @array: a #GpuArray
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_array_write_strided_async().
+ *
+ * Returns: as gpu_array_write_strided()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_write_strided_finish (GpuArray      *array,
+                                GAsyncResult  *result,
+                                GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, array), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}

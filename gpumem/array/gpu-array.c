@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+
+/**
+ * SECTION:gpu-array
+ * @title: GpuArray
+ * @short_description: memory as an array of numbers
+ * @see_also: #GpuDType, #GpuMemory
+ *
+ * An array says what memory holds: elements of a type, in up to %GPU_ARRAY_MAX_DIMS dimensions, and
+ * how many bytes lead from one to the next along each of them. The memory may be any but an image:
+ * a #GpuBuffer, a #GpuSvm, a #GpuHostMemory or what an allocator gives.
+ *
+ * Arrays never change, though what is in their memory does, and any thread may use them. Views, by
+ * gpu_array_slice(), gpu_array_reshape() and their kin, are arrays over the same memory, which all
+ * of them keep. Nothing is computed here: arrays are memory that kernels are given.
+ *
+ * |[<!-- language="C" -->
+ * const gssize shape[] = { 480, 640 };
+ * g_autoptr (GpuArray) array = gpu_array_new (context, GPU_DTYPE_FLOAT32, shape, 2, &error);
+ * g_autoptr (GpuArray) columns = gpu_array_slice (array, 1, 0, 320, 1, &error);
+ * g_autoptr (GBytes) bytes = gpu_array_read_bytes (columns, NULL, GPU_ARRAY_ORDER_C, NULL, &error);
+ * ]|
+ *
+ * Strides are in bytes, and may be negative, or 0 for elements that repeat. An array without
+ * elements has no memory, one without dimensions has one element.
+ *
+ * Copies of an array whose rows do not follow each other are several commands of the driver: other
+ * threads that use the same memory meanwhile see them one after the other.
+ */
+
+/**
+ * GpuArray:
+ *
+ * Memory as an array.
+ *
+ * Since: 0.1
+ */
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_MEMORY,
+  PROP_DTYPE,
+  PROP_N_DIMS,
+  PROP_OFFSET,
+  PROP_SIZE,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+G_DEFINE_FINAL_TYPE (GpuArray, gpu_array, G_TYPE_OBJECT)
+
+static void
+gpu_array_get_property (GObject    *object,
+                        guint       id,
+                        GValue     *value,
+                        GParamSpec *pspec)
+{
+  GpuArray *array = GPU_ARRAY (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, array->context);
+      break;
+    case PROP_MEMORY:
+      g_value_set_object (value, array->memory);
+      break;
+    case PROP_DTYPE:
+      g_value_set_boxed (value, array->dtype);
+      break;
+    case PROP_N_DIMS:
+      g_value_set_uint (value, array->layout.n_dims);
+      break;
+    case PROP_OFFSET:
+      g_value_set_uint64 (value, array->layout.offset);
+      break;
+    case PROP_SIZE:
+      g_value_set_uint64 (value, gpu_array_get_size (array));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_array_dispose (GObject *object)
+{
+  GpuArray *array = GPU_ARRAY (object);
+
+  g_clear_object (&array->memory);
+  g_clear_object (&array->context);
+
+  G_OBJECT_CLASS (gpu_array_parent_class)->dispose (object);
+}
+
+static void
+gpu_array_finalize (GObject *object)
+{
+  GpuArray *array = GPU_ARRAY (object);
+
+  g_clear_pointer (&array->dtype, gpu_dtype_unref);
+  _gpu_live_add (GPU_LIVE_ARRAY, -1);
+
+  G_OBJECT_CLASS (gpu_array_parent_class)->finalize (object);
+}
+
+static void
+install_objects (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuArray:context:
+   *
+   * The context of the memory.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT, flags);
+  /**
+   * GpuArray:memory:
+   *
+   * The memory, see gpu_array_get_memory().
+   *
+   * Since: 0.1
+   */
+  props[PROP_MEMORY] = g_param_spec_object ("memory", NULL, NULL, GPU_TYPE_MEMORY, flags);
+  /**
+   * GpuArray:dtype:
+   *
+   * The type of the elements.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DTYPE] = g_param_spec_boxed ("dtype", NULL, NULL, GPU_TYPE_DTYPE, flags);
+}
+
+static void
+install_numbers (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuArray:n-dims:
+   *
+   * The number of dimensions.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_DIMS] = g_param_spec_uint ("n-dims", NULL, NULL, 0, GPU_ARRAY_MAX_DIMS, 0, flags);
+  /**
+   * GpuArray:offset:
+   *
+   * Where the first element is in the memory, in bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_OFFSET] = g_param_spec_uint64 ("offset", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuArray:size:
+   *
+   * Bytes of all elements.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SIZE] = g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+}
+
+static void
+gpu_array_class_init (GpuArrayClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_array_get_property;
+  object_class->dispose = gpu_array_dispose;
+  object_class->finalize = gpu_array_finalize;
+
+  install_objects ();
+  install_numbers ();
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_array_init (GpuArray *array)
+{
+  _gpu_live_add (GPU_LIVE_ARRAY, 1);
+}
+
+GpuArray *
+_gpu_array_new (GpuContext           *context,
+                GpuMemory            *memory,
+                GpuDType             *dtype,
+                const GpuArrayLayout *layout)
+{
+  GpuArray *array = g_object_new (GPU_TYPE_ARRAY, NULL);
+
+  array->context = g_object_ref (context);
+  array->memory = memory != NULL ? g_object_ref (memory) : NULL;
+  array->dtype = gpu_dtype_ref (dtype);
+  array->layout = *layout;
+
+  return array;
+}
+
+gboolean
+_gpu_array_check (GpuArray    *array,
+                  const char  *function,
+                  GError     **error)
+{
+  if (G_LIKELY (array->context != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the array %p was never initialised", function, (void *) array);
+
+  return FALSE;
+}
+
+/**
+ * gpu_array_get_context:
+ * @array: a #GpuArray
+ *
+ * Gets the context that the memory belongs to.
+ *
+ * Returns: (transfer none) (nullable): the context; %NULL if @array was never initialised
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_array_get_context (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  return array->context;
+}
+
+/**
+ * gpu_array_get_memory:
+ * @array: a #GpuArray
+ *
+ * Gets the memory, all of it: where in it the elements are gpu_array_get_offset() and
+ * gpu_array_get_range() tell.
+ *
+ * Returns: (transfer none) (nullable): the memory; %NULL for an array without elements that was
+ *   allocated
+ *
+ * Since: 0.1
+ */
+GpuMemory *
+gpu_array_get_memory (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  return array->memory;
+}
+
+/**
+ * gpu_array_get_dtype:
+ * @array: a #GpuArray
+ *
+ * Gets the type of the elements.
+ *
+ * Returns: (transfer none) (nullable): the type; %NULL if @array was never initialised
+ *
+ * Since: 0.1
+ */
+GpuDType *
+gpu_array_get_dtype (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  return array->dtype;
+}
+
+/**
+ * gpu_array_get_n_dims:
+ * @array: a #GpuArray
+ *
+ * Gets the number of dimensions.
+ *
+ * Returns: the number, at most %GPU_ARRAY_MAX_DIMS
+ *
+ * Since: 0.1
+ */
+guint
+gpu_array_get_n_dims (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  return array->layout.n_dims;
+}
+
+/**
+ * gpu_array_get_shape:
+ * @array: a #GpuArray
+ * @n_dims: (out) (optional): number of dimensions
+ *
+ * Gets the number of elements along each dimension.
+ *
+ * Returns: (array length=n_dims) (transfer none): the numbers
+ *
+ * Since: 0.1
+ */
+const gssize *
+gpu_array_get_shape (GpuArray *array,
+                     guint    *n_dims)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  if (n_dims != NULL)
+    *n_dims = array->layout.n_dims;
+
+  return array->layout.shape;
+}
+
+/**
+ * gpu_array_get_strides:
+ * @array: a #GpuArray
+ * @n_dims: (out) (optional): number of dimensions
+ *
+ * Gets how many bytes lead from one element to the next along each dimension.
+ *
+ * Returns: (array length=n_dims) (transfer none): the strides, which may be negative, or 0
+ *
+ * Since: 0.1
+ */
+const gssize *
+gpu_array_get_strides (GpuArray *array,
+                       guint    *n_dims)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  if (n_dims != NULL)
+    *n_dims = array->layout.n_dims;
+
+  return array->layout.strides;
+}
+
+/**
+ * gpu_array_get_offset:
+ * @array: a #GpuArray
+ *
+ * Gets where in the memory the element with all indices 0 is. With negative strides others lie
+ * before it.
+ *
+ * Returns: the offset in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_array_get_offset (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  return array->layout.offset;
+}
+
+/**
+ * gpu_array_get_item_size:
+ * @array: a #GpuArray
+ *
+ * Gets the size of an element.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_array_get_item_size (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  return array->layout.item_size;
+}
+
+/**
+ * gpu_array_get_n_elements:
+ * @array: a #GpuArray
+ *
+ * Gets the number of elements.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_array_get_n_elements (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  return _gpu_array_layout_get_n_elements (&array->layout);
+}
+
+/**
+ * gpu_array_get_size:
+ * @array: a #GpuArray
+ *
+ * Gets the size of all elements, without what lies between them.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_array_get_size (GpuArray *array)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  return _gpu_array_layout_get_size (&array->layout);
+}
+
+/**
+ * gpu_array_get_range:
+ * @array: a #GpuArray
+ * @offset: (out): the first byte of the memory that an element has
+ * @size: (out): bytes from there to the end of the last one
+ *
+ * Gets the part of the memory in which the elements lie, with all that is between them.
+ *
+ * Since: 0.1
+ */
+void
+gpu_array_get_range (GpuArray *array,
+                     gsize    *offset,
+                     gsize    *size)
+{
+  gsize end;
+
+  g_return_if_fail (GPU_IS_ARRAY (array));
+  g_return_if_fail (offset != NULL && size != NULL);
+
+  _gpu_array_layout_get_range (&array->layout, offset, &end);
+  *size = end - *offset;
+}
+
+/**
+ * gpu_array_is_contiguous:
+ * @array: a #GpuArray
+ * @order: which index moves fastest
+ *
+ * Tells whether the elements follow each other without gaps in that order. Those of a single
+ * dimension do so in both, and so do none.
+ *
+ * Returns: %TRUE if they do
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_is_contiguous (GpuArray      *array,
+                         GpuArrayOrder  order)
+{
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+
+  return _gpu_array_layout_is_contiguous (&array->layout, order);
+}
+
+/**
+ * gpu_array_is_writable:
+ * @array: a #GpuArray
+ *
+ * Tells whether others who get the elements may write them: the memory is neither
+ * %GPU_MEMORY_READ_ONLY nor %GPU_MEMORY_HOST_READ_ONLY, and no two elements share bytes, as those
+ * of gpu_array_broadcast() do. Any thread.
+ *
+ * Returns: %TRUE if they may
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_array_is_writable (GpuArray *array)
+{
+  const GpuMemoryFlags barred = GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), FALSE);
+
+  return array->context != NULL && (array->memory == NULL || (array->memory->flags & barred) == 0)
+         && !_gpu_array_layout_overlaps (&array->layout);
+}
+
+/**
+ * gpu_array_get_device_address:
+ * @array: a #GpuArray
+ *
+ * Gets where kernels find the element with all indices 0, see gpu_memory_get_device_address().
+ *
+ * Returns: the address, 0 if the driver does not tell it, or there are no elements
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_array_get_device_address (GpuArray *array)
+{
+  guint64 address;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  address = array->memory != NULL ? gpu_memory_get_device_address (array->memory) : 0;
+
+  return address != 0 ? address + array->layout.offset : 0;
+}
+
+/* The memory that the host may touch, with a user more to be taken back; or NULL. */
+static GpuStorage *
+acquire_host (GpuArray *array)
+{
+  const GpuMemoryFlags barred = GPU_MEMORY_HOST_NO_ACCESS | GPU_MEMORY_HOST_WRITE_ONLY;
+  GpuMemory *memory = array->memory;
+
+  if (memory == NULL || !memory->has_host_data || (memory->flags & barred) != 0)
+    return NULL;
+
+  return _gpu_memory_acquire (memory, "gpu_array_get_host_address", NULL);
+}
+
+/**
+ * gpu_array_get_host_address:
+ * @array: a #GpuArray
+ *
+ * Gets where the host finds the element with all indices 0, in memory that it may touch at any time
+ * without mapping it: all memory of the host back end, #GpuSvm of fine grain, and #GpuHostMemory.
+ * What work of a device writes is there once that is complete. gpu_array_get_host_bytes() keeps the
+ * memory as well.
+ *
+ * Returns: the address, 0 if there is none, if the flags bar the host from reading, if the memory
+ *   is released, or there are no elements
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_array_get_host_address (GpuArray *array)
+{
+  GpuStorage *storage;
+  guint64 address;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), 0);
+
+  storage = acquire_host (array);
+
+  if (storage == NULL)
+    return 0;
+
+  address = (guint64) (guintptr) storage->buffer->host;
+  _gpu_storage_unuse (storage);
+
+  return address != 0 ? address + array->layout.offset : 0;
+}
+
+static void
+release_view (gpointer data)
+{
+  GpuStorage *storage = data;
+
+  _gpu_storage_unuse (storage);
+  _gpu_storage_unref (storage);
+}
+
+/**
+ * gpu_array_get_host_bytes:
+ * @array: a #GpuArray
+ *
+ * Gets the range of gpu_array_get_range() as it stands in memory that the host may touch at any
+ * time, see gpu_array_get_host_address(). Nothing is copied: what changes the one changes the
+ * other. The bytes keep the memory, also when it is released.
+ *
+ * Returns: (transfer full) (nullable): the bytes; %NULL where there is no such address
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_array_get_host_bytes (GpuArray *array)
+{
+  GpuStorage *storage;
+  gsize begin;
+  gsize end;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  storage = acquire_host (array);
+
+  if (storage == NULL)
+    return NULL;
+
+  if (storage->buffer->host == NULL)
+    {
+      _gpu_storage_unuse (storage);
+      return NULL;
+    }
+
+  _gpu_array_layout_get_range (&array->layout, &begin, &end);
+
+  return g_bytes_new_with_free_func ((guint8 *) storage->buffer->host + begin, end - begin,
+                                     release_view, _gpu_storage_ref (storage));
+}
+
+/**
+ * gpu_array_get_descriptor:
+ * @array: a #GpuArray
+ * @error: return location for an error
+ *
+ * Gets a structure that says all of an array to a kernel, for gpu_arguments_add_value() or a buffer
+ * of them. It is what kernels of Numba have for an array, of words of 64 bits each:
+ *
+ * |[<!-- language="C" -->
+ * struct
+ * {
+ *   void    *meminfo;            // 0
+ *   void    *parent;             // 0
+ *   int64_t  n_elements;
+ *   int64_t  item_size;          // bytes
+ *   void    *data;               // address of the element with all indices 0
+ *   int64_t  shape[n_dims];
+ *   int64_t  strides[n_dims];    // bytes
+ * };
+ * ]|
+ *
+ * The kernel is told of the memory itself by gpu_arguments_add_indirect().
+ *
+ * Returns: (transfer full): the structure, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the driver
+ *   does not tell the address, as OpenCL for a #GpuBuffer, or %GPU_ERROR_RELEASED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_array_get_descriptor (GpuArray  *array,
+                          GError   **error)
+{
+  const char *function = "gpu_array_get_descriptor";
+  gint64 words[5 + 2 * GPU_ARRAY_MAX_DIMS] = { 0 };
+  const GpuArrayLayout *layout;
+  guint64 address;
+
+  g_return_val_if_fail (GPU_IS_ARRAY (array), NULL);
+
+  layout = &array->layout;
+  address = gpu_array_get_device_address (array);
+
+  if (!_gpu_array_check (array, function, error)
+      || (array->memory != NULL && !_gpu_memory_check (array->memory, function, error)))
+    return NULL;
+
+  if (address == 0 && array->memory != NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the driver does not tell the address of the memory %p", function,
+                   (void *) array->memory);
+      return NULL;
+    }
+
+  words[2] = (gint64) gpu_array_get_n_elements (array);
+  words[3] = (gint64) layout->item_size;
+  words[4] = (gint64) address;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    {
+      words[5 + i] = layout->shape[i];
+      words[5 + layout->n_dims + i] = layout->strides[i];
+    }
+
+  return g_bytes_new (words, (5 + 2 * layout->n_dims) * sizeof *words);
+}

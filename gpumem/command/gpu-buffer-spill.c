@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers whose content is on the host for a while, and their memory somebody else's. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+typedef enum
+{
+  MOVE_REFUSED,
+  MOVE_BEGUN,
+  MOVE_OVER                         /* another thread has just done it */
+} Move;
+
+/* Why memory cannot be spilled that others know, or that was not the library's to begin with; NULL
+ * for what can. While its storage is locked: who moves it changes the kind. */
+static const char *
+get_obstacle_locked (GpuBuffer *buffer)
+{
+  GpuStorage *storage = GPU_MEMORY (buffer)->storage;
+
+  if (gpu_buffer_get_memory (buffer) != NULL)
+    return "a slice";
+  if (storage->place == NULL && storage->kind != GPU_STORAGE_DEVICE)
+    return "memory that others have made";
+  if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
+    return "memory that is made to be shared";
+  if (gpu_buffer_get_row_pitch (buffer) != 0)
+    return "memory with rows";
+  if (g_atomic_pointer_get (&storage->hooks) != NULL)
+    return "memory that an adaptor of allocators watches";
+
+  return NULL;
+}
+
+static void
+set_move_error (GpuMemory   *memory,
+                const char  *obstacle,
+                const char  *function,
+                GError     **error)
+{
+  if (obstacle != NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the buffer %p is %s", function,
+                 (void *) memory, obstacle);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the memory %p of %" G_GSIZE_FORMAT
+                 " bytes is in use by slices, images, mappings, bytes or prepared launches",
+                 function, (void *) memory, memory->size);
+}
+
+/* From @from to MOVING, on the way to @to. */
+static Move
+begin_move (GpuMemory       *memory,
+            GpuMemoryState   from,
+            GpuMemoryState   to,
+            const char      *function,
+            GError         **error)
+{
+  GpuStorage *storage = memory->storage;
+  const char *obstacle = NULL;
+  gboolean can_begin = FALSE;
+  GpuMemoryState state;
+
+  /* Who moves it may hold the lock for as long as the driver reads. */
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_MOVING)
+    {
+      _gpu_memory_fail (memory, function, error);
+      return MOVE_REFUSED;
+    }
+
+  _gpu_storage_lock (storage->root);
+  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  if (state == from)
+    {
+      obstacle = to == GPU_MEMORY_STATE_SPILLED ? get_obstacle_locked ((GpuBuffer *) memory) : NULL;
+      can_begin = obstacle == NULL && storage->root == storage
+                  && g_atomic_int_get (&storage->users) == 1
+                  && g_atomic_int_get (&storage->n_prepared) == 0;
+    }
+
+  if (can_begin)
+    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_MOVING);
+
+  _gpu_storage_unlock (storage->root);
+
+  if (can_begin)
+    return MOVE_BEGUN;
+
+  if (state == to)
+    return MOVE_OVER;
+
+  if (state != from)
+    _gpu_memory_fail (memory, function, error);
+  else
+    set_move_error (memory, obstacle, function, error);
+
+  return MOVE_REFUSED;
+}
+
+/* To @to, unless it was released meanwhile. */
+static void
+end_move (GpuMemory      *memory,
+          GpuMemoryState  to)
+{
+  GpuStorage *storage = memory->storage;
+  gboolean is_released;
+
+  _gpu_storage_lock (storage->root);
+  is_released = !g_atomic_int_compare_and_exchange (&memory->state, GPU_MEMORY_STATE_MOVING, to);
+  _gpu_storage_unlock (storage->root);
+
+  if (!is_released)
+    return;
+
+  g_clear_pointer (&memory->spilled, g_bytes_unref);
+  _gpu_storage_unuse (storage);
+}
+
+/* An object over the same storage, which is usable while @memory is not. */
+static GpuBuffer *
+make_twin (GpuMemory *memory)
+{
+  GpuBuffer *twin = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
+
+  _gpu_storage_use (memory->storage);
+  _gpu_memory_set_storage (GPU_MEMORY (twin), _gpu_storage_ref (memory->storage));
+
+  return twin;
+}
+
+static gboolean
+let_go (GpuMemory  *memory,
+        GError    **error)
+{
+  GpuStorage *storage = memory->storage;
+
+  return storage->place != NULL ? storage->place->spill (memory, error)
+                                : _gpu_storage_drop_buffer (storage, error);
+}
+
+static gboolean
+spill (GpuMemory   *memory,
+       GpuStream   *stream,
+       const char  *function,
+       GError     **error)
+{
+  GpuStorage *storage = memory->storage;
+  g_autoptr (GpuBuffer) twin = make_twin (memory);
+  g_autoptr (GBytes) content = NULL;
+
+  /* Nothing else makes the read wait for such work. */
+  if ((storage->flags & GPU_MEMORY_UNTRACKED) != 0 || storage->streams != NULL)
+    _gpu_storage_settle (storage, NULL, NULL);
+  content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
+  g_clear_object (&twin);
+
+  if (content == NULL || !let_go (memory, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  memory->spilled = g_steal_pointer (&content);
+
+  return TRUE;
+}
+
+static void
+notify_spilled (GpuBuffer *buffer)
+{
+  g_object_notify (G_OBJECT (buffer), "spilled");
+}
+
+/**
+ * gpu_buffer_spill:
+ * @buffer: a #GpuBuffer that is no slice
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @error: return location for an error
+ *
+ * Moves what @buffer holds to ordinary memory of the host and gives its memory back, to its pool if
+ * it is of one, until gpu_buffer_unspill(). The object stays, and whatever would use it meanwhile
+ * is %GPU_ERROR_BUSY: it never comes back by itself, as that may take long, and need memory that is
+ * not there. So a handler of GpuMemoryPool::out-of-memory can make room without losing anything.
+ *
+ * Blocks until the content is read (OpenCL: clEnqueueReadBuffer; CUDA: cuMemcpyDtoHAsync), which is
+ * after the last work that wrote it, on any stream, and without a pool until all work with it is
+ * over. Handles and addresses of @buffer, and gpu_memory_hash(), are others once it is back, and no
+ * more than 0 until then; what gpu_memory_add_stream() told counts until now. Nobody else may know
+ * the memory: exported handles, and objects that wrap it, do not follow. A buffer that is spilled
+ * already stays so. Any thread.
+ *
+ * Returns: %TRUE, or %FALSE, with @buffer as it was, and %GPU_ERROR_NOT_SUPPORTED for a slice,
+ *   memory with rows, that others have made, that is %GPU_MEMORY_SHAREABLE or that an adaptor of
+ *   allocators watches, or if its pool is gone, %GPU_ERROR_BUSY while slices, images, mappings or
+ *   prepared launches of it are there, %GPU_ERROR_INVALID_ARGUMENT if its flags do not let the host
+ *   read and write it, or @stream belongs to another context, %GPU_ERROR_RELEASED, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_spill (GpuBuffer  *buffer,
+                  GpuStream  *stream,
+                  GError    **error)
+{
+  const char *function = "gpu_buffer_spill";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  gboolean success;
+  Move move;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+
+  if (gpu_buffer_is_spilled (buffer))
+    return TRUE;
+
+  if ((memory->storage == NULL && !_gpu_memory_check (memory, function, error))
+      || !_gpu_memory_check_host (memory, function, TRUE, error))
+    return FALSE;
+
+  move = begin_move (memory, GPU_MEMORY_STATE_USABLE, GPU_MEMORY_STATE_SPILLED, function, error);
+
+  if (move != MOVE_BEGUN)
+    return move == MOVE_OVER;
+
+  success = spill (memory, stream, function, error);
+  end_move (memory, success ? GPU_MEMORY_STATE_SPILLED : GPU_MEMORY_STATE_USABLE);
+
+  if (success)
+    notify_spilled (buffer);
+
+  return success;
+}
+
+typedef struct
+{
+  GpuMemoryFlags flags;
+  gsize          size;
+} Allocation;
+
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
+{
+  const Allocation *allocation = data;
+
+  return context->backend->buffer->alloc (context, allocation->flags, allocation->size, NULL,
+                                          error);
+}
+
+static gboolean
+check_context (GpuMemory    *memory,
+               GpuTimeline  *timeline,
+               const char   *function,
+               GError      **error)
+{
+  if (timeline->context == memory->storage->context)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p and the stream belong to different contexts", function,
+               (void *) memory);
+
+  return FALSE;
+}
+
+static gboolean
+get_memory (GpuMemory    *memory,
+            GpuTimeline  *timeline,
+            const char   *function,
+            GError      **error)
+{
+  GpuStorage *storage = memory->storage;
+  Allocation allocation = { storage->flags, storage->size };
+  GpuNativeMemory *native;
+
+  if (storage->place != NULL)
+    {
+      gboolean success = storage->place->unspill (memory, timeline, error);
+
+      if (!success)
+        g_prefix_error (error, "%s: ", function);
+
+      return success;
+    }
+
+  native = _gpu_memory_allocate (memory->context, function, storage->size, allocate, &allocation,
+                                 error);
+
+  if (native == NULL)
+    return FALSE;
+
+  _gpu_storage_take_buffer (storage, native, GPU_STORAGE_DEVICE);
+  _gpu_memory_set_storage (memory, storage);
+
+  return TRUE;
+}
+
+static gboolean
+unspill (GpuMemory    *memory,
+         GpuTimeline  *timeline,
+         const char   *function,
+         GError      **error)
+{
+  g_autoptr (GpuBuffer) twin = NULL;
+  gconstpointer data;
+  gsize size;
+
+  if (!get_memory (memory, timeline, function, error))
+    return FALSE;
+
+  twin = make_twin (memory);
+  data = g_bytes_get_data (memory->spilled, &size);
+
+  if (_gpu_timeline_write (timeline, function, GPU_MEMORY (twin), 0, data, size, memory->spilled,
+                           NULL, error))
+    {
+      g_clear_pointer (&memory->spilled, g_bytes_unref);
+
+      if (memory->storage->place != NULL)
+        memory->storage->place->unspilled (memory);
+
+      return TRUE;
+    }
+
+  /* The content is where it was. */
+  g_clear_object (&twin);
+  let_go (memory, NULL);
+
+  return FALSE;
+}
+
+/**
+ * gpu_buffer_unspill:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @error: return location for an error
+ *
+ * Gets memory for a buffer that gpu_buffer_spill() has moved to the host, from its pool if it is
+ * of one, and has its content written there in the order of @stream (OpenCL: clCreateBuffer,
+ * clEnqueueWriteBuffer; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). The buffer can be used at once, on
+ * all streams. One that is not spilled stays as it is. Blocks as getting the memory does. Any
+ * thread.
+ *
+ * Returns: %TRUE, or %FALSE, with @buffer still spilled, and %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   %GPU_ERROR_BUSY if another thread is moving it, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs
+ *   to another context, %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_unspill (GpuBuffer  *buffer,
+                    GpuStream  *stream,
+                    GError    **error)
+{
+  const char *function = "gpu_buffer_unspill";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  g_autoptr (GpuTimeline) timeline = NULL;
+  gboolean success;
+  Move move;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
+
+  if (memory->storage == NULL)
+    return _gpu_memory_check (memory, function, error);
+
+  if (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE)
+    return TRUE;
+
+  move = begin_move (memory, GPU_MEMORY_STATE_SPILLED, GPU_MEMORY_STATE_USABLE, function, error);
+
+  if (move != MOVE_BEGUN)
+    return move == MOVE_OVER;
+
+  timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
+  success = timeline != NULL && check_context (memory, timeline, function, error)
+            && unspill (memory, timeline, function, error);
+  end_move (memory, success ? GPU_MEMORY_STATE_USABLE : GPU_MEMORY_STATE_SPILLED);
+
+  if (success)
+    notify_spilled (buffer);
+
+  return success;
+}
+
+/**
+ * gpu_buffer_is_spilled:
+ * @buffer: a #GpuBuffer
+ *
+ * Tells whether the content of @buffer is on the host, see gpu_buffer_spill(). Any thread.
+ *
+ * Returns: %TRUE if it is
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_is_spilled (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+
+  return g_atomic_int_get (&GPU_MEMORY (buffer)->state) == GPU_MEMORY_STATE_SPILLED;
+}

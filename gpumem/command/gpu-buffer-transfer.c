@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The methods of a buffer that wait, and their asynchronous pairs. */
+#include "config.h"
+
+#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/**
+ * gpu_buffer_read: (skip)
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @data: (not nullable): where to put it, @size bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the read begins
+ * @error: return location for an error
+ *
+ * Reads @buffer into memory of the caller and waits for it (OpenCL: clEnqueueReadBuffer,
+ * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize).
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read(), or of the work before it on
+ *   the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_read (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 gpointer       data,
+                 gsize          size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_read";
+  GpuTimeline *timeline;
+  GpuPending pending = { NULL, 0 };
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_read (timeline, function, (GpuMemory *) buffer, offset, data, size, NULL,
+                                &pending, error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+}
+
+/**
+ * gpu_buffer_write: (skip)
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @data: (not nullable): what to write, @size bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the write begins
+ * @error: return location for an error
+ *
+ * Writes memory of the caller to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer,
+ * clWaitForEvents; CUDA: cuMemcpyHtoDAsync, cuEventSynchronize).
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), or of the work before it on
+ *   the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write (GpuBuffer      *buffer,
+                  GpuStream      *stream,
+                  gsize           offset,
+                  gconstpointer   data,
+                  gsize           size,
+                  GCancellable   *cancellable,
+                  GError        **error)
+{
+  const char *function = "gpu_buffer_write";
+  GpuTimeline *timeline;
+  GpuPending pending = { NULL, 0 };
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_write (timeline, function, (GpuMemory *) buffer, offset, data, size,
+                                 NULL, &pending, error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+}
+
+/**
+ * gpu_buffer_read_bytes:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Reads @buffer into new memory of the host and waits for it (OpenCL: clEnqueueReadBuffer,
+ * clWaitForEvents; CUDA: cuMemcpyDtoHAsync, cuEventSynchronize). Cancelling ends the waiting, not
+ * the work.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_bytes(), of
+ *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_buffer_read_bytes (GpuBuffer     *buffer,
+                       GpuStream     *stream,
+                       gsize          offset,
+                       gsize          size,
+                       GCancellable  *cancellable,
+                       GError       **error)
+{
+  const char *function = "gpu_buffer_read_bytes";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuPending pending = { NULL, 0 };
+  g_autoptr (GBytes) bytes = NULL;
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  if (timeline == NULL
+      || !_gpu_memory_check_range (memory, function, "source", offset, size, error))
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read (timeline, function, memory, offset, data, size,
+                              cancellable == NULL ? NULL : bytes,
+                              cancellable == NULL ? &pending : NULL, error)
+      || !_gpu_memory_wait_for_operation (timeline, &pending, function, error)
+      || (cancellable != NULL
+          && !_gpu_memory_wait_for_all (timeline, function, cancellable, error)))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_buffer_read_bytes_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are there
+ * @user_data: for @callback
+ *
+ * Reads like gpu_buffer_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_read_bytes_async (GpuBuffer           *buffer,
+                             GpuStream           *stream,
+                             gsize                offset,
+                             gsize                size,
+                             GCancellable        *cancellable,
+                             GAsyncReadyCallback  callback,
+                             gpointer             user_data)
+{
+  const char *function = "gpu_buffer_read_bytes_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+  gpointer data;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
+                                 gpu_buffer_read_bytes_async, cancellable, callback, user_data,
+                                 &timeline, &error);
+
+  if (timeline != NULL
+      && _gpu_memory_check_range (GPU_MEMORY (buffer), function, "source", offset, size, &error)
+      && (bytes = _gpu_bytes_new (size, function, &data, &error)) != NULL)
+    _gpu_timeline_read (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                        &error);
+
+  _gpu_memory_end_task (task, timeline, g_steal_pointer (&bytes), (GDestroyNotify) g_bytes_unref,
+                        error);
+}
+
+/**
+ * gpu_buffer_read_bytes_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_read_bytes_async().
+ *
+ * Returns: (transfer full): as gpu_buffer_read_bytes()
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_buffer_read_bytes_finish (GpuBuffer     *buffer,
+                              GAsyncResult  *result,
+                              GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_write_bytes:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Writes @bytes to @buffer and waits for it (OpenCL: clEnqueueWriteBuffer, clWaitForEvents; CUDA:
+ * cuMemcpyHtoDAsync, cuEventSynchronize). Cancelling ends the waiting, not the work, which keeps
+ * @bytes.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write_bytes (GpuBuffer     *buffer,
+                        GpuStream     *stream,
+                        gsize          offset,
+                        GBytes        *bytes,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  const char *function = "gpu_buffer_write_bytes";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuPending pending = { NULL, 0 };
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+  data = g_bytes_get_data (bytes, &size);
+
+  return timeline != NULL
+         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size,
+                                 bytes, cancellable == NULL ? &pending : NULL, error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error)
+         && (cancellable == NULL
+             || _gpu_memory_wait_for_all (timeline, function, cancellable, error));
+}
+
+/**
+ * gpu_buffer_write_bytes_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are written
+ * @user_data: for @callback
+ *
+ * Writes like gpu_buffer_write_bytes() without blocking, as far as gpu_stream_write() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_write_bytes_async (GpuBuffer           *buffer,
+                              GpuStream           *stream,
+                              gsize                offset,
+                              GBytes              *bytes,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  const char *function = "gpu_buffer_write_bytes_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+  gconstpointer data;
+  gsize size;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+  g_return_if_fail (bytes != NULL);
+
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function,
+                                 gpu_buffer_write_bytes_async, cancellable, callback, user_data,
+                                 &timeline, &error);
+  data = g_bytes_get_data (bytes, &size);
+
+  if (timeline != NULL)
+    _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), offset, data, size, bytes, NULL,
+                         &error);
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_write_bytes_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_write_bytes_async().
+ *
+ * Returns: as gpu_buffer_write_bytes()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_write_bytes_finish (GpuBuffer     *buffer,
+                               GAsyncResult  *result,
+                               GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_fill:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes, a multiple of @pattern_size
+ * @pattern: (array length=pattern_size): what to repeat
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Fills @buffer with a pattern and waits for it, see gpu_stream_fill(). Cancelling ends the
+ * waiting, not the work.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_fill (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 gsize          size,
+                 const guint8  *pattern,
+                 gsize          pattern_size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_fill";
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
+                                pattern_size, error)
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+/**
+ * gpu_buffer_fill_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes, a multiple of @pattern_size
+ * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the buffer is filled
+ * @user_data: for @callback
+ *
+ * Fills like gpu_buffer_fill() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_fill_async (GpuBuffer           *buffer,
+                       GpuStream           *stream,
+                       gsize                offset,
+                       gsize                size,
+                       const guint8        *pattern,
+                       gsize                pattern_size,
+                       GCancellable        *cancellable,
+                       GAsyncReadyCallback  callback,
+                       gpointer             user_data)
+{
+  const char *function = "gpu_buffer_fill_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_fill_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    _gpu_timeline_fill (timeline, function, GPU_MEMORY (buffer), offset, size, pattern,
+                        pattern_size, &error);
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_fill_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_fill_async().
+ *
+ * Returns: as gpu_buffer_fill()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_fill_finish (GpuBuffer     *buffer,
+                        GAsyncResult  *result,
+                        GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_copy:
+ * @buffer: where to write
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @source: where to read
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Copies from @source to @buffer and waits for it, see gpu_stream_copy(). Cancelling ends the
+ * waiting, not the work, but for a copy that the call does by itself: of that nothing more is done.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy(), of the work before it on the
+ *   stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_copy (GpuBuffer     *buffer,
+                 GpuStream     *stream,
+                 gsize          offset,
+                 GpuBuffer     *source,
+                 gsize          source_offset,
+                 gsize          size,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_buffer_copy";
+  GpuPatience patience = { .cancellable = cancellable };
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+  g_return_val_if_fail (GPU_IS_BUFFER (source), FALSE);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset,
+                                     GPU_MEMORY (source), source_offset, size, &patience, error)
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+/* Of gpu_buffer_copy_async(), where a thread has to do it. */
+typedef struct
+{
+  GpuTimeline *timeline;
+  GpuBuffer   *source;
+  gsize        offset;
+  gsize        source_offset;
+  gsize        size;
+} AsyncCopy;
+
+static AsyncCopy *
+async_copy_new (GpuTimeline *timeline,
+                gsize        offset,
+                GpuBuffer   *source,
+                gsize        source_offset,
+                gsize        size)
+{
+  AsyncCopy *copy = g_new (AsyncCopy, 1);
+
+  _gpu_timeline_use (timeline);
+  *copy = (AsyncCopy) { _gpu_timeline_ref (timeline), g_object_ref (source), offset,
+                        source_offset, size };
+
+  return copy;
+}
+
+static void
+async_copy_free (gpointer data)
+{
+  AsyncCopy *copy = data;
+
+  _gpu_timeline_unuse (copy->timeline);
+  _gpu_timeline_unref (copy->timeline);
+  g_object_unref (copy->source);
+  g_free (copy);
+}
+
+static void
+copy_in_thread (GTask        *task,
+                gpointer      source_object,
+                gpointer      task_data,
+                GCancellable *cancellable)
+{
+  const char *function = "gpu_buffer_copy_async";
+  const AsyncCopy *copy = task_data;
+  GpuPatience patience = { .cancellable = cancellable };
+  GError *error = NULL;
+
+  if (_gpu_timeline_copy_with (copy->timeline, function, source_object, copy->offset,
+                               GPU_MEMORY (copy->source), copy->source_offset, copy->size,
+                               &patience, &error)
+      && _gpu_memory_wait_for_all (copy->timeline, function, cancellable, &error))
+    g_task_return_boolean (task, TRUE);
+  else
+    g_task_return_error (task, error);
+}
+
+/**
+ * gpu_buffer_copy_async:
+ * @buffer: where to write
+ * @stream: (nullable): the stream to copy on, %NULL for the default stream
+ * @offset: where to write, in bytes
+ * @source: where to read
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the copy is done
+ * @user_data: for @callback
+ *
+ * Copies like gpu_buffer_copy() without blocking. @callback is called in the thread-default main
+ * context of the calling thread. Where gpu_stream_copy() would do the copy by itself, between two
+ * back ends without page-locked memory, a thread does, for which nothing else in @stream waits.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_copy_async (GpuBuffer           *buffer,
+                       GpuStream           *stream,
+                       gsize                offset,
+                       GpuBuffer           *source,
+                       gsize                source_offset,
+                       gsize                size,
+                       GCancellable        *cancellable,
+                       GAsyncReadyCallback  callback,
+                       gpointer             user_data)
+{
+  const char *function = "gpu_buffer_copy_async";
+  GpuPatience patience = { .must_not_block = TRUE };
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+  g_return_if_fail (GPU_IS_BUFFER (source));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_copy_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    _gpu_timeline_copy_with (timeline, function, GPU_MEMORY (buffer), offset, GPU_MEMORY (source),
+                             source_offset, size, &patience, &error);
+
+  if (patience.would_block)
+    {
+      g_task_set_task_data (task, async_copy_new (timeline, offset, source, source_offset, size),
+                            async_copy_free);
+      g_task_run_in_thread (task, copy_in_thread);
+      return;
+    }
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_copy_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_copy_async().
+ *
+ * Returns: as gpu_buffer_copy()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_copy_finish (GpuBuffer     *buffer,
+                        GAsyncResult  *result,
+                        GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_buffer_map:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @offset: where the range begins, in bytes
+ * @size: size of the range in bytes, not 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Maps a range of @buffer and waits until it may be touched, see gpu_stream_map(). When cancelled
+ * it is unmapped again.
+ *
+ * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map(), of the
+ *   work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_buffer_map (GpuBuffer     *buffer,
+                GpuStream     *stream,
+                GpuMapFlags    flags,
+                gsize          offset,
+                gsize          size,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  const char *function = "gpu_buffer_map";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) buffer, stream, function, cancellable, error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+                               error);
+
+  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+    return NULL;
+
+  return g_steal_pointer (&mapping);
+}
+
+/**
+ * gpu_buffer_map_async:
+ * @buffer: a #GpuBuffer
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @offset: where the range begins, in bytes
+ * @size: size of the range in bytes, not 0
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the range may be touched
+ * @user_data: for @callback
+ *
+ * Maps like gpu_buffer_map() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_buffer_map_async (GpuBuffer           *buffer,
+                      GpuStream           *stream,
+                      GpuMapFlags          flags,
+                      gsize                offset,
+                      gsize                size,
+                      GCancellable        *cancellable,
+                      GAsyncReadyCallback  callback,
+                      gpointer             user_data)
+{
+  const char *function = "gpu_buffer_map_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GpuMapping *mapping = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_BUFFER (buffer));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) buffer, stream, function, gpu_buffer_map_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    mapping = _gpu_timeline_map (timeline, function, GPU_MEMORY (buffer), flags, offset, size,
+                                 &error);
+
+  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
+}
+
+/**
+ * gpu_buffer_map_finish:
+ * @buffer: a #GpuBuffer
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_buffer_map_async().
+ *
+ * Returns: (transfer full): as gpu_buffer_map()
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_buffer_map_finish (GpuBuffer     *buffer,
+                       GAsyncResult  *result,
+                       GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, buffer), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

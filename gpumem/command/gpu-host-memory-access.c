@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How the host gets at memory that devices use as well. */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* The uses that the host waits for, one after the other. The first is the last that wrote. */
+typedef struct
+{
+  GArray   *points;                 /* of GpuPoint */
+  guint     next;
+  gboolean  reads;                  /* a failure means that there is nothing to be read */
+} Wait;
+
+static void
+wait_free (gpointer data)
+{
+  Wait *wait = data;
+
+  g_array_unref (wait->points);
+  g_free (wait);
+}
+
+static gboolean
+check_flags (const char   *function,
+             GpuMapFlags   flags,
+             GError      **error)
+{
+  const GpuMapFlags known = GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE
+                            | GPU_MAP_FLAGS_WRITE_INVALIDATE;
+  g_autofree char *text = NULL;
+
+  if ((flags & ~known) == 0)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_MAP_FLAGS, flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the flags %s are not known",
+               function, text);
+
+  return FALSE;
+}
+
+/* NULL for an error. */
+static Wait *
+wait_new (GpuHostMemory  *memory,
+          const char     *function,
+          GpuMapFlags     flags,
+          GCancellable   *cancellable,
+          GError        **error)
+{
+  GpuStorage *storage;
+  Wait *wait;
+
+  if (!check_flags (function, flags, error)
+      || g_cancellable_set_error_if_cancelled (cancellable, error))
+    return NULL;
+
+  storage = _gpu_memory_acquire (GPU_MEMORY (memory), function, error);
+
+  if (storage == NULL)
+    return NULL;
+
+  wait = g_new0 (Wait, 1);
+  wait->points = _gpu_storage_list_uses (storage->root, flags != GPU_MAP_FLAGS_READ);
+  wait->reads = flags == GPU_MAP_FLAGS_NONE || (flags & GPU_MAP_FLAGS_READ) != 0;
+  _gpu_storage_unuse (storage);
+
+  return wait;
+}
+
+/* Whether the host may go on although the wait for @point ended with @error. Work that failed is
+ * over all the same. */
+static gboolean
+can_go_on (const Wait     *wait,
+           const GpuPoint *point,
+           const GError   *error)
+{
+  return error->domain != G_IO_ERROR && !_gpu_point_is_pending (point)
+         && (wait->next > 1 || !wait->reads);
+}
+
+static gboolean
+wait_for_all (Wait          *wait,
+              const char    *function,
+              GCancellable  *cancellable,
+              GError       **error)
+{
+  while (wait->next < wait->points->len)
+    {
+      const GpuPoint *point = &g_array_index (wait->points, GpuPoint, wait->next++);
+      GError *failure = NULL;
+
+      if (_gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable, &failure))
+        continue;
+
+      if (!can_go_on (wait, point, failure))
+        {
+          g_propagate_prefixed_error (error, failure, "%s: ", function);
+          return FALSE;
+        }
+
+      g_error_free (failure);
+    }
+
+  return TRUE;
+}
+
+static gboolean
+synchronize (GpuHostMemory  *memory,
+             const char     *function,
+             GpuMapFlags     flags,
+             GCancellable   *cancellable,
+             GError        **error)
+{
+  Wait *wait = wait_new (memory, function, flags, cancellable, error);
+  gboolean success;
+
+  if (wait == NULL)
+    return FALSE;
+
+  success = wait_for_all (wait, function, cancellable, error);
+  wait_free (wait);
+
+  return success;
+}
+
+/**
+ * gpu_host_memory_synchronize:
+ * @memory: a #GpuHostMemory
+ * @flags: what the host is about to do with the memory
+ * @cancellable: (nullable): a #GCancellable
+ * @error: return location for an error
+ *
+ * Blocks until the host may read or write @memory in place: to read, until the last work that
+ * writes it is over, on whatever stream; to write, until all work that uses it is. Work that other
+ * threads submit meanwhile is not waited for. A #GpuMapping of the memory does the same in the
+ * order of a stream, and keeps others away from it as long as it lives.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED, %GPU_ERROR_INVALID_ARGUMENT for flags that
+ *   are not known, %G_IO_ERROR_CANCELLED, or the error of the work that was to write what the host
+ *   wants to read
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_host_memory_synchronize (GpuHostMemory  *memory,
+                             GpuMapFlags     flags,
+                             GCancellable   *cancellable,
+                             GError        **error)
+{
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), FALSE);
+
+  return synchronize (memory, "gpu_host_memory_synchronize", flags, cancellable, error);
+}
+
+static void step_done (GObject      *source,
+                       GAsyncResult *result,
+                       gpointer      user_data);
+
+/* Takes @task over. In the main context of the task. */
+static void
+step (GTask *task)
+{
+  Wait *wait = g_task_get_task_data (task);
+  const GpuPoint *point;
+  g_autoptr (GTask) part = NULL;
+
+  if (wait->next == wait->points->len)
+    {
+      g_task_return_boolean (task, TRUE);
+      g_object_unref (task);
+      return;
+    }
+
+  point = &g_array_index (wait->points, GpuPoint, wait->next++);
+  part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task), step_done,
+                     task);
+  _gpu_timeline_return_task (point->timeline, point->seq, part, NULL, NULL);
+}
+
+static void
+step_done (GObject      *source G_GNUC_UNUSED,
+           GAsyncResult *result,
+           gpointer      user_data)
+{
+  GTask *task = user_data;
+  Wait *wait = g_task_get_task_data (task);
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
+  GError *error = NULL;
+
+  if (!g_task_propagate_boolean (G_TASK (result), &error)
+      && !can_go_on (wait, &g_array_index (wait->points, GpuPoint, wait->next - 1), error))
+    {
+      g_prefix_error (&error, "gpu_host_memory_synchronize_async: ");
+      g_task_return_error (task, error);
+      g_object_unref (task);
+      return;
+    }
+
+  g_clear_error (&error);
+  g_main_context_push_thread_default (context);
+  step (task);                          /* which may be the end of the task */
+  g_main_context_pop_thread_default (context);
+}
+
+/**
+ * gpu_host_memory_synchronize_async:
+ * @memory: a #GpuHostMemory
+ * @flags: what the host is about to do with the memory
+ * @cancellable: (nullable): a #GCancellable
+ * @callback: (scope async): called in the thread's default main context when the host may do it
+ * @user_data: for @callback
+ *
+ * Does what gpu_host_memory_synchronize() does without blocking.
+ *
+ * Since: 0.1
+ */
+void
+gpu_host_memory_synchronize_async (GpuHostMemory        *memory,
+                                   GpuMapFlags           flags,
+                                   GCancellable         *cancellable,
+                                   GAsyncReadyCallback   callback,
+                                   gpointer              user_data)
+{
+  GError *error = NULL;
+  GTask *task;
+  Wait *wait;
+
+  g_return_if_fail (GPU_IS_HOST_MEMORY (memory));
+
+  task = g_task_new (memory, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_host_memory_synchronize_async);
+  wait = wait_new (memory, "gpu_host_memory_synchronize_async", flags, cancellable, &error);
+
+  if (wait == NULL)
+    {
+      g_task_return_error (task, error);
+      g_object_unref (task);
+      return;
+    }
+
+  g_task_set_task_data (task, wait, wait_free);
+  step (task);
+}
+
+/**
+ * gpu_host_memory_synchronize_finish:
+ * @memory: a #GpuHostMemory
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_host_memory_synchronize_async().
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_host_memory_synchronize()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_host_memory_synchronize_finish (GpuHostMemory  *memory,
+                                    GAsyncResult   *result,
+                                    GError        **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_host_memory_get_data: (skip)
+ * @memory: a #GpuHostMemory
+ *
+ * Gets where the memory is. The pointer is good until the last reference to @memory goes or
+ * gpu_memory_release() is called; gpu_host_memory_get_bytes() keeps it good. Whoever looks there
+ * waits for the device before, with gpu_host_memory_synchronize(). Does not block.
+ *
+ * Returns: (nullable): the first byte, or %NULL once the memory is released
+ *
+ * Since: 0.1
+ */
+gpointer
+gpu_host_memory_get_data (GpuHostMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
+
+  return gpu_memory_is_released (GPU_MEMORY (memory)) ? NULL : memory->data;
+}
+
+/**
+ * gpu_host_memory_get_address:
+ * @memory: a #GpuHostMemory
+ *
+ * Gets where the memory is, as a number for languages without pointers. It is where the host finds
+ * it: the address for kernels is gpu_memory_get_device_address(). Does not block.
+ *
+ * Returns: the address, 0 once the memory is released
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_host_memory_get_address (GpuHostMemory *memory)
+{
+  return (guint64) (guintptr) gpu_host_memory_get_data (memory);
+}
+
+static void
+release_view (gpointer data)
+{
+  GpuStorage *storage = data;
+
+  _gpu_storage_unuse (storage);
+  _gpu_storage_unref (storage);
+}
+
+/**
+ * gpu_host_memory_get_bytes:
+ * @memory: a #GpuHostMemory
+ *
+ * Gets the memory as bytes, without copying it. It stays where it is as long as the bytes live,
+ * also when @memory is released or gone. What they hold changes when work writes the memory: wait
+ * with gpu_host_memory_synchronize() before. Of memory that was registered they are the bytes that
+ * it was made with. Does not block.
+ *
+ * Returns: (transfer full) (nullable): the bytes, or %NULL once the memory is released
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_host_memory_get_bytes (GpuHostMemory *memory)
+{
+  GpuMemory *self = GPU_MEMORY (memory);
+  GpuStorage *storage;
+
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
+
+  storage = _gpu_memory_acquire (self, "gpu_host_memory_get_bytes", NULL);
+
+  if (storage == NULL)
+    return NULL;
+
+  if (self->host_bytes != NULL)
+    {
+      _gpu_storage_unuse (storage);
+      return g_bytes_ref (self->host_bytes);
+    }
+
+  return g_bytes_new_with_free_func (memory->data, self->size, release_view,
+                                     _gpu_storage_ref (storage));
+}
+
+/* Checks, waits, and tells where @offset is, with a user of the storage to be taken back. */
+static guint8 *
+begin_access (GpuHostMemory  *memory,
+              const char     *function,
+              GpuMapFlags     flags,
+              gsize           offset,
+              gsize           size,
+              GCancellable   *cancellable,
+              GError        **error)
+{
+  GpuMemory *self = GPU_MEMORY (memory);
+
+  if (!_gpu_memory_check_range (self, function, "memory", offset, size, error)
+      || !_gpu_memory_check_host (self, function, flags != GPU_MAP_FLAGS_READ, error)
+      || _gpu_memory_acquire (self, function, error) == NULL)
+    return NULL;
+
+  if (synchronize (memory, function, flags, cancellable, error))
+    return memory->data + offset;
+
+  _gpu_storage_unuse (self->storage);
+
+  return NULL;
+}
+
+/**
+ * gpu_host_memory_read_bytes:
+ * @memory: a #GpuHostMemory
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes
+ * @cancellable: (nullable): a #GCancellable
+ * @error: return location for an error
+ *
+ * Copies a part of the memory, for languages that have no pointers. Blocks until the work that
+ * writes the memory is over.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if they reach past
+ *   the end, %GPU_ERROR_OUT_OF_HOST_MEMORY, or an error as of gpu_host_memory_synchronize()
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_host_memory_read_bytes (GpuHostMemory  *memory,
+                            gsize           offset,
+                            gsize           size,
+                            GCancellable   *cancellable,
+                            GError        **error)
+{
+  const char *function = "gpu_host_memory_read_bytes";
+  const guint8 *from;
+  GBytes *bytes;
+  gpointer data;
+
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
+
+  from = begin_access (memory, function, GPU_MAP_FLAGS_READ, offset, size, cancellable, error);
+
+  if (from == NULL)
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes != NULL)
+    memcpy (data, from, size);
+
+  _gpu_storage_unuse (GPU_MEMORY (memory)->storage);
+
+  return bytes;
+}
+
+/**
+ * gpu_host_memory_write_bytes:
+ * @memory: a #GpuHostMemory
+ * @offset: where to begin, in bytes
+ * @bytes: what to write
+ * @cancellable: (nullable): a #GCancellable
+ * @error: return location for an error
+ *
+ * Copies @bytes into a part of the memory, for languages that have no pointers. Blocks until the
+ * work that uses the memory is over.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @bytes reach past the end or the
+ *   memory was registered with %GPU_HOST_MEMORY_READ_ONLY, or with an error as of
+ *   gpu_host_memory_synchronize()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_host_memory_write_bytes (GpuHostMemory  *memory,
+                             gsize           offset,
+                             GBytes         *bytes,
+                             GCancellable   *cancellable,
+                             GError        **error)
+{
+  gconstpointer data;
+  guint8 *to;
+  gsize size;
+
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  data = g_bytes_get_data (bytes, &size);
+  to = begin_access (memory, "gpu_host_memory_write_bytes", GPU_MAP_FLAGS_WRITE, offset, size,
+                     cancellable, error);
+
+  if (to == NULL)
+    return FALSE;
+
+  if (size > 0)
+    memcpy (to, data, size);
+
+  _gpu_storage_unuse (GPU_MEMORY (memory)->storage);
+
+  return TRUE;
+}

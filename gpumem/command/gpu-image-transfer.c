@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The methods of an image that wait, and their asynchronous pairs. */
+#include "config.h"
+
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* Nobody knows how large memory of the caller is. */
+static GpuHostBytes
+get_unbounded (gconstpointer    data,
+               const GpuLayout *layout)
+{
+  return (GpuHostBytes) { (gpointer) data, G_MAXSIZE, layout, NULL };
+}
+
+/**
+ * gpu_image_read: (skip)
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @data: where to put it
+ * @row_pitch: bytes from one row of @data to the next, 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice of @data to the next, 0 for slices that do likewise
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the read begins
+ * @error: return location for an error
+ *
+ * Reads a region of @image into memory of the caller and waits for it (OpenCL: clEnqueueReadImage;
+ * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Nothing uses
+ * @data any more when this returns, also with an error.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region(), or of the work before it
+ *   on the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_read (GpuImage         *image,
+                GpuStream        *stream,
+                const GpuLayout  *layout,
+                const GpuExtent  *extent,
+                gpointer          data,
+                gsize             row_pitch,
+                gsize             slice_pitch,
+                GCancellable     *cancellable,
+                GError          **error)
+{
+  const char *function = "gpu_image_read";
+  const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
+  const GpuHostBytes host = get_unbounded (data, &pitches);
+  GpuPending pending = { NULL, 0 };
+  GpuTimeline *timeline;
+  GpuExtent rest;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
+  g_return_val_if_fail (data != NULL, FALSE);
+
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+  rest = _gpu_image_get_rest (image, layout, extent);
+
+  return timeline != NULL
+         && _gpu_timeline_read_region (timeline, function, (GpuMemory *) image, layout, &host,
+                                       &rest, &pending, error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+}
+
+/**
+ * gpu_image_write: (skip)
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @data: what to write
+ * @row_pitch: bytes from one row of @data to the next, 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice of @data to the next, 0 for slices that do likewise
+ * @cancellable: (nullable): a #GCancellable, or %NULL; looked at before the write begins
+ * @error: return location for an error
+ *
+ * Writes memory of the caller to a region of @image and waits for it (OpenCL: clEnqueueWriteImage;
+ * CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Nothing uses @data any more when this returns, also with
+ * an error.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), or of the work before it
+ *   on the stream
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_write (GpuImage         *image,
+                 GpuStream        *stream,
+                 const GpuLayout  *layout,
+                 const GpuExtent  *extent,
+                 gconstpointer     data,
+                 gsize             row_pitch,
+                 gsize             slice_pitch,
+                 GCancellable     *cancellable,
+                 GError          **error)
+{
+  const char *function = "gpu_image_write";
+  const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
+  const GpuHostBytes host = get_unbounded (data, &pitches);
+  GpuPending pending = { NULL, 0 };
+  GpuTimeline *timeline;
+  GpuExtent rest;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
+  g_return_val_if_fail (data != NULL, FALSE);
+
+  timeline = _gpu_memory_peek_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+  rest = _gpu_image_get_rest (image, layout, extent);
+
+  return timeline != NULL
+         && _gpu_timeline_write_region (timeline, function, (GpuMemory *) image, layout, &host,
+                                        &rest, &pending, error)
+         && _gpu_memory_wait_for_operation (timeline, &pending, function, error);
+}
+
+/* Bytes for all of a region, that the read was submitted into; or NULL. */
+static GBytes *
+submit_read (GpuTimeline      *timeline,
+             const char       *function,
+             GpuImage         *image,
+             const GpuLayout  *layout,
+             const GpuExtent  *extent,
+             GError          **error)
+{
+  GpuMemory *memory = GPU_MEMORY (image);
+  GpuExtent rest = _gpu_image_get_rest (image, layout, extent);
+  g_autoptr (GBytes) bytes = NULL;
+  GpuHostBytes host;
+
+  if (!_gpu_region_check (memory, layout, &rest, function, "source", error))
+    return NULL;
+
+  bytes = _gpu_region_bytes_new (memory, &rest, function, &host, error);
+
+  if (bytes == NULL || !_gpu_timeline_read_region (timeline, function, memory, layout, &host,
+                                                   &rest, NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_image_read_bytes:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Reads a region of @image into new memory of the host, where the rows follow each other tightly,
+ * and waits for it (OpenCL: clEnqueueReadImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling
+ * ends the waiting, not the work.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read_region(), of
+ *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_image_read_bytes (GpuImage         *image,
+                      GpuStream        *stream,
+                      const GpuLayout  *layout,
+                      const GpuExtent  *extent,
+                      GCancellable     *cancellable,
+                      GError          **error)
+{
+  const char *function = "gpu_image_read_bytes";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  bytes = submit_read (timeline, function, image, layout, extent, error);
+
+  if (bytes == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_image_read_bytes_async:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to read on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are there
+ * @user_data: for @callback
+ *
+ * Reads like gpu_image_read_bytes() without blocking, as far as gpu_stream_read() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_image_read_bytes_async (GpuImage             *image,
+                            GpuStream            *stream,
+                            const GpuLayout      *layout,
+                            const GpuExtent      *extent,
+                            GCancellable         *cancellable,
+                            GAsyncReadyCallback   callback,
+                            gpointer              user_data)
+{
+  const char *function = "gpu_image_read_bytes_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GBytes *bytes = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_IMAGE (image));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function, gpu_image_read_bytes_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    bytes = submit_read (timeline, function, image, layout, extent, &error);
+
+  _gpu_memory_end_task (task, timeline, bytes, (GDestroyNotify) g_bytes_unref, error);
+}
+
+/**
+ * gpu_image_read_bytes_finish:
+ * @image: a #GpuImage
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_image_read_bytes_async().
+ *
+ * Returns: (transfer full): as gpu_image_read_bytes()
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_image_read_bytes_finish (GpuImage      *image,
+                             GAsyncResult  *result,
+                             GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, image), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}
+
+/* Too few are found when the region is resolved; bytes left over would be a mistake, too. */
+static gboolean
+check_exact (GpuImage         *image,
+             const GpuExtent  *extent,
+             gsize             size,
+             const char       *function,
+             GError          **error)
+{
+  gsize n_texels;
+  gsize wanted;
+
+  if (!g_size_checked_mul (&n_texels, extent->width, extent->height)
+      || !g_size_checked_mul (&n_texels, n_texels, extent->depth)
+      || !g_size_checked_mul (&wanted, n_texels, image->description.texel_size)
+      || size <= wanted)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " bytes without pitches, but %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of the image are %" G_GSIZE_FORMAT,
+               function, size, extent->width, extent->height, extent->depth, wanted);
+
+  return FALSE;
+}
+
+static gboolean
+submit_write (GpuTimeline      *timeline,
+              const char       *function,
+              GpuImage         *image,
+              const GpuLayout  *layout,
+              const GpuExtent  *extent,
+              GBytes           *bytes,
+              const GpuLayout  *pitches,
+              GError          **error)
+{
+  GpuMemory *memory = GPU_MEMORY (image);
+  GpuExtent rest = _gpu_image_get_rest (image, layout, extent);
+  GpuHostBytes host = { .layout = pitches, .bytes = bytes };
+
+  host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
+
+  if (!_gpu_region_check (memory, layout, &rest, function, "destination", error))
+    return FALSE;
+
+  if (pitches->row_pitch == 0 && pitches->slice_pitch == 0
+      && !check_exact (image, &rest, host.size, function, error))
+    return FALSE;
+
+  return _gpu_timeline_write_region (timeline, function, memory, layout, &host, &rest, NULL, error);
+}
+
+/**
+ * gpu_image_write_bytes:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @bytes: what to write
+ * @row_pitch: bytes from one row of @bytes to the next, 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice of @bytes to the next, 0 for slices that do likewise
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Writes @bytes to a region of @image and waits for it (OpenCL: clEnqueueWriteImage; CUDA:
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling ends the waiting, not the work.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_write_region(), also with
+ *   %GPU_ERROR_INVALID_ARGUMENT for more bytes than the region has and no pitches, of the work
+ *   before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_write_bytes (GpuImage         *image,
+                       GpuStream        *stream,
+                       const GpuLayout  *layout,
+                       const GpuExtent  *extent,
+                       GBytes           *bytes,
+                       gsize             row_pitch,
+                       gsize             slice_pitch,
+                       GCancellable     *cancellable,
+                       GError          **error)
+{
+  const char *function = "gpu_image_write_bytes";
+  const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && submit_write (timeline, function, image, layout, extent, bytes, &pitches, error)
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+/**
+ * gpu_image_write_bytes_async:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to write on, %NULL for the default stream
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @bytes: what to write
+ * @row_pitch: bytes from one row of @bytes to the next, 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice of @bytes to the next, 0 for slices that do likewise
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the bytes are written
+ * @user_data: for @callback
+ *
+ * Writes like gpu_image_write_bytes() without blocking, as far as gpu_stream_write() does not.
+ * @callback is called in the thread-default main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_image_write_bytes_async (GpuImage             *image,
+                             GpuStream            *stream,
+                             const GpuLayout      *layout,
+                             const GpuExtent      *extent,
+                             GBytes               *bytes,
+                             gsize                 row_pitch,
+                             gsize                 slice_pitch,
+                             GCancellable         *cancellable,
+                             GAsyncReadyCallback   callback,
+                             gpointer              user_data)
+{
+  const char *function = "gpu_image_write_bytes_async";
+  const GpuLayout pitches = { 0, 0, 0, row_pitch, slice_pitch };
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_IMAGE (image));
+  g_return_if_fail (bytes != NULL);
+
+  task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function,
+                                 gpu_image_write_bytes_async, cancellable, callback, user_data,
+                                 &timeline, &error);
+
+  if (timeline != NULL)
+    submit_write (timeline, function, image, layout, extent, bytes, &pitches, &error);
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_image_write_bytes_finish:
+ * @image: a #GpuImage
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_image_write_bytes_async().
+ *
+ * Returns: as gpu_image_write_bytes()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_write_bytes_finish (GpuImage      *image,
+                              GAsyncResult  *result,
+                              GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, image), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_image_fill:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @color: the value of every texel
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Fills a region of @image as gpu_stream_fill_image() does, and waits for it (OpenCL:
+ * clEnqueueFillImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Cancelling ends the waiting, not the
+ * work.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill_image(), of the work before it on
+ *   the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_fill (GpuImage         *image,
+                GpuStream        *stream,
+                const GpuColor   *color,
+                const GpuLayout  *layout,
+                const GpuExtent  *extent,
+                GCancellable     *cancellable,
+                GError          **error)
+{
+  const char *function = "gpu_image_fill";
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
+  g_return_val_if_fail (color != NULL, FALSE);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+
+  return timeline != NULL
+         && _gpu_timeline_fill_image (timeline, function, image, color, layout, extent, error)
+         && _gpu_memory_wait_for_all (timeline, function, cancellable, error);
+}
+
+/**
+ * gpu_image_fill_async:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to fill on, %NULL for the default stream
+ * @color: the value of every texel
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the region is filled
+ * @user_data: for @callback
+ *
+ * Fills like gpu_image_fill() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_image_fill_async (GpuImage             *image,
+                      GpuStream            *stream,
+                      const GpuColor       *color,
+                      const GpuLayout      *layout,
+                      const GpuExtent      *extent,
+                      GCancellable         *cancellable,
+                      GAsyncReadyCallback   callback,
+                      gpointer              user_data)
+{
+  const char *function = "gpu_image_fill_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_IMAGE (image));
+  g_return_if_fail (color != NULL);
+
+  task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function, gpu_image_fill_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+
+  if (timeline != NULL)
+    _gpu_timeline_fill_image (timeline, function, image, color, layout, extent, &error);
+
+  _gpu_memory_end_task (task, timeline, NULL, NULL, error);
+}
+
+/**
+ * gpu_image_fill_finish:
+ * @image: a #GpuImage
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_image_fill_async().
+ *
+ * Returns: as gpu_image_fill()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_image_fill_finish (GpuImage      *image,
+                       GAsyncResult  *result,
+                       GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, image), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/**
+ * gpu_image_map:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Maps a region of @image as gpu_stream_map_image() does, and waits until it may be touched
+ * (OpenCL: clEnqueueMapImage; CUDA: page-locked memory, cuMemcpy3DAsync).
+ *
+ * Returns: (transfer full): the mapping, or %NULL with an error as of gpu_stream_map_image(), of
+ *   the work before it on the stream, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_image_map (GpuImage         *image,
+               GpuStream        *stream,
+               GpuMapFlags       flags,
+               const GpuLayout  *layout,
+               const GpuExtent  *extent,
+               GCancellable     *cancellable,
+               GError          **error)
+{
+  const char *function = "gpu_image_map";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GpuMapping) mapping = NULL;
+  GpuExtent rest;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  timeline = _gpu_memory_get_timeline ((GpuMemory *) image, stream, function, cancellable, error);
+  rest = _gpu_image_get_rest (image, layout, extent);
+
+  if (timeline == NULL)
+    return NULL;
+
+  mapping = _gpu_timeline_map_image (timeline, function, image, flags, layout, &rest, error);
+
+  if (mapping == NULL || !_gpu_memory_wait_for_all (timeline, function, cancellable, error))
+    return NULL;
+
+  return g_steal_pointer (&mapping);
+}
+
+/**
+ * gpu_image_map_async:
+ * @image: a #GpuImage
+ * @stream: (nullable): the stream to map on, %NULL for the default stream
+ * @flags: what the host does with the mapping
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the mapping may be touched
+ * @user_data: for @callback
+ *
+ * Maps like gpu_image_map() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_image_map_async (GpuImage             *image,
+                     GpuStream            *stream,
+                     GpuMapFlags           flags,
+                     const GpuLayout      *layout,
+                     const GpuExtent      *extent,
+                     GCancellable         *cancellable,
+                     GAsyncReadyCallback   callback,
+                     gpointer              user_data)
+{
+  const char *function = "gpu_image_map_async";
+  g_autoptr (GpuTimeline) timeline = NULL;
+  g_autoptr (GTask) task = NULL;
+  GpuMapping *mapping = NULL;
+  GError *error = NULL;
+  GpuExtent rest;
+
+  g_return_if_fail (GPU_IS_IMAGE (image));
+
+  task = _gpu_memory_begin_task ((GpuMemory *) image, stream, function, gpu_image_map_async,
+                                 cancellable, callback, user_data, &timeline, &error);
+  rest = _gpu_image_get_rest (image, layout, extent);
+
+  if (timeline != NULL)
+    mapping = _gpu_timeline_map_image (timeline, function, image, flags, layout, &rest, &error);
+
+  _gpu_memory_end_task (task, timeline, mapping, g_object_unref, error);
+}
+
+/**
+ * gpu_image_map_finish:
+ * @image: a #GpuImage
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_image_map_async().
+ *
+ * Returns: (transfer full): as gpu_image_map()
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_image_map_finish (GpuImage      *image,
+                      GAsyncResult  *result,
+                      GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, image), NULL);
+
+  return g_task_propagate_pointer (G_TASK (result), error);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+GpuTimeline *
+_gpu_memory_peek_timeline (GpuMemory     *memory,
+                           GpuStream     *stream,
+                           const char    *function,
+                           GCancellable  *cancellable,
+                           GError       **error)
+{
+  if (!_gpu_memory_check (memory, function, error)
+      || (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error)))
+    return NULL;
+
+  return _gpu_context_peek_timeline (memory->context, stream, function, error);
+}
+
+GpuTimeline *
+_gpu_memory_get_timeline (GpuMemory     *memory,
+                          GpuStream     *stream,
+                          const char    *function,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  GpuTimeline *timeline = _gpu_memory_peek_timeline (memory, stream, function, cancellable, error);
+
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+}
+
+gboolean
+_gpu_memory_wait_for_operation (GpuTimeline  *timeline,
+                                GpuPending   *pending,
+                                const char   *function,
+                                GError      **error)
+{
+  if (_gpu_pending_wait (pending, timeline, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_memory_wait_for_all (GpuTimeline   *timeline,
+                          const char    *function,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_submitted (timeline), -1, cancellable,
+                                error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+GTask *
+_gpu_memory_begin_task (GpuMemory            *memory,
+                        GpuStream            *stream,
+                        const char           *function,
+                        gpointer              tag,
+                        GCancellable         *cancellable,
+                        GAsyncReadyCallback   callback,
+                        gpointer              user_data,
+                        GpuTimeline         **timeline,
+                        GError              **error)
+{
+  GTask *task = g_task_new (memory, cancellable, callback, user_data);
+
+  g_task_set_source_tag (task, tag);
+  *timeline = _gpu_memory_get_timeline (memory, stream, function, cancellable, error);
+
+  return task;
+}
+
+void
+_gpu_memory_end_task (GTask           *task,
+                      GpuTimeline     *timeline,
+                      gpointer         result,
+                      GDestroyNotify   result_free,
+                      GError          *error)
+{
+  if (error == NULL)
+    {
+      _gpu_timeline_return_task (timeline, _gpu_timeline_get_submitted (timeline), task, result,
+                                 result_free);
+      return;
+    }
+
+  if (result != NULL)
+    result_free (result);
+
+  g_task_return_error (task, error);
+}
+
+GBytes *
+_gpu_bytes_new (gsize        size,
+                const char  *function,
+                gpointer    *data,
+                GError     **error)
+{
+  *data = g_try_malloc (MAX (size, 1));
+
+  if (*data != NULL)
+    return g_bytes_new_take (*data, size);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "%s: %" G_GSIZE_FORMAT " bytes of host memory were requested", function, size);
+
+  return NULL;
+}

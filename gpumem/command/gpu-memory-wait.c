@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Waiting for all that uses a memory. */
+#include "config.h"
+
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+
+/* The uses that a task waits for, one after the other. */
+typedef struct
+{
+  GArray *points;                   /* of GpuPoint */
+  guint   next;
+  GError *failure;                  /* of the first that failed */
+} Wait;
+
+static void
+wait_free (gpointer data)
+{
+  Wait *wait = data;
+
+  g_array_unref (wait->points);
+  g_clear_error (&wait->failure);
+  g_free (wait);
+}
+
+/**
+ * gpu_memory_wait:
+ * @memory: a #GpuMemory
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until all work that was submitted before and uses @memory is over, on whatever stream, and
+ * what is in the streams of gpu_memory_add_stream(). Other work of the context goes on. A slice
+ * counts for the memory that it was cut from. Any thread.
+ *
+ * Returns: %TRUE, or %FALSE with the error of such work, %GPU_ERROR_RELEASED if @memory was
+ *   released, %GPU_ERROR_BUSY if it is spilled, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_wait (GpuMemory     *memory,
+                 GCancellable  *cancellable,
+                 GError       **error)
+{
+  const char *function = "gpu_memory_wait";
+  GpuStorage *storage;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return FALSE;
+
+  storage = _gpu_memory_acquire (memory, function, error);
+
+  if (storage == NULL)
+    return FALSE;
+
+  success = _gpu_storage_settle (storage->root, cancellable, error);
+  _gpu_storage_unuse (storage);
+
+  if (!success)
+    g_prefix_error (error, "%s: ", function);
+
+  return success;
+}
+
+static void step_done (GObject      *source,
+                       GAsyncResult *result,
+                       gpointer      user_data);
+
+/* Takes @task over. In the main context of the task. */
+static void
+step (GTask *task)
+{
+  Wait *wait = g_task_get_task_data (task);
+  const GpuPoint *point;
+  g_autoptr (GTask) part = NULL;
+
+  if (wait->next < wait->points->len)
+    {
+      point = &g_array_index (wait->points, GpuPoint, wait->next++);
+      part = g_task_new (g_task_get_source_object (task), g_task_get_cancellable (task),
+                         step_done, task);
+      _gpu_timeline_return_task (point->timeline, point->seq, part, NULL, NULL);
+      return;
+    }
+
+  if (wait->failure != NULL)
+    {
+      g_prefix_error (&wait->failure, "gpu_memory_wait_async: ");
+      g_task_return_error (task, g_steal_pointer (&wait->failure));
+    }
+  else
+    g_task_return_boolean (task, TRUE);
+
+  g_object_unref (task);
+}
+
+static void
+step_done (GObject      *source G_GNUC_UNUSED,
+           GAsyncResult *result,
+           gpointer      user_data)
+{
+  GTask *task = user_data;
+  Wait *wait = g_task_get_task_data (task);
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (task));
+  g_autoptr (GError) error = NULL;
+
+  g_task_propagate_boolean (G_TASK (result), &error);
+
+  if (error != NULL && error->domain == G_IO_ERROR)
+    wait->next = wait->points->len;
+
+  if (wait->failure == NULL)
+    wait->failure = g_steal_pointer (&error);
+
+  g_main_context_push_thread_default (context);
+  step (task);                          /* which may be the end of the task */
+  g_main_context_pop_thread_default (context);
+}
+
+/**
+ * gpu_memory_wait_async:
+ * @memory: a #GpuMemory
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the work is over
+ * @user_data: for @callback
+ *
+ * Waits like gpu_memory_wait() without blocking: for what was submitted before this call. @callback
+ * is called in the thread-default main context of the calling thread. Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_wait_async (GpuMemory            *memory,
+                       GCancellable         *cancellable,
+                       GAsyncReadyCallback   callback,
+                       gpointer              user_data)
+{
+  GError *error = NULL;
+  GpuStorage *storage;
+  GTask *task;
+  Wait *wait;
+
+  g_return_if_fail (GPU_IS_MEMORY (memory));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  task = g_task_new (memory, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_memory_wait_async);
+  storage = _gpu_memory_acquire (memory, "gpu_memory_wait_async", &error);
+
+  if (storage == NULL)
+    {
+      g_task_return_error (task, error);
+      g_object_unref (task);
+      return;
+    }
+
+  wait = g_new0 (Wait, 1);
+  wait->points = _gpu_storage_list_work (storage->root);
+  _gpu_storage_unuse (storage);
+  g_task_set_task_data (task, wait, wait_free);
+  step (task);
+}
+
+/**
+ * gpu_memory_wait_finish:
+ * @memory: a #GpuMemory
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_memory_wait_async().
+ *
+ * Returns: as gpu_memory_wait()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_wait_finish (GpuMemory     *memory,
+                        GAsyncResult  *result,
+                        GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, memory), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
+#include "gpumem/staging/gpu-transfer-across.h"
+
+/* Of a copy that the streams cannot do by themselves, in bytes. */
+#define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
+
+/* What the thread that attends to a copy needs to know. */
+typedef struct
+{
+  GpuTimeline *partner;
+  GPtrArray   *user_events[2];      /* by side, nullable: those that may fail it */
+} Attended;
+
+typedef struct
+{
+  const char  *function;
+  GpuTimeline *timelines[2];        /* by side, as are the others */
+  GpuMemory   *memories[2];
+  gsize        offsets[2];
+  gsize        size;
+  guint        user;                /* whose stream is the user's */
+  GpuAcross   *across;
+  Attended    *attended;            /* of @across */
+  gboolean     is_submitted;        /* to one stream at least */
+  GpuPending  *pending;             /* nullable */
+  GpuPatience *patience;            /* nullable */
+} Copy;
+
+gboolean
+_gpu_timeline_is_across (GpuTimeline *timeline,
+                         GpuMemory   *destination,
+                         GpuMemory   *source)
+{
+  GpuNativeContext *to = destination->storage->context;
+  GpuNativeContext *from = source->storage->context;
+
+  return (to == timeline->context || from == timeline->context)
+         && (to->backend != from->backend || to->backend->buffer->copy_peer == NULL);
+}
+
+/* --- the other half of a stream --------------------------------------------------------------- */
+
+static GpuTimeline *
+find_partner_locked (GpuTimeline      *timeline,
+                     GpuNativeContext *context)
+{
+  for (guint i = 0; timeline->partners != NULL && i < timeline->partners->len; i++)
+    {
+      GpuTimeline *partner = g_ptr_array_index (timeline->partners, i);
+
+      if (partner->context == context)
+        return partner;
+    }
+
+  return NULL;
+}
+
+static GpuTimeline *
+partner_new (GpuNativeContext  *context,
+             GError           **error)
+{
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_NON_BLOCKING;
+  GpuNativeDevice *device = context->devices[0];
+  GpuNativeStream *stream = context->backend->stream->create (context, device, flags, 0, error);
+
+  return stream != NULL ? _gpu_timeline_new (context, device, stream, flags, 0) : NULL;
+}
+
+/* (transfer none): the stream in @context for what @timeline copies from or to there. Each has its
+ * own, so that no stream waits for what another one has to wait for. */
+static GpuTimeline *
+get_partner (GpuTimeline       *timeline,
+             GpuNativeContext  *context,
+             GError           **error)
+{
+  GpuTimeline *partner;
+  GpuTimeline *found;
+
+  _gpu_timeline_lock (timeline);
+  found = find_partner_locked (timeline, context);
+  _gpu_timeline_unlock (timeline);
+
+  if (found != NULL)
+    return found;
+
+  partner = partner_new (context, error);
+
+  if (partner == NULL)
+    return NULL;
+
+  _gpu_timeline_lock (timeline);
+  found = find_partner_locked (timeline, context);
+
+  if (timeline->partners == NULL)
+    timeline->partners = g_ptr_array_new ();
+  if (found == NULL)
+    g_ptr_array_add (timeline->partners, partner);
+
+  _gpu_timeline_unlock (timeline);
+
+  if (found == NULL)
+    return partner;
+
+  _gpu_timeline_unuse (partner);
+  _gpu_timeline_unref (partner);
+
+  return found;
+}
+
+/* --- in the streams --------------------------------------------------------------------------- */
+
+static const GpuKeepType keep_across = { (GBoxedCopyFunc) _gpu_across_ref,
+                                         (GDestroyNotify) _gpu_across_unref };
+
+static Attended *
+attended_new (GpuTimeline *partner)
+{
+  Attended *attended = g_new0 (Attended, 1);
+
+  attended->partner = _gpu_timeline_ref (partner);
+
+  return attended;
+}
+
+static void
+attended_free (Attended *attended)
+{
+  for (guint side = 0; side < 2; side++)
+    g_clear_pointer (&attended->user_events[side], g_ptr_array_unref);
+
+  _gpu_timeline_unref (attended->partner);
+  g_free (attended);
+}
+
+/* Drivers say of work behind a failed event of the user only that it failed. */
+static GError *
+explain (gpointer data,
+         guint    side)
+{
+  const Attended *attended = data;
+  GPtrArray *events = attended->user_events[side];
+  GError *cause = NULL;
+
+  for (guint i = 0; events != NULL && i < events->len && cause == NULL; i++)
+    _gpu_user_event_query (events->pdata[i], &cause);
+
+  return cause;
+}
+
+/* Nobody may ever wait for the other half, which lets go of what it keeps even so. */
+static void
+end_attended (gpointer data)
+{
+  Attended *attended = data;
+  GpuTimeline *partner = attended->partner;
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (partner);
+
+  if (partner->completed != partner->submitted)
+    _gpu_timeline_reap_locked (partner);
+
+  _gpu_timeline_unlock_steady (partner, has_failure_lock);
+  attended_free (attended);
+}
+
+/* As far as somebody needs one: the last thing in the user's stream, or its last command. */
+static gboolean
+get_event (Copy             *copy,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
+
+  if (copy->pending != NULL)
+    *event = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+  else if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    *event = _gpu_across_get_event (copy->across, copy->user);
+
+  return copy->pending == NULL || *event != NULL;
+}
+
+/* Both streams are locked the first time, and one that comes later waits for no such events. */
+static void
+list_user_events_locked (Copy *copy)
+{
+  for (guint side = 0; side < 2; side++)
+    copy->attended->user_events[side] =
+      _gpu_timeline_list_user_events_locked (copy->timelines[side], G_MAXUINT64);
+}
+
+static gboolean
+run_pair (gpointer                 data,
+          GpuNativeStream *const  *streams,
+          guint                    sides,
+          gboolean                 may_fail,
+          GpuNativeEvent         **event,
+          guint                   *failed,
+          GError                 **error)
+{
+  Copy *copy = data;
+  GpuNativeMemory *memories[] = { copy->memories[0]->storage->buffer,
+                                  copy->memories[1]->storage->buffer };
+
+  if (!copy->is_submitted)
+    list_user_events_locked (copy);
+
+  copy->is_submitted = TRUE;
+
+  if (!_gpu_across_submit (copy->across, memories, streams, sides, may_fail, failed, error))
+    return FALSE;
+
+  if ((sides & 1u << copy->user) == 0)
+    return TRUE;
+
+  *failed = copy->user;
+
+  if (get_event (copy, streams[copy->user], event, error))
+    return TRUE;
+
+  for (guint side = 0; side < 2; side++)
+    {
+      if ((sides & 1u << side) != 0)
+        streams[side]->partial = TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+submit (Copy    *copy,
+        GError **error)
+{
+  const GpuKeep keep = { copy->across, &keep_across, 1, NULL };
+  GpuAccess accesses[2];
+  GpuPairSide sides[2];
+
+  for (guint side = 0; side < 2; side++)
+    {
+      accesses[side] = (GpuAccess) { copy->memories[side], side == GPU_ACROSS_TO,
+                                     copy->offsets[side], copy->size, NULL };
+      sides[side] = (GpuPairSide) { copy->timelines[side],
+                                    { .function = copy->function, .accesses = &accesses[side],
+                                      .n_accesses = 1, .keep = &keep } };
+    }
+
+  if (_gpu_submit_pair (sides, copy->user, run_pair, copy, copy->pending, error))
+    return TRUE;
+
+  _gpu_across_give_up (copy->across);
+
+  return FALSE;
+}
+
+/* --- or by the caller ------------------------------------------------------------------------- */
+
+static GCancellable *
+get_cancellable (const Copy *copy)
+{
+  return copy->patience != NULL ? copy->patience->cancellable : NULL;
+}
+
+/* The bytes are kept while the device uses them, also if that is not waited for to the end. */
+static gboolean
+wait_for_chunk (Copy         *copy,
+                GpuTimeline  *timeline,
+                GError      **error)
+{
+  guint64 seq = _gpu_timeline_get_submitted (timeline);
+
+  if (_gpu_timeline_wait_until (timeline, seq, -1, get_cancellable (copy), error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+static gboolean
+copy_chunk (Copy    *copy,
+            GBytes  *bytes,
+            gsize    start,
+            gsize    size,
+            GError **error)
+{
+  GpuTimeline *from = copy->timelines[GPU_ACROSS_FROM];
+  GpuTimeline *to = copy->timelines[GPU_ACROSS_TO];
+  gpointer data = (gpointer) g_bytes_get_data (bytes, NULL);
+
+  return _gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
+                             copy->offsets[GPU_ACROSS_FROM] + start, data, size, bytes, NULL,
+                             error)
+         && wait_for_chunk (copy, from, error)
+         && _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
+                                 copy->offsets[GPU_ACROSS_TO] + start, data, size, bytes, NULL,
+                                 error)
+         && wait_for_chunk (copy, to, error);
+}
+
+/* What fails meanwhile takes the copy with it, as it would in the stream. */
+static gboolean
+wait_for_turn (Copy    *copy,
+               GError **error)
+{
+  GpuTimeline *timeline = copy->timelines[copy->user];
+
+  return _gpu_timeline_is_complete (timeline, _gpu_timeline_get_submitted (timeline))
+         || wait_for_chunk (copy, timeline, error);
+}
+
+static gboolean
+copy_blocking (Copy        *copy,
+               const char  *reason,
+               GError     **error)
+{
+  gsize chunk_size = MIN (copy->size, BLOCKING_CHUNK);
+  g_autoptr (GBytes) bytes = NULL;
+  gpointer data;
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes between two contexts make the "
+                    "caller wait: %s", copy->size, reason);
+  bytes = _gpu_bytes_new (chunk_size, copy->function, &data, error);
+
+  if (bytes == NULL || !wait_for_turn (copy, error))
+    return FALSE;
+
+  for (gsize start = 0; start < copy->size; start += chunk_size)
+    {
+      if (!copy_chunk (copy, bytes, start, MIN (chunk_size, copy->size - start), error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* --- either ----------------------------------------------------------------------------------- */
+
+static gboolean
+check (Copy    *copy,
+       GError **error)
+{
+  GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
+
+  if (!_gpu_memory_check_host (copy->memories[GPU_ACROSS_FROM], copy->function, FALSE, error)
+      || !_gpu_memory_check_host (copy->memories[GPU_ACROSS_TO], copy->function, TRUE, error))
+    return FALSE;
+
+  if (_gpu_native_context_check (copy->timelines[copy->user]->context, error)
+      && _gpu_native_context_check (other, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+GpuTimeline *
+_gpu_timeline_get_partner (GpuTimeline       *timeline,
+                           GpuNativeContext  *context,
+                           const char        *function,
+                           GError           **error)
+{
+  GError *failure = NULL;
+  GpuTimeline *partner = get_partner (timeline, context, &failure);
+
+  return _gpu_native_context_end (context, function, failure, error) ? partner : NULL;
+}
+
+static void
+begin (Copy        *copy,
+       const char **reason)
+{
+  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .explain = explain,
+                           .end = end_attended };
+
+  copy->attended = attended_new (copy->timelines[1 - copy->user]);
+  across.data = copy->attended;
+
+  for (guint side = 0; side < 2; side++)
+    across.sides[side] = (GpuAcrossSide) { copy->timelines[side]->context, copy->offsets[side] };
+
+  copy->across = _gpu_across_begin (&across, reason);
+
+  if (copy->across == NULL)
+    attended_free (copy->attended);
+}
+
+gboolean
+_gpu_timeline_copy_across (GpuTimeline  *timeline,
+                           const char   *function,
+                           GpuMemory    *destination,
+                           gsize         destination_offset,
+                           GpuMemory    *source,
+                           gsize         source_offset,
+                           gsize         size,
+                           GpuPending   *pending,
+                           GpuPatience  *patience,
+                           GError      **error)
+{
+  gboolean is_to = destination->storage->context == timeline->context;
+  GpuNativeContext *other = (is_to ? source : destination)->storage->context;
+  Copy copy = { .function = function, .memories = { source, destination },
+                .offsets = { source_offset, destination_offset }, .size = size,
+                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending,
+                .patience = patience };
+  const char *reason = NULL;
+  gboolean success;
+
+  copy.timelines[copy.user] = timeline;
+
+  if (!check (&copy, error))
+    return FALSE;
+
+  copy.timelines[1 - copy.user] = _gpu_timeline_get_partner (timeline, other, function, error);
+
+  if (copy.timelines[1 - copy.user] == NULL)
+    return FALSE;
+
+  begin (&copy, &reason);
+
+  if (copy.across != NULL)
+    {
+      success = submit (&copy, error);
+      _gpu_across_unref (copy.across);
+
+      return success;
+    }
+
+  if (patience == NULL || !patience->must_not_block)
+    return copy_blocking (&copy, reason, error);
+
+  patience->would_block = TRUE;
+
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_copy_with (GpuTimeline  *timeline,
+                         const char   *function,
+                         GpuMemory    *destination,
+                         gsize         destination_offset,
+                         GpuMemory    *source,
+                         gsize         source_offset,
+                         gsize         size,
+                         GpuPatience  *patience,
+                         GError      **error)
+{
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (size > 0 && destination->storage->context != source->storage->context
+      && _gpu_timeline_is_across (timeline, destination, source))
+    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
+                                      source_offset, size, NULL, patience, error);
+
+  return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
+                             source_offset, size, NULL, error);
+}

@@ -1,0 +1,768 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The linear verbs of a stream: copy, write, read, migrate. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/command/gpu-staging-private.h"
+#include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* With the host. */
+typedef struct
+{
+  GpuMemory   *memory;
+  gsize        offset;
+  gsize        size;
+  gpointer     data;
+  GpuTransfer *staged;              /* NULL if it goes straight */
+  GpuOperationFunc straight;        /* how */
+} Transfer;
+
+/* The accesses say it all: the source, and the destination. */
+GPU_HOT static gboolean
+run_copy (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
+
+  return stream->backend->buffer->copy (stream, to->storage->buffer, to->offset,
+                                        from->storage->buffer, from->offset, from->size, event,
+                                        error);
+}
+
+/* Between memory of a device and ordinary memory of the library. The accesses first: what goes
+ * straight is a copy like any other. */
+typedef struct
+{
+  GpuAccess    accesses[2];
+  GpuMemory   *device;
+  GpuTransfer *staged;
+} HostCopy;
+
+static gboolean
+run_host_copy (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  const HostCopy *copy = operation;
+  g_autoptr (GError) failure = NULL;
+
+  if (_gpu_transfer_submit (copy->staged, stream, copy->device->storage->buffer, event, &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (copy->staged))
+    return run_copy (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+static gboolean
+run_copy_peer (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  const GpuAccess *from = operation;
+  const GpuAccess *to = from + 1;
+
+  return stream->backend->buffer->copy_peer (stream, to->storage->context, to->storage->buffer,
+                                             to->offset, from->storage->context,
+                                             from->storage->buffer, from->offset, from->size,
+                                             event, error);
+}
+
+static gboolean
+run_write (gconstpointer     operation,
+           GpuNativeStream  *stream,
+           GpuNativeEvent  **event,
+           GError          **error)
+{
+  const Transfer *transfer = operation;
+
+  return stream->backend->buffer->write (stream, transfer->memory->storage->buffer,
+                                         transfer->offset, transfer->data, transfer->size, event,
+                                         error);
+}
+
+static gboolean
+run_read (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const Transfer *transfer = operation;
+
+  return stream->backend->buffer->read (stream, transfer->memory->storage->buffer, transfer->offset,
+                                        transfer->data, transfer->size, event, error);
+}
+
+static gboolean
+run_write_now (gconstpointer     operation,
+               GpuNativeStream  *stream,
+               GpuNativeEvent  **event G_GNUC_UNUSED,
+               GError          **error)
+{
+  const Transfer *transfer = operation;
+
+  return stream->backend->buffer->write_now (stream, transfer->memory->storage->buffer,
+                                             transfer->offset, transfer->data, transfer->size,
+                                             error);
+}
+
+static gboolean
+run_read_now (gconstpointer     operation,
+              GpuNativeStream  *stream,
+              GpuNativeEvent  **event G_GNUC_UNUSED,
+              GError          **error)
+{
+  const Transfer *transfer = operation;
+
+  return stream->backend->buffer->read_now (stream, transfer->memory->storage->buffer,
+                                            transfer->offset, transfer->data, transfer->size,
+                                            error);
+}
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const Transfer *transfer = operation;
+  g_autoptr (GError) failure = NULL;
+
+  if (_gpu_transfer_submit (transfer->staged, stream, transfer->memory->storage->buffer, event,
+                            &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (transfer->staged))
+    return transfer->straight (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+/* Submits a write or a read, staged if that is faster. */
+static gboolean
+submit_transfer (GpuTimeline    *timeline,
+                 GpuSubmission  *submission,
+                 Transfer       *transfer,
+                 GBytes         *bytes,
+                 GpuPending     *pending,
+                 GError        **error)
+{
+  gsize size = transfer->size;
+
+  if (size > GPU_STAGING_SIZE_MIN)
+    {
+      const GpuTransferCopy copy = {
+        .write = submission->accesses->write,
+        .device = { .offset = transfer->offset, .row_pitch = size, .slice_pitch = size },
+        .host = { .data = transfer->data, .row_pitch = size, .slice_pitch = size },
+        .extent = { size, 1, 1 }, .unit = 1, .bytes = bytes
+      };
+
+      transfer->staged = _gpu_timeline_stage (timeline, transfer->memory, &copy, pending != NULL);
+    }
+
+  if (transfer->staged == NULL)
+    return _gpu_submit (timeline, submission, pending, error);
+
+  transfer->straight = submission->run;
+  submission->run_steady = run_staged;
+  submission->run_now = NULL;
+
+  return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
+}
+
+/* If somebody waits for it right away, and nothing has to be kept until then. */
+static inline GpuOperationFunc
+get_run_now (const GpuPending *pending,
+             GBytes           *bytes,
+             gsize             size,
+             gsize             max_size,
+             GpuOperationFunc  run_now)
+{
+  return pending != NULL && bytes == NULL && size <= max_size ? run_now : NULL;
+}
+
+GPU_COLD static gboolean
+fail_overlap (gsize        destination_offset,
+              gsize        source_offset,
+              gsize        size,
+              const char  *function,
+              GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: source offset %" G_GSIZE_FORMAT " and destination offset %" G_GSIZE_FORMAT
+               " of the same memory overlap in %" G_GSIZE_FORMAT " bytes", function, source_offset,
+               destination_offset, size);
+
+  return FALSE;
+}
+
+static inline gboolean
+check_overlap (GpuMemory   *destination,
+               gsize        destination_offset,
+               GpuMemory   *source,
+               gsize        source_offset,
+               gsize        size,
+               const char  *function,
+               GError     **error)
+{
+  GpuStorage *to = destination->storage;
+  GpuStorage *from = source->storage;
+
+  if (G_LIKELY (to->root != from->root))
+    return TRUE;
+
+  destination_offset += to->offset;
+  source_offset += from->offset;
+
+  return destination_offset >= source_offset + size || source_offset >= destination_offset + size
+         || fail_overlap (destination_offset, source_offset, size, function, error);
+}
+
+/* Memory of another context: sets how to copy it. */
+GPU_COLD static gboolean
+set_peers (GpuTimeline    *timeline,
+           GpuMemory      *destination,
+           GpuMemory      *source,
+           GpuSubmission  *submission,
+           GError        **error)
+{
+  GpuNativeContext *to = destination->storage->context;
+  GpuNativeContext *from = source->storage->context;
+  const GpuBackend *backend = timeline->context->backend;
+
+  /* Any other combination is refused like memory of a foreign context in any operation. */
+  if ((to != timeline->context && from != timeline->context) || to->backend != backend
+      || from->backend != backend)
+    return TRUE;
+
+  if (!_gpu_native_context_check (to == timeline->context ? from : to, error))
+    {
+      g_prefix_error (error, "%s: ", submission->function);
+      return FALSE;
+    }
+
+  submission->run = run_copy_peer;
+  submission->peers = TRUE;
+
+  return TRUE;
+}
+
+static inline gboolean
+check_peers (GpuTimeline    *timeline,
+             GpuMemory      *destination,
+             GpuMemory      *source,
+             GpuSubmission  *submission,
+             GError        **error)
+{
+  return (G_LIKELY (destination->storage->context == timeline->context)
+          && G_LIKELY (source->storage->context == timeline->context))
+         || set_peers (timeline, destination, source, submission, error);
+}
+
+static gboolean
+is_ordinary (GpuMemory *memory)
+{
+  return GPU_IS_HOST_MEMORY (memory) && !((GpuHostMemory *) memory)->is_locked
+         && ((GpuHostMemory *) memory)->data != NULL;
+}
+
+/* One side is memory that the host reaches. */
+GPU_COLD static gboolean
+submit_host_copy (GpuTimeline    *timeline,
+                  GpuSubmission  *submission,
+                  GpuPending     *pending,
+                  GError        **error)
+{
+  HostCopy copy = { .accesses = { submission->accesses[0], submission->accesses[1] } };
+  gboolean write = copy.accesses[0].memory->has_host_data;
+  const GpuAccess *host = &copy.accesses[write ? 0 : 1];
+  const GpuAccess *device = &copy.accesses[write ? 1 : 0];
+  gsize size = device->size;
+  GpuTransferCopy staged = {
+    .write = write, .in_order = TRUE, .extent = { size, 1, 1 }, .unit = 1,
+    .device = { .offset = device->offset, .row_pitch = size, .slice_pitch = size },
+    .host = { .offset = host->offset, .row_pitch = size, .slice_pitch = size }
+  };
+
+  if (is_ordinary (host->memory))
+    {
+      staged.host.data = ((GpuHostMemory *) host->memory)->data;
+      copy.device = device->memory;
+      copy.staged = _gpu_timeline_stage (timeline, copy.device, &staged, FALSE);
+    }
+
+  if (copy.staged == NULL)
+    return _gpu_submit (timeline, submission, pending, error);
+
+  submission->accesses = copy.accesses;
+  submission->operation = &copy;
+  submission->run_steady = run_host_copy;
+
+  return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+copy_memory (GpuTimeline  *timeline,
+             const char   *function,
+             GpuMemory    *destination,
+             gsize         destination_offset,
+             GpuMemory    *source,
+             gsize         source_offset,
+             gsize         size,
+             GpuPending   *pending,
+             GError      **error)
+{
+  GpuAccess accesses[] = { { source, FALSE, source_offset, size },
+                           { destination, TRUE, destination_offset, size } };
+  GpuSubmission submission = { .function = function, .accesses = accesses,
+                               .n_accesses = G_N_ELEMENTS (accesses), .run = run_copy,
+                               .operation = accesses };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", destination_offset, size,
+                                error)
+      || !_gpu_memory_check_range (source, function, "source", source_offset, size, error))
+    return FALSE;
+
+  if (G_UNLIKELY (size == 0))
+    return TRUE;
+
+  if (G_UNLIKELY (destination->storage->context != source->storage->context)
+      && _gpu_timeline_is_across (timeline, destination, source))
+    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
+                                      source_offset, size, pending, NULL, error);
+
+  if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
+                      error)
+      || !check_peers (timeline, destination, source, &submission, error))
+    return FALSE;
+
+  if (G_UNLIKELY (size > GPU_STAGING_SIZE_MIN) && !submission.peers
+      && source->has_host_data != destination->has_host_data)
+    return submit_host_copy (timeline, &submission, pending, error);
+
+  return _gpu_submit (timeline, &submission, pending, error);
+}
+
+gboolean
+_gpu_timeline_copy (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *destination,
+                    gsize         destination_offset,
+                    GpuMemory    *source,
+                    gsize         source_offset,
+                    gsize         size,
+                    GpuPending   *pending,
+                    GError      **error)
+{
+  return copy_memory (timeline, function, destination, destination_offset, source, source_offset,
+                      size, pending, error);
+}
+
+gboolean
+_gpu_timeline_write (GpuTimeline   *timeline,
+                     const char    *function,
+                     GpuMemory     *destination,
+                     gsize          offset,
+                     gconstpointer  data,
+                     gsize          size,
+                     GBytes        *bytes,
+                     GpuPending    *pending,
+                     GError       **error)
+{
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
+  GpuAccess access = { destination, TRUE, offset, size };
+  Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_write,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_write_now),
+                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
+      || !_gpu_memory_check_host (destination, function, TRUE, error))
+    return FALSE;
+
+  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
+}
+
+gboolean
+_gpu_timeline_read (GpuTimeline  *timeline,
+                    const char   *function,
+                    GpuMemory    *source,
+                    gsize         offset,
+                    gpointer      data,
+                    gsize         size,
+                    GBytes       *bytes,
+                    GpuPending   *pending,
+                    GError      **error)
+{
+  const GpuBufferOps *ops = timeline->context->backend->buffer;
+  GpuAccess access = { source, FALSE, offset, size };
+  Transfer transfer = { source, offset, size, data, NULL, NULL };
+  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                               .run = run_read,
+                               .run_now = get_run_now (pending, bytes, size,
+                                                       ops->max_now_size,
+                                                       run_read_now),
+                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
+
+  if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
+      || !_gpu_memory_check_host (source, function, FALSE, error))
+    return FALSE;
+
+  return size == 0 || submit_transfer (timeline, &submission, &transfer, bytes, pending, error);
+}
+
+typedef struct
+{
+  GpuMemory       **memories;
+  gsize             n_memories;
+  GpuMigrateFlags   flags;
+} Migration;
+
+static gboolean
+run_migrate (gconstpointer     operation,
+             GpuNativeStream  *stream,
+             GpuNativeEvent  **event,
+             GError          **error)
+{
+  const Migration *migration = operation;
+  g_autofree GpuNativeBuffer **buffers = g_new (GpuNativeBuffer *, migration->n_memories);
+
+  for (gsize i = 0; i < migration->n_memories; i++)
+    buffers[i] = migration->memories[i]->storage->buffer;
+
+  return stream->backend->memory->migrate (stream, buffers, migration->n_memories,
+                                           migration->flags, event, error);
+}
+
+/**
+ * gpu_stream_migrate:
+ * @stream: a #GpuStream
+ * @memories: (array length=n_memories): memory of the stream's context
+ * @n_memories: number of elements in @memories, at least 1
+ * @flags: where to, and with what
+ * @error: return location for an error
+ *
+ * Moves memory to the device of @stream, or to the host, ahead of its use there, and makes sure
+ * that it exists: drivers may put off allocation until then (OpenCL: clEnqueueMigrateMemObjects;
+ * CUDA: cuMemPrefetchAsync for a #GpuSvm, nothing for other memory, which stays where it is). With
+ * %GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED the content is lost. It counts as a write of the memory.
+ * Does not block; the memory is kept until it is done. On the host back end there is nothing to do.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if there is no memory, or %NULL among
+ *   it, a flag that does not exist or a foreign context, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if
+ *   some is mapped, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_migrate (GpuStream        *stream,
+                    GpuMemory       **memories,
+                    gsize             n_memories,
+                    GpuMigrateFlags   flags,
+                    GError          **error)
+{
+  const char *function = "gpu_stream_migrate";
+  const GpuMigrateFlags known = GPU_MIGRATE_FLAGS_HOST | GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED;
+  const Migration migration = { memories, n_memories, flags };
+  g_autofree GpuAccess *accesses = NULL;
+  GpuSubmission submission = { .function = function, .run = run_migrate,
+                               .operation = &migration };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (memories != NULL || n_memories == 0, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  if (n_memories == 0 || n_memories > G_MAXINT || (flags & ~known) != 0)
+    {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MIGRATE_FLAGS, flags);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: cannot migrate %" G_GSIZE_FORMAT " memories with flags %s", function,
+                   n_memories, text);
+      return FALSE;
+    }
+
+  accesses = g_new (GpuAccess, n_memories);
+
+  for (gsize i = 0; i < n_memories; i++)
+    {
+      if (memories[i] == NULL)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "%s: memory %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " is NULL", function, i,
+                       n_memories);
+          return FALSE;
+        }
+
+      g_return_val_if_fail (_gpu_is_memory (memories[i]), FALSE);
+      accesses[i] = (GpuAccess) { memories[i], TRUE, 0, memories[i]->span };
+    }
+
+  submission.accesses = accesses;
+  submission.n_accesses = n_memories;
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+/**
+ * gpu_stream_copy:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context, or of any other one
+ * @destination_offset: where to write, in bytes
+ * @source: memory of the stream's context, or of another one if @destination is not
+ * @source_offset: where to read, in bytes
+ * @size: how much, in bytes; 0 does nothing
+ * @error: return location for an error
+ *
+ * Copies from memory to memory on the device (OpenCL: clEnqueueCopyBuffer; CUDA:
+ * cuMemcpyDtoDAsync), or from a device to another (CUDA: cuMemcpyPeerAsync). The two ranges must
+ * not overlap. Does not block, but for #GpuHostMemory that is not page-locked: between that and the
+ * device as gpu_stream_write() and gpu_stream_read() do. Both memories are kept until the copy is
+ * done.
+ *
+ * Between two back ends, or two contexts of OpenCL, the bytes go by way of page-locked memory in
+ * chunks, at most 16 MiB at a time, with commands in @stream and in a stream of the other context
+ * that belongs to @stream (CUDA: cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuStreamWaitValue32; OpenCL:
+ * clEnqueueReadBuffer, clEnqueueWriteBuffer, clCreateUserEvent). Uses of either memory are ordered
+ * as always, and the copy is over in @stream when all of it is. The context of the other memory
+ * lives as long as @stream does. If no page-locked memory is left or a driver cannot have streams
+ * wait for the host, the call does it by itself, and blocks until it is done, or fails with what
+ * fails in @stream before; GPUMEM_DEBUG=transfer tells of that. More than some 50 chunks of 4 MiB
+ * can make the caller wait, too; if they are behind an event of gpu_event_new_user(), until another
+ * thread sets that. If either side fails, the events of @stream do, as do those of other streams
+ * with work that came after the copy in the order of uses, and what @destination holds is
+ * undefined.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
+ *   ranges overlap, neither memory is of the stream's context, or flags keep the host from memory
+ *   of another back end, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped,
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY, or the driver's error
+ *
+ * Since: 0.1
+ */
+GPU_HOT gboolean
+gpu_stream_copy (GpuStream  *stream,
+                 GpuMemory  *destination,
+                 gsize       destination_offset,
+                 GpuMemory  *source,
+                 gsize       source_offset,
+                 gsize       size,
+                 GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_copy", error);
+
+  return timeline != NULL
+         && copy_memory (timeline, "gpu_stream_copy", destination, destination_offset, source,
+                         source_offset, size, NULL, error);
+}
+
+/**
+ * gpu_stream_write:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @offset: where to write, in bytes
+ * @bytes: what to write
+ * @error: return location for an error
+ *
+ * Copies @bytes to the device (OpenCL: clEnqueueWriteBuffer; CUDA: cuMemcpyHtoDAsync). Does not
+ * block as long as page-locked memory is there to stage ordinary memory with (see
+ * gpu_context_set_staging_limit()), and no more than some 200 MiB of it are behind: then CUDA makes
+ * the caller wait until most of it is copied, and with it whoever else submits to @stream, or uses
+ * @destination, meanwhile. @bytes and @destination are kept until the copy is done.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
+ *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
+ *   range is mapped, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_write (GpuStream  *stream,
+                  GpuMemory  *destination,
+                  gsize       offset,
+                  GBytes     *bytes,
+                  GError    **error)
+{
+  GpuTimeline *timeline;
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_write", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  data = g_bytes_get_data (bytes, &size);
+
+  return _gpu_timeline_write (timeline, "gpu_stream_write", destination, offset, data, size,
+                              bytes, NULL, error);
+}
+
+/**
+ * gpu_stream_read: (skip)
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @data: (not nullable): where to put it, @size bytes
+ * @size: how much, in bytes; 0 does nothing
+ * @error: return location for an error
+ *
+ * Copies from the device into memory of the caller, who keeps @data valid, and does not look at
+ * it, until the point of this operation is reached (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). Does not block as long as gpu_stream_write() would not, or @data is
+ * page-locked; but on CUDA less than 64 KiB of ordinary memory are copied before the call returns.
+ * gpu_stream_read_bytes() needs no care of @data.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
+ *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
+ *   range is mapped for writing, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read (GpuStream  *stream,
+                 GpuMemory  *source,
+                 gsize       offset,
+                 gpointer    data,
+                 gsize       size,
+                 GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (data != NULL || size == 0, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  return _gpu_timeline_read (timeline, "gpu_stream_read", source, offset, data, size, NULL, NULL,
+                             error);
+}
+
+/**
+ * gpu_stream_read_bytes:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @size: how much, in bytes
+ * @error: return location for an error
+ *
+ * Copies from the device into new memory of the host (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync). Blocks no more than gpu_stream_read(): what the bytes hold is right once the
+ * point of this operation is reached, so wait with gpu_stream_synchronize() or an event before
+ * looking at them. gpu_stream_map() never blocks.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_read(), or with
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_stream_read_bytes (GpuStream  *stream,
+                       GpuMemory  *source,
+                       gsize       offset,
+                       gsize       size,
+                       GError    **error)
+{
+  const char *function = "gpu_stream_read_bytes";
+  g_autoptr (GBytes) bytes = NULL;
+  GpuTimeline *timeline;
+  gpointer data;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
+  g_return_val_if_fail (_gpu_is_memory (source), NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL
+      || !_gpu_memory_check_range (source, function, "source", offset, size, error))
+    return NULL;
+
+  bytes = _gpu_bytes_new (size, function, &data, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read (timeline, function, source, offset, data, size, bytes, NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_stream_read_into:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @offset: where to read, in bytes
+ * @bytes: memory that may be written, for as much as is read
+ * @error: return location for an error
+ *
+ * Copies from the device into the memory of @bytes (OpenCL: clEnqueueReadBuffer; CUDA:
+ * cuMemcpyDtoHAsync): bytes over memory of the program, made with gpu_bytes_new_for_address() or
+ * g_bytes_new_with_free_func(), that nobody else looks at. Blocks no more than gpu_stream_read();
+ * @bytes and @source are kept until the copy is done, and what they hold is right then.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read_into (GpuStream  *stream,
+                      GpuMemory  *source,
+                      gsize       offset,
+                      GBytes     *bytes,
+                      GError    **error)
+{
+  GpuTimeline *timeline;
+  gconstpointer data;
+  gsize size;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (source), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_read_into", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  data = g_bytes_get_data (bytes, &size);
+
+  return _gpu_timeline_read (timeline, "gpu_stream_read_into", source, offset, (gpointer) data,
+                             size, bytes, NULL, error);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Fills of a stream. Drivers fill with patterns of some sizes only; others are composed of a
+ * write of the first patterns and copies that double what is there. */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/format/gpu-region-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* The largest pattern that every driver takes. */
+#define MAX_NATIVE_PATTERN 128
+
+/* Composed fills begin with so many bytes from the host. */
+#define SEED_SIZE (64 * 1024)
+
+typedef struct
+{
+  GpuMemory    *destination;
+  gsize         offset;
+  gsize         size;
+  const guint8 *pattern;
+  gsize         pattern_size;
+} Fill;
+
+GPU_HOT static gboolean
+run_fill (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const Fill *fill = operation;
+
+  return stream->backend->buffer->fill (stream, fill->destination->storage->buffer, fill->offset,
+                                        fill->size, fill->pattern, fill->pattern_size, event,
+                                        error);
+}
+
+GPU_HOT static gboolean
+submit_fill (GpuTimeline  *timeline,
+             const char   *function,
+             const Fill   *fill,
+             GError      **error)
+{
+  GpuAccess access = { fill->destination, TRUE, fill->offset, fill->size };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_fill, .operation = fill };
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+/* Without a division: it would cost as much as a lock. */
+static inline gboolean
+is_native (const Fill *fill)
+{
+  gsize n = fill->pattern_size;
+
+  return n <= MAX_NATIVE_PATTERN && n != 0 && (n & (n - 1)) == 0
+         && ((fill->offset | fill->size) & (n - 1)) == 0;
+}
+
+/* The flags of the memory may keep the host out: then the bytes go through memory of their own. */
+static gboolean
+write_seed (GpuTimeline  *timeline,
+            const char   *function,
+            const Fill   *fill,
+            GBytes       *seed,
+            GError      **error)
+{
+  const GpuMemoryFlags denied = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  gsize size;
+  gconstpointer data = g_bytes_get_data (seed, &size);
+
+  if ((fill->destination->flags & denied) == 0)
+    return _gpu_timeline_write (timeline, function, fill->destination, fill->offset, data, size,
+                                seed, NULL, error);
+
+  buffer = _gpu_buffer_new (fill->destination->context, function, GPU_MEMORY_NONE, size, error);
+
+  return buffer != NULL
+         && _gpu_timeline_write (timeline, function, GPU_MEMORY (buffer), 0, data, size, seed, NULL,
+                                 error)
+         && _gpu_timeline_copy (timeline, function, fill->destination, fill->offset,
+                                GPU_MEMORY (buffer), 0, size, NULL, error);
+}
+
+static gboolean
+compose_fill (GpuTimeline  *timeline,
+              const char   *function,
+              const Fill   *fill,
+              GError      **error)
+{
+  gsize n_patterns = MIN (fill->size / fill->pattern_size,
+                          MAX (SEED_SIZE / fill->pattern_size, 1));
+  gsize done = n_patterns * fill->pattern_size;
+  g_autoptr (GBytes) seed = NULL;
+  gpointer data;
+
+  seed = _gpu_bytes_new (done, function, &data, error);
+
+  if (seed == NULL)
+    return FALSE;
+
+  for (gsize i = 0; i < n_patterns; i++)
+    memcpy ((guint8 *) data + i * fill->pattern_size, fill->pattern, fill->pattern_size);
+
+  if (!write_seed (timeline, function, fill, seed, error))
+    return FALSE;
+
+  while (done < fill->size)
+    {
+      gsize more = MIN (done, fill->size - done);
+
+      if (!_gpu_timeline_copy (timeline, function, fill->destination, fill->offset + done,
+                               fill->destination, fill->offset, more, NULL, error))
+        return FALSE;
+
+      done += more;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+check_pattern (const char    *function,
+               gsize          size,
+               const guint8  *pattern,
+               gsize          pattern_size,
+               GError       **error)
+{
+  if (pattern != NULL && pattern_size != 0 && size % pattern_size == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: size %" G_GSIZE_FORMAT " is no multiple of a pattern of %" G_GSIZE_FORMAT
+               " bytes", function, size, pattern_size);
+
+  return FALSE;
+}
+
+GPU_HOT gboolean
+_gpu_timeline_fill (GpuTimeline   *timeline,
+                    const char    *function,
+                    GpuMemory     *destination,
+                    gsize          offset,
+                    gsize          size,
+                    const guint8  *pattern,
+                    gsize          pattern_size,
+                    GError       **error)
+{
+  const Fill fill = { destination, offset, size, pattern, pattern_size };
+
+  if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error))
+    return FALSE;
+
+  if (G_LIKELY (size != 0 && pattern != NULL && is_native (&fill)))
+    return submit_fill (timeline, function, &fill, error);
+
+  if (!check_pattern (function, size, pattern, pattern_size, error))
+    return FALSE;
+
+  if (size == 0)
+    return TRUE;
+
+  if (pattern_size <= timeline->context->backend->buffer->max_fill_pattern)
+    return submit_fill (timeline, function, &fill, error);
+
+  return compose_fill (timeline, function, &fill, error);
+}
+
+/**
+ * gpu_stream_fill:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @offset: where to begin, in bytes
+ * @size: how much, in bytes, a multiple of @pattern_size; 0 does nothing
+ * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @error: return location for an error
+ *
+ * Fills memory on the device with a pattern (OpenCL: clEnqueueFillBuffer for patterns of 1, 2, 4
+ * to 128 bytes at offsets that are multiples of it, otherwise clEnqueueWriteBuffer and
+ * clEnqueueCopyBuffer, which the flags of memory can bar the host from; CUDA: cuMemsetD8Async,
+ * cuMemsetD16Async or cuMemsetD32Async where the pattern repeats so few bytes, and a kernel of the
+ * library's own for patterns up to 1024 bytes). Does not block; @destination is kept until the fill
+ * is done.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end or
+ *   is no multiple of the pattern, there is no pattern, or the context is foreign,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the range is mapped, %GPU_ERROR_OUT_OF_HOST_MEMORY if
+ *   there is no room for a copy of a large pattern, or the driver's error; a fill of several
+ *   operations may have begun by then
+ *
+ * Since: 0.1
+ */
+GPU_HOT gboolean
+gpu_stream_fill (GpuStream     *stream,
+                 GpuMemory     *destination,
+                 gsize          offset,
+                 gsize          size,
+                 const guint8  *pattern,
+                 gsize          pattern_size,
+                 GError       **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_fill", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  return _gpu_timeline_fill (timeline, "gpu_stream_fill", destination, offset, size, pattern,
+                             pattern_size, error);
+}
+
+typedef struct
+{
+  GpuMemory           *destination;
+  const GpuRegionSide *side;
+  const GpuExtent     *extent;
+  const guint8        *pattern;
+  gsize                pattern_size;
+} RegionFill;
+
+static gboolean
+run_fill_region (gconstpointer     operation,
+                 GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  const RegionFill *fill = operation;
+
+  return stream->backend->buffer->fill_region (stream, fill->destination->storage->buffer,
+                                               fill->side, fill->extent, fill->pattern,
+                                               fill->pattern_size, event, error);
+}
+
+/* TRUE if the driver filled the region in one operation; FALSE without error if it cannot. */
+static gboolean
+fill_region_at_once (GpuTimeline       *timeline,
+                     const RegionFill  *fill,
+                     gsize              size,
+                     GError           **error)
+{
+  const GpuRegionSide *side = fill->side;
+  gsize n = fill->pattern_size;
+  GpuAccess access = { fill->destination, TRUE, side->offset, size };
+  const GpuSubmission submission = { .function = "gpu_stream_fill_region", .accesses = &access,
+                                     .n_accesses = 1, .run = run_fill_region,
+                                     .operation = fill };
+  g_autoptr (GError) failure = NULL;
+
+  if (timeline->context->backend->buffer->fill_region == NULL || n > MAX_NATIVE_PATTERN
+      || (n & (n - 1)) != 0
+      || ((side->offset | side->row_pitch | side->slice_pitch | fill->extent->width)
+          & (n - 1)) != 0)
+    return FALSE;
+
+  if (_gpu_submit (timeline, &submission, NULL, &failure))
+    return TRUE;
+
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+/* The first row is filled; then its copies, and the first slice's, double what is there. */
+static gboolean
+fill_region (GpuTimeline          *timeline,
+             GpuMemory            *destination,
+             const GpuRegionSide  *side,
+             const GpuExtent      *extent,
+             const guint8         *pattern,
+             gsize                 pattern_size,
+             GError              **error)
+{
+  const char *function = "gpu_stream_fill_region";
+
+  if (!_gpu_timeline_fill (timeline, function, destination, side->offset, extent->width, pattern,
+                           pattern_size, error))
+    return FALSE;
+
+  for (gsize rows = 1; rows < extent->height; rows *= 2)
+    {
+      GpuExtent part = { extent->width, MIN (rows, extent->height - rows), 1 };
+      GpuLayout from = { side->offset, 0, 0, side->row_pitch, 0 };
+      GpuLayout to = { side->offset + rows * side->row_pitch, 0, 0, side->row_pitch, 0 };
+
+      if (!_gpu_timeline_copy_region (timeline, function, destination, &to, destination, &from,
+                                      &part, error))
+        return FALSE;
+    }
+
+  for (gsize slices = 1; slices < extent->depth; slices *= 2)
+    {
+      GpuExtent part = { extent->width, extent->height, MIN (slices, extent->depth - slices) };
+      GpuLayout from = { side->offset, 0, 0, side->row_pitch, side->slice_pitch };
+      GpuLayout to = { side->offset + slices * side->slice_pitch, 0, 0, side->row_pitch,
+                       side->slice_pitch };
+
+      if (!_gpu_timeline_copy_region (timeline, function, destination, &to, destination, &from,
+                                      &part, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_fill_region (GpuTimeline      *timeline,
+                           const char       *function,
+                           GpuMemory        *destination,
+                           const GpuLayout  *layout,
+                           const GpuExtent  *extent,
+                           const guint8     *pattern,
+                           gsize             pattern_size,
+                           GError          **error)
+{
+  GpuRegionSide side;
+  const RegionFill fill = { destination, &side, extent, pattern, pattern_size };
+  g_autoptr (GError) failure = NULL;
+  gsize end;
+
+  if (!_gpu_region_resolve (layout, extent, function, "destination", &side, &end, error)
+      || !check_pattern (function, extent->width, pattern, pattern_size, error))
+    return FALSE;
+
+  if (end < side.offset || !_gpu_memory_check_range (destination, function, "destination",
+                                                     side.offset, end - side.offset, error))
+    return FALSE;
+
+  if (_gpu_region_is_empty (extent))
+    return TRUE;
+
+  if (fill_region_at_once (timeline, &fill, end - side.offset, &failure))
+    return TRUE;
+
+  if (failure == NULL)
+    return fill_region (timeline, destination, &side, extent, pattern, pattern_size, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+/**
+ * gpu_stream_fill_region:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @layout: (nullable): where in @destination; %NULL for its beginning and tight rows
+ * @extent: size of the region: bytes, a multiple of @pattern_size, rows, slices
+ * @pattern: (array length=pattern_size): what to repeat; may change once the call has returned
+ * @pattern_size: size of @pattern in bytes, any but 0
+ * @error: return location for an error
+ *
+ * Fills a region of rows and slices on the device with a pattern that begins anew in each row.
+ * Does not block; @destination is kept until the fill is done. An empty region does nothing.
+ * (CUDA: cuMemsetD2D8Async, cuMemsetD2D16Async and cuMemsetD2D32Async; OpenCL has no call for it: a
+ * fill and copies of regions.)
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_fill() and gpu_stream_copy_region()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_fill_region (GpuStream        *stream,
+                        GpuMemory        *destination,
+                        const GpuLayout  *layout,
+                        const GpuExtent  *extent,
+                        const guint8     *pattern,
+                        gsize             pattern_size,
+                        GError          **error)
+{
+  const char *function = "gpu_stream_fill_region";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_memory (destination), FALSE);
+  g_return_val_if_fail (extent != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  return timeline != NULL
+         && _gpu_timeline_fill_region (timeline, function, destination, layout, extent, pattern,
+                                       pattern_size, error);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The verbs of a stream for images alone: filling and mapping. */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/format/gpu-region-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/format/gpu-texel-private.h"
+
+typedef struct
+{
+  GpuImage        *image;
+  GpuRegionSide    side;
+  const GpuExtent *extent;
+  guint8           texel[GPU_TEXEL_SIZE_MAX];
+} ImageFill;
+
+static gboolean
+run_fill (gconstpointer     operation,
+          GpuNativeStream  *stream,
+          GpuNativeEvent  **event,
+          GError          **error)
+{
+  const ImageFill *fill = operation;
+  GpuNativeMemory *memory = GPU_MEMORY (fill->image)->storage->buffer;
+
+  return stream->backend->image->fill (stream, (GpuNativeImage *) memory, &fill->side,
+                                       fill->extent, fill->texel, event, error);
+}
+
+static gboolean
+submit_fill (GpuTimeline      *timeline,
+             const char       *function,
+             const ImageFill  *fill,
+             GError          **error)
+{
+  GpuExtent bytes = *fill->extent;
+  GpuAccess access = { GPU_MEMORY (fill->image), TRUE, fill->side.offset };
+  const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
+                                     .run = run_fill, .operation = fill };
+
+  bytes.width *= fill->image->description.texel_size;
+  access.size = _gpu_region_get_end (&fill->side, &bytes) - fill->side.offset;
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+static GBytes *
+row_new (const ImageFill  *fill,
+         const char       *function,
+         GpuHostBytes     *host,
+         GError          **error)
+{
+  const gsize texel_size = fill->image->description.texel_size;
+
+  host->layout = NULL;
+  host->size = fill->extent->width * texel_size;
+  host->bytes = _gpu_bytes_new (host->size, function, &host->data, error);
+
+  for (gsize i = 0; host->bytes != NULL && i < fill->extent->width; i++)
+    memcpy ((guint8 *) host->data + i * texel_size, fill->texel, texel_size);
+
+  return host->bytes;
+}
+
+/* The flags of the image may keep the host out: then the row goes through memory of its own. */
+static gboolean
+write_row (GpuTimeline      *timeline,
+           const char       *function,
+           const ImageFill  *fill,
+           const GpuLayout  *layout,
+           GError          **error)
+{
+  const GpuMemoryFlags denied = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuExtent row = { fill->extent->width, 1, 1 };
+  GpuMemory *memory = GPU_MEMORY (fill->image);
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  GpuHostBytes host;
+
+  bytes = row_new (fill, function, &host, error);
+
+  if (bytes == NULL)
+    return FALSE;
+
+  if ((memory->flags & denied) == 0)
+    return _gpu_timeline_write_region (timeline, function, memory, layout, &host, &row, NULL,
+                                       error);
+
+  buffer = gpu_buffer_new_from_bytes (memory->context, GPU_MEMORY_NONE, bytes, error);
+
+  return buffer != NULL
+         && _gpu_timeline_copy_region (timeline, function, memory, layout, GPU_MEMORY (buffer),
+                                       NULL, &row, error);
+}
+
+/* The first row is written; then its copies, and the first slice's, double what is there. */
+static gboolean
+compose_fill (GpuTimeline      *timeline,
+              const char       *function,
+              const ImageFill  *fill,
+              GError          **error)
+{
+  GpuMemory *memory = GPU_MEMORY (fill->image);
+  const GpuExtent *extent = fill->extent;
+  const GpuLayout from = { fill->side.x, fill->side.y, fill->side.z, 0, 0 };
+
+  if (!write_row (timeline, function, fill, &from, error))
+    return FALSE;
+
+  for (gsize rows = 1; rows < extent->height; rows *= 2)
+    {
+      const GpuExtent part = { extent->width, MIN (rows, extent->height - rows), 1 };
+      const GpuLayout to = { from.x, from.y + rows, from.z, 0, 0 };
+
+      if (!_gpu_timeline_copy_region (timeline, function, memory, &to, memory, &from, &part,
+                                      error))
+        return FALSE;
+    }
+
+  for (gsize slices = 1; slices < extent->depth; slices *= 2)
+    {
+      const GpuExtent part = { extent->width, extent->height,
+                               MIN (slices, extent->depth - slices) };
+      const GpuLayout to = { from.x, from.y, from.z + slices, 0, 0 };
+
+      if (!_gpu_timeline_copy_region (timeline, function, memory, &to, memory, &from, &part,
+                                      error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_fill_image (GpuTimeline      *timeline,
+                          const char       *function,
+                          GpuImage         *image,
+                          const GpuColor   *color,
+                          const GpuLayout  *layout,
+                          const GpuExtent  *extent,
+                          GError          **error)
+{
+  GpuMemory *memory = GPU_MEMORY (image);
+  GpuExtent rest = _gpu_image_get_rest (image, layout, extent);
+  ImageFill fill = { .image = image, .extent = &rest };
+
+  if (!_gpu_memory_check (memory, function, error)
+      || !_gpu_image_resolve (image, layout, &rest, function, "image", &fill.side, error))
+    return FALSE;
+
+  if (_gpu_region_is_empty (&rest))
+    return TRUE;
+
+  fill.side.context = memory->storage->context;
+  fill.side.memory = memory->storage->buffer;
+  _gpu_texel_from_color (&image->description.format, color, fill.texel);
+
+  if (timeline->context->backend->image != NULL && timeline->context->backend->image->fill != NULL)
+    return submit_fill (timeline, function, &fill, error);
+
+  return compose_fill (timeline, function, &fill, error);
+}
+
+/**
+ * gpu_stream_fill_image:
+ * @stream: a #GpuStream
+ * @image: an image of the stream's context
+ * @color: the value of every texel
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels; %NULL for all from @layout on
+ * @error: return location for an error
+ *
+ * Fills a region of an image with one color (OpenCL: clEnqueueFillImage; CUDA: copies of a row,
+ * cuMemcpy2DAsync, cuMemcpy3DAsync, as there is no call for it). Numbers are rounded to the nearest
+ * that the format has, the even one of two, and clamped to what it holds; what is no number is 0 in
+ * integers. Components that the format lacks are passed over. Does not block; the image is kept
+ * until it is done. An empty region does nothing.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the region reaches past the end or
+ *   the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if it is mapped, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_fill_image (GpuStream        *stream,
+                       GpuImage         *image,
+                       const GpuColor   *color,
+                       const GpuLayout  *layout,
+                       const GpuExtent  *extent,
+                       GError          **error)
+{
+  const char *function = "gpu_stream_fill_image";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_IMAGE (image), FALSE);
+  g_return_val_if_fail (color != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  return timeline != NULL
+         && _gpu_timeline_fill_image (timeline, function, image, color, layout, extent, error);
+}
+
+/**
+ * gpu_stream_map_image:
+ * @stream: a #GpuStream
+ * @image: an image of the stream's context
+ * @flags: what the host does with the mapping
+ * @layout: (nullable): where in @image, in texels; %NULL for its beginning
+ * @extent: (nullable): size of the region in texels, not empty; %NULL for all from @layout on
+ * @error: return location for an error
+ *
+ * Maps a region of an image into the address space of the host (OpenCL: clEnqueueMapImage; CUDA:
+ * page-locked memory, cuMemcpy3DAsync). gpu_mapping_get_row_pitch() and
+ * gpu_mapping_get_slice_pitch() tell how its rows and slices lie. Does not block: the mapping may
+ * be touched once the point of this operation is reached, so wait with gpu_stream_synchronize() or
+ * an event before; gpu_image_map() waits itself. %GPU_MAP_FLAGS_WRITE_INVALIDATE goes with no other
+ * flag.
+ *
+ * Returns: (transfer full): the mapping, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the region
+ *   is empty or reaches past the end or the flags do not allow it, %GPU_ERROR_BUSY if it clashes
+ *   with another mapping, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuMapping *
+gpu_stream_map_image (GpuStream        *stream,
+                      GpuImage         *image,
+                      GpuMapFlags       flags,
+                      const GpuLayout  *layout,
+                      const GpuExtent  *extent,
+                      GError          **error)
+{
+  const char *function = "gpu_stream_map_image";
+  GpuTimeline *timeline;
+  GpuExtent rest;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  rest = _gpu_image_get_rest (image, layout, extent);
+
+  if (timeline == NULL)
+    return NULL;
+
+  return _gpu_timeline_map_image (timeline, function, image, flags, layout, &rest, error);
+}

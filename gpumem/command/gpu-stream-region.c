@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The verbs of a stream that move regions of rows and slices, between any two kinds of memory. */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/format/gpu-region-private.h"
+#include "gpumem/command/gpu-staging-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* One of the two sides. What it covers, in bytes as if it were linear, is what hazards, mappings
+ * and overlaps are told by. */
+typedef struct
+{
+  const char    *name;              /* for errors */
+  GpuMemory     *memory;            /* NULL for memory of the host */
+  gsize          size;              /* of the host, bytes */
+  GpuRegionSide  native;
+  gsize          offset;
+  gsize          end;
+  gsize          row_pitch;
+  gsize          slice_pitch;
+} Side;
+
+typedef struct
+{
+  const char *function;
+  Side        destination;
+  Side        source;
+  GpuExtent   extent;               /* as the back ends take it */
+  GpuExtent   bytes;                /* the same with the width in bytes */
+  GpuTransfer *transfer;            /* if it is staged */
+} RegionCopy;
+
+#define BYTES_FORMAT "%" G_GSIZE_FORMAT " bytes x %" G_GSIZE_FORMAT " rows x %" G_GSIZE_FORMAT \
+                     " slices"
+#define TEXELS_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels"
+#define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth
+
+/* With the locks held: what is behind a memory object may have changed before. */
+static const RegionCopy *
+look_again (gconstpointer operation)
+{
+  RegionCopy *copy = (RegionCopy *) operation;
+
+  if (copy->destination.memory != NULL)
+    copy->destination.native.memory = copy->destination.memory->storage->buffer;
+
+  if (copy->source.memory != NULL)
+    copy->source.native.memory = copy->source.memory->storage->buffer;
+
+  return copy;
+}
+
+static gboolean
+run_region (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const RegionCopy *copy = look_again (operation);
+
+  return stream->backend->memory->copy_region (stream, &copy->destination.native,
+                                               &copy->source.native, &copy->extent, event, error);
+}
+
+static gboolean
+run_staged (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const RegionCopy *copy = look_again (operation);
+  const Side *device = copy->destination.memory != NULL ? &copy->destination : &copy->source;
+  g_autoptr (GError) failure = NULL;
+
+  if (_gpu_transfer_submit (copy->transfer, stream, device->native.memory, event, &failure))
+    return TRUE;
+
+  if (!_gpu_transfer_has_begun (copy->transfer))
+    return run_region (operation, stream, event, error);
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+static gboolean
+is_image (const Side *side)
+{
+  return side->memory != NULL && GPU_IS_IMAGE (side->memory);
+}
+
+/* Memory whose objects can be looked into. */
+static gboolean
+check_side (const char  *function,
+            Side        *side,
+            GError     **error)
+{
+  if (side->memory == NULL)
+    return TRUE;
+
+  if (!_gpu_memory_check (side->memory, function, error))
+    return FALSE;
+
+  side->native.context = side->memory->storage->context;
+  side->native.memory = side->memory->storage->buffer;
+  side->size = side->memory->size;
+
+  return TRUE;
+}
+
+/* Sets what the width of the extent is in bytes. */
+static gboolean
+resolve_extent (RegionCopy  *copy,
+                GError     **error)
+{
+  gsize to = is_image (&copy->destination)
+             ? gpu_image_get_texel_size (GPU_IMAGE (copy->destination.memory)) : 0;
+  gsize from = is_image (&copy->source)
+               ? gpu_image_get_texel_size (GPU_IMAGE (copy->source.memory)) : 0;
+
+  copy->bytes = copy->extent;
+
+  if (to != 0 && from != 0 && to != from)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: texels of %" G_GSIZE_FORMAT " bytes cannot be copied to an image with "
+                   "texels of %" G_GSIZE_FORMAT, copy->function, from, to);
+      return FALSE;
+    }
+
+  if (to == 0 && from == 0)
+    return TRUE;
+
+  if (g_size_checked_mul (&copy->bytes.width, copy->extent.width, MAX (to, from)))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: there are no regions of " TEXELS_FORMAT, copy->function,
+               EXTENT_ARGS (&copy->extent));
+
+  return FALSE;
+}
+
+static gboolean
+resolve_linear (const RegionCopy  *copy,
+                Side              *side,
+                const GpuLayout   *layout,
+                GError           **error)
+{
+  if (!_gpu_region_resolve (layout, &copy->bytes, copy->function, side->name, &side->native,
+                            &side->end, error))
+    return FALSE;
+
+  side->offset = side->native.offset;
+  side->row_pitch = side->native.row_pitch;
+  side->slice_pitch = side->native.slice_pitch;
+
+  if (side->end <= side->size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: a region of " BYTES_FORMAT " from offset %" G_GSIZE_FORMAT ", row pitch %"
+               G_GSIZE_FORMAT ", slice pitch %" G_GSIZE_FORMAT ", exceeds the %" G_GSIZE_FORMAT
+               " bytes of the %s", copy->function, EXTENT_ARGS (&copy->bytes), side->offset,
+               side->row_pitch, side->slice_pitch, side->size, side->name);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_image (const RegionCopy  *copy,
+               Side              *side,
+               const GpuLayout   *layout,
+               GError           **error)
+{
+  if (!_gpu_image_resolve (GPU_IMAGE (side->memory), layout, &copy->extent, copy->function,
+                           side->name, &side->native, error))
+    return FALSE;
+
+  side->offset = side->native.offset;
+  side->row_pitch = side->native.row_pitch;
+  side->slice_pitch = side->native.slice_pitch;
+  side->end = _gpu_region_get_end (&side->native, &copy->bytes);
+
+  return TRUE;
+}
+
+static gboolean
+resolve (RegionCopy       *copy,
+         const GpuLayout  *destination_layout,
+         const GpuLayout  *source_layout,
+         GError          **error)
+{
+  const GpuLayout *layouts[] = { destination_layout, source_layout };
+  Side *sides[] = { &copy->destination, &copy->source };
+
+  if (!check_side (copy->function, sides[0], error) || !check_side (copy->function, sides[1], error)
+      || !resolve_extent (copy, error))
+    return FALSE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
+    {
+      if (!(is_image (sides[i]) ? resolve_image : resolve_linear) (copy, sides[i], layouts[i],
+                                                                   error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Whether rows share a byte of two boxes in a slice that begin @distance bytes apart. A row may
+ * meet one of the row after it, for what begins later in memory may begin earlier in its row. */
+static gboolean
+rows_overlap (const RegionCopy *copy,
+              gsize             distance)
+{
+  const GpuExtent *extent = &copy->bytes;
+  gsize row_pitch = copy->source.row_pitch;
+  gsize rows = extent->height > 1 ? distance / row_pitch : 0;
+
+  distance -= rows * row_pitch;
+
+  return (rows < extent->height && distance < extent->width)
+         || (rows + 1 < extent->height && row_pitch - distance < extent->width);
+}
+
+/* Two regions of the same pitches overlap where their boxes do; of others we only know where they
+ * begin and end. */
+static gboolean
+regions_overlap (const RegionCopy *copy)
+{
+  const Side *to = &copy->destination;
+  const Side *from = &copy->source;
+  gsize to_base = to->memory->storage->offset;
+  gsize from_base = from->memory->storage->offset;
+  gsize distance;
+  gsize slices;
+
+  if (to->offset + to_base >= from->end + from_base
+      || from->offset + from_base >= to->end + to_base)
+    return FALSE;
+
+  if ((copy->bytes.height > 1 && to->row_pitch != from->row_pitch)
+      || (copy->bytes.depth > 1 && to->slice_pitch != from->slice_pitch))
+    return TRUE;
+
+  distance = MAX (to->offset + to_base, from->offset + from_base)
+             - MIN (to->offset + to_base, from->offset + from_base);
+  slices = copy->bytes.depth > 1 ? distance / to->slice_pitch : 0;
+  distance -= slices * to->slice_pitch;
+
+  return (slices < copy->bytes.depth && rows_overlap (copy, distance))
+         || (slices + 1 < copy->bytes.depth && rows_overlap (copy, to->slice_pitch - distance));
+}
+
+static gboolean
+check_region_overlap (const RegionCopy  *copy,
+                      GError           **error)
+{
+  if (_gpu_region_is_empty (&copy->extent)
+      || copy->destination.memory->storage->root != copy->source.memory->storage->root
+      || !regions_overlap (copy))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the regions from offset %" G_GSIZE_FORMAT " and from offset %" G_GSIZE_FORMAT
+               " of the same memory overlap", copy->function, copy->source.offset,
+               copy->destination.offset);
+
+  return FALSE;
+}
+
+/* Memory of another context, on one side. */
+static gboolean
+check_peers (GpuTimeline       *timeline,
+             const RegionCopy  *copy,
+             gboolean          *peers,
+             GError           **error)
+{
+  GpuNativeContext *to = copy->destination.native.context;
+  GpuNativeContext *from = copy->source.native.context;
+
+  *peers = FALSE;
+
+  /* Two foreign ones are refused like such memory in any operation. */
+  if (to == from || (to != timeline->context && from != timeline->context))
+    return TRUE;
+
+  *peers = TRUE;
+
+  if (to->backend != from->backend || !to->backend->memory->copies_peers)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: no driver copies regions from a context of %s to one of %s; "
+                   "gpu_stream_copy() takes bytes there, and a region can be copied on either side",
+                   copy->function, from->devices[0]->id, to->devices[0]->id);
+      return FALSE;
+    }
+
+  if (_gpu_native_context_check (to == timeline->context ? from : to, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", copy->function);
+
+  return FALSE;
+}
+
+static void
+add_access (GpuSubmission *submission,
+            const Side    *side,
+            gboolean       write)
+{
+  if (side->memory != NULL)
+    submission->accesses[submission->n_accesses++] =
+      (GpuAccess) { side->memory, write, side->offset, side->end - side->offset };
+}
+
+/* NULL for a copy between memories of devices, or one that had better go straight. */
+static GpuTransfer *
+stage_region (GpuTimeline      *timeline,
+              const RegionCopy *copy,
+              GBytes           *bytes,
+              gboolean          blocking)
+{
+  gboolean write = copy->source.memory == NULL;
+  const Side *device = write ? &copy->destination : &copy->source;
+  const Side *host = write ? &copy->source : &copy->destination;
+  const GpuTransferCopy staged = {
+    .write = write, .is_image = is_image (device), .device = device->native,
+    .host = host->native, .extent = copy->extent, .bytes = bytes,
+    .unit = copy->bytes.width / copy->extent.width
+  };
+
+  if (host->memory != NULL
+      || copy->bytes.width * copy->bytes.height * copy->bytes.depth <= GPU_STAGING_SIZE_MIN)
+    return NULL;
+
+  return _gpu_timeline_stage (timeline, device->memory, &staged, blocking);
+}
+
+static gboolean
+submit_region (GpuTimeline  *timeline,
+               RegionCopy   *copy,
+               gboolean      peers,
+               GBytes       *bytes,
+               GpuPending   *pending,
+               GError      **error)
+{
+  GpuAccess accesses[2];
+  GpuKeep keep = { bytes, &_gpu_keep_bytes, 0, NULL };
+  GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
+                               .run = run_region, .operation = copy };
+
+  if (_gpu_region_is_empty (&copy->extent))
+    return TRUE;
+
+  add_access (&submission, &copy->source, FALSE);
+  add_access (&submission, &copy->destination, TRUE);
+
+  if (bytes != NULL)
+    {
+      keep.size = g_bytes_get_size (bytes);
+      submission.keep = &keep;
+    }
+
+  copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
+
+  if (copy->transfer != NULL)
+    {
+      submission.run_steady = run_staged;
+      return _gpu_submit_staged (timeline, &submission, copy->transfer, pending, error);
+    }
+
+  if (_gpu_submit (timeline, &submission, pending, error))
+    return TRUE;
+
+  /* Nothing keeps the caller's memory for the part that the driver took. */
+  if (pending != NULL && pending->covers != 0)
+    _gpu_timeline_wait (timeline, pending->covers, NULL);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_timeline_copy_region (GpuTimeline      *timeline,
+                           const char       *function,
+                           GpuMemory        *destination,
+                           const GpuLayout  *destination_layout,
+                           GpuMemory        *source,
+                           const GpuLayout  *source_layout,
+                           const GpuExtent  *extent,
+                           GError          **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "destination", .memory = destination },
+                      .source = { .name = "source", .memory = source } };
+  gboolean peers;
+
+  return resolve (&copy, destination_layout, source_layout, error)
+         && check_region_overlap (&copy, error)
+         && check_peers (timeline, &copy, &peers, error)
+         && submit_region (timeline, &copy, peers, NULL, NULL, error);
+}
+
+gboolean
+_gpu_timeline_write_region (GpuTimeline         *timeline,
+                            const char          *function,
+                            GpuMemory           *destination,
+                            const GpuLayout     *destination_layout,
+                            const GpuHostBytes  *host,
+                            const GpuExtent     *extent,
+                            GpuPending          *pending,
+                            GError             **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "destination", .memory = destination },
+                      .source = { .name = "host bytes", .size = host->size,
+                                  .native = { .data = host->data } } };
+
+  return resolve (&copy, destination_layout, host->layout, error)
+         && _gpu_memory_check_host (destination, function, TRUE, error)
+         && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
+}
+
+gboolean
+_gpu_timeline_read_region (GpuTimeline         *timeline,
+                           const char          *function,
+                           GpuMemory           *source,
+                           const GpuLayout     *source_layout,
+                           const GpuHostBytes  *host,
+                           const GpuExtent     *extent,
+                           GpuPending          *pending,
+                           GError             **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .destination = { .name = "host bytes", .size = host->size,
+                                       .native = { .data = host->data } },
+                      .source = { .name = "source", .memory = source } };
+
+  return resolve (&copy, host->layout, source_layout, error)
+         && _gpu_memory_check_host (source, function, FALSE, error)
+         && submit_region (timeline, &copy, FALSE, host->bytes, pending, error);
+}
+
+gboolean
+_gpu_region_check (GpuMemory        *memory,
+                   const GpuLayout  *layout,
+                   const GpuExtent  *extent,
+                   const char       *function,
+                   const char       *name,
+                   GError          **error)
+{
+  RegionCopy copy = { .function = function, .extent = *extent,
+                      .source = { .name = name, .memory = memory } };
+
+  return check_side (function, &copy.source, error) && resolve_extent (&copy, error)
+         && (is_image (&copy.source) ? resolve_image : resolve_linear) (&copy, &copy.source,
+                                                                        layout, error);
+}
+
+GBytes *
+_gpu_region_bytes_new (GpuMemory        *memory,
+                       const GpuExtent  *extent,
+                       const char       *function,
+                       GpuHostBytes     *host,
+                       GError          **error)
+{
+  gsize texel_size = GPU_IS_IMAGE (memory) ? gpu_image_get_texel_size (GPU_IMAGE (memory)) : 1;
+
+  if (!g_size_checked_mul (&host->size, extent->width, texel_size)
+      || !g_size_checked_mul (&host->size, host->size, extent->height)
+      || !g_size_checked_mul (&host->size, host->size, extent->depth))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: there are no regions of " TEXELS_FORMAT, function, EXTENT_ARGS (extent));
+      return NULL;
+    }
+
+  host->layout = NULL;
+  host->bytes = _gpu_bytes_new (host->size, function, &host->data, error);
+
+  return host->bytes;
+}
+
+/**
+ * gpu_stream_copy_region:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context, or of another one of the back end
+ * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
+ * @source: memory of the stream's context, or of another one if @destination is not
+ * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
+ * @extent: size of the region: bytes, or texels if an image is among the two; rows; slices
+ * @error: return location for an error
+ *
+ * Copies a region of rows and slices on the device, between buffers, between images, or from one to
+ * the other (OpenCL: clEnqueueCopyBufferRect; several of them, or clEnqueueCopyBuffer, where it
+ * does not take the pitches; clEnqueueCopyImage, clEnqueueCopyBufferToImage,
+ * clEnqueueCopyImageToBuffer; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync, cuMemcpy3DPeerAsync).
+ *
+ * In an image a layout counts texels, rows and slices, and has no pitches: 0. The rows of an image
+ * of one dimension that is an array are its layers, and so are the slices of one of two dimensions
+ * and the sides of cubes. In a buffer it is bytes, also where the other side is an image.
+ *
+ * The two regions must not overlap, and two images have texels of the same size. Does not block;
+ * both memories are kept until the copy is done. An empty region does nothing.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a region reaches past the end,
+ *   the pitches are too small, the regions overlap or neither memory is of the stream's context,
+ *   %GPU_ERROR_NOT_SUPPORTED between two back ends or two contexts of OpenCL,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_copy_region (GpuStream        *stream,
+                        GpuMemory        *destination,
+                        const GpuLayout  *destination_layout,
+                        GpuMemory        *source,
+                        const GpuLayout  *source_layout,
+                        const GpuExtent  *extent,
+                        GError          **error)
+{
+  const char *function = "gpu_stream_copy_region";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (extent != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  return timeline != NULL
+         && _gpu_timeline_copy_region (timeline, function, destination, destination_layout, source,
+                                       source_layout, extent, error);
+}
+
+/**
+ * gpu_stream_write_region:
+ * @stream: a #GpuStream
+ * @destination: memory of the stream's context
+ * @destination_layout: (nullable): where in @destination; %NULL for its beginning and tight rows
+ * @bytes: what to write
+ * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @error: return location for an error
+ *
+ * Copies a region of rows and slices from the host to the device (OpenCL:
+ * clEnqueueWriteBufferRect; several, or clEnqueueWriteBuffer, where it does not take the pitches;
+ * clEnqueueWriteImage; CUDA: cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of
+ * gpu_stream_copy_region(). Blocks no more than gpu_stream_write(); @bytes and
+ * @destination are kept until the copy is done. An empty region does nothing.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_copy_region(), also if the flags bar the
+ *   host from writing
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_write_region (GpuStream        *stream,
+                         GpuMemory        *destination,
+                         const GpuLayout  *destination_layout,
+                         GBytes           *bytes,
+                         const GpuLayout  *bytes_layout,
+                         const GpuExtent  *extent,
+                         GError          **error)
+{
+  const char *function = "gpu_stream_write_region";
+  GpuHostBytes host = { .bytes = bytes, .layout = bytes_layout };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (destination), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+  g_return_val_if_fail (extent != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
+
+  return timeline != NULL
+         && _gpu_timeline_write_region (timeline, function, destination, destination_layout, &host,
+                                        extent, NULL, error);
+}
+
+/**
+ * gpu_stream_read_region:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @error: return location for an error
+ *
+ * Copies a region of rows and slices from the device into new memory of the host, where the rows
+ * follow each other tightly (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). Layouts are as of gpu_stream_copy_region(). Blocks no more
+ * than gpu_stream_read(): what the bytes hold is right once the point of this operation is reached.
+ * An empty region gives no bytes.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with an error as of gpu_stream_copy_region(), also
+ *   if the flags bar the host from reading, or with %GPU_ERROR_OUT_OF_HOST_MEMORY
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_stream_read_region (GpuStream        *stream,
+                        GpuMemory        *source,
+                        const GpuLayout  *source_layout,
+                        const GpuExtent  *extent,
+                        GError          **error)
+{
+  const char *function = "gpu_stream_read_region";
+  g_autoptr (GBytes) bytes = NULL;
+  GpuTimeline *timeline;
+  GpuHostBytes host;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), NULL);
+  g_return_val_if_fail (extent != NULL, NULL);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL
+      || !_gpu_region_check (source, source_layout, extent, function, "source", error))
+    return NULL;
+
+  bytes = _gpu_region_bytes_new (source, extent, function, &host, error);
+
+  if (bytes == NULL
+      || !_gpu_timeline_read_region (timeline, function, source, source_layout, &host, extent,
+                                     NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&bytes);
+}
+
+/**
+ * gpu_stream_read_region_into:
+ * @stream: a #GpuStream
+ * @source: memory of the stream's context
+ * @source_layout: (nullable): where in @source; %NULL for its beginning and tight rows
+ * @bytes: memory that may be written, for the region with the pitches of @bytes_layout
+ * @bytes_layout: (nullable): where in @bytes; %NULL for the beginning and tight rows
+ * @extent: size of the region: bytes, or texels of an image; rows; slices
+ * @error: return location for an error
+ *
+ * Copies a region of rows and slices from the device into the memory of @bytes, like
+ * gpu_stream_read_into() (OpenCL: clEnqueueReadBufferRect, clEnqueueReadImage; CUDA:
+ * cuMemcpy2DAsync, cuMemcpy3DAsync). What lies between the rows is left alone. Layouts are as of
+ * gpu_stream_copy_region(). Blocks no more than gpu_stream_read(); @bytes and
+ * @source are kept until the copy is done, and what they hold is right then. An empty region does
+ * nothing.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_read_region()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_read_region_into (GpuStream        *stream,
+                             GpuMemory        *source,
+                             const GpuLayout  *source_layout,
+                             GBytes           *bytes,
+                             const GpuLayout  *bytes_layout,
+                             const GpuExtent  *extent,
+                             GError          **error)
+{
+  const char *function = "gpu_stream_read_region_into";
+  GpuHostBytes host = { .bytes = bytes, .layout = bytes_layout };
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (source), FALSE);
+  g_return_val_if_fail (bytes != NULL, FALSE);
+  g_return_val_if_fail (extent != NULL, FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  host.data = (gpointer) g_bytes_get_data (bytes, &host.size);
+
+  return timeline != NULL
+         && _gpu_timeline_read_region (timeline, function, source, source_layout, &host, extent,
+                                       NULL, error);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What some drivers tell and let set of their contexts, and others do not. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+
+#define OPS(context) (_gpu_context_get_native (context)->backend->context)
+
+/* Whether @context can be asked for @what, which its back end has an op for if @has_op. */
+static gboolean
+check_op (GpuContext  *context,
+          gboolean     has_op,
+          const char  *function,
+          const char  *what,
+          GError     **error)
+{
+  return has_op || _gpu_backend_fail (_gpu_context_get_native (context)->backend, function, what,
+                                      error);
+}
+
+/**
+ * gpu_context_get_flags:
+ * @context: a #GpuContext
+ *
+ * Gets how @context behaves, which can be more than it was made with where others share it (CUDA:
+ * cuCtxGetFlags when it was made). Does not block.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuContextFlags
+gpu_context_get_flags (GpuContext *context)
+{
+  GpuNativeContext *native;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), GPU_CONTEXT_FLAGS_NONE);
+
+  native = _gpu_context_get_native (context);
+
+  return native != NULL ? native->flags : GPU_CONTEXT_FLAGS_NONE;
+}
+
+/**
+ * gpu_context_get_api_version:
+ * @context: a #GpuContext
+ * @version: (out): 1000 times the major number and 10 times the minor one: 3020 for 3.2
+ * @error: return location for an error
+ *
+ * Tells the version of the driver's interface that @context has (CUDA: cuCtxGetApiVersion; OpenCL:
+ * CL_DEVICE_VERSION). It is about the context: gpu_device_get_version() tells what the driver is
+ * capable of. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such version, as on
+ *   the host, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_api_version (GpuContext  *context,
+                             guint       *version,
+                             GError     **error)
+{
+  const char *function = "gpu_context_get_api_version";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (version != NULL, FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->get_api_version != NULL, function,
+                    "version of its interface", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->get_api_version (native, version, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_get_cache_preference:
+ * @context: a #GpuContext
+ * @preference: (out): the preference
+ * @error: return location for an error
+ *
+ * Tells how the memory on the chip is divided for kernels that prefer nothing themselves (CUDA:
+ * cuCtxGetCacheConfig). Devices that do not divide it answer %GPU_CACHE_PREFERENCE_NONE. Does not
+ * block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end has no such
+ *   preference, as OpenCL and the host, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_cache_preference (GpuContext          *context,
+                                  GpuCachePreference  *preference,
+                                  GError             **error)
+{
+  const char *function = "gpu_context_get_cache_preference";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (preference != NULL, FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->get_cache_preference != NULL, function,
+                    "cache preference", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->get_cache_preference (native, preference, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_set_cache_preference:
+ * @context: a #GpuContext
+ * @preference: the preference
+ * @error: return location for an error
+ *
+ * Says how the memory on the chip is to be divided for kernels that prefer nothing themselves, see
+ * gpu_kernel_set_cache_preference() (CUDA: cuCtxSetCacheConfig). A device may do otherwise. Does
+ * not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where the back end has no such
+ *   preference, as OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if there is no such
+ *   @preference, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_set_cache_preference (GpuContext          *context,
+                                  GpuCachePreference   preference,
+                                  GError             **error)
+{
+  const char *function = "gpu_context_set_cache_preference";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !_gpu_cache_preference_check (preference, function, error)
+      || !check_op (context, OPS (context)->set_cache_preference != NULL, function,
+                    "cache preference", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->set_cache_preference (native, preference, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+gboolean
+_gpu_cache_preference_check (GpuCachePreference   preference,
+                             const char          *function,
+                             GError             **error)
+{
+  if (preference <= GPU_CACHE_PREFERENCE_EQUAL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: there is no cache preference %d", function, (int) preference);
+
+  return FALSE;
+}
+
+/**
+ * gpu_context_get_priority_range:
+ * @context: a #GpuContext
+ * @least: (out): the priority of streams that go last
+ * @greatest: (out): the priority of streams that go first, a lower number
+ * @error: return location for an error
+ *
+ * Tells what priorities of streams make a difference (CUDA: cuCtxGetStreamPriorityRange; OpenCL:
+ * from 1 to -1 with cl_khr_priority_hints). Numbers beyond count as the nearest. Both are 0 where
+ * streams have no priority. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_priority_range (GpuContext  *context,
+                                int         *least,
+                                int         *greatest,
+                                GError     **error)
+{
+  const char *function = "gpu_context_get_priority_range";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (least != NULL && greatest != NULL, FALSE);
+
+  if (!_gpu_context_check (context, function, error))
+    return FALSE;
+
+  *least = 0;
+  *greatest = 0;
+  native = _gpu_context_get_native (context);
+
+  if (OPS (context)->get_priority_range == NULL
+      || (native->devices[0]->capabilities & GPU_CAPABILITIES_PRIORITY) == 0)
+    return TRUE;
+
+  OPS (context)->get_priority_range (native, least, greatest, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_push_current:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Makes @context current for the calling thread, for code that calls the driver itself or through
+ * another library (CUDA: cuCtxPushCurrent). This library does not need it, and leaves what is
+ * current as it finds it. gpu_context_pop_current() undoes it on the same thread. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where contexts are not current, as on
+ *   OpenCL and the host, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_push_current (GpuContext  *context,
+                          GError     **error)
+{
+  const char *function = "gpu_context_push_current";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->push_current != NULL, function, "current context",
+                    error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->push_current (native, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_pop_current:
+ * @context: what gpu_context_push_current() was called with last on this thread
+ * @error: return location for an error
+ *
+ * Makes current what was so before gpu_context_push_current() (CUDA: cuCtxPopCurrent). Does not
+ * block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where contexts are not current,
+ *   %GPU_ERROR_INVALID_ARGUMENT if @context is not the current one, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_pop_current (GpuContext  *context,
+                         GError     **error)
+{
+  const char *function = "gpu_context_pop_current";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->pop_current != NULL, function, "current context",
+                    error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->pop_current (native, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_get_address_attributes:
+ * @context: a #GpuContext
+ * @address: an address of the device or of the host
+ * @error: return location for an error
+ *
+ * Tells what the driver knows of any address, by nick: whose memory it is, where the range that it
+ * lies in begins and how long that is, what address host and device have for it (CUDA:
+ * cuPointerGetAttributes). For memory of this library, gpu_memory_get_attributes() tells more.
+ * Does not block.
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with %GPU_ERROR_NOT_SUPPORTED
+ *   where addresses tell nothing, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT if the
+ *   driver does not know @address, or the driver's error
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_context_get_address_attributes (GpuContext  *context,
+                                    guint64      address,
+                                    GError     **error)
+{
+  const char *function = "gpu_context_get_address_attributes";
+  g_auto (GVariantDict) attributes = G_VARIANT_DICT_INIT (NULL);
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->get_address_attributes != NULL, function,
+                    "attributes of addresses", error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->get_address_attributes (native, address, &attributes, &failure);
+
+  if (!_gpu_native_context_end (native, function, failure, error))
+    return NULL;
+
+  return g_variant_ref_sink (g_variant_dict_end (&attributes));
+}
+
+/**
+ * gpu_context_start_profiler:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Has a profiler that the process runs under take notes from now on, if it was told to wait for it
+ * (CUDA: cuProfilerStart, with Nsight's `--capture-range=cudaProfilerApi`). Without a profiler
+ * nothing happens. Times of single operations come from %GPU_STREAM_FLAGS_PROFILING instead. Does
+ * not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where profilers are not told, as on
+ *   OpenCL and the host, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_start_profiler (GpuContext  *context,
+                            GError     **error)
+{
+  const char *function = "gpu_context_start_profiler";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->start_profiler != NULL, function, "profiler", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->start_profiler (native, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}
+
+/**
+ * gpu_context_stop_profiler:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Ends what gpu_context_start_profiler() began (CUDA: cuProfilerStop). Work that was submitted and
+ * is not complete may be left out: gpu_context_synchronize() first. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_context_start_profiler()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_stop_profiler (GpuContext  *context,
+                           GError     **error)
+{
+  const char *function = "gpu_context_stop_profiler";
+  GpuNativeContext *native;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, function, error)
+      || !check_op (context, OPS (context)->stop_profiler != NULL, function, "profiler", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (context);
+  OPS (context)->stop_profiler (native, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error);
+}

@@ -1,0 +1,1271 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/array/gpu-array-kernel-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-device-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-context
+ * @title: GpuContext
+ * @short_description: memory and streams of a device
+ *
+ * A context is where memory, streams and programs of a device live. Everything made in a context
+ * holds it; a context holds nothing. Objects of different contexts cannot be used together.
+ *
+ * All methods may be called from any thread. Signals are emitted in the thread-default
+ * #GMainContext of the thread that made the context.
+ */
+
+/**
+ * GpuContext:
+ *
+ * Memory and streams of one device, or on OpenCL of several devices of a platform.
+ *
+ * Since: 0.1
+ */
+struct _GpuContext
+{
+  GObject           parent_instance;
+
+  GPtrArray        *devices;          /* of GpuDevice, construct only */
+  GpuContextFlags   flags;            /* asked for, construct only */
+  guint64           handle;           /* of a foreign context, construct only */
+  GpuWrapMode       mode;
+  GpuNativeContext *native;           /* NULL until initialised */
+  GMainContext     *main_context;     /* where signals are emitted */
+  GThread          *thread;           /* that made the context */
+  GpuArrayKernels  *array_kernels;
+
+  GMutex            lock;             /* guards what follows */
+  GpuTimeline      *default_timeline; /* set once, and atomic */
+  GWeakRef          default_stream;
+  char             *build_options;
+};
+
+enum
+{
+  PROP_0,
+  PROP_DEVICE,
+  PROP_DEVICES,
+  PROP_FLAGS,
+  PROP_NATIVE_HANDLE,
+  PROP_BUILD_OPTIONS,
+  PROP_ALLOCATED_SIZE,
+  PROP_LOST,
+  N_PROPS
+};
+
+enum
+{
+  LOST,
+  MEMORY_PRESSURE,
+  N_SIGNALS
+};
+
+static GParamSpec *props[N_PROPS];
+static guint signals[N_SIGNALS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuContext, gpu_context, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_context_get_property (GObject    *object,
+                          guint       id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  GpuContext *context = GPU_CONTEXT (object);
+
+  switch (id)
+    {
+    case PROP_DEVICE:
+      g_value_set_object (value, gpu_context_get_device (context));
+      break;
+    case PROP_DEVICES:
+      g_value_set_boxed (value, context->devices);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, gpu_context_get_flags (context));
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_context_get_native_handle (context));
+      break;
+    case PROP_BUILD_OPTIONS:
+      g_mutex_lock (&context->lock);
+      g_value_set_string (value, context->build_options);
+      g_mutex_unlock (&context->lock);
+      break;
+    case PROP_ALLOCATED_SIZE:
+      g_value_set_uint64 (value, gpu_context_get_allocated_size (context));
+      break;
+    case PROP_LOST:
+      g_value_set_boolean (value, gpu_context_is_lost (context));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_context_set_property (GObject      *object,
+                          guint         id,
+                          const GValue *value,
+                          GParamSpec   *pspec)
+{
+  GpuContext *context = GPU_CONTEXT (object);
+
+  switch (id)
+    {
+    case PROP_DEVICE:
+      if (g_value_get_object (value) != NULL)
+        g_ptr_array_add (context->devices, g_value_dup_object (value));
+      break;
+    case PROP_FLAGS:
+      context->flags = g_value_get_flags (value);
+      break;
+    case PROP_BUILD_OPTIONS:
+      gpu_context_set_build_options (context, g_value_get_string (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+forget_owner (GpuNativeContext *native)
+{
+  GWeakRef *owner;
+
+  g_mutex_lock (&native->lock);
+  owner = g_steal_pointer (&native->owner);
+  g_mutex_unlock (&native->lock);
+
+  g_weak_ref_clear (owner);
+  g_free (owner);
+}
+
+static void
+gpu_context_finalize (GObject *object)
+{
+  GpuContext *context = GPU_CONTEXT (object);
+
+  if (context->default_timeline != NULL)
+    {
+      _gpu_timeline_unuse (context->default_timeline);
+      _gpu_timeline_unref (context->default_timeline);
+    }
+
+  _gpu_array_kernels_free (context->array_kernels);
+
+  if (context->native != NULL)
+    {
+      forget_owner (context->native);
+      _gpu_native_context_unref (context->native);
+    }
+
+  g_weak_ref_clear (&context->default_stream);
+  g_ptr_array_unref (context->devices);
+  g_main_context_unref (context->main_context);
+  g_mutex_clear (&context->lock);
+  g_free (context->build_options);
+  _gpu_live_add (GPU_LIVE_CONTEXT, -1);
+
+  G_OBJECT_CLASS (gpu_context_parent_class)->finalize (object);
+}
+
+static void
+install_writable_properties (void)
+{
+  /**
+   * GpuContext:device:
+   *
+   * The device, or the first of several.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE] =
+    g_param_spec_object ("device", NULL, NULL, GPU_TYPE_DEVICE,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:flags:
+   *
+   * How the context behaves.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] =
+    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_CONTEXT_FLAGS, GPU_CONTEXT_FLAGS_NONE,
+                        G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:build-options:
+   *
+   * Options that come before those of every program built in the context.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BUILD_OPTIONS] =
+    g_param_spec_string ("build-options", NULL, NULL, NULL,
+                         G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_properties (GObjectClass *object_class)
+{
+  install_writable_properties ();
+  /**
+   * GpuContext:devices: (type GPtrArray(GpuDevice))
+   *
+   * All devices.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICES] =
+    g_param_spec_boxed ("devices", NULL, NULL, G_TYPE_PTR_ARRAY,
+                        G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:native-handle:
+   *
+   * The driver's handle, see gpu_context_get_native_handle().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] =
+    g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:allocated-size:
+   *
+   * Bytes of memory that this context holds.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ALLOCATED_SIZE] =
+    g_param_spec_uint64 ("allocated-size", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuContext:lost:
+   *
+   * Whether the device was lost.
+   *
+   * Since: 0.1
+   */
+  props[PROP_LOST] =
+    g_param_spec_boolean ("lost", NULL, NULL, FALSE,
+                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_context_class_init (GpuContextClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_context_get_property;
+  object_class->set_property = gpu_context_set_property;
+  object_class->finalize = gpu_context_finalize;
+
+  install_properties (object_class);
+
+  /**
+   * GpuContext::lost:
+   * @context: the context
+   * @error: what the driver said
+   *
+   * Emitted once, when a call of the driver told that the device is gone or its context broken
+   * for good. Every later call in this context is %GPU_ERROR_DEVICE_LOST; objects can still be
+   * released. Emitted in the main context of the thread that made @context.
+   *
+   * Since: 0.1
+   */
+  signals[LOST] =
+    g_signal_new ("lost", GPU_TYPE_CONTEXT, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                  G_TYPE_NONE, 1, G_TYPE_ERROR);
+
+  /**
+   * GpuContext::memory-pressure:
+   * @context: the context
+   * @requested: bytes that the device had no room for
+   *
+   * Emitted when an allocation fails for want of memory of the device. If the allocation was
+   * asked for by the thread that made @context, the signal is emitted there and then, and once
+   * the handlers have returned the allocation is tried again; otherwise it is emitted in the main
+   * context of that thread, for the next allocations to profit.
+   *
+   * Since: 0.1
+   */
+  signals[MEMORY_PRESSURE] =
+    g_signal_new ("memory-pressure", GPU_TYPE_CONTEXT, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                  G_TYPE_NONE, 1, G_TYPE_UINT64);
+}
+
+static void
+gpu_context_init (GpuContext *context)
+{
+  context->devices = g_ptr_array_new_with_free_func (g_object_unref);
+  context->main_context = g_main_context_ref_thread_default ();
+  context->thread = g_thread_self ();
+  context->array_kernels = _gpu_array_kernels_new ();
+  g_mutex_init (&context->lock);
+  g_weak_ref_init (&context->default_stream, NULL);
+  _gpu_live_add (GPU_LIVE_CONTEXT, 1);
+}
+
+/* The native devices, all of one back end, or NULL. */
+static GpuNativeDevice **
+get_native_devices (GpuContext  *context,
+                    GError     **error)
+{
+  g_autofree GpuNativeDevice **natives = g_new (GpuNativeDevice *, context->devices->len + 1);
+
+  if (context->devices->len == 0)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_context_new: no device was given");
+      return NULL;
+    }
+
+  for (guint i = 0; i < context->devices->len; i++)
+    {
+      GpuDevice *device = g_ptr_array_index (context->devices, i);
+
+      if (!gpu_device_check (device, error))
+        return NULL;
+
+      natives[i] = _gpu_device_get_native (device);
+
+      if (natives[i]->backend != natives[0]->backend)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_context_new: the devices %s and %s belong to different back ends",
+                       natives[0]->id, natives[i]->id);
+          return NULL;
+        }
+    }
+
+  return g_steal_pointer (&natives);
+}
+
+static gboolean
+check_flags (GpuContext           *context,
+             const GpuContextOps  *ops,
+             GError              **error)
+{
+  const GpuContextFlags sched = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
+                                | GPU_CONTEXT_FLAGS_SCHED_BLOCKING;
+  GpuContextFlags chosen = context->flags & sched;
+  GpuContextFlags missing = context->flags & ~ops->flags;
+  g_autofree char *text = NULL;
+
+  if ((chosen & (chosen - 1)) == 0 && missing == 0)
+    return TRUE;
+
+  if ((chosen & (chosen - 1)) != 0)
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, context->flags);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_context_new: the context flags %s do not go together", text);
+    }
+  else
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_CONTEXT_FLAGS, missing);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_context_new: %s has no contexts with the flags %s",
+                   gpu_device_get_id (context->devices->pdata[0]), text);
+    }
+
+  return FALSE;
+}
+
+static gboolean
+gpu_context_initable_init (GInitable     *initable,
+                           GCancellable  *cancellable,
+                           GError       **error)
+{
+  GpuContext *context = GPU_CONTEXT (initable);
+  g_autofree GpuNativeDevice **natives = NULL;
+  const GpuContextOps *ops;
+  GWeakRef *owner;
+
+  if (context->native != NULL)
+    return TRUE;
+
+  natives = get_native_devices (context, error);
+
+  if (natives == NULL)
+    return FALSE;
+
+  ops = natives[0]->backend->context;
+
+  if (!check_flags (context, ops, error))
+    return FALSE;
+
+  if (context->handle == 0)
+    context->native = ops->create (natives, context->devices->len, context->flags, error);
+  else if (ops->wrap != NULL)
+    context->native = ops->wrap (natives[0], context->handle, context->mode, error);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "the back end %s has no contexts to wrap", natives[0]->backend->name);
+
+  if (context->native == NULL)
+    {
+      g_prefix_error (error, "gpu_context_new: %s: ", natives[0]->id);
+      return FALSE;
+    }
+
+  owner = g_new (GWeakRef, 1);
+  g_weak_ref_init (owner, context);
+  context->native->owner = owner;
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_context_initable_init;
+}
+
+GpuNativeContext *
+_gpu_context_get_native (GpuContext *context)
+{
+  return context->native;
+}
+
+GpuArrayKernels *
+_gpu_context_get_array_kernels (GpuContext *context)
+{
+  return context->array_kernels;
+}
+
+gboolean
+_gpu_native_context_fail (GpuNativeContext  *context,
+                          GError           **error)
+{
+  if (_gpu_backend_check_process (error))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the device %s was lost",
+                 context->devices[0]->id);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_native_context_end (GpuNativeContext  *context,
+                         const char        *function,
+                         GError            *failure,
+                         GError           **error)
+{
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (context, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_backend_fail (const GpuBackend  *backend,
+                   const char        *function,
+                   const char        *what,
+                   GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s has no %s",
+               function, backend->name, what);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_context_check (GpuContext  *context,
+                    const char  *function,
+                    GError     **error)
+{
+  if (context->native == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the context was never initialised", function);
+      return FALSE;
+    }
+
+  if (_gpu_native_context_check (context->native, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/* Its context may go before anybody runs the main context: then there is nobody to be told. */
+typedef struct
+{
+  GWeakRef  context;
+  GError   *error;                  /* of ::lost */
+  guint64   requested;              /* of ::memory-pressure */
+} Emission;
+
+static void
+emission_free (gpointer data)
+{
+  Emission *emission = data;
+
+  g_weak_ref_clear (&emission->context);
+  g_clear_error (&emission->error);
+  g_free (emission);
+}
+
+static gboolean
+emit (gpointer data)
+{
+  Emission *emission = data;
+  g_autoptr (GpuContext) context = g_weak_ref_get (&emission->context);
+
+  if (context == NULL)
+    return G_SOURCE_REMOVE;
+
+  if (emission->error != NULL)
+    {
+      g_signal_emit (context, signals[LOST], 0, emission->error);
+      g_object_notify_by_pspec (G_OBJECT (context), props[PROP_LOST]);
+    }
+  else
+    {
+      g_signal_emit (context, signals[MEMORY_PRESSURE], 0, emission->requested);
+    }
+
+  return G_SOURCE_REMOVE;
+}
+
+/* g_main_context_invoke() would run on the calling thread. */
+static void
+post_emission (GpuContext   *context,
+               const GError *error,
+               guint64       requested)
+{
+  g_autoptr (GSource) source = g_idle_source_new ();
+  Emission *emission = g_new0 (Emission, 1);
+
+  g_weak_ref_init (&emission->context, context);
+  emission->error = error != NULL ? g_error_copy (error) : NULL;
+  emission->requested = requested;
+  g_source_set_priority (source, G_PRIORITY_DEFAULT);
+  g_source_set_callback (source, emit, emission, emission_free);
+  g_source_attach (source, context->main_context);
+}
+
+void
+_gpu_native_context_report (GpuNativeContext *native,
+                            const GError     *error)
+{
+  g_autoptr (GpuContext) context = NULL;
+
+  _gpu_debug_print (GPU_DEBUG_ERRORS, "%s", error->message);
+
+  if (!g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
+      || !g_atomic_int_compare_and_exchange (&native->lost, FALSE, TRUE))
+    return;
+
+  g_mutex_lock (&native->lock);
+
+  if (native->owner != NULL)
+    context = g_weak_ref_get (native->owner);
+
+  g_mutex_unlock (&native->lock);
+
+  if (context != NULL)
+    post_emission (context, error, 0);
+}
+
+gboolean
+_gpu_context_signal_pressure (GpuContext *context,
+                              guint64     requested)
+{
+  if (!g_signal_has_handler_pending (context, signals[MEMORY_PRESSURE], 0, FALSE))
+    return FALSE;
+
+  if (context->thread != g_thread_self ())
+    {
+      post_emission (context, NULL, requested);
+      return FALSE;
+    }
+
+  g_signal_emit (context, signals[MEMORY_PRESSURE], 0, requested);
+
+  return TRUE;
+}
+
+static GpuTimeline *
+get_default_timeline_locked (GpuContext  *context,
+                             GError     **error)
+{
+  GpuNativeContext *native = context->native;
+  GpuNativeStream *stream;
+  GpuTimeline *timeline;
+  GError *failure = NULL;
+
+  if (context->default_timeline != NULL)
+    return context->default_timeline;
+
+  stream = native->backend->stream->create (native, native->devices[0], GPU_STREAM_FLAGS_NONE, 0,
+                                            &failure);
+
+  if (stream == NULL)
+    {
+      _gpu_native_context_report (native, failure);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  timeline = _gpu_timeline_new (native, native->devices[0], stream, GPU_STREAM_FLAGS_NONE, 0);
+  g_atomic_pointer_set (&context->default_timeline, timeline);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_context_peek_timeline (GpuContext  *context,
+                            GpuStream   *stream,
+                            const char  *function,
+                            GError     **error)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+  GpuTimeline *timeline;
+
+  if (stream != NULL)
+    return _gpu_stream_get_timeline (stream, function, error);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  timeline = g_atomic_pointer_get (&context->default_timeline);
+
+  if (timeline != NULL)
+    return timeline;
+
+  locker = g_mutex_locker_new (&context->lock);
+  timeline = get_default_timeline_locked (context, error);
+
+  if (timeline == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_context_get_timeline (GpuContext  *context,
+                           GpuStream   *stream,
+                           const char  *function,
+                           GError     **error)
+{
+  GpuTimeline *timeline = _gpu_context_peek_timeline (context, stream, function, error);
+
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+}
+
+/**
+ * gpu_context_new:
+ * @device: a #GpuDevice
+ * @error: return location for an error
+ *
+ * Makes a context on @device (OpenCL: clCreateContext; CUDA: cuDevicePrimaryCtxRetain, the context
+ * that other libraries of the process use as well). The driver may take some milliseconds for it;
+ * no work of the device is waited for.
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NO_DEVICE if the device cannot
+ *   be used, %GPU_ERROR_DEVICE_LOST in a process that was forked from one that had used the
+ *   driver, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new (GpuDevice  *device,
+                 GError    **error)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return g_initable_new (GPU_TYPE_CONTEXT, NULL, error, "device", device, NULL);
+}
+
+/**
+ * gpu_context_new_full:
+ * @device: a #GpuDevice
+ * @flags: how the context behaves
+ * @error: return location for an error
+ *
+ * Does what gpu_context_new() does, with flags. CUDA has one context for each device that all
+ * libraries of a process share, with one set of flags: those that it has already cannot be changed
+ * while anybody uses it. %GPU_CONTEXT_FLAGS_OWN makes another (CUDA: cuCtxCreate), whose memory
+ * other libraries cannot use. On OpenCL and the host every context is one of its own, waiting
+ * threads always sleep and kernels reach the memory of the host where they can at all.
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags that
+ *   exclude each other, %GPU_ERROR_NOT_SUPPORTED for those that the back end does not have,
+ *   %GPU_ERROR_BUSY if the shared context is in use with others, or an error as of
+ *   gpu_context_new()
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new_full (GpuDevice        *device,
+                      GpuContextFlags   flags,
+                      GError          **error)
+{
+  const GpuContextFlags known = GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD
+                                | GPU_CONTEXT_FLAGS_SCHED_BLOCKING | GPU_CONTEXT_FLAGS_MAP_HOST
+                                | GPU_CONTEXT_FLAGS_LOCAL_MEMORY_RESIZE | GPU_CONTEXT_FLAGS_OWN;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  /* A property would drop them silently. */
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_context_new_full: there are no context flags 0x%x", flags & ~known);
+      return NULL;
+    }
+
+  return g_initable_new (GPU_TYPE_CONTEXT, NULL, error, "device", device, "flags", flags, NULL);
+}
+
+/**
+ * gpu_context_new_for_devices:
+ * @devices: (array length=n_devices): devices of one back end, on OpenCL of one platform
+ * @n_devices: number of devices
+ * @error: return location for an error
+ *
+ * Makes a context on several devices that share its memory (OpenCL: clCreateContext). Streams
+ * choose one of them: see gpu_stream_new_full().
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
+ *   end has one device in a context, or for devices of several platforms of OpenCL;
+ *   %GPU_ERROR_INVALID_ARGUMENT for no device, or devices of several back ends;
+ *   %GPU_ERROR_NO_DEVICE if one cannot be used; or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new_for_devices (GpuDevice **devices,
+                             gsize       n_devices,
+                             GError    **error)
+{
+  g_autoptr (GpuContext) context = g_object_new (GPU_TYPE_CONTEXT, NULL);
+
+  g_return_val_if_fail (devices != NULL || n_devices == 0, NULL);
+
+  for (gsize i = 0; i < n_devices; i++)
+    {
+      g_return_val_if_fail (GPU_IS_DEVICE (devices[i]), NULL);
+      g_ptr_array_add (context->devices, g_object_ref (devices[i]));
+    }
+
+  if (!g_initable_init (G_INITABLE (context), NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&context);
+}
+
+/**
+ * gpu_context_new_default:
+ * @error: return location for an error
+ *
+ * Makes a context on gpu_device_get_default(). The first call in a process starts the drivers, as
+ * gpu_device_list() does.
+ *
+ * Returns: (transfer full): the context, or %NULL with an error as of gpu_device_get_default() or
+ *   gpu_context_new()
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new_default (GError **error)
+{
+  g_autoptr (GpuDevice) device = gpu_device_get_default (error);
+
+  if (device == NULL)
+    return NULL;
+
+  return gpu_context_new (device, error);
+}
+
+/**
+ * gpu_context_new_wrapped:
+ * @device: the device of the foreign context
+ * @handle: the driver's handle: a cl_context on OpenCL, a CUcontext on CUDA
+ * @mode: who owns @handle
+ * @error: return location for an error
+ *
+ * Makes a context around one that was made elsewhere, so that both sides use the same memory
+ * (OpenCL: clGetContextInfo, clRetainContext if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuCtxGetDevice, and a borrowed context must outlive this one). If it fails, @handle stays the
+ * caller's whatever @mode is.
+ *
+ * Returns: (transfer full): the context, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back
+ *   end has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is 0 or not
+ *   of @device, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_context_new_wrapped (GpuDevice    *device,
+                         guint64       handle,
+                         GpuWrapMode   mode,
+                         GError      **error)
+{
+  g_autoptr (GpuContext) context = NULL;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  if (handle == 0)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_context_new_wrapped: the handle is 0");
+      return NULL;
+    }
+
+  context = g_object_new (GPU_TYPE_CONTEXT, "device", device, NULL);
+  context->handle = handle;
+  context->mode = mode;
+
+  if (!g_initable_init (G_INITABLE (context), NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&context);
+}
+
+/**
+ * gpu_context_get_device:
+ * @context: a #GpuContext
+ *
+ * Gets the device, or the first of several.
+ *
+ * Returns: (transfer none) (nullable): the device, or %NULL if @context was never initialised
+ *
+ * Since: 0.1
+ */
+GpuDevice *
+gpu_context_get_device (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return context->devices->len > 0 ? g_ptr_array_index (context->devices, 0) : NULL;
+}
+
+/**
+ * gpu_context_list_devices:
+ * @context: a #GpuContext
+ *
+ * Lists the devices that @context was made for, in that order.
+ *
+ * Returns: (transfer full) (element-type GpuDevice): the devices
+ *
+ * Since: 0.1
+ */
+GList *
+gpu_context_list_devices (GpuContext *context)
+{
+  GList *devices = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  for (guint i = context->devices->len; i > 0; i--)
+    devices = g_list_prepend (devices, g_object_ref (context->devices->pdata[i - 1]));
+
+  return devices;
+}
+
+/**
+ * gpu_context_get_default_stream:
+ * @context: a #GpuContext
+ *
+ * Gets the stream that blocking calls use when they are given none: in order, untimed, on the
+ * first device. Every call gives an object for the same stream.
+ *
+ * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
+ *   the driver could not make it; gpu_stream_new() tells why
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_context_get_default_stream (GpuContext *context)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+  GpuTimeline *timeline;
+  GpuStream *stream;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (context->native == NULL)
+    return NULL;
+
+  locker = g_mutex_locker_new (&context->lock);
+  timeline = get_default_timeline_locked (context, NULL);
+
+  if (timeline == NULL)
+    return NULL;
+
+  stream = g_weak_ref_get (&context->default_stream);
+
+  if (stream == NULL)
+    {
+      stream = _gpu_stream_new_for_timeline (context, timeline);
+      g_weak_ref_set (&context->default_stream, stream);
+    }
+
+  return stream;
+}
+
+/**
+ * gpu_context_get_native_handle:
+ * @context: a #GpuContext
+ *
+ * Gets the driver's own handle: a cl_context on OpenCL, a CUcontext on CUDA; on the host back end
+ * a number that means nothing to others. It stays with @context: do not release it.
+ *
+ * Returns: the handle, 0 if @context was never initialised
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_context_get_native_handle (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
+
+  if (context->native == NULL)
+    return 0;
+
+  return context->native->backend->context->get_handle (context->native);
+}
+
+/**
+ * gpu_context_get_build_options:
+ * @context: a #GpuContext
+ *
+ * Gets the options that come before those of every program built in @context.
+ *
+ * Returns: (transfer none) (nullable): the options; the string stays valid, also when others are
+ *   set
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_context_get_build_options (GpuContext *context)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  locker = g_mutex_locker_new (&context->lock);
+
+  return g_intern_string (context->build_options);
+}
+
+/**
+ * gpu_context_set_build_options:
+ * @context: a #GpuContext
+ * @options: (nullable): options of the compiler, such as "-cl-fast-relaxed-math"
+ *
+ * Sets the options that come before those of every program built in @context from now on. Programs
+ * that exist keep theirs. What options there are is up to the compiler: a wrong one fails the
+ * builds.
+ *
+ * Since: 0.1
+ */
+void
+gpu_context_set_build_options (GpuContext *context,
+                               const char *options)
+{
+  g_return_if_fail (GPU_IS_CONTEXT (context));
+
+  g_mutex_lock (&context->lock);
+  g_free (context->build_options);
+  context->build_options = g_strdup (options);
+  g_mutex_unlock (&context->lock);
+
+  g_object_notify_by_pspec (G_OBJECT (context), props[PROP_BUILD_OPTIONS]);
+}
+
+/**
+ * gpu_context_get_memory_info:
+ * @context: a #GpuContext
+ * @free_size: (out): free memory of the device in bytes, of all devices where there are several
+ * @total_size: (out): all memory of the device, or the devices, in bytes
+ * @source: (out): where the figure of the free memory comes from
+ * @error: return location for an error
+ *
+ * Asks how much memory of the device is free (CUDA: cuMemGetInfo). OpenCL has no call for it:
+ * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD tells on devices of AMD, and of those of NVIDIA NVML, where it
+ * is installed, by their PCI bus id. Where nobody tells, the figure is the total less what all
+ * contexts of the process hold, and @source says so: what other processes use is in there as free.
+ * On the host back end the operating system tells. Does not wait for work of the device.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_memory_info (GpuContext           *context,
+                             guint64              *free_size,
+                             guint64              *total_size,
+                             GpuMemoryInfoSource  *source,
+                             GError              **error)
+{
+  g_autoptr (GError) failure = NULL;
+  const GpuContextOps *ops;
+  guint64 held;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (free_size != NULL && total_size != NULL && source != NULL, FALSE);
+
+  if (!_gpu_context_check (context, "gpu_context_get_memory_info", error))
+    return FALSE;
+
+  ops = context->native->backend->context;
+
+  if (ops->get_memory_info != NULL)
+    {
+      if (ops->get_memory_info (context->native, free_size, total_size, source, &failure))
+        return TRUE;
+
+      if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+        {
+          _gpu_native_context_report (context->native, failure);
+          g_propagate_prefixed_error (error, g_steal_pointer (&failure),
+                                      "gpu_context_get_memory_info: ");
+          return FALSE;
+        }
+    }
+
+  held = _gpu_native_context_get_held (context->native);
+  *total_size = 0;
+
+  for (guint i = 0; i < context->native->n_devices; i++)
+    *total_size += context->native->devices[i]->memory_size;
+
+  *free_size = *total_size - MIN (held, *total_size);
+  *source = GPU_MEMORY_INFO_SOURCE_ACCOUNTING;
+
+  return TRUE;
+}
+
+/**
+ * gpu_context_get_host_allocated_size:
+ * @context: a #GpuContext
+ *
+ * Gets how much memory of the host was allocated in @context as #GpuHostMemory: what is alive,
+ * what was released and submitted work still uses, and what every #GpuHostAllocator holds. Memory
+ * that was registered does not count, nor does that of buffers with %GPU_MEMORY_ALLOC_HOST, which
+ * is in gpu_context_get_allocated_size().
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_context_get_host_allocated_size (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
+
+  if (context->native == NULL)
+    return 0;
+
+  return (gsize) g_atomic_pointer_get (&context->native->allocated_host);
+}
+
+/**
+ * gpu_context_get_allocated_size:
+ * @context: a #GpuContext
+ *
+ * Gets how much memory @context holds: buffers that are alive, and released ones that submitted
+ * work still uses. Slices and wrapped handles do not count, nor does #GpuHostMemory: see
+ * gpu_context_get_host_allocated_size().
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_context_get_allocated_size (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
+
+  if (context->native == NULL)
+    return 0;
+
+  return (gsize) g_atomic_pointer_get (&context->native->allocated);
+}
+
+static gboolean
+fail_limit (const char  *function,
+            const char  *what,
+            GpuContext  *context,
+            GpuLimit     limit,
+            GError     **error)
+{
+  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s cannot %s limit %s",
+               function, context->native->backend->name, what, name);
+
+  return FALSE;
+}
+
+static void
+prefix_limit (const char  *function,
+              GpuLimit     limit,
+              GError     **error)
+{
+  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
+
+  g_prefix_error (error, "%s: limit %s: ", function, name);
+}
+
+/**
+ * gpu_context_get_limit:
+ * @context: a #GpuContext
+ * @limit: which limit
+ * @value: (out): the value in bytes
+ * @error: return location for an error
+ *
+ * Gets a limit of @context (CUDA: cuCtxGetLimit; OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
+ * %GPU_LIMIT_PRINTF_FIFO_SIZE, and no other). The host back end has %GPU_LIMIT_STACK_SIZE alone,
+ * which counts for kernels with barriers.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such limit
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_limit (GpuContext  *context,
+                       GpuLimit     limit,
+                       guint64     *value,
+                       GError     **error)
+{
+  const GpuContextOps *ops;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (value != NULL, FALSE);
+
+  if (!_gpu_context_check (context, "gpu_context_get_limit", error))
+    return FALSE;
+
+  ops = context->native->backend->context;
+
+  if (ops->get_limit == NULL)
+    return fail_limit ("gpu_context_get_limit", "tell", context, limit, error);
+
+  if (ops->get_limit (context->native, limit, value, error))
+    return TRUE;
+
+  prefix_limit ("gpu_context_get_limit", limit, error);
+
+  return FALSE;
+}
+
+/**
+ * gpu_context_set_limit:
+ * @context: a #GpuContext
+ * @limit: which limit
+ * @value: the value in bytes
+ * @error: return location for an error
+ *
+ * Sets a limit of @context, for launches from now on (CUDA: cuCtxSetLimit). No OpenCL driver lets
+ * a program set one; on the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set, or with
+ *   %GPU_ERROR_INVALID_ARGUMENT for a value that it cannot have
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_set_limit (GpuContext  *context,
+                       GpuLimit     limit,
+                       guint64      value,
+                       GError     **error)
+{
+  const GpuContextOps *ops;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, "gpu_context_set_limit", error))
+    return FALSE;
+
+  ops = context->native->backend->context;
+
+  if (ops->set_limit == NULL)
+    return fail_limit ("gpu_context_set_limit", "set", context, limit, error);
+
+  if (ops->set_limit (context->native, limit, value, error))
+    return TRUE;
+
+  prefix_limit ("gpu_context_set_limit", limit, error);
+
+  return FALSE;
+}
+
+/**
+ * gpu_context_synchronize:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Blocks until everything submitted before on every stream of @context is complete (OpenCL:
+ * clEnqueueMarkerWithWaitList, clWaitForEvents for each; CUDA: cuEventRecord, cuEventSynchronize).
+ *
+ * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
+ *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_synchronize (GpuContext  *context,
+                         GError     **error)
+{
+  g_autoptr (GPtrArray) timelines = NULL;
+  g_autoptr (GError) failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  if (!_gpu_context_check (context, "gpu_context_synchronize", error))
+    return FALSE;
+
+  timelines = _gpu_timeline_list (context->native);
+
+  for (guint i = 0; i < timelines->len; i++)
+    {
+      GpuTimeline *timeline = g_ptr_array_index (timelines, i);
+      GError **first = failure == NULL ? &failure : NULL;
+
+      _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), first);
+    }
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_prefixed_error (error, g_steal_pointer (&failure), "gpu_context_synchronize: ");
+
+  return FALSE;
+}
+
+/**
+ * gpu_context_is_lost:
+ * @context: a #GpuContext
+ *
+ * Tells whether the device was lost, see #GpuContext::lost.
+ *
+ * Returns: %TRUE if it was
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_is_lost (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+
+  return context->native != NULL && g_atomic_int_get (&context->native->lost);
+}

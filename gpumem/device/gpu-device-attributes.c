@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-device-private.h"
+
+static char **
+list_capabilities (GpuCapabilities capabilities)
+{
+  g_autoptr (GFlagsClass) klass = g_type_class_ref (GPU_TYPE_CAPABILITIES);
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+
+  for (guint i = 0; i < klass->n_values; i++)
+    {
+      if ((capabilities & klass->values[i].value) != 0)
+        g_strv_builder_add (builder, klass->values[i].value_nick);
+    }
+
+  return g_strv_builder_end (builder);
+}
+
+static void
+insert_string (GVariantDict *attributes,
+               const char   *nick,
+               const char   *text)
+{
+  if (text == NULL)
+    return;
+
+  g_variant_dict_insert_value (attributes, nick,
+                               g_variant_new_take_string (g_utf8_make_valid (text, -1)));
+}
+
+static void
+insert_common (GpuNativeDevice *native,
+               GVariantDict    *attributes)
+{
+  g_autoptr (GEnumClass) klass = g_type_class_ref (GPU_TYPE_DEVICE_TYPE);
+  g_auto (GStrv) capabilities = list_capabilities (native->capabilities);
+
+  insert_string (attributes, "id", native->id);
+  insert_string (attributes, "name", native->name);
+  insert_string (attributes, "backend", native->backend->name);
+  insert_string (attributes, "vendor", native->vendor);
+  insert_string (attributes, "platform", native->platform);
+  insert_string (attributes, "version", native->version);
+  insert_string (attributes, "driver-version", native->driver_version);
+  insert_string (attributes, "pci-bus-id", native->pci_bus_id);
+  insert_string (attributes, "unusable", native->unusable);
+  insert_string (attributes, "device-type",
+                 g_enum_get_value (klass, native->type)->value_nick);
+  g_variant_dict_insert (attributes, "capabilities", "^as", capabilities);
+  g_variant_dict_insert (attributes, "memory-size", "t", native->memory_size);
+  g_variant_dict_insert (attributes, "max-allocation", "t", native->max_allocation);
+  g_variant_dict_insert (attributes, "base-alignment", "t", (guint64) native->base_alignment);
+  g_variant_dict_insert (attributes, "native-handle", "t", native->handle);
+}
+
+/**
+ * gpu_device_get_attributes:
+ * @device: a #GpuDevice
+ * @error: return location for a #GError
+ *
+ * Tells everything that is known of the device, by nick: what the functions here tell one by one
+ * (`name`, `memory-size`, `capabilities` as an array of strings, ...) and all that the driver has
+ * to say (`max-work-group-size`, ..., every `CL_DEVICE_...`). The driver is asked anew each time.
+ * With NVRTC `nvrtc-architectures` are those that it compiles for, ascending, 90 for `sm_90` and
+ * `compute_90` (CUDA: nvrtcGetSupportedArchs).
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to the driver's
+ *   error; not for a device that cannot be used, of which there is then less to tell
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_device_get_attributes (GpuDevice  *device,
+                           GError    **error)
+{
+  g_auto (GVariantDict) attributes = G_VARIANT_DICT_INIT (NULL);
+  g_autoptr (GError) local_error = NULL;
+  GpuNativeDevice *native;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!_gpu_device_check_initialized (device, "gpu_device_get_attributes", error))
+    return NULL;
+
+  native = _gpu_device_get_native (device);
+
+  /* A device that cannot be used may not answer, and what we know of it still helps. */
+  if (!native->backend->device->get_attributes (native, &attributes, &local_error) &&
+      native->unusable == NULL)
+    {
+      g_propagate_prefixed_error (error, g_steal_pointer (&local_error),
+                                  "gpu_device_get_attributes: ");
+      return NULL;
+    }
+
+  insert_common (native, &attributes);
+
+  return g_variant_ref_sink (g_variant_dict_end (&attributes));
+}
+
+/**
+ * gpu_device_get_attribute:
+ * @device: a #GpuDevice
+ * @nick: the nick of an attribute, such as `max-work-group-size`
+ * @error: return location for a #GError
+ *
+ * Tells one of gpu_device_get_attributes().
+ *
+ * Returns: (transfer full): the value, or %NULL with @error set: %GPU_ERROR_INVALID_ARGUMENT if
+ *   the device has no such attribute, or an error as of gpu_device_get_attributes()
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_device_get_attribute (GpuDevice   *device,
+                          const char  *nick,
+                          GError     **error)
+{
+  g_autoptr (GVariant) attributes = NULL;
+  g_autoptr (GVariant) value = NULL;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+  g_return_val_if_fail (nick != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  attributes = gpu_device_get_attributes (device, error);
+  if (attributes == NULL)
+    return NULL;
+
+  value = g_variant_lookup_value (attributes, nick, NULL);
+  if (value == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_device_get_attribute: %s (%s) has no attribute \"%s\"; "
+                 "gpu_device_get_attributes() lists those it has",
+                 gpu_device_get_id (device), gpu_device_get_name (device), nick);
+
+  return g_steal_pointer (&value);
+}

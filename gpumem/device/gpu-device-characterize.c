@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What no driver tells outright, but follows from what it tells and from what is known of the
+ * hardware and of the drivers. What is not known is left out rather than guessed.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/device/gpu-device-private.h"
+
+#define MAX_BANKS 64
+
+typedef struct
+{
+  GpuNativeDevice *device;
+  GVariant        *attributes;
+  gboolean         is_processor;    /* the host's own, where local memory is ordinary memory */
+  gboolean         is_cuda;
+  gboolean         is_nvidia;
+  gboolean         is_amd;
+  gboolean         is_intel;
+  gboolean         is_pocl;
+  gboolean         is_apple;
+} Traits;
+
+/* How local memory is built; zeros where it is not known. */
+typedef struct
+{
+  guint64 n_banks;
+  guint64 granularity;              /* bytes of one bank */
+  guint64 n_items;                  /* work-items served at once */
+} LocalMemory;
+
+static gboolean
+mentions (const char *text,
+          const char *word)
+{
+  g_autofree char *folded = text != NULL ? g_ascii_strdown (text, -1) : NULL;
+
+  return folded != NULL && strstr (folded, word) != NULL;
+}
+
+static void
+traits_init (Traits          *traits,
+             GpuNativeDevice *device,
+             GVariant        *attributes)
+{
+  traits->device = device;
+  traits->attributes = attributes;
+  traits->is_processor = device->type == GPU_DEVICE_TYPE_CPU ||
+                         device->type == GPU_DEVICE_TYPE_HOST;
+  traits->is_cuda = g_str_equal (device->backend->name, "cuda");
+  traits->is_nvidia = mentions (device->vendor, "nvidia");
+  traits->is_amd = mentions (device->vendor, "advanced micro devices") ||
+                   mentions (device->vendor, "amd");
+  traits->is_intel = mentions (device->vendor, "intel");
+  traits->is_pocl = mentions (device->platform, "portable computing language");
+  traits->is_apple = mentions (device->platform, "apple");
+}
+
+static gboolean
+get_number (const Traits *traits,
+            const char   *nick,
+            guint64      *number)
+{
+  g_autoptr (GVariant) value = g_variant_lookup_value (traits->attributes, nick, NULL);
+
+  if (value == NULL)
+    return FALSE;
+
+  if (g_variant_is_of_type (value, G_VARIANT_TYPE_UINT32))
+    *number = g_variant_get_uint32 (value);
+  else if (g_variant_is_of_type (value, G_VARIANT_TYPE_UINT64))
+    *number = g_variant_get_uint64 (value);
+  else
+    return FALSE;
+
+  return TRUE;
+}
+
+/* 0 if nothing tells. */
+static guint64
+find_simd_group_size (const Traits *traits)
+{
+  static const char *const nicks[] =
+  {
+    "warp-size", "warp-size-nv", "wavefront-width-amd", "preferred-work-group-size-multiple"
+  };
+  g_autoptr (GVariant) sizes = NULL;
+  guint64 size = 0;
+
+  if (traits->is_processor)
+    return 1;
+
+  sizes = g_variant_lookup_value (traits->attributes, "sub-group-sizes-intel",
+                                  G_VARIANT_TYPE ("at"));
+  for (gsize i = 0; sizes != NULL && i < g_variant_n_children (sizes); i++)
+    {
+      guint64 each;
+
+      g_variant_get_child (sizes, i, "t", &each);
+      size = MAX (size, each);
+    }
+
+  for (gsize i = 0; size == 0 && i < G_N_ELEMENTS (nicks); i++)
+    {
+      if (!get_number (traits, nicks[i], &size))
+        size = 0;
+    }
+
+  return size;
+}
+
+static gboolean
+find_compute_capability (const Traits *traits,
+                         guint64      *major,
+                         guint64      *minor)
+{
+  return (get_number (traits, "compute-capability-major-nv", major) &&
+          get_number (traits, "compute-capability-minor-nv", minor)) ||
+         (get_number (traits, "compute-capability-major", major) &&
+          get_number (traits, "compute-capability-minor", minor));
+}
+
+static void
+find_local_memory (const Traits *traits,
+                   LocalMemory  *local)
+{
+  guint64 simd_group_size = find_simd_group_size (traits);
+  guint64 major;
+  guint64 minor;
+
+  memset (local, 0, sizeof *local);
+  if (traits->is_processor)
+    {
+      local->n_items = 1;
+      return;
+    }
+
+  /* Four bytes a bank on all of them. */
+  if (find_compute_capability (traits, &major, &minor))
+    local->n_banks = major < 2 ? 16 : 32;
+  else if (traits->is_nvidia)
+    local->n_banks = 32;
+  else if (get_number (traits, "local-mem-banks-amd", &local->n_banks) && local->n_banks > 0)
+    local->n_banks = MIN (local->n_banks, MAX_BANKS);
+  else if (traits->is_amd)
+    local->n_banks = 32;
+  else if (traits->is_intel)
+    local->n_banks = 16;
+
+  if (local->n_banks == 0)
+    return;
+
+  local->granularity = 4;
+  local->n_items = simd_group_size > 0 ? MIN (simd_group_size, local->n_banks) : local->n_banks;
+}
+
+/* Bytes that the program can have; the first devices of NVIDIA kept their arguments there. */
+static guint64
+find_local_size (const Traits *traits)
+{
+  static const char *const nicks[] = { "local-mem-size", "max-shared-memory-per-block" };
+  guint64 size = 0;
+  guint64 major;
+  guint64 minor;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (nicks); i++)
+    {
+      if (get_number (traits, nicks[i], &size))
+        break;
+    }
+  if (find_compute_capability (traits, &major, &minor) && major < 2)
+    size -= MIN (size, 256);
+
+  return size;
+}
+
+/* Of drivers that counted the members of a structure as arguments: PoCL did before 0.14. */
+static gboolean
+has_struct_argument_bug (const Traits *traits)
+{
+  const char *version = traits->device->driver_version;
+  guint64 minor;
+
+  if (traits->is_apple)
+    return traits->is_processor;
+  if (!traits->is_pocl || version == NULL || !g_str_has_prefix (version, "0."))
+    return FALSE;
+
+  minor = g_ascii_strtoull (version + 2, NULL, 10);
+
+  return minor < 14;
+}
+
+/* CUDA's driver keeps what it makes of PTX, but the compiler of source keeps nothing. */
+static gboolean
+has_source_cache (const Traits *traits)
+{
+  return (traits->is_nvidia && !traits->is_cuda) || traits->is_pocl ||
+         mentions (traits->device->platform, "rusticl") ||
+         (traits->is_intel && !traits->is_processor);
+}
+
+static void
+insert_build_options (const Traits *traits,
+                      GVariantDict *dict)
+{
+  static const char *const opencl_c[] =
+  {
+    "-cl-mad-enable", "-cl-no-signed-zeros", "-cl-fast-relaxed-math", "-cl-denorms-are-zero",
+    NULL
+  };
+  static const char *const cuda[] = { "--use_fast_math", NULL };
+  static const char *const none[] = { NULL };
+  const char *const *options = traits->is_cuda ? cuda : opencl_c;
+
+  if ((traits->device->capabilities & GPU_CAPABILITIES_SOURCE) == 0)
+    options = none;
+
+  g_variant_dict_insert (dict, "fast-inaccurate-build-options", "^as", options);
+}
+
+static void
+insert_number (GVariantDict *dict,
+               const char   *nick,
+               guint64       number)
+{
+  if (number > 0)
+    g_variant_dict_insert (dict, nick, "t", number);
+}
+
+static void
+insert_capability (GVariantDict    *dict,
+                   const char      *nick,
+                   const Traits    *traits,
+                   GpuCapabilities  capability)
+{
+  g_variant_dict_insert (dict, nick, "b", (traits->device->capabilities & capability) != 0);
+}
+
+static gboolean
+get_traits (GpuDevice   *device,
+            const char  *function,
+            Traits      *traits,
+            GVariant   **attributes,
+            GError     **error)
+{
+  if (!_gpu_device_check_initialized (device, function, error))
+    return FALSE;
+
+  *attributes = gpu_device_get_attributes (device, error);
+  if (*attributes == NULL)
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  traits_init (traits, _gpu_device_get_native (device), *attributes);
+
+  return TRUE;
+}
+
+/**
+ * gpu_device_characterize:
+ * @device: a #GpuDevice
+ * @error: return location for a #GError
+ *
+ * Tells how to get the best of a device: what follows from gpu_device_get_attributes() and from
+ * what is known of the hardware and of its drivers. Without other mention the values are numbers
+ * of type `t`; numbers that are not known are left out.
+ *
+ * - `fp64`, `fp16`: whether kernels can compute with double and with half precision (`b`)
+ * - `simd-group-size`: how many work-items run in step: a warp, a wavefront, a sub-group; 1 on
+ *   processors
+ * - `work-group-size-multiple`: what the size of a work-group should be a multiple of
+ * - `usable-local-memory-size`: bytes of local memory that a work-group can have
+ * - `local-memory-bank-count`, `local-memory-access-granularity`: the banks of local memory, and
+ *   the bytes of one; not there where local memory is cached, and has no banks
+ * - `simultaneous-work-items-on-local-access`: how many work-items local memory serves at once
+ * - `has-struct-argument-count-bug`: whether the driver counts the arguments of kernels wrong when
+ *   there are structures (`b`)
+ * - `has-source-build-cache`: whether the driver is known to keep what it builds on disk (`b`)
+ * - `fast-inaccurate-build-options`: options that trade accuracy for speed (`as`)
+ * - `svm-coarse`, `svm-fine`, `svm-system`: the kinds of shared virtual memory (`b`)
+ * - `svm-atomics`: whether atomic operations on shared virtual memory of fine grain, and where
+ *   `svm-system` is true on any memory, reach across host and device (`b`)
+ * - `nv-compute-capability`: major and minor number, on devices of NVIDIA (`(uu)`)
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with @error set to what
+ *   gpu_device_get_attributes() sets it to
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_device_characterize (GpuDevice  *device,
+                         GError    **error)
+{
+  g_auto (GVariantDict) dict = G_VARIANT_DICT_INIT (NULL);
+  g_autoptr (GVariant) attributes = NULL;
+  LocalMemory local;
+  Traits traits;
+  guint64 multiple;
+  guint64 major;
+  guint64 minor;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!get_traits (device, "gpu_device_characterize", &traits, &attributes, error))
+    return NULL;
+
+  find_local_memory (&traits, &local);
+  if (!get_number (&traits, "preferred-work-group-size-multiple", &multiple))
+    multiple = find_simd_group_size (&traits);
+
+  insert_capability (&dict, "fp64", &traits, GPU_CAPABILITIES_FP64);
+  insert_capability (&dict, "fp16", &traits, GPU_CAPABILITIES_FP16);
+  insert_capability (&dict, "svm-coarse", &traits, GPU_CAPABILITIES_SVM_COARSE);
+  insert_capability (&dict, "svm-fine", &traits, GPU_CAPABILITIES_SVM_FINE);
+  insert_capability (&dict, "svm-system", &traits, GPU_CAPABILITIES_SVM_SYSTEM);
+  insert_capability (&dict, "svm-atomics", &traits, GPU_CAPABILITIES_SVM_ATOMICS);
+  insert_number (&dict, "simd-group-size", find_simd_group_size (&traits));
+  insert_number (&dict, "work-group-size-multiple", multiple);
+  insert_number (&dict, "usable-local-memory-size", find_local_size (&traits));
+  insert_number (&dict, "local-memory-bank-count", local.n_banks);
+  insert_number (&dict, "local-memory-access-granularity", local.granularity);
+  insert_number (&dict, "simultaneous-work-items-on-local-access", local.n_items);
+  insert_build_options (&traits, &dict);
+  g_variant_dict_insert (&dict, "has-struct-argument-count-bug", "b",
+                         has_struct_argument_bug (&traits));
+  g_variant_dict_insert (&dict, "has-source-build-cache", "b", has_source_cache (&traits));
+  if (find_compute_capability (&traits, &major, &minor))
+    g_variant_dict_insert (&dict, "nv-compute-capability", "(uu)", (guint32) major,
+                           (guint32) minor);
+
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
+}
+
+/* How many different words of one bank work-items want at once when each takes an item, @stride
+ * bytes after that of its neighbour. Wide items are served to fewer work-items at a time. */
+static guint
+count_ways (const LocalMemory *local,
+            gsize              item_size,
+            gsize              stride,
+            gsize              n_items)
+{
+  gsize item_words = MIN ((item_size + local->granularity - 1) / local->granularity,
+                          local->n_banks);
+  gsize n_served = MIN (MAX (local->n_items / item_words, 1), n_items);
+  guint64 words[2 * MAX_BANKS];
+  guint per_bank[MAX_BANKS] = { 0 };
+  guint n_words = 0;
+  guint ways = 1;
+
+  for (gsize i = 0; i < n_served; i++)
+    {
+      guint64 first = (guint64) i * stride / local->granularity;
+      guint64 last = ((guint64) i * stride + item_size - 1) / local->granularity;
+
+      last = MIN (last, first + local->n_banks - 1);
+      for (guint64 word = first; word <= last && n_words < G_N_ELEMENTS (words); word++)
+        {
+          guint j = 0;
+
+          while (j < n_words && words[j] != word)
+            j++;
+          if (j < n_words)
+            continue;
+          words[n_words++] = word;
+          per_bank[word % local->n_banks]++;
+          ways = MAX (ways, per_bank[word % local->n_banks]);
+        }
+    }
+
+  return ways;
+}
+
+static gboolean
+check_shape (gsize         item_size,
+             const gsize  *shape,
+             gsize         n_dimensions,
+             gsize        *size,
+             GError      **error)
+{
+  if (item_size == 0 || n_dimensions == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_device_explain_bank_conflicts: there is no array of %" G_GSIZE_FORMAT
+                   " dimensions with items of %" G_GSIZE_FORMAT " bytes", n_dimensions, item_size);
+      return FALSE;
+    }
+
+  *size = item_size;
+  for (gsize i = 0; i < n_dimensions; i++)
+    {
+      if (shape[i] == 0 || !g_size_checked_mul (size, *size, shape[i]))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_device_explain_bank_conflicts: there is no array with %"
+                       G_GSIZE_FORMAT " items along dimension %" G_GSIZE_FORMAT, shape[i], i);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+static guint
+explain_axes (const LocalMemory *local,
+              gsize              item_size,
+              const gsize       *shape,
+              gsize              n_dimensions,
+              GString           *text)
+{
+  gsize stride = item_size;
+  guint worst = 1;
+
+  g_string_append_printf (text, "%" G_GUINT64_FORMAT " banks of %" G_GUINT64_FORMAT
+                          " bytes serve %" G_GUINT64_FORMAT " work-items at once", local->n_banks,
+                          local->granularity, local->n_items);
+
+  for (gsize i = n_dimensions; i > 0; i--)
+    {
+      guint ways = count_ways (local, item_size, stride, shape[i - 1]);
+
+      g_string_append_printf (text, "; along dimension %" G_GSIZE_FORMAT ", items %"
+                              G_GSIZE_FORMAT " bytes apart: ", i - 1, stride);
+      if (ways > 1)
+        g_string_append_printf (text, "%u work-items want different words of one bank, so the "
+                                "access takes %u turns", ways, ways);
+      else
+        g_string_append (text, "no conflict");
+
+      worst = MAX (worst, ways);
+      stride *= shape[i - 1];
+    }
+
+  return worst;
+}
+
+/**
+ * gpu_device_explain_bank_conflicts:
+ * @device: a #GpuDevice
+ * @item_size: bytes of an item of an array in local memory
+ * @shape: (array length=n_dimensions): how many items it has along each dimension as it is stored,
+ *   padding included; items along the last dimension follow each other
+ * @n_dimensions: the number of dimensions
+ * @ways: (out) (optional): how many turns an access takes in the worst case, 1 if there is no
+ *   conflict
+ * @error: return location for a #GError
+ *
+ * Explains whether work-items get into each other's way when they access an array in local
+ * memory. Local memory consists of banks, each of which serves one word at a time. For each
+ * dimension of the array, the text tells what happens when neighbouring work-items access
+ * neighbouring items along it. A conflict along a dimension often goes away when another one
+ * after it gets one more item of padding.
+ *
+ * Returns: (transfer full): the explanation, or %NULL with @error set:
+ *   %GPU_ERROR_NOT_SUPPORTED if it is not known how the local memory of the device is built,
+ *   %GPU_ERROR_INVALID_ARGUMENT if there is no such array, or the driver's error
+ *
+ * Since: 0.1
+ */
+char *
+gpu_device_explain_bank_conflicts (GpuDevice    *device,
+                                   gsize         item_size,
+                                   const gsize  *shape,
+                                   gsize         n_dimensions,
+                                   guint        *ways,
+                                   GError      **error)
+{
+  g_autoptr (GVariant) attributes = NULL;
+  g_autoptr (GString) text = g_string_new (NULL);
+  LocalMemory local;
+  Traits traits;
+  gsize size;
+  guint worst = 1;
+
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+  g_return_val_if_fail (shape != NULL || n_dimensions == 0, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!check_shape (item_size, shape, n_dimensions, &size, error) ||
+      !get_traits (device, "gpu_device_explain_bank_conflicts", &traits, &attributes, error))
+    return NULL;
+
+  find_local_memory (&traits, &local);
+  if (traits.is_processor)
+    g_string_append (text, "local memory is ordinary memory behind a cache: it has no banks, and "
+                     "there are no conflicts");
+  else if (local.n_banks == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_device_explain_bank_conflicts: how the local memory of %s (%s) is built "
+                   "is not known", traits.device->id, traits.device->name);
+      return NULL;
+    }
+  else
+    worst = explain_axes (&local, item_size, shape, n_dimensions, text);
+
+  if (size > find_local_size (&traits))
+    g_string_append_printf (text, "; but the array has %" G_GSIZE_FORMAT " bytes, and a "
+                            "work-group at most %" G_GUINT64_FORMAT, size,
+                            find_local_size (&traits));
+  if (ways != NULL)
+    *ways = worst;
+
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}

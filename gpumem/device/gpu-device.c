@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-device-private.h"
+
+/**
+ * SECTION:gpu-device
+ * @title: GpuDevice
+ * @short_description: a processor with memory of its own
+ * @see_also: #GpuContext
+ *
+ * A device is a GPU, another accelerator, a CPU behind a driver, or the host itself. Every device
+ * of every back end is in gpu_device_list(), also those that cannot be used here:
+ * gpu_device_check() says why. gpu_device_get_default() chooses one, and the environment variable
+ * `GPUMEM_DEVICE` overrules it with a name as gpu_device_find() takes them.
+ *
+ * Devices are found when they are first asked for, and then stay the same for as long as the
+ * process lives. There is one #GpuDevice at a time for each; nothing of it ever changes, and any
+ * thread may use it.
+ */
+
+/**
+ * GpuDevice:
+ *
+ * A device, see gpu_device_list().
+ *
+ * Since: 0.1
+ */
+struct _GpuDevice
+{
+  GObject          parent_instance;
+  GpuNativeDevice *native;          /* NULL if it came from g_object_new() */
+};
+
+G_DEFINE_FINAL_TYPE (GpuDevice, gpu_device, G_TYPE_OBJECT)
+
+enum
+{
+  PROP_0,
+  PROP_ID,
+  PROP_NAME,
+  PROP_BACKEND,
+  PROP_VENDOR,
+  PROP_PLATFORM,
+  PROP_VERSION,
+  PROP_DRIVER_VERSION,
+  PROP_PCI_BUS_ID,
+  PROP_DEVICE_TYPE,
+  PROP_CAPABILITIES,
+  PROP_MEMORY_SIZE,
+  PROP_MAX_ALLOCATION,
+  PROP_BASE_ALIGNMENT,
+  PROP_NATIVE_HANDLE,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static GMutex shells_lock;
+static GHashTable *shells;          /* GpuNativeDevice to GWeakRef of its GpuDevice */
+
+static void
+gpu_device_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuDevice *device = GPU_DEVICE (object);
+
+  switch (id)
+    {
+    case PROP_ID:
+      g_value_set_string (value, gpu_device_get_id (device));
+      break;
+    case PROP_NAME:
+      g_value_set_string (value, gpu_device_get_name (device));
+      break;
+    case PROP_BACKEND:
+      g_value_set_string (value, gpu_device_get_backend (device));
+      break;
+    case PROP_VENDOR:
+      g_value_set_string (value, gpu_device_get_vendor (device));
+      break;
+    case PROP_PLATFORM:
+      g_value_set_string (value, gpu_device_get_platform (device));
+      break;
+    case PROP_VERSION:
+      g_value_set_string (value, gpu_device_get_version (device));
+      break;
+    case PROP_DRIVER_VERSION:
+      g_value_set_string (value, gpu_device_get_driver_version (device));
+      break;
+    case PROP_PCI_BUS_ID:
+      g_value_set_string (value, gpu_device_get_pci_bus_id (device));
+      break;
+    case PROP_DEVICE_TYPE:
+      g_value_set_enum (value, gpu_device_get_device_type (device));
+      break;
+    case PROP_CAPABILITIES:
+      g_value_set_flags (value, gpu_device_get_capabilities (device));
+      break;
+    case PROP_MEMORY_SIZE:
+      g_value_set_uint64 (value, gpu_device_get_memory_size (device));
+      break;
+    case PROP_MAX_ALLOCATION:
+      g_value_set_uint64 (value, gpu_device_get_max_allocation (device));
+      break;
+    case PROP_BASE_ALIGNMENT:
+      g_value_set_uint64 (value, gpu_device_get_base_alignment (device));
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_device_get_native_handle (device));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+install_names (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuDevice:id:
+   *
+   * What gpu_device_find() takes for exactly this device: `opencl:0:1`.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ID] = g_param_spec_string ("id", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:name:
+   *
+   * The name that the driver gives the device.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NAME] = g_param_spec_string ("name", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:backend:
+   *
+   * The back end of the device: `opencl`, `host`.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BACKEND] = g_param_spec_string ("backend", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:vendor:
+   *
+   * Who made the device.
+   *
+   * Since: 0.1
+   */
+  props[PROP_VENDOR] = g_param_spec_string ("vendor", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:platform:
+   *
+   * The platform, that is the driver, of an OpenCL device.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PLATFORM] = g_param_spec_string ("platform", NULL, NULL, NULL, flags);
+}
+
+static void
+install_versions (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuDevice:version:
+   *
+   * The version of the driver's interface: `OpenCL 3.0 ...`.
+   *
+   * Since: 0.1
+   */
+  props[PROP_VERSION] = g_param_spec_string ("version", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:driver-version:
+   *
+   * The version of the driver itself.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DRIVER_VERSION] = g_param_spec_string ("driver-version", NULL, NULL, NULL, flags);
+  /**
+   * GpuDevice:pci-bus-id:
+   *
+   * Where the device is on the PCI bus: `0000:01:00.0`.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PCI_BUS_ID] = g_param_spec_string ("pci-bus-id", NULL, NULL, NULL, flags);
+}
+
+static void
+install_values (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuDevice:device-type:
+   *
+   * What kind of processor it is.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE_TYPE] =
+    g_param_spec_enum ("device-type", NULL, NULL, GPU_TYPE_DEVICE_TYPE, GPU_DEVICE_TYPE_HOST,
+                       flags);
+  /**
+   * GpuDevice:capabilities:
+   *
+   * What the device can do.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CAPABILITIES] =
+    g_param_spec_flags ("capabilities", NULL, NULL, GPU_TYPE_CAPABILITIES, GPU_CAPABILITIES_NONE,
+                        flags);
+  /**
+   * GpuDevice:memory-size:
+   *
+   * The bytes of memory of the device.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MEMORY_SIZE] =
+    g_param_spec_uint64 ("memory-size", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuDevice:max-allocation:
+   *
+   * The bytes that one buffer can have at most.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MAX_ALLOCATION] =
+    g_param_spec_uint64 ("max-allocation", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuDevice:base-alignment:
+   *
+   * The bytes to which buffers are aligned, and on most devices the offsets of slices have to be.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BASE_ALIGNMENT] =
+    g_param_spec_uint64 ("base-alignment", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuDevice:native-handle:
+   *
+   * The driver's own handle of the device.
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] =
+    g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+}
+
+static void
+gpu_device_class_init (GpuDeviceClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_device_get_property;
+
+  install_names ();
+  install_versions ();
+  install_values ();
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_device_init (GpuDevice *device G_GNUC_UNUSED)
+{
+}
+
+GpuNativeDevice *
+_gpu_device_get_native (GpuDevice *device)
+{
+  return device->native;
+}
+
+GpuDevice *
+_gpu_device_new_for_native (GpuNativeDevice *native)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&shells_lock);
+  GWeakRef *shell;
+  GpuDevice *device;
+
+  if (shells == NULL)
+    shells = g_hash_table_new (NULL, NULL);
+
+  shell = g_hash_table_lookup (shells, native);
+  if (shell == NULL)
+    {
+      shell = g_new (GWeakRef, 1);
+      g_weak_ref_init (shell, NULL);
+      g_hash_table_insert (shells, native, shell);
+    }
+
+  device = g_weak_ref_get (shell);
+  if (device == NULL)
+    {
+      device = g_object_new (GPU_TYPE_DEVICE, NULL);
+      device->native = native;
+      g_weak_ref_set (shell, device);
+    }
+
+  return device;
+}
+
+gboolean
+_gpu_device_check_initialized (GpuDevice   *device,
+                               const char  *function,
+                               GError     **error)
+{
+  if (device->native != NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the device is nothing but an empty object; devices come from "
+               "gpu_device_list(), gpu_device_find() or gpu_device_get_default()", function);
+
+  return FALSE;
+}
+
+/**
+ * gpu_device_get_id:
+ * @device: a #GpuDevice
+ *
+ * Tells what gpu_device_find() takes for exactly this device: the name of the back end and the
+ * position of the device in it, `opencl:0:1`.
+ *
+ * Returns: (transfer none): the id
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_id (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->id : NULL;
+}
+
+/**
+ * gpu_device_get_name:
+ * @device: a #GpuDevice
+ *
+ * Tells the name that the driver gives the device (`CL_DEVICE_NAME`, `cuDeviceGetName()`).
+ *
+ * Returns: (transfer none): the name
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_name (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->name : NULL;
+}
+
+/**
+ * gpu_device_get_backend:
+ * @device: a #GpuDevice
+ *
+ * Tells the back end of the device, one of gpu_device_list_backends().
+ *
+ * Returns: (transfer none): the name of the back end
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_backend (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->backend->name : NULL;
+}
+
+/**
+ * gpu_device_get_vendor:
+ * @device: a #GpuDevice
+ *
+ * Tells who made the device (`CL_DEVICE_VENDOR`).
+ *
+ * Returns: (transfer none): the vendor
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_vendor (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->vendor : NULL;
+}
+
+/**
+ * gpu_device_get_platform:
+ * @device: a #GpuDevice
+ *
+ * Tells the platform of the device (`CL_PLATFORM_NAME`).
+ *
+ * Returns: (transfer none) (nullable): the platform, or %NULL where the back end has none
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_platform (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->platform : NULL;
+}
+
+/**
+ * gpu_device_get_version:
+ * @device: a #GpuDevice
+ *
+ * Tells the version of the interface that the driver offers for the device
+ * (`CL_DEVICE_VERSION`).
+ *
+ * Returns: (transfer none): the version
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_version (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->version : NULL;
+}
+
+/**
+ * gpu_device_get_driver_version:
+ * @device: a #GpuDevice
+ *
+ * Tells the version of the driver (`CL_DRIVER_VERSION`, `cuDriverGetVersion()`).
+ *
+ * Returns: (transfer none): the version
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_driver_version (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->driver_version : NULL;
+}
+
+/**
+ * gpu_device_get_pci_bus_id:
+ * @device: a #GpuDevice
+ *
+ * Tells where the device is on the PCI bus, in the form `0000:01:00.0`: domain, bus, device and
+ * function in hexadecimal digits.
+ *
+ * Returns: (transfer none) (nullable): the bus id, or %NULL if the device is on none or the
+ *   driver does not tell
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_device_get_pci_bus_id (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), NULL);
+
+  return device->native != NULL ? device->native->pci_bus_id : NULL;
+}
+
+/**
+ * gpu_device_get_device_type:
+ * @device: a #GpuDevice
+ *
+ * Tells what kind of processor the device is (`CL_DEVICE_TYPE`).
+ *
+ * Returns: the type
+ *
+ * Since: 0.1
+ */
+GpuDeviceType
+gpu_device_get_device_type (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), GPU_DEVICE_TYPE_HOST);
+
+  return device->native != NULL ? device->native->type : GPU_DEVICE_TYPE_HOST;
+}
+
+/**
+ * gpu_device_get_capabilities:
+ * @device: a #GpuDevice
+ *
+ * Tells what the device can do. What needs a capability that is not here fails with
+ * %GPU_ERROR_NOT_SUPPORTED.
+ *
+ * Returns: the capabilities
+ *
+ * Since: 0.1
+ */
+GpuCapabilities
+gpu_device_get_capabilities (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), GPU_CAPABILITIES_NONE);
+
+  return device->native != NULL ? device->native->capabilities : GPU_CAPABILITIES_NONE;
+}
+
+/**
+ * gpu_device_get_memory_size:
+ * @device: a #GpuDevice
+ *
+ * Tells how much memory the device has (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`). How
+ * much of it is free is for gpu_context_get_memory_info() to tell.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_device_get_memory_size (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), 0);
+
+  return device->native != NULL ? device->native->memory_size : 0;
+}
+
+/**
+ * gpu_device_get_max_allocation:
+ * @device: a #GpuDevice
+ *
+ * Tells how large one buffer can be (`CL_DEVICE_MAX_MEM_ALLOC_SIZE`). There may not be as much
+ * room at the moment.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_device_get_max_allocation (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), 0);
+
+  return device->native != NULL ? device->native->max_allocation : 0;
+}
+
+/**
+ * gpu_device_get_base_alignment:
+ * @device: a #GpuDevice
+ *
+ * Tells to how many bytes buffers are aligned and, on devices that have
+ * %GPU_CAPABILITIES_SUB_BUFFERS, the offsets of gpu_buffer_slice() have to be
+ * (`CL_DEVICE_MEM_BASE_ADDR_ALIGN`, which counts bits).
+ *
+ * Returns: the alignment in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_device_get_base_alignment (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), 0);
+
+  return device->native != NULL ? device->native->base_alignment : 0;
+}
+
+/**
+ * gpu_device_get_native_handle:
+ * @device: a #GpuDevice
+ *
+ * Tells the driver's own handle of the device, a `cl_device_id` on OpenCL, a `CUdevice` on CUDA.
+ * It belongs to the device.
+ *
+ * Returns: the handle, 0 where there is none, as on the host back end
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_device_get_native_handle (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), 0);
+
+  return device->native != NULL ? device->native->handle : 0;
+}
+
+/**
+ * gpu_device_check:
+ * @device: a #GpuDevice
+ * @error: return location for a #GError
+ *
+ * Tells whether the device can be used, and if not, why. What was found when devices were first
+ * asked for counts: the driver is not asked again.
+ *
+ * Returns: %TRUE if contexts can be made on the device; else %FALSE, with %GPU_ERROR_NO_DEVICE, or
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @device is an empty object
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_device_check (GpuDevice  *device,
+                  GError    **error)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  if (!_gpu_device_check_initialized (device, "gpu_device_check", error))
+    return FALSE;
+
+  if (device->native->unusable != NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NO_DEVICE, "%s (%s) cannot be used: %s",
+                   device->native->id, device->native->name, device->native->unusable);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/**
+ * gpu_device_equal:
+ * @a: a #GpuDevice
+ * @b: another
+ *
+ * Compares two devices.
+ *
+ * Returns: whether they are the same device of the same driver
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_device_equal (GpuDevice *a,
+                  GpuDevice *b)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (a), FALSE);
+  g_return_val_if_fail (GPU_IS_DEVICE (b), FALSE);
+
+  return a == b || (a->native != NULL && a->native == b->native);
+}
+
+/**
+ * gpu_device_hash:
+ * @device: a #GpuDevice
+ *
+ * Hashes a device, in accordance with gpu_device_equal().
+ *
+ * Returns: the hash
+ *
+ * Since: 0.1
+ */
+guint
+gpu_device_hash (GpuDevice *device)
+{
+  g_return_val_if_fail (GPU_IS_DEVICE (device), 0);
+
+  return g_direct_hash (device->native != NULL ? (gpointer) device->native : (gpointer) device);
+}

@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/format/gpu-array-layout-private.h"
+
+char *
+_gpu_array_numbers_to_string (const gssize *numbers,
+                              guint         n)
+{
+  GString *text = g_string_new ("(");
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "%s%" G_GSSIZE_FORMAT, i > 0 ? ", " : "", numbers[i]);
+
+  return g_string_free (g_string_append (text, n == 1 ? ",)" : ")"), FALSE);
+}
+
+/* "function: the shape (2, 3) " and what is wrong with it. */
+static gboolean
+fail_shape (const char    *function,
+            const gssize  *shape,
+            guint          n_dims,
+            const char    *what,
+            GError       **error)
+{
+  g_autofree char *text = _gpu_array_numbers_to_string (shape, MIN (n_dims, GPU_ARRAY_MAX_DIMS));
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the shape %s %s", function, text,
+               what);
+
+  return FALSE;
+}
+
+/* Like NumPy's: also without elements, the lengths that are not 0 have to have a product. */
+static gboolean
+check_shape (const char    *function,
+             const gssize  *shape,
+             guint          n_dims,
+             gsize          item_size,
+             GError       **error)
+{
+  gsize size = item_size;
+
+  if (n_dims > GPU_ARRAY_MAX_DIMS)
+    return fail_shape (function, shape, n_dims, "has more than 32 dimensions", error);
+
+  for (guint i = 0; i < n_dims; i++)
+    {
+      if (shape[i] < 0)
+        return fail_shape (function, shape, n_dims, "has a negative length", error);
+
+      if ((shape[i] > 0 && !g_size_checked_mul (&size, size, (gsize) shape[i]))
+          || size > G_MAXSSIZE)
+        return fail_shape (function, shape, n_dims, "is larger than any memory", error);
+    }
+
+  return TRUE;
+}
+
+static void
+set_dense_strides (GpuArrayLayout *layout,
+                   GpuArrayOrder   order)
+{
+  gssize stride = (gssize) layout->item_size;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    {
+      guint axis = order == GPU_ARRAY_ORDER_F ? i : layout->n_dims - 1 - i;
+
+      layout->strides[axis] = stride;
+      stride *= MAX (layout->shape[axis], 1);
+    }
+}
+
+gboolean
+_gpu_array_layout_init (GpuArrayLayout  *layout,
+                        const gssize    *shape,
+                        guint            n_dims,
+                        gsize            item_size,
+                        GpuArrayOrder    order,
+                        const char      *function,
+                        GError         **error)
+{
+  if (!check_shape (function, shape, n_dims, item_size, error))
+    return FALSE;
+
+  layout->n_dims = n_dims;
+  layout->item_size = item_size;
+  layout->offset = 0;
+
+  for (guint i = 0; i < n_dims; i++)
+    layout->shape[i] = shape[i];
+
+  set_dense_strides (layout, order);
+
+  return TRUE;
+}
+
+gsize
+_gpu_array_layout_get_n_elements (const GpuArrayLayout *layout)
+{
+  gsize n = 1;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    n *= (gsize) layout->shape[i];
+
+  return n;
+}
+
+gsize
+_gpu_array_layout_get_size (const GpuArrayLayout *layout)
+{
+  return _gpu_array_layout_get_n_elements (layout) * layout->item_size;
+}
+
+gboolean
+_gpu_array_layout_get_range (const GpuArrayLayout *layout,
+                             gsize                *begin,
+                             gsize                *end)
+{
+  gsize below = 0;
+  gsize above = layout->item_size;
+
+  *begin = layout->offset;
+  *end = layout->offset;
+
+  if (_gpu_array_layout_get_n_elements (layout) == 0)
+    return TRUE;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    {
+      gsize length = (gsize) layout->shape[i] - 1;
+      gssize stride = layout->strides[i];
+      gsize step = stride < 0 ? (gsize) 0 - (gsize) stride : (gsize) stride;
+      gsize distance;
+      gsize *side = stride < 0 ? &below : &above;
+
+      if (!g_size_checked_mul (&distance, length, step)
+          || !g_size_checked_add (side, *side, distance))
+        return FALSE;
+    }
+
+  *begin = layout->offset - below;
+
+  return below <= layout->offset && g_size_checked_add (end, layout->offset, above)
+         && *end <= G_MAXSSIZE;
+}
+
+gboolean
+_gpu_array_layout_is_contiguous (const GpuArrayLayout *layout,
+                                 GpuArrayOrder         order)
+{
+  gssize stride = (gssize) layout->item_size;
+
+  if (_gpu_array_layout_get_n_elements (layout) == 0)
+    return TRUE;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    {
+      guint axis = order == GPU_ARRAY_ORDER_F ? i : layout->n_dims - 1 - i;
+
+      if (layout->shape[axis] == 1)
+        continue;
+
+      if (layout->strides[axis] != stride)
+        return FALSE;
+
+      stride *= layout->shape[axis];
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_array_layout_same_shape (const GpuArrayLayout *a,
+                              const GpuArrayLayout *b)
+{
+  return a->n_dims == b->n_dims
+         && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
+}
+
+static gsize
+absolute (gssize number)
+{
+  return number < 0 ? (gsize) 0 - (gsize) number : (gsize) number;
+}
+
+/* The dimensions that are longer than 1, from the shortest stride to the longest; of those that are
+ * equal, the last first. */
+static guint
+sort_axes (const GpuArrayLayout *layout,
+           guint                *axes)
+{
+  guint n = 0;
+
+  for (guint axis = layout->n_dims; axis-- > 0; )
+    {
+      guint at = n;
+
+      if (layout->shape[axis] == 1)
+        continue;
+
+      while (at > 0 && absolute (layout->strides[axes[at - 1]]) > absolute (layout->strides[axis]))
+        {
+          axes[at] = axes[at - 1];
+          at--;
+        }
+
+      axes[at] = axis;
+      n++;
+    }
+
+  return n;
+}
+
+gboolean
+_gpu_array_layout_overlaps (const GpuArrayLayout *layout)
+{
+  guint axes[GPU_ARRAY_MAX_DIMS];
+  guint n = sort_axes (layout, axes);
+  gsize extent = layout->item_size;
+
+  if (_gpu_array_layout_get_n_elements (layout) == 0)
+    return FALSE;
+
+  for (guint i = 0; i < n; i++)
+    {
+      gsize stride = absolute (layout->strides[axes[i]]);
+
+      if (stride < extent)
+        return TRUE;
+
+      extent += stride * ((gsize) layout->shape[axes[i]] - 1);
+    }
+
+  return FALSE;
+}
+
+void
+_gpu_array_layout_pack (const GpuArrayLayout *layout,
+                        GpuArrayLayout       *packed)
+{
+  guint axes[GPU_ARRAY_MAX_DIMS];
+  guint n = sort_axes (layout, axes);
+  gssize stride = (gssize) layout->item_size;
+
+  *packed = *layout;
+  packed->offset = 0;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    packed->strides[i] = 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      guint axis = axes[i];
+
+      if (layout->strides[axis] == 0)
+        continue;
+
+      packed->strides[axis] = layout->strides[axis] < 0 ? -stride : stride;
+
+      if (layout->strides[axis] < 0)
+        packed->offset += (gsize) stride * (gsize) MAX (layout->shape[axis] - 1, 0);
+
+      stride *= MAX (layout->shape[axis], 1);
+    }
+}
+
+/* --- views ------------------------------------------------------------------ */
+
+static gboolean
+check_axis (const GpuArrayLayout  *layout,
+            guint                  axis,
+            const char            *function,
+            GError               **error)
+{
+  if (axis < layout->n_dims)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: there is no axis %u in an array of %u dimensions", function, axis,
+               layout->n_dims);
+
+  return FALSE;
+}
+
+/* An index of Python's, which counts from the end if it is negative. */
+static gssize
+clamp_index (gssize index,
+             gssize length,
+             gssize least,
+             gssize most)
+{
+  if (index < 0)
+    index = index < -length ? least : index + length;
+
+  return CLAMP (index, least, most);
+}
+
+/* Where what is at an index of a view begins. */
+static void
+move_offset (GpuArrayLayout *layout,
+             guint           axis,
+             gssize          index)
+{
+  layout->offset += (gsize) (index * layout->strides[axis]);
+}
+
+gboolean
+_gpu_array_layout_slice (GpuArrayLayout  *layout,
+                         guint            axis,
+                         gssize           start,
+                         gssize           stop,
+                         gssize           step,
+                         const char      *function,
+                         GError         **error)
+{
+  gssize length;
+  gsize distance = 0;
+  gsize by = absolute (step);
+
+  if (!check_axis (layout, axis, function, error))
+    return FALSE;
+
+  if (step == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: a step of 0 along axis %u leads nowhere", function, axis);
+      return FALSE;
+    }
+
+  length = layout->shape[axis];
+
+  if (step > 0)
+    {
+      start = clamp_index (start, length, 0, length);
+      stop = clamp_index (stop, length, 0, length);
+      distance = stop > start ? (gsize) (stop - start) : 0;
+    }
+  else
+    {
+      start = clamp_index (start, length, -1, length - 1);
+      stop = clamp_index (stop, length, -1, length - 1);
+      distance = start > stop ? (gsize) (start - stop) : 0;
+    }
+
+  layout->shape[axis] = distance == 0 ? 0 : (gssize) ((distance - 1) / by + 1);
+
+  if (layout->shape[axis] > 0)
+    move_offset (layout, axis, start);
+
+  /* Of a single element the stride leads nowhere, and a large step would be too much for it. */
+  if (layout->shape[axis] > 1)
+    layout->strides[axis] *= step;
+
+  return TRUE;
+}
+
+gboolean
+_gpu_array_layout_index (GpuArrayLayout  *layout,
+                         guint            axis,
+                         gssize           index,
+                         const char      *function,
+                         GError         **error)
+{
+  gssize length;
+
+  if (!check_axis (layout, axis, function, error))
+    return FALSE;
+
+  length = layout->shape[axis];
+
+  if (index < -length || index >= length)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: there is no index %" G_GSSIZE_FORMAT " along axis %u, which has %"
+                   G_GSSIZE_FORMAT, function, index, axis, length);
+      return FALSE;
+    }
+
+  if (_gpu_array_layout_get_n_elements (layout) > 0)
+    move_offset (layout, axis, index < 0 ? index + length : index);
+
+  layout->n_dims--;
+
+  for (guint i = axis; i < layout->n_dims; i++)
+    {
+      layout->shape[i] = layout->shape[i + 1];
+      layout->strides[i] = layout->strides[i + 1];
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_array_layout_insert_axis (GpuArrayLayout  *layout,
+                               guint            axis,
+                               const char      *function,
+                               GError         **error)
+{
+  if (axis > layout->n_dims || layout->n_dims == GPU_ARRAY_MAX_DIMS)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an array of %u dimensions gets no axis %u: there are %d at most", function,
+                   layout->n_dims, axis, GPU_ARRAY_MAX_DIMS);
+      return FALSE;
+    }
+
+  for (guint i = layout->n_dims; i > axis; i--)
+    {
+      layout->shape[i] = layout->shape[i - 1];
+      layout->strides[i] = layout->strides[i - 1];
+    }
+
+  layout->n_dims++;
+  layout->shape[axis] = 1;
+  layout->strides[axis] = 0;
+
+  return TRUE;
+}
+
+gboolean
+_gpu_array_layout_permute (GpuArrayLayout  *layout,
+                           const guint     *axes,
+                           guint            n_axes,
+                           const char      *function,
+                           GError         **error)
+{
+  const GpuArrayLayout old = *layout;
+  guint32 seen = 0;
+
+  if (n_axes != layout->n_dims)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: %u axes are no order of %u dimensions", function, n_axes, layout->n_dims);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < n_axes; i++)
+    {
+      if (!check_axis (layout, axes[i], function, error))
+        return FALSE;
+
+      if ((seen & (guint32) 1 << axes[i]) != 0)
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "%s: axis %u is named twice", function, axes[i]);
+          return FALSE;
+        }
+
+      seen |= (guint32) 1 << axes[i];
+    }
+
+  for (guint i = 0; i < n_axes; i++)
+    {
+      layout->shape[i] = old.shape[axes[i]];
+      layout->strides[i] = old.strides[axes[i]];
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_array_layout_broadcast (GpuArrayLayout  *layout,
+                             const gssize    *shape,
+                             guint            n_dims,
+                             const char      *function,
+                             GError         **error)
+{
+  const GpuArrayLayout old = *layout;
+  gboolean fits = n_dims >= old.n_dims;
+
+  if (!check_shape (function, shape, n_dims, layout->item_size, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_dims && fits; i++)
+    {
+      guint missing = n_dims - old.n_dims;
+      gssize length = i < missing ? 1 : old.shape[i - missing];
+
+      fits = length == shape[i] || length == 1;
+      layout->shape[i] = shape[i];
+      layout->strides[i] = length == 1 && shape[i] != 1 ? 0
+                           : i < missing ? 0 : old.strides[i - missing];
+    }
+
+  if (fits)
+    {
+      layout->n_dims = n_dims;
+      return TRUE;
+    }
+
+  *layout = old;
+
+  {
+    g_autofree char *to = _gpu_array_numbers_to_string (shape, n_dims);
+
+    g_autofree char *what = g_strdup_printf ("does not repeat to %s", to);
+
+    return fail_shape (function, old.shape, old.n_dims, what, error);
+  }
+}
+
+/* Replaces the length -1 by what the others leave over. */
+static gboolean
+complete_shape (gsize         n_elements,
+                gsize         item_size,
+                gssize       *shape,
+                guint         n_dims,
+                const char   *function,
+                GError      **error)
+{
+  gssize unknown = -1;
+  gsize known = 1;
+
+  for (guint i = 0; i < n_dims; i++)
+    {
+      if (shape[i] == -1 && unknown < 0)
+        unknown = i;
+      else if (shape[i] < 0)
+        return fail_shape (function, shape, n_dims, "has a negative length", error);
+      else if (!g_size_checked_mul (&known, known, (gsize) shape[i]))
+        return fail_shape (function, shape, n_dims, "is larger than any memory", error);
+    }
+
+  if (unknown >= 0 && known > 0 && n_elements % known == 0)
+    {
+      shape[unknown] = (gssize) (n_elements / known);
+      known = n_elements;
+    }
+  else if (unknown >= 0)
+    known = n_elements + 1;
+
+  if (known != n_elements)
+    {
+      g_autofree char *what = g_strdup_printf ("is not that of %" G_GSIZE_FORMAT " elements",
+                                               n_elements);
+
+      return fail_shape (function, shape, n_dims, what, error);
+    }
+
+  return check_shape (function, shape, n_dims, item_size, error);
+}
+
+/* Splits and joins dimensions, from the one that moves fastest on. Both @old and @new are in that
+ * order, and @old has none of length 1. FALSE if elements that follow each other in the new shape
+ * do not lie so. */
+static gboolean
+fit_strides (const gssize *old,
+             const gssize *old_strides,
+             guint         n_old,
+             const gssize *new,
+             gssize       *new_strides,
+             guint         n_new)
+{
+  guint o = 0;
+  guint n = 0;
+
+  while (o < n_old && n < n_new)
+    {
+      gssize old_length = old[o];
+      gssize new_length = new[n];
+      guint first_new = n;
+      gssize stride = old_strides[o];
+
+      while (old_length != new_length)
+        {
+          if (new_length < old_length)
+            new_length *= new[++n];
+          else if (old_strides[o + 1] != old_strides[o] * old[o])
+            return FALSE;
+          else
+            old_length *= old[++o];
+        }
+
+      for (guint i = first_new; i <= n; i++)
+        {
+          new_strides[i] = stride;
+          stride *= new[i];
+        }
+
+      n++;
+      o++;
+    }
+
+  for (; n < n_new; n++)
+    new_strides[n] = n > 0 ? new_strides[n - 1] * new[n - 1] : 0;
+
+  return TRUE;
+}
+
+static void
+reverse (gssize *numbers,
+         guint   n)
+{
+  for (guint i = 0; i < n / 2; i++)
+    {
+      gssize number = numbers[i];
+
+      numbers[i] = numbers[n - 1 - i];
+      numbers[n - 1 - i] = number;
+    }
+}
+
+/* The strides of the new shape, both of which are in the order of the last index first for C. */
+static gboolean
+find_strides (const GpuArrayLayout *layout,
+              GpuArrayLayout       *new,
+              GpuArrayOrder         order)
+{
+  gssize shape[GPU_ARRAY_MAX_DIMS];
+  gssize strides[GPU_ARRAY_MAX_DIMS];
+  guint n = 0;
+  gboolean fits;
+
+  for (guint i = 0; i < layout->n_dims; i++)
+    {
+      guint axis = order == GPU_ARRAY_ORDER_F ? i : layout->n_dims - 1 - i;
+
+      if (layout->shape[axis] == 1)
+        continue;
+
+      shape[n] = layout->shape[axis];
+      strides[n++] = layout->strides[axis];
+    }
+
+  if (order == GPU_ARRAY_ORDER_C)
+    reverse (new->shape, new->n_dims);
+
+  fits = fit_strides (shape, strides, n, new->shape, new->strides, new->n_dims);
+
+  if (order == GPU_ARRAY_ORDER_C)
+    {
+      reverse (new->shape, new->n_dims);
+      reverse (new->strides, new->n_dims);
+    }
+
+  return fits;
+}
+
+gboolean
+_gpu_array_layout_reshape (GpuArrayLayout  *layout,
+                           const gssize    *shape,
+                           guint            n_dims,
+                           GpuArrayOrder    order,
+                           const char      *function,
+                           GError         **error)
+{
+  GpuArrayLayout new = { .n_dims = n_dims, .item_size = layout->item_size,
+                         .offset = layout->offset };
+  gsize n_elements = _gpu_array_layout_get_n_elements (layout);
+
+  if (n_dims > GPU_ARRAY_MAX_DIMS)
+    return fail_shape (function, shape, n_dims, "has more than 32 dimensions", error);
+
+  for (guint i = 0; i < n_dims; i++)
+    new.shape[i] = shape[i];
+
+  if (!complete_shape (n_elements, layout->item_size, new.shape, n_dims, function, error))
+    return FALSE;
+
+  if (n_elements == 0)
+    set_dense_strides (&new, order);
+  else if (!find_strides (layout, &new, order))
+    {
+      g_autofree char *old = _gpu_array_numbers_to_string (layout->shape, layout->n_dims);
+      g_autofree char *strides = _gpu_array_numbers_to_string (layout->strides, layout->n_dims);
+      g_autofree char *what = g_strdup_printf ("is not that of an array of shape %s and strides %s "
+                                               "without a copy", old, strides);
+
+      return fail_shape (function, new.shape, n_dims, what, error);
+    }
+
+  *layout = new;
+
+  return TRUE;
+}

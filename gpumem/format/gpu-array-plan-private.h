@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies between two layouts of one shape, as regions of rows and slices. */
+#pragma once
+
+#include "gpumem/format/gpu-array-layout-private.h"
+
+G_BEGIN_DECLS
+
+/* One of the two sides. Row and slice pitch are 0 where there is one row, or one slice. */
+typedef struct
+{
+  gsize offset;                     /* of the first region, in bytes */
+  gsize row_pitch;
+  gsize slice_pitch;
+} GpuArrayPlanSide;
+
+typedef struct
+{
+  GpuExtent         extent;         /* of a region, in bytes; empty if there is nothing to copy */
+  GpuArrayPlanSide  to;
+  GpuArrayPlanSide  from;
+  guint             n_loops;        /* over regions, the innermost first */
+  gsize             counts[GPU_ARRAY_MAX_DIMS];
+  gssize            to_steps[GPU_ARRAY_MAX_DIMS];
+  gssize            from_steps[GPU_ARRAY_MAX_DIMS];
+  gsize             n_regions;
+} GpuArrayPlan;
+
+/* @func gets each region in turn, with where it begins on either side. FALSE from it ends it. */
+typedef gboolean (*GpuArrayPlanFunc) (const GpuArrayPlan  *plan,
+                                      gsize                to,
+                                      gsize                from,
+                                      gpointer             data,
+                                      GError             **error);
+
+/* Both have the same shape and item size. */
+void     _gpu_array_plan_init     (GpuArrayPlan          *plan,
+                                   const GpuArrayLayout  *to,
+                                   const GpuArrayLayout  *from);
+gboolean _gpu_array_plan_run      (const GpuArrayPlan    *plan,
+                                   GpuArrayPlanFunc       func,
+                                   gpointer               data,
+                                   GError               **error);
+/* Without the @n innermost loops: somebody does those with each region. */
+void     _gpu_array_plan_drop_loops (GpuArrayPlan        *plan,
+                                   guint                  n);
+/* Copies between memory of the host. */
+void     _gpu_array_plan_copy     (const GpuArrayPlan    *plan,
+                                   gpointer               to,
+                                   gconstpointer          from);
+
+G_END_DECLS

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#if !defined (__GPUMEM_INSIDE__) && !defined (GPUMEM_COMPILATION)
+#error "Only <gpumem/gpumem.h> can be included directly."
+#endif
+
+#include <gpumem/base/gpu-types.h>
+
+G_BEGIN_DECLS
+
+/**
+ * GpuExtent:
+ * @width: bytes of a row of memory, texels of one of an image, or work-items along the first
+ *   dimension
+ * @height: rows, or work-items along the second dimension; 1 where there is one
+ * @depth: slices, or work-items along the third dimension; 1 where there is one
+ *
+ * A size in up to three dimensions: of a region of memory, of an image, of a grid or of a block.
+ *
+ * Since: 0.1
+ */
+struct _GpuExtent
+{
+  gsize width;
+  gsize height;
+  gsize depth;
+};
+
+/**
+ * GpuLayout:
+ * @x: first byte within a row, or first texel in an image
+ * @y: first row
+ * @z: first slice
+ * @row_pitch: bytes from one row to the next; 0 for rows that follow each other tightly, and
+ *   for images, which have pitches of their own
+ * @slice_pitch: bytes from one slice to the next; 0 for slices that follow each other tightly,
+ *   and for images
+ *
+ * Where a region lies: its origin, and in linear memory the pitches that lead from it.
+ *
+ * Since: 0.1
+ */
+struct _GpuLayout
+{
+  gsize x;
+  gsize y;
+  gsize z;
+  gsize row_pitch;
+  gsize slice_pitch;
+};
+
+#define GPU_TYPE_EXTENT (gpu_extent_get_type ())
+#define GPU_TYPE_LAYOUT (gpu_layout_get_type ())
+
+GPU_AVAILABLE_IN_0_1
+GType      gpu_extent_get_type (void) G_GNUC_CONST;
+GPU_AVAILABLE_IN_0_1
+GpuExtent *gpu_extent_new      (gsize            width,
+                                gsize            height,
+                                gsize            depth);
+GPU_AVAILABLE_IN_0_1
+GpuExtent *gpu_extent_copy     (const GpuExtent *extent);
+GPU_AVAILABLE_IN_0_1
+void       gpu_extent_free     (GpuExtent       *extent);
+GPU_AVAILABLE_IN_0_1
+gboolean   gpu_extent_equal    (const GpuExtent *a,
+                                const GpuExtent *b);
+
+GPU_AVAILABLE_IN_0_1
+GType      gpu_layout_get_type (void) G_GNUC_CONST;
+GPU_AVAILABLE_IN_0_1
+GpuLayout *gpu_layout_new      (gsize            x,
+                                gsize            y,
+                                gsize            z,
+                                gsize            row_pitch,
+                                gsize            slice_pitch);
+GPU_AVAILABLE_IN_0_1
+GpuLayout *gpu_layout_copy     (const GpuLayout *layout);
+GPU_AVAILABLE_IN_0_1
+void       gpu_layout_free     (GpuLayout       *layout);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuExtent, gpu_extent_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuLayout, gpu_layout_free)
+
+G_END_DECLS

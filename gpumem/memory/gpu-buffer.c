@@ -1,0 +1,939 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+
+/**
+ * SECTION:gpu-buffer
+ * @title: GpuBuffer
+ * @short_description: linear memory of a device
+ *
+ * A buffer is linear memory of a device. Its blocking methods come with a pair of functions that
+ * do the same without blocking; they take a stream, or %NULL for the default stream of the
+ * context. What a buffer takes part in on a stream is a method of #GpuStream.
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuBuffer:
+ *
+ * Linear memory of a device.
+ *
+ * Since: 0.1
+ */
+struct _GpuBuffer
+{
+  GpuMemory  parent_instance;
+
+  GpuMemory *parent;                /* of a slice: a buffer, or other linear memory */
+  gsize      offset;                /* within parent */
+  gsize      row_pitch;
+};
+
+enum
+{
+  PROP_0,
+  PROP_PARENT,
+  PROP_MEMORY,
+  PROP_OFFSET,
+  PROP_ROW_PITCH,
+  PROP_SPILLED,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuBuffer, gpu_buffer, GPU_TYPE_MEMORY,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_buffer_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuBuffer *buffer = GPU_BUFFER (object);
+
+  switch (id)
+    {
+    case PROP_PARENT:
+      g_value_set_object (value, gpu_buffer_get_parent (buffer));
+      break;
+    case PROP_MEMORY:
+      g_value_set_object (value, buffer->parent);
+      break;
+    case PROP_OFFSET:
+      g_value_set_uint64 (value, buffer->offset);
+      break;
+    case PROP_ROW_PITCH:
+      g_value_set_uint64 (value, buffer->row_pitch);
+      break;
+    case PROP_SPILLED:
+      g_value_set_boolean (value, gpu_buffer_is_spilled (buffer));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_buffer_dispose (GObject *object)
+{
+  GpuBuffer *buffer = GPU_BUFFER (object);
+
+  g_clear_object (&buffer->parent);
+
+  G_OBJECT_CLASS (gpu_buffer_parent_class)->dispose (object);
+}
+
+static void
+gpu_buffer_finalize (GObject *object)
+{
+  _gpu_live_add (GPU_LIVE_BUFFER, -1);
+
+  G_OBJECT_CLASS (gpu_buffer_parent_class)->finalize (object);
+}
+
+static void
+gpu_buffer_class_init (GpuBufferClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  _gpu_hot.buffer_class = klass;
+  object_class->get_property = gpu_buffer_get_property;
+  object_class->dispose = gpu_buffer_dispose;
+  object_class->finalize = gpu_buffer_finalize;
+
+  /**
+   * GpuBuffer:parent:
+   *
+   * The buffer that this one is a slice of.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PARENT] = g_param_spec_object ("parent", NULL, NULL, GPU_TYPE_BUFFER, flags);
+  /**
+   * GpuBuffer:memory:
+   *
+   * The memory that this buffer is a range of.
+   *
+   * Since: 0.1
+   */
+  props[PROP_MEMORY] = g_param_spec_object ("memory", NULL, NULL, GPU_TYPE_MEMORY, flags);
+  /**
+   * GpuBuffer:offset:
+   *
+   * Where a slice begins within its parent, in bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_OFFSET] = g_param_spec_uint64 ("offset", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuBuffer:row-pitch:
+   *
+   * Distance of two rows in bytes, 0 if the buffer was not made with rows.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ROW_PITCH] = g_param_spec_uint64 ("row-pitch", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuBuffer:spilled:
+   *
+   * Whether the content is on the host, see gpu_buffer_spill(). Notified on the thread that moves
+   * it.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SPILLED] = g_param_spec_boolean ("spilled", NULL, NULL, FALSE, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_buffer_init (GpuBuffer *buffer)
+{
+  _gpu_live_add (GPU_LIVE_BUFFER, 1);
+}
+
+static gboolean
+excludes_others (GpuMemoryFlags flags,
+                 GpuMemoryFlags group)
+{
+  flags &= group;
+
+  return (flags & (flags - 1)) == 0;
+}
+
+gboolean
+_gpu_buffer_check_flags (const char        *function,
+                         GpuNativeContext  *context,
+                         GpuMemoryFlags     flags,
+                         GError           **error)
+{
+  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
+                              | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags place = GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE;
+  const GpuMemoryFlags known = device | host | place | GPU_MEMORY_UNTRACKED;
+  const GpuNativeDevice *first = context->devices[0];
+  g_autofree char *text = NULL;
+
+  if ((flags & ~known) == 0 && excludes_others (flags, device) && excludes_others (flags, host)
+      && excludes_others (flags, place))
+    {
+      if ((flags & GPU_MEMORY_SHAREABLE) == 0
+          || (first->capabilities & GPU_CAPABILITIES_IPC_FDS) != 0)
+        return TRUE;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: %s has no memory with file descriptors", function, first->id);
+      return FALSE;
+    }
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory flags %s do not go together", function, text);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_buffer_check_size (const char        *function,
+                        GpuNativeContext  *context,
+                        gsize              size,
+                        GError           **error)
+{
+  guint64 largest = context->devices[0]->max_allocation;
+  guint64 held = (gsize) g_atomic_pointer_get (&context->allocated);
+  guint64 total = context->devices[0]->memory_size;
+
+  if (size == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: a buffer of 0 bytes",
+                   function);
+      return FALSE;
+    }
+
+  if (size <= largest)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "%s: %" G_GSIZE_FORMAT " bytes were requested, but %s gives %" G_GUINT64_FORMAT
+               " bytes at most in one piece; held %" G_GUINT64_FORMAT ", free %" G_GUINT64_FORMAT
+               " of %" G_GUINT64_FORMAT " bytes", function, size, context->devices[0]->id, largest,
+               held, total - MIN (held, total), total);
+
+  return FALSE;
+}
+
+/* Everything that a buffer can be made from. */
+typedef struct
+{
+  const char     *function;
+  GpuMemoryFlags  flags;
+  gsize           size;
+  gconstpointer   data;             /* to copy, nullable */
+  gpointer        host;             /* to use in place, nullable */
+  gsize           row_size;         /* 0 for a buffer without rows */
+  gsize           n_rows;
+  gsize           element_size;
+  gsize           row_pitch;        /* out */
+} Allocation;
+
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
+{
+  const GpuBufferOps *ops = context->backend->buffer;
+  Allocation *allocation = data;
+
+  if (allocation->host != NULL)
+    return ops->alloc_for_host (context, allocation->flags, allocation->host, allocation->size,
+                                error);
+
+  if (allocation->row_size != 0 && ops->alloc_pitched != NULL)
+    return ops->alloc_pitched (context, allocation->flags, allocation->row_size,
+                               allocation->n_rows, allocation->element_size,
+                               &allocation->row_pitch, error);
+
+  return ops->alloc (context, allocation->flags, allocation->size, allocation->data, error);
+}
+
+static gboolean
+allocate_for (GpuBuffer   *buffer,
+              Allocation  *allocation,
+              GBytes      *host_bytes,
+              GError     **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  GpuNativeBuffer *native;
+  GpuStorage *storage;
+
+  if (memory->context == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given",
+                   allocation->function);
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (memory->context, allocation->function, error)
+      || !_gpu_buffer_check_flags (allocation->function, _gpu_context_get_native (memory->context),
+                                   allocation->flags, error)
+      || !_gpu_buffer_check_size (allocation->function, _gpu_context_get_native (memory->context),
+                                  allocation->size, error))
+    return FALSE;
+
+  native = _gpu_memory_allocate (memory->context, allocation->function, allocation->size, allocate,
+                                 allocation, error);
+
+  if (native == NULL)
+    return FALSE;
+
+  if (host_bytes == NULL)
+    {
+      storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
+                                  allocation->flags, GPU_STORAGE_DEVICE, NULL, NULL);
+    }
+  else
+    {
+      storage = _gpu_storage_new (_gpu_context_get_native (memory->context), native,
+                                  allocation->flags, GPU_STORAGE_FOREIGN,
+                                  g_bytes_ref (host_bytes),
+                                  (GDestroyNotify) g_bytes_unref);
+      memory->host_bytes = g_bytes_ref (host_bytes);
+    }
+
+  _gpu_memory_set_storage (memory, storage);
+
+  return TRUE;
+}
+
+static gboolean
+gpu_buffer_initable_init (GInitable     *initable,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  GpuMemory *memory = GPU_MEMORY (initable);
+  Allocation allocation = { .function = "gpu_buffer_new", .flags = memory->flags,
+                            .size = memory->size };
+
+  if (memory->storage != NULL)
+    return TRUE;
+
+  return allocate_for (GPU_BUFFER (initable), &allocation, NULL, error);
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_buffer_initable_init;
+}
+
+/* A new buffer of @allocation, or NULL. */
+static GpuBuffer *
+buffer_new (GpuContext  *context,
+            Allocation  *allocation,
+            GBytes      *host_bytes,
+            GError     **error)
+{
+  g_autoptr (GpuBuffer) buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+
+  if (!allocate_for (buffer, allocation, host_bytes, error))
+    return NULL;
+
+  buffer->row_pitch = allocation->row_pitch;
+
+  return g_steal_pointer (&buffer);
+}
+
+GpuBuffer *
+_gpu_buffer_new (GpuContext      *context,
+                 const char      *function,
+                 GpuMemoryFlags   flags,
+                 gsize            size,
+                 GError         **error)
+{
+  Allocation allocation = { .function = function, .flags = flags, .size = size };
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
+/**
+ * gpu_buffer_new:
+ * @context: a #GpuContext
+ * @flags: how the buffer is used
+ * @size: size in bytes, not 0
+ * @error: return location for an error
+ *
+ * Allocates memory of the device (OpenCL: clCreateBuffer; CUDA: cuMemAlloc, cuMemHostAlloc with
+ * %GPU_MEMORY_ALLOC_HOST, cuMemCreate and cuMemMap with %GPU_MEMORY_SHAREABLE). Its content is
+ * undefined. A driver may put the allocation off until the first use: gpu_stream_migrate() makes
+ * sure of it. When the driver has no room #GpuContext::memory-pressure is emitted. Does not block.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, also for a
+ *   size beyond gpu_device_get_max_allocation(), %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or
+ *   flags that do not go together, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new (GpuContext      *context,
+                GpuMemoryFlags   flags,
+                gsize            size,
+                GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return _gpu_buffer_new (context, "gpu_buffer_new", flags, size, error);
+}
+
+/**
+ * gpu_buffer_new_from_bytes:
+ * @context: a #GpuContext
+ * @flags: how the buffer is used
+ * @bytes: what the buffer holds to begin with, not empty
+ * @error: return location for an error
+ *
+ * Allocates memory of the device with a copy of @bytes (OpenCL: clCreateBuffer with
+ * CL_MEM_COPY_HOST_PTR; CUDA: cuMemAlloc, cuMemcpyHtoDAsync). Blocks until the copy is made.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_from_bytes (GpuContext      *context,
+                           GpuMemoryFlags   flags,
+                           GBytes          *bytes,
+                           GError         **error)
+{
+  Allocation allocation = { .function = "gpu_buffer_new_from_bytes", .flags = flags };
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  allocation.data = g_bytes_get_data (bytes, &allocation.size);
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
+/**
+ * gpu_buffer_new_for_host_bytes:
+ * @context: a #GpuContext
+ * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @bytes: memory of the host, not empty
+ * @error: return location for an error
+ *
+ * Makes a buffer over memory of the host, which is used in place and kept (OpenCL: clCreateBuffer
+ * with CL_MEM_USE_HOST_PTR; CUDA: cuMemHostRegister, cuMemHostGetDevicePointer). Work of the
+ * device changes what @bytes holds, so @bytes must be writable unless nothing writes the buffer;
+ * map the buffer to look at it. The bytes do not count for gpu_context_get_allocated_size(). Does
+ * not block.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
+ *   cannot, %GPU_ERROR_BUSY on CUDA for bytes that overlap those of another buffer and are no part
+ *   of them, or an error as of gpu_buffer_new()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_for_host_bytes (GpuContext      *context,
+                               GpuMemoryFlags   flags,
+                               GBytes          *bytes,
+                               GError         **error)
+{
+  Allocation allocation = { .function = "gpu_buffer_new_for_host_bytes", .flags = flags };
+  GpuNativeContext *native;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  if (!_gpu_context_check (context, allocation.function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (native->backend->buffer->alloc_for_host == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the back end %s cannot use memory of the host in place",
+                   allocation.function, native->backend->name);
+      return NULL;
+    }
+
+  if ((flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+    {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the memory flags %s ask for an allocation", allocation.function, text);
+      return NULL;
+    }
+
+  allocation.host = (gpointer) g_bytes_get_data (bytes, &allocation.size);
+
+  return buffer_new (context, &allocation, bytes, error);
+}
+
+/**
+ * gpu_buffer_new_pitched:
+ * @context: a #GpuContext
+ * @flags: how the buffer is used
+ * @row_size: bytes of a row, not 0
+ * @n_rows: number of rows, not 0
+ * @element_size: bytes that a kernel reads or writes at a time: 4, 8 or 16; 0 if unknown
+ * @error: return location for an error
+ *
+ * Allocates rows so that each begins where the device reaches it fast. gpu_buffer_get_row_pitch()
+ * tells the distance of two rows. (CUDA: cuMemAllocPitch. OpenCL has no call for it: rows begin at
+ * multiples of the alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, whatever @element_size is,
+ * and so they do on the host back end.)
+ *
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_pitched (GpuContext      *context,
+                        GpuMemoryFlags   flags,
+                        gsize            row_size,
+                        gsize            n_rows,
+                        gsize            element_size,
+                        GError         **error)
+{
+  Allocation allocation = { .function = "gpu_buffer_new_pitched", .flags = flags,
+                            .row_size = row_size, .n_rows = n_rows,
+                            .element_size = element_size };
+  gsize alignment;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, allocation.function, error))
+    return NULL;
+
+  alignment = MAX (_gpu_context_get_native (context)->devices[0]->base_alignment, 1);
+
+  if (row_size == 0 || n_rows == 0 || row_size > G_MAXSIZE - alignment
+      || !g_size_checked_mul (&allocation.size,
+                              (row_size + alignment - 1) / alignment * alignment, n_rows))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: there is no memory of %" G_GSIZE_FORMAT " rows of %" G_GSIZE_FORMAT
+                   " bytes", allocation.function, n_rows, row_size);
+      return NULL;
+    }
+
+  allocation.row_pitch = allocation.size / n_rows;
+
+  return buffer_new (context, &allocation, NULL, error);
+}
+
+/**
+ * gpu_buffer_new_wrapped:
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
+ *   back end
+ * @size: size in bytes, 0 to ask the driver where it knows
+ * @mode: who owns @handle
+ * @error: return location for an error
+ *
+ * Makes a buffer around memory that was made elsewhere, so that both sides use it (OpenCL:
+ * clGetMemObjectInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuPointerGetAttribute, cuMemGetAddressRange). On the host back end, which counts no references,
+ * @handle has to stay valid and is freed with free() if adopted, and @size must be given. If the
+ * call fails, @handle stays the caller's whatever @mode is. What others do with the memory is not
+ * tracked.
+ *
+ * Memory that was wrapped before in this context, or is the context's own, is the same memory: uses
+ * of both buffers are ordered, and what was there first lives as long as both. That is found out by
+ * @handle, on OpenCL also for sub-buffers, and on CUDA for addresses within an allocation of the
+ * library. Of other ranges that overlap, and of memory of a #GpuMemoryPool, nobody knows: there
+ * streams have to be made to wait with gpu_stream_wait_event(), as for what others do.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
+ *   not of @context, smaller than @size or no buffer, %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none to wrap, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_wrapped (GpuContext   *context,
+                        guint64       handle,
+                        gsize         size,
+                        GpuWrapMode   mode,
+                        GError      **error)
+{
+  return gpu_buffer_new_wrapped_full (context, handle, size, mode, NULL, NULL, error);
+}
+
+/**
+ * gpu_buffer_new_wrapped_full: (skip)
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an address on the host
+ *   back end
+ * @size: size in bytes, 0 to ask the driver where it knows
+ * @mode: who owns @handle
+ * @user_data: for @notify
+ * @notify: (nullable): called once the last work that uses the memory is complete and nothing
+ *   refers to it any more, on any thread; not called if an error is returned
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_new_wrapped() does, and tells the owner when the memory is free again.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_wrapped_full (GpuContext      *context,
+                             guint64          handle,
+                             gsize            size,
+                             GpuWrapMode      mode,
+                             gpointer         user_data,
+                             GDestroyNotify   notify,
+                             GError         **error)
+{
+  const char *function = "gpu_buffer_new_wrapped";
+  GpuNativeContext *native;
+  GpuNativeBuffer *wrapped = NULL;
+  GpuBuffer *buffer;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (handle == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
+  else if (native->backend->buffer->wrap == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "%s: the back end %s has no memory to wrap", function, native->backend->name);
+  else if ((wrapped = native->backend->buffer->wrap (native, handle, size, mode, error)) == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  if (wrapped == NULL)
+    return NULL;
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  _gpu_memory_set_storage (GPU_MEMORY (buffer),
+                           _gpu_storage_new (native, wrapped, GPU_MEMORY_NONE,
+                                             GPU_STORAGE_FOREIGN, user_data, notify));
+
+  return buffer;
+}
+
+/**
+ * gpu_buffer_new_wrapped_owned:
+ * @context: a #GpuContext
+ * @handle: the driver's handle, as of gpu_buffer_new_wrapped()
+ * @size: size in bytes, 0 to ask the driver where it knows
+ * @owner: bytes whose end tells the owner that the memory is free again, see
+ *   gpu_bytes_new_for_address()
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_new_wrapped_full() does with %GPU_WRAP_MODE_BORROW, for languages: @owner is
+ * kept until the last work that uses the memory is complete and nothing refers to it any more.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new_wrapped()
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_wrapped_owned (GpuContext  *context,
+                              guint64      handle,
+                              gsize        size,
+                              GBytes      *owner,
+                              GError     **error)
+{
+  GpuBuffer *buffer;
+
+  g_return_val_if_fail (owner != NULL, NULL);
+
+  buffer = gpu_buffer_new_wrapped_full (context, handle, size, GPU_WRAP_MODE_BORROW, owner,
+                                        (GDestroyNotify) g_bytes_unref, error);
+
+  if (buffer != NULL)
+    g_bytes_ref (owner);
+
+  return buffer;
+}
+
+static gboolean
+check_origin (const char        *function,
+              GpuNativeContext  *context,
+              gsize              offset,
+              GError           **error)
+{
+  GpuNativeDevice *device = context->devices[0];
+
+  if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0
+      || offset % MAX (device->base_alignment, 1) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: offset %" G_GSIZE_FORMAT " is no multiple of the %" G_GSIZE_FORMAT
+               " bytes that slices on %s are aligned to", function, offset,
+               device->base_alignment, device->id);
+
+  return FALSE;
+}
+
+GpuNativeBuffer *
+_gpu_buffer_cut (GpuNativeContext  *context,
+                 GpuNativeBuffer   *whole,
+                 GpuMemoryFlags     flags,
+                 gsize              offset,
+                 gsize              size,
+                 GError           **error)
+{
+  GpuNativeBuffer *part = context->backend->buffer->slice (context, whole, flags, offset, size,
+                                                           error);
+
+  if (part != NULL)
+    {
+      part->is_host_only = whole->is_host_only;
+      part->is_locked = whole->is_locked;
+    }
+
+  return part;
+}
+
+static GpuStorage *
+slice_storage (GpuMemory       *memory,
+               const char      *function,
+               GpuMemoryFlags   flags,
+               gsize            offset,
+               gsize            size,
+               GError         **error)
+{
+  GpuStorage *whole = memory->storage->whole;
+  GpuNativeContext *context = whole->context;
+  GpuNativeBuffer *from = whole->place != NULL ? whole->place->whole : whole->buffer;
+  GpuNativeBuffer *native;
+  gsize begin = offset - whole->offset + (whole->place != NULL ? whole->place->offset : 0);
+
+  if (!_gpu_buffer_check_flags (function, context, flags, error)
+      || !_gpu_memory_inherit_flags (memory, function, &flags, error)
+      || (!from->is_host_only && !check_origin (function, context, begin, error)))
+    return NULL;
+
+  native = _gpu_buffer_cut (context, from, flags, begin, size, error);
+
+  if (native == NULL)
+    {
+      g_prefix_error (error, "%s: ", function);
+      return NULL;
+    }
+
+  return _gpu_storage_new_slice (whole, native, flags, offset);
+}
+
+GpuBuffer *
+_gpu_memory_slice (GpuMemory       *memory,
+                   const char      *function,
+                   const char      *what,
+                   GpuMemoryFlags   flags,
+                   gsize            offset,
+                   gsize            size,
+                   GError         **error)
+{
+  GpuStorage *acquired;
+  GpuStorage *storage = NULL;
+  GpuBuffer *slice;
+
+  if (!_gpu_memory_check_range (memory, function, what, offset, size, error))
+    return NULL;
+
+  acquired = _gpu_memory_acquire (memory, function, error);
+
+  if (acquired == NULL)
+    return NULL;
+
+  if (size != 0)
+    storage = slice_storage (memory, function, flags, acquired->offset + offset, size, error);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a slice of 0 bytes at offset %" G_GSIZE_FORMAT, function, offset);
+
+  _gpu_storage_unuse (acquired);
+
+  if (storage == NULL)
+    return NULL;
+
+  slice = g_object_new (GPU_TYPE_BUFFER, "context", memory->context, NULL);
+  slice->parent = g_object_ref (memory);
+  slice->offset = offset;
+  _gpu_memory_set_storage (GPU_MEMORY (slice), storage);
+
+  return slice;
+}
+
+/**
+ * gpu_buffer_slice:
+ * @buffer: a #GpuBuffer, which may be a slice itself
+ * @offset: where the slice begins, in bytes
+ * @size: size of the slice in bytes, not 0
+ * @error: return location for an error
+ *
+ * Makes a buffer of a range of @buffer, with its flags (OpenCL: clCreateSubBuffer; on CUDA an
+ * address). It keeps @buffer, and uses of either are ordered with those of the other. On devices
+ * that have %GPU_CAPABILITIES_SUB_BUFFERS the slice must begin at a multiple of
+ * gpu_device_get_base_alignment() within the buffer that is no slice. Does not block.
+ *
+ * Returns: (transfer full): the slice, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
+ *   past the end, is empty or begins in the wrong place, %GPU_ERROR_RELEASED, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_slice (GpuBuffer  *buffer,
+                  gsize       offset,
+                  gsize       size,
+                  GError    **error)
+{
+  return gpu_buffer_slice_full (buffer, GPU_MEMORY_NONE, offset, size, error);
+}
+
+/**
+ * gpu_buffer_slice_full:
+ * @buffer: a #GpuBuffer, which may be a slice itself
+ * @flags: how the slice is used; what it says nothing of is as in @buffer
+ * @offset: where the slice begins, in bytes
+ * @size: size of the slice in bytes, not 0
+ * @error: return location for an error
+ *
+ * Does what gpu_buffer_slice() does, with access that is narrower than that of @buffer.
+ * %GPU_MEMORY_ALLOC_HOST, %GPU_MEMORY_SHAREABLE and %GPU_MEMORY_UNTRACKED are always as in @buffer,
+ * and cannot be given.
+ *
+ * Returns: (transfer full): the slice, or %NULL with an error as of gpu_buffer_slice(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if @flags do not go together or allow more than those of @buffer
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_slice_full (GpuBuffer       *buffer,
+                       GpuMemoryFlags   flags,
+                       gsize            offset,
+                       gsize            size,
+                       GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  return _gpu_memory_slice (GPU_MEMORY (buffer), "gpu_buffer_slice", "buffer", flags, offset, size,
+                            error);
+}
+
+/**
+ * gpu_buffer_new_for_memory:
+ * @memory: linear memory: anything but an image
+ * @offset: where the buffer begins, in bytes
+ * @size: size of the buffer in bytes, not 0
+ * @error: return location for an error
+ *
+ * Makes a buffer of a range of @memory, so that all that takes a buffer takes it too (OpenCL:
+ * clCreateSubBuffer where the memory is an object of the driver). It is a slice of @memory: it has
+ * its flags, keeps it, and uses of either are ordered with those of the other. Where it may begin
+ * is as for gpu_buffer_slice(), and for a #GpuBuffer it is the same. Does not block.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if it reaches
+ *   past the end, is empty or begins in the wrong place, or if @memory is an image,
+ *   %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_for_memory (GpuMemory  *memory,
+                           gsize       offset,
+                           gsize       size,
+                           GError    **error)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  return _gpu_memory_slice (memory, "gpu_buffer_new_for_memory", "memory", GPU_MEMORY_NONE, offset,
+                            size, error);
+}
+
+/**
+ * gpu_buffer_get_parent:
+ * @buffer: a #GpuBuffer
+ *
+ * Gets the buffer that @buffer is a slice of.
+ *
+ * Returns: (transfer none) (nullable): the buffer, or %NULL if @buffer is no slice of one
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_get_parent (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  return GPU_IS_BUFFER (buffer->parent) ? GPU_BUFFER (buffer->parent) : NULL;
+}
+
+/**
+ * gpu_buffer_get_memory:
+ * @buffer: a #GpuBuffer
+ *
+ * Gets the memory that @buffer is a range of: the same as gpu_buffer_get_parent() for a slice, and
+ * memory of another kind for a buffer of gpu_buffer_new_for_memory().
+ *
+ * Returns: (transfer none) (nullable): the memory, or %NULL if @buffer has memory of its own
+ *
+ * Since: 0.1
+ */
+GpuMemory *
+gpu_buffer_get_memory (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+
+  return buffer->parent;
+}
+
+/**
+ * gpu_buffer_get_offset:
+ * @buffer: a #GpuBuffer
+ *
+ * Gets where a slice begins within what it is a slice of.
+ *
+ * Returns: the offset in bytes, 0 if @buffer is no slice
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_buffer_get_offset (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), 0);
+
+  return buffer->offset;
+}
+
+/**
+ * gpu_buffer_get_row_pitch:
+ * @buffer: a #GpuBuffer
+ *
+ * Gets the distance of two rows of a buffer made with gpu_buffer_new_pitched().
+ *
+ * Returns: the distance in bytes, 0 if @buffer was not made with rows
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_buffer_get_row_pitch (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), 0);
+
+  return buffer->row_pitch;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+
+/**
+ * SECTION:gpu-host-memory
+ * @title: GpuHostMemory
+ * @short_description: page-locked, registered and aligned memory of the host
+ *
+ * Memory of the host that devices copy to and from. It is memory like any other: #GpuStream copies
+ * it, fills it, maps it and orders its uses, and gpu_buffer_new_for_memory() makes a #GpuBuffer of
+ * it. Beside that the host reads and writes it in place, through gpu_host_memory_get_data() or
+ * gpu_host_memory_get_bytes(), and has to wait for the work that uses it itself:
+ * gpu_host_memory_synchronize() does.
+ *
+ * gpu_host_memory_new() makes page-locked memory: the system does not move its pages, so copies
+ * need no detour, and overlap with other work. There is not much of it.
+ * gpu_host_memory_new_registered() locks the pages of memory that is there already, for as long as
+ * the object lives, and gpu_host_memory_new_aligned() gives ordinary memory with an alignment.
+ *
+ * Kernels reach what was made with %GPU_HOST_MEMORY_MAPPED, slowly: on a device with memory of its
+ * own each access crosses the link. With OpenCL such memory is fine-grain shared virtual memory,
+ * where the device has it; without that flag it is a buffer with CL_MEM_ALLOC_HOST_PTR, or with
+ * CL_MEM_USE_HOST_PTR if it is registered, which stays mapped while the object lives.
+ *
+ * None of it counts for gpu_context_get_allocated_size(), which is about memory of the device, but
+ * for gpu_context_get_host_allocated_size().
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuHostMemory:
+ *
+ * Memory of the host that a device copies to and from.
+ *
+ * Since: 0.1
+ */
+
+#define DEFAULT_ALIGNMENT 4096
+
+enum
+{
+  PROP_0,
+  PROP_HOST_FLAGS,
+  PROP_PAGE_LOCKED,
+  PROP_ADDRESS,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuHostMemory, gpu_host_memory, GPU_TYPE_MEMORY,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_host_memory_get_property (GObject    *object,
+                              guint       id,
+                              GValue     *value,
+                              GParamSpec *pspec)
+{
+  GpuHostMemory *memory = GPU_HOST_MEMORY (object);
+
+  switch (id)
+    {
+    case PROP_HOST_FLAGS:
+      g_value_set_flags (value, memory->host_flags);
+      break;
+    case PROP_PAGE_LOCKED:
+      g_value_set_boolean (value, memory->is_locked);
+      break;
+    case PROP_ADDRESS:
+      g_value_set_uint64 (value, gpu_host_memory_get_address (memory));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_host_memory_set_property (GObject      *object,
+                              guint         id,
+                              const GValue *value,
+                              GParamSpec   *pspec)
+{
+  if (id == PROP_HOST_FLAGS)
+    GPU_HOST_MEMORY (object)->host_flags = g_value_get_flags (value);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+}
+
+static void
+gpu_host_memory_finalize (GObject *object)
+{
+  _gpu_live_add (GPU_LIVE_HOST_MEMORY, -1);
+
+  G_OBJECT_CLASS (gpu_host_memory_parent_class)->finalize (object);
+}
+
+static void
+gpu_host_memory_class_init (GpuHostMemoryClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_host_memory_get_property;
+  object_class->set_property = gpu_host_memory_set_property;
+  object_class->finalize = gpu_host_memory_finalize;
+
+  /**
+   * GpuHostMemory:host-flags:
+   *
+   * What the memory is for: when it was made what was asked for, and then what it has.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HOST_FLAGS] =
+    g_param_spec_flags ("host-flags", NULL, NULL, GPU_TYPE_HOST_MEMORY_FLAGS,
+                        GPU_HOST_MEMORY_NONE,
+                        G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuHostMemory:page-locked:
+   *
+   * Whether the driver keeps the pages where they are.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PAGE_LOCKED] = g_param_spec_boolean ("page-locked", NULL, NULL, FALSE,
+                                                  G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuHostMemory:address:
+   *
+   * Where the host finds the memory, 0 once it is released.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ADDRESS] = g_param_spec_uint64 ("address", NULL, NULL, 0, G_MAXUINT64, 0,
+                                             G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_host_memory_init (GpuHostMemory *memory)
+{
+  _gpu_live_add (GPU_LIVE_HOST_MEMORY, 1);
+}
+
+static gboolean
+check_context (GpuContext  *context,
+               const char  *function,
+               GError     **error)
+{
+  if (context != NULL)
+    return _gpu_context_check (context, function, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given", function);
+
+  return FALSE;
+}
+
+static gboolean
+check_flags (const char          *function,
+             GpuHostMemoryFlags   flags,
+             GpuHostMemoryFlags   known,
+             const char          *what,
+             GError             **error)
+{
+  g_autofree char *text = NULL;
+
+  if ((flags & ~known) == 0)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_HOST_MEMORY_FLAGS, flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the flags %s are not for memory that is %s", function, text, what);
+
+  return FALSE;
+}
+
+static gboolean
+check_size (const char  *function,
+            gsize        size,
+            GError     **error)
+{
+  if (size != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: memory of 0 bytes", function);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_host_memory_check (GpuContext          *context,
+                        const char          *function,
+                        GpuHostMemoryFlags   flags,
+                        gsize                size,
+                        GError             **error)
+{
+  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_MAPPED
+                                   | GPU_HOST_MEMORY_WRITE_COMBINED;
+
+  return check_context (context, function, error)
+         && check_flags (function, flags, known, "allocated", error)
+         && check_size (function, size, error);
+}
+
+/* What memory can be made from. */
+typedef struct
+{
+  GpuHostMemoryFlags *flags;        /* NULL for ordinary memory */
+  gpointer            data;         /* of the program; NULL to allocate */
+  gsize               size;
+} Allocation;
+
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
+{
+  const GpuBufferOps *ops = context->backend->buffer;
+  const Allocation *allocation = data;
+
+  if (allocation->flags == NULL)
+    return ops->use_host (context, allocation->data, allocation->size, error);
+
+  if (allocation->data == NULL)
+    return ops->alloc_host (context, allocation->flags, allocation->size, error);
+
+  return ops->register_host (context, allocation->flags, allocation->data, allocation->size,
+                             error);
+}
+
+GpuNativeBuffer *
+_gpu_host_memory_allocate (GpuContext          *context,
+                           const char          *function,
+                           GpuHostMemoryFlags  *flags,
+                           gsize                size,
+                           GError             **error)
+{
+  const GpuBackend *backend = _gpu_context_get_native (context)->backend;
+  Allocation allocation = { flags, NULL, size };
+
+  if (backend->buffer->alloc_host == NULL)
+    {
+      _gpu_backend_fail (backend, function, "page-locked memory of the host", error);
+      return NULL;
+    }
+
+  return _gpu_memory_allocate (context, function, size, allocate, &allocation, error);
+}
+
+static void
+set_storage (GpuHostMemory      *memory,
+             GpuStorage         *storage,
+             GpuHostMemoryFlags  flags)
+{
+  _gpu_memory_set_storage (GPU_MEMORY (memory), storage);
+  memory->data = storage->buffer->host;
+  memory->is_locked = storage->buffer->is_locked;
+  memory->host_flags = flags;
+}
+
+GpuHostMemory *
+_gpu_host_memory_new_for_storage (GpuContext         *context,
+                                  GpuStorage         *storage,
+                                  GpuHostMemoryFlags  flags)
+{
+  GpuHostMemory *memory = g_object_new (GPU_TYPE_HOST_MEMORY, "context", context, NULL);
+
+  set_storage (memory, storage, flags);
+
+  return memory;
+}
+
+static gboolean
+gpu_host_memory_initable_init (GInitable     *initable,
+                               GCancellable  *cancellable G_GNUC_UNUSED,
+                               GError       **error)
+{
+  const char *function = "gpu_host_memory_new";
+  GpuHostMemory *self = GPU_HOST_MEMORY (initable);
+  GpuMemory *memory = GPU_MEMORY (initable);
+  GpuHostMemoryFlags flags = self->host_flags;
+  GpuNativeBuffer *native;
+
+  if (memory->storage != NULL)
+    return TRUE;
+
+  if (!_gpu_host_memory_check (memory->context, function, flags, memory->size, error))
+    return FALSE;
+
+  native = _gpu_host_memory_allocate (memory->context, function, &flags, memory->size, error);
+
+  if (native == NULL)
+    return FALSE;
+
+  set_storage (self, _gpu_storage_new (_gpu_context_get_native (memory->context), native,
+                                       GPU_MEMORY_NONE, GPU_STORAGE_HOST, NULL, NULL), flags);
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_host_memory_initable_init;
+}
+
+/**
+ * gpu_host_memory_new:
+ * @context: a #GpuContext
+ * @flags: what the memory is for; without %GPU_HOST_MEMORY_READ_ONLY
+ * @size: size in bytes, not 0
+ * @error: return location for an error
+ *
+ * Allocates page-locked memory of the host (CUDA: cuMemHostAlloc, cuMemHostGetDevicePointer;
+ * OpenCL: clCreateBuffer with CL_MEM_ALLOC_HOST_PTR and clEnqueueMapBuffer, or clSVMAlloc with
+ * CL_MEM_SVM_FINE_GRAIN_BUFFER for %GPU_HOST_MEMORY_MAPPED). Its content is undefined, and it
+ * begins at a multiple of 64 bytes at least. On the host back end it is ordinary memory, which its
+ * kernels reach. Drivers take long for it, and may wait for the device: a #GpuHostAllocator uses it
+ * again.
+ *
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or flags that are not for this,
+ *   %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_MAPPED with OpenCL devices that have no
+ *   fine-grain shared virtual memory, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuHostMemory *
+gpu_host_memory_new (GpuContext          *context,
+                     GpuHostMemoryFlags   flags,
+                     gsize                size,
+                     GError             **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return g_initable_new (GPU_TYPE_HOST_MEMORY, NULL, error, "context", context,
+                         "host-flags", flags, "size", (guint64) size, NULL);
+}
+
+/* (transfer full): memory over what is there; the driver makes nothing of its own. */
+static GpuHostMemory *
+new_over (GpuContext          *context,
+          const char          *function,
+          Allocation          *allocation,
+          GpuStorageKind       kind,
+          GpuMemoryFlags       memory_flags,
+          gpointer             owner,
+          GDestroyNotify       owner_notify,
+          GError             **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  GpuNativeMemory *buffer = _gpu_memory_allocate (context, function, allocation->size, allocate,
+                                                  allocation, error);
+  GpuStorage *storage;
+
+  if (buffer == NULL)
+    {
+      owner_notify (owner);
+      return NULL;
+    }
+
+  storage = _gpu_storage_new (native, buffer, memory_flags, kind, owner, owner_notify);
+
+  if (allocation->flags != NULL && (*allocation->flags & GPU_HOST_MEMORY_READ_ONLY) != 0)
+    _gpu_storage_set_constant (storage);
+
+  return _gpu_host_memory_new_for_storage (context, storage,
+                                           allocation->flags != NULL ? *allocation->flags
+                                                                     : GPU_HOST_MEMORY_NONE);
+}
+
+/**
+ * gpu_host_memory_new_aligned:
+ * @context: a #GpuContext
+ * @alignment: the memory begins at a multiple of this many bytes, a power of two; 0 for 4096
+ * @size: size in bytes, not 0
+ * @error: return location for an error
+ *
+ * Allocates ordinary memory of the host (posix_memalign). It is not page-locked: large copies
+ * between it and a device by gpu_stream_copy() are staged, as those of any ordinary memory; others
+ * go through the driver's own page-locked memory, and with CUDA may be over before they return.
+ * Kernels do not reach it, but on the host back end. Its content is undefined. Does not block.
+ *
+ * On CUDA, once such a copy was staged in a context, whoever submits a copy, a write, a read or a
+ * fill of such memory that is not staged waits for the work before it on that stream.
+ *
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_OUT_OF_HOST_MEMORY,
+ *   %GPU_ERROR_INVALID_ARGUMENT for a size of 0 or an alignment that is no power of two,
+ *   %GPU_ERROR_NOT_SUPPORTED, or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuHostMemory *
+gpu_host_memory_new_aligned (GpuContext  *context,
+                             gsize        alignment,
+                             gsize        size,
+                             GError     **error)
+{
+  const char *function = "gpu_host_memory_new_aligned";
+  Allocation allocation = { NULL, NULL, size };
+  gsize rounded = alignment != 0 ? MAX (alignment, sizeof (gpointer)) : DEFAULT_ALIGNMENT;
+  const GpuBackend *backend;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!check_context (context, function, error) || !check_size (function, size, error))
+    return NULL;
+
+  backend = _gpu_context_get_native (context)->backend;
+
+  if (backend->buffer->use_host == NULL)
+    {
+      _gpu_backend_fail (backend, function, "aligned memory of the host", error);
+      return NULL;
+    }
+
+  if ((alignment & (alignment - 1)) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the alignment %" G_GSIZE_FORMAT " is no power of two", function, alignment);
+      return NULL;
+    }
+
+  if (posix_memalign (&allocation.data, rounded, size) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+                   "%s: %" G_GSIZE_FORMAT " bytes of host memory at a multiple of %" G_GSIZE_FORMAT
+                   " were requested", function, size, rounded);
+      return NULL;
+    }
+
+  return new_over (context, function, &allocation, GPU_STORAGE_HOST, GPU_MEMORY_NONE,
+                   allocation.data, free, error);
+}
+
+/**
+ * gpu_host_memory_new_registered:
+ * @context: a #GpuContext
+ * @flags: what the memory is for; without %GPU_HOST_MEMORY_WRITE_COMBINED
+ * @bytes: memory of the host, not empty
+ * @error: return location for an error
+ *
+ * Locks the pages of memory that is there already (CUDA: cuMemHostRegister,
+ * cuMemHostGetDevicePointer; OpenCL: clCreateBuffer with CL_MEM_USE_HOST_PTR and
+ * clEnqueueMapBuffer), and keeps @bytes. Where they begin and how many they are does not matter.
+ * Work of the device changes what they hold, so that they must be writable, but with
+ * %GPU_HOST_MEMORY_READ_ONLY, which refuses all work that would write.
+ *
+ * The pages are unlocked (cuMemHostUnregister, clEnqueueUnmapMemObject) when the last reference
+ * goes, or with gpu_memory_release(), once the work that uses the memory is over; @bytes are kept
+ * as long as the object, and until then. So a #GpuHostMemory with g_autoptr() pins memory for the
+ * length of a block. The bytes are not counted by the context. Uses of two objects over the same
+ * memory are ordered if they begin at the same byte. May block while the driver locks the pages.
+ *
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for bytes that
+ *   are empty or flags that are not for this, %GPU_ERROR_OUT_OF_HOST_MEMORY if no more pages can be
+ *   locked, %GPU_ERROR_BUSY on CUDA for bytes that overlap others that are registered and are no
+ *   part of them, %GPU_ERROR_NOT_SUPPORTED for %GPU_HOST_MEMORY_MAPPED with OpenCL, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+GpuHostMemory *
+gpu_host_memory_new_registered (GpuContext          *context,
+                                GpuHostMemoryFlags   flags,
+                                GBytes              *bytes,
+                                GError             **error)
+{
+  const char *function = "gpu_host_memory_new_registered";
+  const GpuHostMemoryFlags known = GPU_HOST_MEMORY_PORTABLE | GPU_HOST_MEMORY_MAPPED
+                                   | GPU_HOST_MEMORY_READ_ONLY;
+  GpuMemoryFlags memory_flags = GPU_MEMORY_NONE;
+  Allocation allocation = { &flags, NULL, 0 };
+  const GpuBackend *backend;
+  GpuHostMemory *memory;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  allocation.data = (gpointer) g_bytes_get_data (bytes, &allocation.size);
+
+  if (!check_context (context, function, error)
+      || !check_flags (function, flags, known, "registered", error)
+      || !check_size (function, allocation.size, error))
+    return NULL;
+
+  backend = _gpu_context_get_native (context)->backend;
+
+  if (backend->buffer->register_host == NULL)
+    {
+      _gpu_backend_fail (backend, function, "registered memory of the host", error);
+      return NULL;
+    }
+
+  if ((flags & GPU_HOST_MEMORY_READ_ONLY) != 0)
+    memory_flags = GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+
+  memory = new_over (context, function, &allocation, GPU_STORAGE_FOREIGN, memory_flags,
+                     g_bytes_ref (bytes), (GDestroyNotify) g_bytes_unref, error);
+
+  if (memory != NULL)
+    GPU_MEMORY (memory)->host_bytes = g_bytes_ref (bytes);
+
+  return memory;
+}
+
+/**
+ * gpu_host_memory_get_host_flags:
+ * @memory: a #GpuHostMemory
+ *
+ * Gets what @memory is for: those of the flags that it was asked for with which it has, and what
+ * the driver adds (CUDA: cuMemHostGetFlags).
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuHostMemoryFlags
+gpu_host_memory_get_host_flags (GpuHostMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), GPU_HOST_MEMORY_NONE);
+
+  return memory->host_flags;
+}
+
+/**
+ * gpu_host_memory_is_page_locked:
+ * @memory: a #GpuHostMemory
+ *
+ * Tells whether @memory is page-locked: allocated or registered by a driver that locks pages.
+ * OpenCL does not tell, but this is what drivers of devices with memory of their own do. That of
+ * gpu_host_memory_new_aligned() and of the host back end is not.
+ *
+ * Returns: %TRUE if it is
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_host_memory_is_page_locked (GpuHostMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), FALSE);
+
+  return memory->is_locked;
+}

@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What images are made from. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/format/gpu-region-private.h"
+
+#define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
+                      | GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS)
+
+/* Everything that an image of its own can be made from. */
+typedef struct
+{
+  const char           *function;
+  GpuMemoryFlags        flags;
+  GpuImageDescription  *description;
+  gconstpointer         data;       /* to copy, nullable */
+  gpointer              host;       /* to use in place, nullable */
+  gsize                 row_pitch;
+  gsize                 slice_pitch;
+} Creation;
+
+static GpuNativeMemory *
+create (GpuNativeContext  *context,
+        gpointer           data,
+        GError           **error)
+{
+  const GpuImageOps *ops = context->backend->image;
+  Creation *creation = data;
+  GpuNativeImage *image;
+
+  if (creation->host != NULL)
+    image = ops->create_for_host (context, creation->flags, creation->description, creation->host,
+                                  creation->row_pitch, creation->slice_pitch, error);
+  else
+    image = ops->create (context, creation->flags, creation->description, creation->data,
+                         creation->row_pitch, creation->slice_pitch, error);
+
+  return image != NULL ? &image->base : NULL;
+}
+
+/* Gives @storage to @image, with what the native image says of itself. */
+static void
+set_storage (GpuImage   *image,
+             GpuStorage *storage)
+{
+  GpuNativeImage *native = (GpuNativeImage *) storage->buffer;
+  GpuMemory *memory = GPU_MEMORY (image);
+  const GpuRegionSide side = { .row_pitch = native->row_pitch,
+                               .slice_pitch = native->slice_pitch };
+  GpuExtent bytes = native->description.extent;
+
+  image->description = native->description;
+  image->row_pitch = native->row_pitch;
+  image->slice_pitch = native->slice_pitch;
+  _gpu_memory_set_storage (memory, storage);
+  bytes.width *= native->description.texel_size;
+  memory->span = MAX (memory->size, _gpu_region_get_end (&side, &bytes));
+}
+
+static gboolean
+initialize (GpuImage  *image,
+            Creation  *creation,
+            GBytes    *host_bytes,
+            GError   **error)
+{
+  GpuMemory *memory = GPU_MEMORY (image);
+  GpuNativeContext *context;
+  GpuNativeMemory *native;
+  gsize size;
+
+  if (memory->context == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given",
+                   creation->function);
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (memory->context, creation->function, error))
+    return FALSE;
+
+  context = _gpu_context_get_native (memory->context);
+
+  if (!_gpu_image_check_description (context, creation->flags, creation->description,
+                                     creation->function, error))
+    return FALSE;
+
+  if (creation->description->type == GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an image of type 1d-buffer is made over a buffer, with "
+                   "gpu_image_new_for_buffer()", creation->function);
+      return FALSE;
+    }
+
+  _gpu_image_get_size (creation->description, creation->description->n_levels, &size);
+  native = _gpu_memory_allocate (memory->context, creation->function, size, create, creation,
+                                 error);
+
+  if (native == NULL)
+    return FALSE;
+
+  if (host_bytes != NULL)
+    memory->host_bytes = g_bytes_ref (host_bytes);
+
+  set_storage (image, _gpu_storage_new (context, native, creation->flags,
+                                        host_bytes == NULL ? GPU_STORAGE_DEVICE
+                                                           : GPU_STORAGE_FOREIGN,
+                                        host_bytes != NULL ? g_bytes_ref (host_bytes) : NULL,
+                                        host_bytes != NULL ? (GDestroyNotify) g_bytes_unref
+                                                           : NULL));
+
+  return TRUE;
+}
+
+/* Puts the layers that construction asked for after the dimensions of a layer, which must be free
+ * for them. */
+static gboolean
+set_layers (GpuImage  *image,
+            GError   **error)
+{
+  GpuImageDescription *description = &image->description;
+  const gboolean has_layers = _gpu_image_type_has_layers (description->type);
+  gsize *dimension = _gpu_image_type_get_n_dimensions (description->type) == 1
+                     ? &description->extent.height : &description->extent.depth;
+
+  if (has_layers ? *dimension == 1 : image->n_layers == 1)
+    {
+      if (has_layers)
+        *dimension = image->n_layers;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_image_new: height %" G_GSIZE_FORMAT ", depth %" G_GSIZE_FORMAT " and n-layers %"
+               G_GSIZE_FORMAT " do not make an image of type %s", description->extent.height,
+               description->extent.depth, image->n_layers,
+               _gpu_image_type_get_name (description->type));
+
+  return FALSE;
+}
+
+gboolean
+_gpu_image_initialize (GpuImage  *image,
+                       GError   **error)
+{
+  GpuImageDescription *description = &image->description;
+  Creation creation = { .function = "gpu_image_new", .flags = GPU_MEMORY (image)->flags,
+                        .description = description };
+
+  if (GPU_MEMORY (image)->context != NULL && !image->has_format)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: no format was given", creation.function);
+      return FALSE;
+    }
+
+  return (!_gpu_image_type_is_known (description->type) || set_layers (image, error))
+         && initialize (image, &creation, NULL, error);
+}
+
+static GpuImage *
+image_new (GpuContext            *context,
+           const GpuImageFormat  *format,
+           GpuImageType           type,
+           const GpuExtent       *extent,
+           guint                  n_levels,
+           Creation              *creation,
+           GBytes                *host_bytes,
+           GError               **error)
+{
+  g_autoptr (GpuImage) image = NULL;
+  GpuImageDescription description = { .type = type, .format = *format, .extent = *extent,
+                                      .n_levels = n_levels };
+
+  image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
+  creation->description = &description;
+
+  return initialize (image, creation, host_bytes, error) ? g_steal_pointer (&image) : NULL;
+}
+
+/**
+ * gpu_image_new:
+ * @context: a #GpuContext
+ * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @format: what the texels are
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: texels, rows and slices; with the layers of an array in the dimension after those of a
+ *   layer, and 1 in those that the type lacks
+ * @error: return location for an error
+ *
+ * Makes an image (OpenCL: clCreateImage; CUDA: cuArray3DCreate). Its content is undefined. When the
+ * driver has no room #GpuContext::memory-pressure is emitted. Does not block.
+ *
+ * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device has no
+ *   images of this format and type, %GPU_ERROR_INVALID_ARGUMENT for a size that is empty or too
+ *   large, or flags that do not go together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+ *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new (GpuContext            *context,
+               GpuMemoryFlags         flags,
+               const GpuImageFormat  *format,
+               GpuImageType           type,
+               const GpuExtent       *extent,
+               GError               **error)
+{
+  Creation creation = { .function = "gpu_image_new", .flags = flags };
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (format != NULL, NULL);
+  g_return_val_if_fail (extent != NULL, NULL);
+
+  return image_new (context, format, type, extent, 1, &creation, NULL, error);
+}
+
+/**
+ * gpu_image_new_mipmapped:
+ * @context: a #GpuContext
+ * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @format: what the texels are
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size of the first level, as of gpu_image_new()
+ * @n_levels: number of levels, each half as wide, high and deep as the one before it
+ * @error: return location for an error
+ *
+ * Makes an image with mip levels (OpenCL: clCreateImage with the extension cl_khr_mipmap_image;
+ * CUDA: cuMipmappedArrayCreate). Kernels read it all through a sampler; gpu_image_get_level() gives
+ * one level, to copy and to write. Copies of the image itself are of its first level. Does not
+ * block.
+ *
+ * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new(), also with
+ *   %GPU_ERROR_NOT_SUPPORTED without %GPU_CAPABILITIES_MIPMAPS, and with
+ *   %GPU_ERROR_INVALID_ARGUMENT if there are more levels than it takes to get to one texel
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_mipmapped (GpuContext            *context,
+                         GpuMemoryFlags         flags,
+                         const GpuImageFormat  *format,
+                         GpuImageType           type,
+                         const GpuExtent       *extent,
+                         guint                  n_levels,
+                         GError               **error)
+{
+  Creation creation = { .function = "gpu_image_new_mipmapped", .flags = flags };
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (format != NULL, NULL);
+  g_return_val_if_fail (extent != NULL, NULL);
+
+  return image_new (context, format, type, extent, n_levels, &creation, NULL, error);
+}
+
+/* The pitches of texels in @bytes, and that these are enough: to be copied from without pitches,
+ * neither too many. */
+static gboolean
+resolve_bytes (Creation              *creation,
+               const GpuImageFormat  *format,
+               const GpuExtent       *extent,
+               GBytes                *bytes,
+               GError               **error)
+{
+  GpuLayout layout = { 0, 0, 0, creation->row_pitch, creation->slice_pitch };
+  GpuExtent in_bytes = *extent;
+  GpuRegionSide side;
+  const gboolean is_exact = creation->data != NULL && creation->row_pitch == 0
+                            && creation->slice_pitch == 0;
+  gsize end;
+
+  /* What is too large for a gsize is too large for any device, which is told later. */
+  if (!g_size_checked_mul (&in_bytes.width, extent->width,
+                           gpu_image_format_get_texel_size (format)))
+    in_bytes.width = G_MAXSIZE;
+
+  if (!_gpu_region_resolve (&layout, &in_bytes, creation->function, "bytes", &side, &end, error))
+    return FALSE;
+
+  creation->row_pitch = side.row_pitch;
+  creation->slice_pitch = side.slice_pitch;
+
+  if (is_exact ? end == g_bytes_get_size (bytes) : end <= g_bytes_get_size (bytes))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an image of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+               " texels, row pitch %" G_GSIZE_FORMAT ", slice pitch %" G_GSIZE_FORMAT ", is %"
+               G_GSIZE_FORMAT " bytes, not the %" G_GSIZE_FORMAT " that were given",
+               creation->function, extent->width, extent->height, extent->depth, side.row_pitch,
+               side.slice_pitch, end, g_bytes_get_size (bytes));
+
+  return FALSE;
+}
+
+/**
+ * gpu_image_new_from_bytes:
+ * @context: a #GpuContext
+ * @flags: how the image is used; without %GPU_MEMORY_SHAREABLE
+ * @format: what the texels are
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size as of gpu_image_new()
+ * @bytes: the texels to begin with
+ * @row_pitch: bytes from one row to the next, 0 for rows that follow each other tightly
+ * @slice_pitch: bytes from one slice to the next, 0 for slices that follow each other tightly
+ * @error: return location for an error
+ *
+ * Makes an image with a copy of @bytes (OpenCL: clCreateImage with CL_MEM_COPY_HOST_PTR; CUDA:
+ * cuArray3DCreate, cuMemcpy3DAsync). The rows of an array of one dimension are its layers. Blocks
+ * until the copy is made.
+ *
+ * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new(), also with
+ *   %GPU_ERROR_INVALID_ARGUMENT if there are too few bytes, or without pitches too many, or the
+ *   pitches are too small
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_from_bytes (GpuContext            *context,
+                          GpuMemoryFlags         flags,
+                          const GpuImageFormat  *format,
+                          GpuImageType           type,
+                          const GpuExtent       *extent,
+                          GBytes                *bytes,
+                          gsize                  row_pitch,
+                          gsize                  slice_pitch,
+                          GError               **error)
+{
+  Creation creation = { .function = "gpu_image_new_from_bytes", .flags = flags,
+                        .row_pitch = row_pitch, .slice_pitch = slice_pitch };
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (format != NULL, NULL);
+  g_return_val_if_fail (extent != NULL, NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  creation.data = g_bytes_get_data (bytes, NULL);
+
+  if (!resolve_bytes (&creation, format, extent, bytes, error))
+    return NULL;
+
+  return image_new (context, format, type, extent, 1, &creation, NULL, error);
+}
+
+/* Whether memory of the host can be an image: the driver takes all rows and slices to be as long as
+ * their pitches, the last ones too. */
+static gboolean
+check_host (const Creation        *creation,
+            const GpuImageFormat  *format,
+            const GpuExtent       *extent,
+            gsize                  size,
+            GError               **error)
+{
+  const gsize texel_size = MAX (gpu_image_format_get_texel_size (format), 1);
+  g_autofree char *flags = NULL;
+  gsize needed;
+
+  if ((creation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) == 0
+      && creation->row_pitch % texel_size == 0
+      && creation->slice_pitch % MAX (creation->row_pitch, 1) == 0
+      && g_size_checked_mul (&needed, extent->depth, extent->depth > 1 ? creation->slice_pitch
+                             : creation->row_pitch * extent->height)
+      && needed <= size)
+    return TRUE;
+
+  flags = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, creation->flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: memory flags %s, row pitch %" G_GSIZE_FORMAT " and slice pitch %"
+               G_GSIZE_FORMAT ", those of the last ones too, do not go together with texels of %"
+               G_GSIZE_FORMAT " bytes and the %" G_GSIZE_FORMAT " bytes that were given",
+               creation->function, flags, creation->row_pitch, creation->slice_pitch,
+               texel_size, size);
+
+  return FALSE;
+}
+
+/**
+ * gpu_image_new_for_host_bytes:
+ * @context: a #GpuContext
+ * @flags: how the image is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @format: what the texels are
+ * @type: what dimensions the image has, but for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @extent: size as of gpu_image_new()
+ * @bytes: memory of the host; the last row and slice are as long as the pitches, too
+ * @row_pitch: bytes from one row to the next, a multiple of a texel; 0 for rows that follow each
+ *   other tightly
+ * @slice_pitch: bytes from one slice to the next, a multiple of the row pitch; 0 for slices that
+ *   follow each other tightly
+ * @error: return location for an error
+ *
+ * Makes an image over memory of the host, which is used in place and kept (OpenCL: clCreateImage
+ * with CL_MEM_USE_HOST_PTR). Work of the device changes what @bytes holds, so @bytes must be
+ * writable unless nothing writes the image; map the image to look at it. Does not block.
+ *
+ * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the driver
+ *   cannot, as CUDA, or an error as of gpu_image_new_from_bytes()
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_for_host_bytes (GpuContext            *context,
+                              GpuMemoryFlags         flags,
+                              const GpuImageFormat  *format,
+                              GpuImageType           type,
+                              const GpuExtent       *extent,
+                              GBytes                *bytes,
+                              gsize                  row_pitch,
+                              gsize                  slice_pitch,
+                              GError               **error)
+{
+  Creation creation = { .function = "gpu_image_new_for_host_bytes", .flags = flags,
+                        .row_pitch = row_pitch, .slice_pitch = slice_pitch };
+  const GpuBackend *backend;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (format != NULL, NULL);
+  g_return_val_if_fail (extent != NULL, NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  if (!_gpu_context_check (context, creation.function, error)
+      || !_gpu_image_check_support (_gpu_context_get_native (context), creation.function, error)
+      || !resolve_bytes (&creation, format, extent, bytes, error))
+    return NULL;
+
+  backend = _gpu_context_get_native (context)->backend;
+
+  if (backend->image->create_for_host == NULL)
+    {
+      _gpu_backend_fail (backend, creation.function, "images over memory of the host", error);
+      return NULL;
+    }
+
+  if (!check_host (&creation, format, extent, g_bytes_get_size (bytes), error))
+    return NULL;
+
+  creation.host = (gpointer) g_bytes_get_data (bytes, NULL);
+
+  return image_new (context, format, type, extent, 1, &creation, bytes, error);
+}
+
+/* --- over other memory ------------------------------------------------------------------------ */
+
+static GpuImage *
+adopt_view (GpuContext      *context,
+            GpuStorage      *storage,
+            GpuNativeImage  *native,
+            GpuMemoryFlags   flags,
+            gsize            offset)
+{
+  GpuImage *image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
+
+  set_storage (image, _gpu_storage_new_slice (storage->whole, &native->base, flags,
+                                              storage->offset + offset));
+
+  return image;
+}
+
+/* The rows of an image over the @size bytes of a buffer. */
+static gboolean
+check_rows (const GpuImageDescription  *description,
+            gsize                       row_pitch,
+            gsize                       size,
+            const char                 *function,
+            GError                    **error)
+{
+  const GpuExtent *extent = &description->extent;
+  gsize row_size = extent->width * description->texel_size;
+  gsize end;
+
+  if (row_pitch < row_size || row_pitch % description->texel_size != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: a row pitch of %" G_GSIZE_FORMAT " bytes, for rows of %" G_GSIZE_FORMAT
+                   " bytes with texels of %" G_GSIZE_FORMAT, function, row_pitch, row_size,
+                   description->texel_size);
+      return FALSE;
+    }
+
+  if (g_size_checked_mul (&end, extent->height - 1, row_pitch)
+      && g_size_checked_add (&end, end, row_size) && end <= size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " texels of %" G_GSIZE_FORMAT
+               " bytes with a row pitch of %" G_GSIZE_FORMAT " reach past the %" G_GSIZE_FORMAT
+               " bytes of the buffer", function, extent->width, extent->height,
+               description->texel_size, row_pitch, size);
+
+  return FALSE;
+}
+
+static gboolean
+check_view_type (GpuNativeContext  *context,
+                 GpuImageType       type,
+                 const char        *function,
+                 GError           **error)
+{
+  gboolean is_2d = type == GPU_IMAGE_TYPE_IMAGE_2D;
+
+  if (!is_2d && type != GPU_IMAGE_TYPE_IMAGE_1D_BUFFER)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: an image over a buffer is of type 1d-buffer or 2d, not %s", function,
+                   _gpu_image_type_get_name (type));
+      return FALSE;
+    }
+
+  if (context->backend->image->create_for_buffer != NULL
+      && (!is_2d || (context->devices[0]->capabilities & GPU_CAPABILITIES_IMAGE_FROM_BUFFER) != 0))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: %s has no images of type %s over buffers", function,
+               context->devices[0]->id, _gpu_image_type_get_name (type));
+
+  return FALSE;
+}
+
+/* With the buffer's storage acquired. */
+static GpuNativeImage *
+create_view (GpuBuffer            *buffer,
+             GpuMemoryFlags       *flags,
+             GpuImageDescription  *description,
+             gsize                 row_pitch,
+             const char           *function,
+             GError              **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+  GpuStorage *storage = memory->storage;
+  GpuNativeContext *context = storage->context;
+  GpuMemoryFlags given = *flags;
+  GpuNativeImage *native;
+
+  if (!_gpu_context_check (memory->context, function, error)
+      || !_gpu_memory_inherit_flags (memory, function, flags, error)
+      || !_gpu_image_check_description (context, given | (*flags & ACCESS_FLAGS), description,
+                                        function, error)
+      || !check_view_type (context, description->type, function, error))
+    return NULL;
+
+  if (storage->buffer->is_host_only)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: kernels on %s do not reach the %" G_GSIZE_FORMAT
+                   " bytes of memory of the host", function, context->devices[0]->id, memory->size);
+      return NULL;
+    }
+
+  if (row_pitch == 0 && description->type == GPU_IMAGE_TYPE_IMAGE_2D)
+    row_pitch = gpu_buffer_get_row_pitch (buffer);
+  if (row_pitch == 0)
+    row_pitch = description->extent.width * description->texel_size;
+
+  if (!check_rows (description, row_pitch, memory->size, function, error))
+    return NULL;
+
+  native = context->backend->image->create_for_buffer (context, *flags & ACCESS_FLAGS, description,
+                                                       storage->buffer, row_pitch, error);
+  if (native == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return native;
+}
+
+/**
+ * gpu_image_new_for_buffer:
+ * @buffer: a #GpuBuffer
+ * @flags: how the image is used; what it says nothing of is as in @buffer, and it cannot allow more
+ * @format: what the texels are
+ * @type: %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER or %GPU_IMAGE_TYPE_IMAGE_2D
+ * @width: texels of a row
+ * @height: rows; 1 for %GPU_IMAGE_TYPE_IMAGE_1D_BUFFER
+ * @row_pitch: bytes from one row to the next; 0 for that of a buffer with rows, or else for rows
+ *   that follow each other tightly
+ * @error: return location for an error
+ *
+ * Makes an image over a buffer, which is kept: what is written through one is read through the
+ * other, and work with both is ordered like work with one memory (OpenCL: clCreateImage,
+ * CL_MEM_OBJECT_IMAGE1D_BUFFER, or CL_MEM_OBJECT_IMAGE2D where images from buffers exist; CUDA:
+ * pitch-linear memory). Devices want the row pitch to be a multiple of something,
+ * gpu_buffer_new_pitched() makes buffers that do. Does not block.
+ *
+ * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if the buffer is
+ *   too small, the pitch or the alignment of the buffer does not suit the device or the flags do
+ *   not go together, %GPU_ERROR_NOT_SUPPORTED for two dimensions without
+ *   %GPU_CAPABILITIES_IMAGE_FROM_BUFFER, %GPU_ERROR_RELEASED, or an error as of gpu_image_new()
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_for_buffer (GpuBuffer             *buffer,
+                          GpuMemoryFlags         flags,
+                          const GpuImageFormat  *format,
+                          GpuImageType           type,
+                          gsize                  width,
+                          gsize                  height,
+                          gsize                  row_pitch,
+                          GError               **error)
+{
+  const char *function = "gpu_image_new_for_buffer";
+  GpuImageDescription description = { .type = type, .extent = { width, height, 1 },
+                                      .n_levels = 1 };
+  GpuMemory *memory = (GpuMemory *) buffer;
+  GpuNativeImage *native = NULL;
+  GpuImage *image = NULL;
+  GpuStorage *storage;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), NULL);
+  g_return_val_if_fail (format != NULL, NULL);
+
+  storage = _gpu_memory_acquire (memory, function, error);
+
+  if (storage == NULL)
+    return NULL;
+
+  description.format = *format;
+  native = create_view (buffer, &flags, &description, row_pitch, function, error);
+
+  if (native != NULL)
+    {
+      image = adopt_view (memory->context, storage, native, flags, 0);
+      image->buffer = g_object_ref (buffer);
+    }
+
+  _gpu_storage_unuse (storage);
+
+  return image;
+}
+
+/**
+ * gpu_image_get_level:
+ * @image: a #GpuImage
+ * @level: which mip level, from 0 on
+ * @error: return location for an error
+ *
+ * Gets one mip level as an image, to copy and to write: it has no levels of its own (OpenCL: the
+ * same image, with the level in the origins of copies; CUDA: cuMipmappedArrayGetLevel). @image is
+ * kept, and work with both is ordered like work with one memory. The only level of an image without
+ * others is all of it. Any thread; does not block.
+ *
+ * Returns: (transfer full): the level, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is none
+ *   of that number, %GPU_ERROR_RELEASED, %GPU_ERROR_NOT_SUPPORTED where the driver cannot, or the
+ *   driver's error
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_get_level (GpuImage  *image,
+                     guint      level,
+                     GError   **error)
+{
+  const char *function = "gpu_image_get_level";
+  GpuMemory *memory = (GpuMemory *) image;
+  GpuNativeImage *native = NULL;
+  GpuImage *result = NULL;
+  GpuStorage *storage;
+  gsize offset = 0;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  storage = _gpu_memory_acquire (memory, function, error);
+
+  if (storage == NULL)
+    return NULL;
+
+  if (level >= image->description.n_levels)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: level %u of an image that has %u", function, level,
+                 image->description.n_levels);
+  else if (storage->context->backend->image->get_level == NULL)
+    _gpu_backend_fail (storage->context->backend, function, "levels of images", error);
+  else if ((native = storage->context->backend->image->get_level (storage->context,
+                                                                  (GpuNativeImage *)
+                                                                  storage->buffer, level,
+                                                                  error)) == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  if (native != NULL)
+    {
+      _gpu_image_get_size (&image->description, level, &offset);
+      result = adopt_view (memory->context, storage, native, memory->flags, offset);
+      result->parent = g_object_ref (image);
+      g_set_object (&result->buffer, image->buffer);
+      result->level = level;
+    }
+
+  _gpu_storage_unuse (storage);
+
+  return result;
+}
+
+/**
+ * gpu_image_new_wrapped:
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
+ * @format: (nullable): what the texels are, where the driver does not tell; %NULL to take integers
+ *   for integers
+ * @mode: who owns @handle
+ * @error: return location for an error
+ *
+ * Makes an image around one that was made elsewhere, so that both sides use it (OpenCL:
+ * clGetImageInfo, clRetainMemObject if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuArray3DGetDescriptor). An array of CUDA does not know whether its integers are normalized:
+ * @format says so. If the call fails, @handle stays the caller's whatever @mode is. What others do
+ * with the memory is not tracked. Memory that has an image already is known again, and work with
+ * both is ordered; but the array of a mip level after the first (CUDA: cuMipmappedArrayGetLevel) is
+ * taken for memory of its own, for which gpu_image_get_level() is the way. The driver of CUDA does
+ * not tell whose context an array is of: there it is up to the caller.
+ *
+ * Returns: (transfer full): the image, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @handle is 0,
+ *   not of @context, no image or of another format, %GPU_ERROR_NOT_SUPPORTED where the back end has
+ *   none to wrap or the format has no name here, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_wrapped (GpuContext            *context,
+                       guint64                handle,
+                       const GpuImageFormat  *format,
+                       GpuWrapMode            mode,
+                       GError               **error)
+{
+  return gpu_image_new_wrapped_full (context, handle, format, mode, NULL, NULL, error);
+}
+
+/**
+ * gpu_image_new_wrapped_full: (skip)
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_mem on OpenCL, a CUarray on CUDA
+ * @format: (nullable): what the texels are, where the driver does not tell
+ * @mode: who owns @handle
+ * @user_data: for @notify
+ * @notify: (nullable): called once the last work that uses the image is complete and nothing refers
+ *   to it any more, on any thread; not called if an error is returned
+ * @error: return location for an error
+ *
+ * Does what gpu_image_new_wrapped() does, and tells the owner when the image is free again.
+ *
+ * Returns: (transfer full): the image, or %NULL with an error as of gpu_image_new_wrapped()
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_new_wrapped_full (GpuContext            *context,
+                            guint64                handle,
+                            const GpuImageFormat  *format,
+                            GpuWrapMode            mode,
+                            gpointer               user_data,
+                            GDestroyNotify         notify,
+                            GError               **error)
+{
+  const char *function = "gpu_image_new_wrapped";
+  GpuNativeContext *native;
+  GpuNativeImage *wrapped = NULL;
+  GpuImage *image;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (!_gpu_image_check_support (native, function, error))
+    return NULL;
+
+  if (handle == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the handle is 0", function);
+  else if (native->backend->image->wrap == NULL)
+    _gpu_backend_fail (native->backend, function, "images to wrap", error);
+  else if ((wrapped = native->backend->image->wrap (native, handle, format, mode, error)) == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  if (wrapped == NULL)
+    return NULL;
+
+  image = g_object_new (GPU_TYPE_IMAGE, "context", context, NULL);
+  set_storage (image, _gpu_storage_new (native, &wrapped->base, GPU_MEMORY_NONE,
+                                        GPU_STORAGE_FOREIGN, user_data,
+                                        notify));
+
+  return image;
+}

@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-image-private.h"
+
+/**
+ * SECTION:gpu-image
+ * @title: GpuImage
+ * @short_description: images: texels that kernels read through samplers
+ * @see_also: #GpuImageFormat, #GpuSampler
+ *
+ * An image is rows of texels of one format, which kernels read between the texels and outside of
+ * the edges by the rules of a #GpuSampler, and write texel by texel: an image of OpenCL, and on
+ * CUDA an array with the texture and surface objects that launches need.
+ *
+ * Sizes and origins are in texels. Images of one dimension have one row, those of two one slice;
+ * the layers of an array stand in the dimension after those of a layer: an array of rows has as
+ * many rows as layers, an array of images as many slices, and a cube six. What is copied to or from
+ * the host and buffers has pitches in bytes.
+ *
+ * Blocking methods come with a pair of functions that do the same without blocking; they take a
+ * stream, or %NULL for the default stream of the context. What an image takes part in on a stream
+ * is a method of #GpuStream.
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuImage:
+ *
+ * An image.
+ *
+ * Since: 0.1
+ */
+
+enum
+{
+  PROP_0,
+  PROP_FORMAT,
+  PROP_IMAGE_TYPE,
+  PROP_WIDTH,
+  PROP_HEIGHT,
+  PROP_DEPTH,
+  PROP_N_LAYERS,
+  PROP_N_LEVELS,
+  PROP_TEXEL_SIZE,
+  PROP_ROW_PITCH,
+  PROP_SLICE_PITCH,
+  PROP_BUFFER,
+  PROP_PARENT,
+  PROP_PARENT_LEVEL,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuImage, gpu_image, GPU_TYPE_MEMORY,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+get_size_property (GpuImage *image,
+                   guint     id,
+                   GValue   *value)
+{
+  gsize size = 0;
+
+  switch (id)
+    {
+    case PROP_WIDTH:
+      size = gpu_image_get_width (image);
+      break;
+    case PROP_HEIGHT:
+      size = gpu_image_get_height (image);
+      break;
+    case PROP_DEPTH:
+      size = gpu_image_get_depth (image);
+      break;
+    case PROP_N_LAYERS:
+      size = gpu_image_get_n_layers (image);
+      break;
+    case PROP_TEXEL_SIZE:
+      size = gpu_image_get_texel_size (image);
+      break;
+    case PROP_ROW_PITCH:
+      size = gpu_image_get_row_pitch (image);
+      break;
+    default:
+      size = gpu_image_get_slice_pitch (image);
+      break;
+    }
+
+  g_value_set_uint64 (value, size);
+}
+
+static void
+gpu_image_get_property (GObject    *object,
+                        guint       id,
+                        GValue     *value,
+                        GParamSpec *pspec)
+{
+  GpuImage *image = GPU_IMAGE (object);
+
+  switch (id)
+    {
+    case PROP_FORMAT:
+      g_value_set_boxed (value, &image->description.format);
+      break;
+    case PROP_IMAGE_TYPE:
+      g_value_set_enum (value, image->description.type);
+      break;
+    case PROP_WIDTH:
+    case PROP_HEIGHT:
+    case PROP_DEPTH:
+    case PROP_N_LAYERS:
+    case PROP_TEXEL_SIZE:
+    case PROP_ROW_PITCH:
+    case PROP_SLICE_PITCH:
+      get_size_property (image, id, value);
+      break;
+    case PROP_N_LEVELS:
+      g_value_set_uint (value, image->description.n_levels);
+      break;
+    case PROP_BUFFER:
+      g_value_set_object (value, image->buffer);
+      break;
+    case PROP_PARENT:
+      g_value_set_object (value, image->parent);
+      break;
+    case PROP_PARENT_LEVEL:
+      g_value_set_uint (value, image->level);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_image_set_property (GObject      *object,
+                        guint         id,
+                        const GValue *value,
+                        GParamSpec   *pspec)
+{
+  GpuImageDescription *description = &GPU_IMAGE (object)->description;
+
+  switch (id)
+    {
+    case PROP_FORMAT:
+      GPU_IMAGE (object)->has_format = g_value_get_boxed (value) != NULL;
+      if (GPU_IMAGE (object)->has_format)
+        description->format = *(const GpuImageFormat *) g_value_get_boxed (value);
+      break;
+    case PROP_IMAGE_TYPE:
+      description->type = g_value_get_enum (value);
+      break;
+    case PROP_WIDTH:
+      description->extent.width = g_value_get_uint64 (value);
+      break;
+    case PROP_HEIGHT:
+      description->extent.height = g_value_get_uint64 (value);
+      break;
+    case PROP_DEPTH:
+      description->extent.depth = g_value_get_uint64 (value);
+      break;
+    case PROP_N_LAYERS:
+      GPU_IMAGE (object)->n_layers = g_value_get_uint64 (value);
+      break;
+    case PROP_N_LEVELS:
+      description->n_levels = g_value_get_uint (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_image_dispose (GObject *object)
+{
+  GpuImage *image = GPU_IMAGE (object);
+
+  g_clear_object (&image->buffer);
+  g_clear_object (&image->parent);
+
+  G_OBJECT_CLASS (gpu_image_parent_class)->dispose (object);
+}
+
+static void
+gpu_image_finalize (GObject *object)
+{
+  _gpu_live_add (GPU_LIVE_IMAGE, -1);
+
+  G_OBJECT_CLASS (gpu_image_parent_class)->finalize (object);
+}
+
+static GParamSpec *
+size_spec (const char  *name,
+           guint64      value,
+           GParamFlags  flags)
+{
+  return g_param_spec_uint64 (name, NULL, NULL, 0, G_MAXUINT64, value,
+                              flags | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_construct_properties (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+  /**
+   * GpuImage:format:
+   *
+   * What the texels are.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FORMAT] = g_param_spec_boxed ("format", NULL, NULL, GPU_TYPE_IMAGE_FORMAT, flags);
+  /**
+   * GpuImage:image-type:
+   *
+   * What dimensions the image has.
+   *
+   * Since: 0.1
+   */
+  props[PROP_IMAGE_TYPE] = g_param_spec_enum ("image-type", NULL, NULL, GPU_TYPE_IMAGE_TYPE,
+                                              GPU_IMAGE_TYPE_IMAGE_2D, flags);
+  /**
+   * GpuImage:width:
+   *
+   * Texels of a row.
+   *
+   * Since: 0.1
+   */
+  props[PROP_WIDTH] = size_spec ("width", 0, flags);
+  /**
+   * GpuImage:height:
+   *
+   * Rows of a slice or layer; 1 for images of one dimension.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HEIGHT] = size_spec ("height", 1, flags);
+  /**
+   * GpuImage:depth:
+   *
+   * Slices; 1 unless the image has three dimensions.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEPTH] = size_spec ("depth", 1, flags);
+  /**
+   * GpuImage:n-layers:
+   *
+   * Layers of an array, sides of a cube times six; 1 for other images.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_LAYERS] = size_spec ("n-layers", 1, flags);
+  /**
+   * GpuImage:n-levels:
+   *
+   * Mip levels, 1 for an image without.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_LEVELS] = g_param_spec_uint ("n-levels", NULL, NULL, 0, G_MAXUINT, 1, flags);
+}
+
+static void
+install_other_properties (void)
+{
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuImage:texel-size:
+   *
+   * Bytes of a texel.
+   *
+   * Since: 0.1
+   */
+  props[PROP_TEXEL_SIZE] = size_spec ("texel-size", 0, flags);
+  /**
+   * GpuImage:row-pitch:
+   *
+   * Distance of two rows in bytes, see gpu_image_get_row_pitch().
+   *
+   * Since: 0.1
+   */
+  props[PROP_ROW_PITCH] = size_spec ("row-pitch", 0, flags);
+  /**
+   * GpuImage:slice-pitch:
+   *
+   * Distance of two slices or layers in bytes, see gpu_image_get_slice_pitch().
+   *
+   * Since: 0.1
+   */
+  props[PROP_SLICE_PITCH] = size_spec ("slice-pitch", 0, flags);
+  /**
+   * GpuImage:buffer:
+   *
+   * The buffer that the image is made over, if it is.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BUFFER] = g_param_spec_object ("buffer", NULL, NULL, GPU_TYPE_BUFFER, flags);
+  /**
+   * GpuImage:parent:
+   *
+   * The image that this one is a mip level of, if it is.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PARENT] = g_param_spec_object ("parent", NULL, NULL, GPU_TYPE_IMAGE, flags);
+  /**
+   * GpuImage:parent-level:
+   *
+   * Which mip level of its parent the image is.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PARENT_LEVEL] = g_param_spec_uint ("parent-level", NULL, NULL, 0, G_MAXUINT, 0,
+                                                flags);
+}
+
+static void
+gpu_image_class_init (GpuImageClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_image_get_property;
+  object_class->set_property = gpu_image_set_property;
+  object_class->dispose = gpu_image_dispose;
+  object_class->finalize = gpu_image_finalize;
+
+  install_construct_properties ();
+  install_other_properties ();
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_image_init (GpuImage *image)
+{
+  _gpu_live_add (GPU_LIVE_IMAGE, 1);
+}
+
+static gboolean
+gpu_image_initable_init (GInitable     *initable,
+                         GCancellable  *cancellable,
+                         GError       **error)
+{
+  GpuImage *image = GPU_IMAGE (initable);
+
+  return GPU_MEMORY (image)->storage != NULL || _gpu_image_initialize (image, error);
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_image_initable_init;
+}
+
+/* --- regions ---------------------------------------------------------------------------------- */
+
+static gboolean
+is_within (gsize origin,
+           gsize size,
+           gsize whole)
+{
+  return origin <= whole && size <= whole - origin;
+}
+
+gboolean
+_gpu_image_resolve (GpuImage         *image,
+                    const GpuLayout  *layout,
+                    const GpuExtent  *extent,
+                    const char       *function,
+                    const char       *what,
+                    GpuRegionSide    *side,
+                    GError          **error)
+{
+  static const GpuLayout first;
+  const GpuExtent *whole = &image->description.extent;
+
+  if (layout == NULL)
+    layout = &first;
+
+  if (layout->row_pitch != 0 || layout->slice_pitch != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: row pitch %" G_GSIZE_FORMAT " and slice pitch %" G_GSIZE_FORMAT
+                   " for the %s, an image, which has pitches of its own", function,
+                   layout->row_pitch, layout->slice_pitch, what);
+      return FALSE;
+    }
+
+  if (!is_within (layout->x, extent->width, whole->width)
+      || !is_within (layout->y, extent->height, whole->height)
+      || !is_within (layout->z, extent->depth, whole->depth))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: a region of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                   " texels at %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT ", %" G_GSIZE_FORMAT
+                   " exceeds the %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                   " texels of the %s", function, extent->width, extent->height, extent->depth,
+                   layout->x, layout->y, layout->z, whole->width, whole->height, whole->depth,
+                   what);
+      return FALSE;
+    }
+
+  side->x = layout->x;
+  side->y = layout->y;
+  side->z = layout->z;
+  side->row_pitch = image->row_pitch;
+  side->slice_pitch = image->slice_pitch;
+  side->offset = layout->x * image->description.texel_size + layout->y * image->row_pitch
+                 + layout->z * image->slice_pitch;
+
+  return TRUE;
+}
+
+GpuExtent
+_gpu_image_get_rest (GpuImage         *image,
+                     const GpuLayout  *layout,
+                     const GpuExtent  *extent)
+{
+  GpuExtent rest = image->description.extent;
+
+  if (extent != NULL)
+    return *extent;
+
+  if (layout != NULL)
+    {
+      rest.width -= MIN (layout->x, rest.width);
+      rest.height -= MIN (layout->y, rest.height);
+      rest.depth -= MIN (layout->z, rest.depth);
+    }
+
+  return rest;
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+/**
+ * gpu_image_get_format:
+ * @image: a #GpuImage
+ *
+ * Gets what the texels are (OpenCL: CL_IMAGE_FORMAT; CUDA: cuArray3DGetDescriptor).
+ *
+ * Returns: (transfer none): the format
+ *
+ * Since: 0.1
+ */
+const GpuImageFormat *
+gpu_image_get_format (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  return &image->description.format;
+}
+
+/**
+ * gpu_image_get_image_type:
+ * @image: a #GpuImage
+ *
+ * Gets what dimensions the image has (OpenCL: CL_MEM_TYPE).
+ *
+ * Returns: the type
+ *
+ * Since: 0.1
+ */
+GpuImageType
+gpu_image_get_image_type (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), GPU_IMAGE_TYPE_IMAGE_2D);
+
+  return image->description.type;
+}
+
+gboolean
+_gpu_image_is_alike (GpuImage *a,
+                     GpuImage *b)
+{
+  const GpuImageDescription *one = &a->description;
+  const GpuImageDescription *other = &b->description;
+
+  return one->type == other->type && gpu_image_format_equal (&one->format, &other->format)
+         && gpu_extent_equal (&one->extent, &other->extent);
+}
+
+/**
+ * gpu_image_get_extent:
+ * @image: a #GpuImage
+ * @extent: (out caller-allocates): return location for the size
+ *
+ * Gets the size of the image as copies count it: texels, rows, slices, with the layers of an array
+ * in the dimension after those of a layer.
+ *
+ * Since: 0.1
+ */
+void
+gpu_image_get_extent (GpuImage  *image,
+                      GpuExtent *extent)
+{
+  g_return_if_fail (GPU_IS_IMAGE (image));
+  g_return_if_fail (extent != NULL);
+
+  *extent = image->description.extent;
+}
+
+/**
+ * gpu_image_get_width:
+ * @image: a #GpuImage
+ *
+ * Gets the number of texels of a row (OpenCL: CL_IMAGE_WIDTH).
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_width (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->description.extent.width;
+}
+
+/**
+ * gpu_image_get_height:
+ * @image: a #GpuImage
+ *
+ * Gets the number of rows of a slice or layer (OpenCL: CL_IMAGE_HEIGHT).
+ *
+ * Returns: the number; 1 for images of one dimension
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_height (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return _gpu_image_type_get_n_dimensions (image->description.type) > 1
+         ? image->description.extent.height : 1;
+}
+
+/**
+ * gpu_image_get_depth:
+ * @image: a #GpuImage
+ *
+ * Gets the number of slices (OpenCL: CL_IMAGE_DEPTH).
+ *
+ * Returns: the number; 1 unless the image has three dimensions
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_depth (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return _gpu_image_type_get_n_dimensions (image->description.type) > 2
+         ? image->description.extent.depth : 1;
+}
+
+/**
+ * gpu_image_get_n_layers:
+ * @image: a #GpuImage
+ *
+ * Gets the number of layers of an array, or of the sides of its cubes (OpenCL:
+ * CL_IMAGE_ARRAY_SIZE).
+ *
+ * Returns: the number; 1 for other images
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_n_layers (GpuImage *image)
+{
+  const GpuExtent *extent;
+
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  extent = &image->description.extent;
+
+  if (!_gpu_image_type_has_layers (image->description.type))
+    return 1;
+
+  return image->description.type == GPU_IMAGE_TYPE_IMAGE_1D_ARRAY ? extent->height : extent->depth;
+}
+
+/**
+ * gpu_image_get_n_levels:
+ * @image: a #GpuImage
+ *
+ * Gets the number of mip levels (OpenCL: CL_IMAGE_NUM_MIP_LEVELS).
+ *
+ * Returns: the number; 1 for an image without
+ *
+ * Since: 0.1
+ */
+guint
+gpu_image_get_n_levels (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->description.n_levels;
+}
+
+/**
+ * gpu_image_get_texel_size:
+ * @image: a #GpuImage
+ *
+ * Gets the size of a texel (OpenCL: CL_IMAGE_ELEMENT_SIZE).
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_texel_size (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->description.texel_size;
+}
+
+/**
+ * gpu_image_get_row_pitch:
+ * @image: a #GpuImage
+ *
+ * Gets the distance of two rows (OpenCL: CL_IMAGE_ROW_PITCH). Where texels do not stand row by row,
+ * as in the arrays of CUDA, it is what a row has in bytes. A mapping tells its own.
+ *
+ * Returns: the pitch in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_row_pitch (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->row_pitch;
+}
+
+/**
+ * gpu_image_get_slice_pitch:
+ * @image: a #GpuImage
+ *
+ * Gets the distance of two slices or layers (OpenCL: CL_IMAGE_SLICE_PITCH), as
+ * gpu_image_get_row_pitch() does that of rows.
+ *
+ * Returns: the pitch in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_image_get_slice_pitch (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->slice_pitch;
+}
+
+/**
+ * gpu_image_get_buffer:
+ * @image: a #GpuImage
+ *
+ * Gets the buffer that the image, or the one that it is a level of, was made over with
+ * gpu_image_new_for_buffer() (OpenCL: CL_IMAGE_BUFFER).
+ *
+ * Returns: (transfer none) (nullable): the buffer, or %NULL
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_image_get_buffer (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  return image->buffer;
+}
+
+/**
+ * gpu_image_get_parent:
+ * @image: a #GpuImage
+ *
+ * Gets the image that this one is a mip level of, by gpu_image_get_level().
+ *
+ * Returns: (transfer none) (nullable): the image, or %NULL
+ *
+ * Since: 0.1
+ */
+GpuImage *
+gpu_image_get_parent (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), NULL);
+
+  return image->parent;
+}
+
+/**
+ * gpu_image_get_parent_level:
+ * @image: a #GpuImage
+ *
+ * Gets which mip level of gpu_image_get_parent() the image is.
+ *
+ * Returns: the level, from 0 on
+ *
+ * Since: 0.1
+ */
+guint
+gpu_image_get_parent_level (GpuImage *image)
+{
+  g_return_val_if_fail (GPU_IS_IMAGE (image), 0);
+
+  return image->level;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/memory/gpu-storage-private.h"
+
+G_BEGIN_DECLS
+
+/* Of a memory object. What is not usable is refused by all that would use it. */
+typedef enum
+{
+  GPU_MEMORY_STATE_USABLE,
+  GPU_MEMORY_STATE_RELEASED,
+  GPU_MEMORY_STATE_MOVING,          /* to the host or back */
+  GPU_MEMORY_STATE_SPILLED,
+  GPU_MEMORY_STATE_VACANT           /* a pool has the memory back, and may refill the object */
+} GpuMemoryState;
+
+struct _GpuMemory
+{
+  GObject         parent_instance;
+
+  GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
+  gsize           size;             /* bytes */
+  gint            state;            /* atomic; changes under the lock of the root */
+  gboolean        is_image;         /* reached by regions of texels, not by bytes */
+  GpuMemoryFlags  flags;
+  GpuContext     *context;
+  gboolean        has_host_data;    /* the host reaches it without a command */
+  gsize           span;             /* bytes from the first to the last: size, and the gaps between
+                                     * the rows of an image */
+  guint64         handle;           /* of the driver, kept for comparisons after a release */
+  guint64         address;          /* on the device, 0 if unknown */
+  GBytes         *host_bytes;       /* what the memory was made over, nullable */
+  GBytes         *spilled;          /* what it holds while it is spilled, or NULL */
+};
+
+/* Gives @storage and its first user to @memory. */
+void     _gpu_memory_set_storage (GpuMemory       *memory,
+                                  GpuStorage      *storage);
+/* Sets the error of memory that was never initialised, was released or is spilled. */
+GPU_COLD gboolean
+         _gpu_memory_fail        (GpuMemory       *memory,
+                                  const char      *function,
+                                  GError         **error);
+
+/* FALSE if @memory was never initialised, was released or is spilled. */
+static inline gboolean
+_gpu_memory_check (GpuMemory   *memory,
+                   const char  *function,
+                   GError     **error)
+{
+  return (G_LIKELY (memory->storage != NULL)
+          && G_LIKELY (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE))
+         || _gpu_memory_fail (memory, function, error);
+}
+
+/* The storage with a user more, for the caller to take back with _gpu_storage_unuse(). */
+GpuStorage *
+         _gpu_memory_acquire     (GpuMemory       *memory,
+                                  const char      *function,
+                                  GError         **error);
+/* Sets the error of a range that reaches past the end, or is one of an image. */
+GPU_COLD gboolean
+         _gpu_memory_fail_range  (GpuMemory       *memory,
+                                  const char      *function,
+                                  const char      *what,
+                                  gsize            offset,
+                                  gsize            size,
+                                  GError         **error);
+
+/* FALSE for an image, or if offset + size reaches past the end; @what is named: "destination". */
+static inline gboolean
+_gpu_memory_check_range (GpuMemory   *memory,
+                         const char  *function,
+                         const char  *what,
+                         gsize        offset,
+                         gsize        size,
+                         GError     **error)
+{
+  if (!_gpu_memory_check (memory, function, error))
+    return FALSE;
+
+  return (G_LIKELY (offset <= memory->size) && G_LIKELY (size <= memory->size - offset)
+          && G_LIKELY (!memory->is_image))
+         || _gpu_memory_fail_range (memory, function, what, offset, size, error);
+}
+
+/* A part or view has the access of @parent unless @flags say otherwise, and never more. */
+gboolean _gpu_memory_inherit_flags (GpuMemory       *parent,
+                                  const char        *function,
+                                  GpuMemoryFlags    *flags,
+                                  GError           **error);
+
+typedef GpuNativeMemory *(*GpuAllocateFunc) (GpuNativeContext  *context,
+                                             gpointer           data,
+                                             GError           **error);
+
+/* Calls @func, again if it had no memory and somebody who listens for that may have made room. The
+ * error gets the name of @function. */
+GpuNativeMemory *
+         _gpu_memory_allocate    (GpuContext        *context,
+                                  const char        *function,
+                                  gsize              size,
+                                  GpuAllocateFunc    func,
+                                  gpointer           data,
+                                  GError           **error);
+/* gpu_buffer_new() on behalf of another function. */
+GpuBuffer *
+         _gpu_buffer_new         (GpuContext        *context,
+                                  const char        *function,
+                                  GpuMemoryFlags     flags,
+                                  gsize              size,
+                                  GError           **error);
+/* gpu_buffer_slice_full() on behalf of another function; @what @memory is named. */
+GpuBuffer *
+         _gpu_memory_slice       (GpuMemory         *memory,
+                                  const char        *function,
+                                  const char        *what,
+                                  GpuMemoryFlags     flags,
+                                  gsize              offset,
+                                  gsize              size,
+                                  GError           **error);
+/* A range of the buffer @whole, for storage of its own. */
+GpuNativeBuffer *
+         _gpu_buffer_cut         (GpuNativeContext  *context,
+                                  GpuNativeBuffer   *whole,
+                                  GpuMemoryFlags     flags,
+                                  gsize              offset,
+                                  gsize              size,
+                                  GError           **error);
+/* FALSE if flags do not go together, or the device lacks what they ask for. */
+gboolean _gpu_buffer_check_flags (const char        *function,
+                                  GpuNativeContext  *context,
+                                  GpuMemoryFlags     flags,
+                                  GError           **error);
+/* FALSE for no bytes, or more than the device gives in one piece. */
+gboolean _gpu_buffer_check_size  (const char        *function,
+                                  GpuNativeContext  *context,
+                                  gsize              size,
+                                  GError           **error);
+/* FALSE if the flags forbid the host to read, or to write if @write. */
+gboolean _gpu_memory_check_host  (GpuMemory       *memory,
+                                  const char      *function,
+                                  gboolean         write,
+                                  GError         **error);
+
+G_END_DECLS

@@ -1,0 +1,804 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/staging/gpu-transfer.h"
+
+/**
+ * SECTION:gpu-memory
+ * @title: GpuMemory
+ * @short_description: what all memory of a device has in common
+ *
+ * #GpuMemory is the base of #GpuBuffer and of every other kind of memory. It is the program's
+ * reference to the memory: dropping the last one, or calling gpu_memory_release(), is safe at any
+ * moment and on any thread. Work that was submitted before goes on, and the driver's memory is
+ * freed once the last of it is complete.
+ */
+
+/**
+ * GpuMemory:
+ *
+ * Memory that a device can reach.
+ *
+ * Since: 0.1
+ */
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_FLAGS,
+  PROP_SIZE,
+  PROP_NATIVE_HANDLE,
+  PROP_DEVICE_ADDRESS,
+  PROP_HOST_BYTES,
+  PROP_RELEASED,
+  N_PROPS
+};
+
+enum
+{
+  RELEASED,
+  N_SIGNALS
+};
+
+static GParamSpec *props[N_PROPS];
+static guint signals[N_SIGNALS];
+
+G_DEFINE_ABSTRACT_TYPE (GpuMemory, gpu_memory, G_TYPE_OBJECT)
+
+static void
+gpu_memory_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, memory->context);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, memory->flags);
+      break;
+    case PROP_SIZE:
+      g_value_set_uint64 (value, memory->size);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_memory_get_native_handle (memory));
+      break;
+    case PROP_DEVICE_ADDRESS:
+      g_value_set_uint64 (value, gpu_memory_get_device_address (memory));
+      break;
+    case PROP_HOST_BYTES:
+      g_value_set_boxed (value, memory->host_bytes);
+      break;
+    case PROP_RELEASED:
+      g_value_set_boolean (value, gpu_memory_is_released (memory));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_memory_set_property (GObject      *object,
+                         guint         id,
+                         const GValue *value,
+                         GParamSpec   *pspec)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      memory->context = g_value_dup_object (value);
+      break;
+    case PROP_FLAGS:
+      memory->flags = g_value_get_flags (value);
+      break;
+    case PROP_SIZE:
+      memory->size = g_value_get_uint64 (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+/* Handlers go first, as whoever recycles lets weak references go: they may bring the object back to
+ * life themselves. */
+static gboolean
+recycle (GpuMemory *memory)
+{
+  GObject *object = G_OBJECT (memory);
+
+  if (memory->storage == NULL || memory->storage->place == NULL
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&object->ref_count) != 1)
+    return FALSE;
+
+  g_signal_handlers_destroy (object);
+
+  return g_atomic_int_get (&object->ref_count) == 1 && memory->storage->place->recycle (memory);
+}
+
+static void
+gpu_memory_dispose (GObject *object)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  if (recycle (memory))
+    return;
+
+  g_clear_object (&memory->context);
+
+  G_OBJECT_CLASS (gpu_memory_parent_class)->dispose (object);
+}
+
+static void
+gpu_memory_finalize (GObject *object)
+{
+  GpuMemory *memory = GPU_MEMORY (object);
+
+  if (memory->storage != NULL)
+    {
+      GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+      if (state == GPU_MEMORY_STATE_VACANT)
+        _gpu_live_add (GPU_LIVE_SPARE, -1);
+
+      if (state != GPU_MEMORY_STATE_RELEASED)
+        _gpu_storage_unuse (memory->storage);
+
+      _gpu_storage_unref (memory->storage);
+    }
+
+  g_clear_pointer (&memory->spilled, g_bytes_unref);
+  g_clear_pointer (&memory->host_bytes, g_bytes_unref);
+  g_clear_object (&memory->context);
+
+  G_OBJECT_CLASS (gpu_memory_parent_class)->finalize (object);
+}
+
+static void
+install_construct_properties (void)
+{
+  /**
+   * GpuMemory:context:
+   *
+   * The context that the memory belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] =
+    g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:flags:
+   *
+   * How the memory is used.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] =
+    g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS, GPU_MEMORY_NONE,
+                        G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:size:
+   *
+   * Size in bytes.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SIZE] =
+    g_param_spec_uint64 ("size", NULL, NULL, 0, G_MAXSIZE, 0,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_properties (GObjectClass *object_class)
+{
+  install_construct_properties ();
+  /**
+   * GpuMemory:native-handle:
+   *
+   * The driver's handle, see gpu_memory_get_native_handle().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] =
+    g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:device-address:
+   *
+   * The address that kernels see, 0 if the driver does not tell it.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE_ADDRESS] =
+    g_param_spec_uint64 ("device-address", NULL, NULL, 0, G_MAXUINT64, 0,
+                         G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:host-bytes:
+   *
+   * The host memory that the memory was made over, if it was.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HOST_BYTES] =
+    g_param_spec_boxed ("host-bytes", NULL, NULL, G_TYPE_BYTES,
+                        G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuMemory:released:
+   *
+   * Whether gpu_memory_release() was called.
+   *
+   * Since: 0.1
+   */
+  props[PROP_RELEASED] =
+    g_param_spec_boolean ("released", NULL, NULL, FALSE,
+                          G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_memory_class_init (GpuMemoryClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_memory_get_property;
+  object_class->set_property = gpu_memory_set_property;
+  object_class->dispose = gpu_memory_dispose;
+  object_class->finalize = gpu_memory_finalize;
+
+  install_properties (object_class);
+
+  /**
+   * GpuMemory::released:
+   * @memory: the memory
+   *
+   * Emitted by gpu_memory_release(), on the thread that called it, once for an object.
+   *
+   * Since: 0.1
+   */
+  signals[RELEASED] =
+    g_signal_new ("released", GPU_TYPE_MEMORY, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                  G_TYPE_NONE, 0);
+}
+
+static void
+gpu_memory_init (GpuMemory *memory)
+{
+}
+
+void
+_gpu_memory_set_storage (GpuMemory  *memory,
+                         GpuStorage *storage)
+{
+  const GpuMemoryOps *ops = storage->context->backend->memory;
+
+  /* What comes back to the same object is looked at by others meanwhile. */
+  if (memory->storage != storage || memory->size != storage->size
+      || memory->flags != storage->flags)
+    {
+      memory->storage = storage;
+      memory->size = storage->size;
+      memory->span = storage->size;
+      memory->flags = storage->flags;
+    }
+
+  memory->is_image = storage->buffer->is_image;
+  memory->has_host_data = storage->buffer->host != NULL;
+  memory->handle = ops->get_handle (storage->buffer);
+  memory->address = ops->get_address (storage->buffer);
+}
+
+gboolean
+_gpu_memory_fail (GpuMemory   *memory,
+                  const char  *function,
+                  GError     **error)
+{
+  GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  if (memory->storage == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the memory %p was never initialised", function, (void *) memory);
+  else if (state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_RELEASED,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes was released before", function,
+                 (void *) memory, memory->size);
+  else if (state == GPU_MEMORY_STATE_SPILLED)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is spilled to the host; "
+                 "gpu_buffer_unspill() brings it back", function, (void *) memory, memory->size);
+  else /* it may have arrived by now */
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%s: the memory %p of %" G_GSIZE_FORMAT " bytes is on its way to the host or back",
+                 function, (void *) memory, memory->size);
+
+  return FALSE;
+}
+
+GpuStorage *
+_gpu_memory_acquire (GpuMemory   *memory,
+                     const char  *function,
+                     GError     **error)
+{
+  gboolean usable;
+
+  if (memory->storage == NULL)
+    {
+      _gpu_memory_check (memory, function, error);
+      return NULL;
+    }
+
+  _gpu_storage_lock (memory->storage->root);
+  usable = _gpu_memory_check (memory, function, error);
+
+  if (usable)
+    _gpu_storage_use (memory->storage);
+
+  _gpu_storage_unlock (memory->storage->root);
+
+  return usable ? memory->storage : NULL;
+}
+
+gboolean
+_gpu_memory_fail_range (GpuMemory   *memory,
+                        const char  *function,
+                        const char  *what,
+                        gsize        offset,
+                        gsize        size,
+                        GError     **error)
+{
+  if (memory->is_image)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the %s is an image, which is reached by regions of texels, not by %"
+                 G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " on", function, what, size,
+                 offset);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: offset %" G_GSIZE_FORMAT " + size %" G_GSIZE_FORMAT " exceeds the %"
+                 G_GSIZE_FORMAT " bytes of the %s", function, offset, size, memory->size, what);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_memory_inherit_flags (GpuMemory       *parent,
+                           const char      *function,
+                           GpuMemoryFlags  *flags,
+                           GError         **error)
+{
+  const GpuMemoryFlags device = GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY;
+  const GpuMemoryFlags host = GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY
+                              | GPU_MEMORY_HOST_NO_ACCESS;
+  const GpuMemoryFlags of_device = parent->flags & device;
+  const GpuMemoryFlags of_host = parent->flags & host;
+  const GpuMemoryFlags given = *flags;
+  g_autofree char *text = NULL;
+  g_autofree char *of_parent = NULL;
+
+  if ((given & device) == 0)
+    *flags |= of_device;
+
+  if ((given & host) == 0)
+    *flags |= of_host;
+
+  if ((given & ~(device | host)) == 0 && (of_device == 0 || (*flags & device) == of_device)
+      && (of_host == 0 || (*flags & host) == of_host
+          || (*flags & host) == GPU_MEMORY_HOST_NO_ACCESS))
+    {
+      *flags |= parent->flags & ~(device | host);
+      return TRUE;
+    }
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, given);
+  of_parent = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, parent->flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory flags %s do not go with the parent's, %s", function, text,
+               of_parent);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_memory_check_host (GpuMemory   *memory,
+                        const char  *function,
+                        gboolean     write,
+                        GError     **error)
+{
+  GpuMemoryFlags denied = GPU_MEMORY_HOST_NO_ACCESS;
+  g_autofree char *text = NULL;
+
+  denied |= write ? GPU_MEMORY_HOST_READ_ONLY : GPU_MEMORY_HOST_WRITE_ONLY;
+
+  if (G_LIKELY ((memory->flags & denied) == 0))
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, memory->flags);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the flags of the memory, %s, do not let the host %s it", function, text,
+               write ? "write" : "read");
+
+  return FALSE;
+}
+
+/* Out of memory is an ordinary event: who listens for memory pressure may make room. */
+GpuNativeMemory *
+_gpu_memory_allocate (GpuContext       *context,
+                      const char       *function,
+                      gsize             size,
+                      GpuAllocateFunc   func,
+                      gpointer          data,
+                      GError          **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  g_autoptr (GError) failure = NULL;
+  GpuNativeMemory *memory = func (native, data, &failure);
+
+  if (memory == NULL && (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+                         || g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY))
+      && _gpu_transfer_trim (native, 0))
+    {
+      g_clear_error (&failure);
+      memory = func (native, data, &failure);
+    }
+
+  if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+      && _gpu_context_signal_pressure (context, size))
+    {
+      g_clear_error (&failure);
+      memory = func (native, data, &failure);
+    }
+
+  if (memory == NULL)
+    {
+      _gpu_native_context_report (native, failure);
+      g_propagate_prefixed_error (error, g_steal_pointer (&failure), "%s: ", function);
+    }
+
+  return memory;
+}
+
+/**
+ * gpu_memory_get_context:
+ * @memory: a #GpuMemory
+ *
+ * Gets the context that @memory belongs to. Any thread.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_memory_get_context (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  return memory->context;
+}
+
+/**
+ * gpu_memory_get_size:
+ * @memory: a #GpuMemory
+ *
+ * Gets the size of @memory. Any thread.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_memory_get_size (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return memory->size;
+}
+
+/**
+ * gpu_memory_get_flags:
+ * @memory: a #GpuMemory
+ *
+ * Gets how @memory is used. Any thread.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuMemoryFlags
+gpu_memory_get_flags (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), GPU_MEMORY_NONE);
+
+  return memory->flags;
+}
+
+/**
+ * gpu_memory_get_native_handle:
+ * @memory: a #GpuMemory
+ *
+ * Gets the driver's own handle: a cl_mem on OpenCL, the address on CUDA and the host back end. It
+ * stays with @memory: do not free it, and do not use it once @memory is gone or released. That of
+ * #GpuHostMemory that kernels of OpenCL do not reach is a cl_mem that is mapped, so that no command
+ * may use it, or the address if OpenCL has no object for it. Any thread.
+ *
+ * Returns: the handle, 0 once @memory is released, and while it is spilled
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_get_native_handle (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE ? memory->handle : 0;
+}
+
+/**
+ * gpu_memory_get_device_address:
+ * @memory: a #GpuMemory
+ *
+ * Gets the address by which kernels see @memory: on the host back end that of the memory itself.
+ * OpenCL tells it only of #GpuSvm, of which it is the address on the host as well, and of
+ * #GpuHostMemory with %GPU_HOST_MEMORY_MAPPED. (CUDA: cuMemHostGetDevicePointer for memory of the
+ * host.) Any thread.
+ *
+ * Returns: the address, 0 if the driver does not tell it, if kernels do not reach @memory, or if
+ *   that is released or spilled
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_get_device_address (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  return g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_USABLE ? memory->address : 0;
+}
+
+/**
+ * gpu_memory_get_host_bytes:
+ * @memory: a #GpuMemory
+ *
+ * Gets the host memory that @memory was made over with gpu_buffer_new_for_host_bytes(),
+ * gpu_svm_new_for_bytes() or gpu_host_memory_new_registered(). Any thread.
+ *
+ * Returns: (transfer none) (nullable): the bytes, or %NULL
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_memory_get_host_bytes (GpuMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  return memory->host_bytes;
+}
+
+/**
+ * gpu_memory_get_attributes:
+ * @memory: a #GpuMemory
+ * @error: return location for an error
+ *
+ * Tells everything that is known of @memory, by nick: `size`, `native-handle`, `device-address`,
+ * `flags`, and all that the driver has to say, such as `native-flags`, `map-count` or
+ * `reference-count`, and of images `format` or `width` (OpenCL: clGetMemObjectInfo, clGetImageInfo;
+ * CUDA: cuPointerGetAttributes). Any thread; does not block.
+ *
+ * Returns: (transfer full): a dictionary of type `a{sv}`, or %NULL with
+ *   %GPU_ERROR_RELEASED if @memory was released, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_memory_get_attributes (GpuMemory  *memory,
+                           GError    **error)
+{
+  g_auto (GVariantDict) dict = G_VARIANT_DICT_INIT (NULL);
+  GpuStorage *storage;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), NULL);
+
+  storage = _gpu_memory_acquire (memory, "gpu_memory_get_attributes", error);
+
+  if (storage == NULL)
+    return NULL;
+
+  success = storage->context->backend->memory->get_attributes (storage->context, storage->buffer,
+                                                               &dict, error);
+  _gpu_storage_unuse (storage);
+
+  if (!success)
+    {
+      g_prefix_error (error, "gpu_memory_get_attributes: ");
+      return NULL;
+    }
+
+  g_variant_dict_insert (&dict, "size", "t", (guint64) memory->size);
+  g_variant_dict_insert (&dict, "flags", "u", (guint32) memory->flags);
+  g_variant_dict_insert (&dict, "native-handle", "t", memory->handle);
+  g_variant_dict_insert (&dict, "device-address", "t", memory->address);
+
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
+}
+
+/**
+ * gpu_memory_add_stream:
+ * @memory: a #GpuMemory
+ * @stream: a #GpuStream of the context of @memory
+ * @error: return location for an error
+ *
+ * Tells that work which the library knows nothing of uses @memory on @stream: work that the program
+ * puts into the driver's stream itself, or kernels that find the memory through its address alone.
+ * The driver's memory is not freed, and that of a pool given to nobody else, before all is over
+ * that was submitted to @stream until @memory was released or its last reference dropped. What
+ * happens before that it does not put in order: gpu_stream_wait_event() does. A slice counts for
+ * the memory that it was cut from. Any thread; does not block, and calls no driver.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
+ *   is spilled, see gpu_buffer_spill(), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to
+ *   another context
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_add_stream (GpuMemory  *memory,
+                       GpuStream  *stream,
+                       GError    **error)
+{
+  const char *function = "gpu_memory_add_stream";
+  GpuTimeline *timeline;
+  GpuStorage *storage;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, function, error);
+  storage = timeline != NULL ? _gpu_memory_acquire (memory, function, error) : NULL;
+
+  if (storage == NULL)
+    return FALSE;
+
+  if (timeline->context == storage->context)
+    _gpu_storage_add_stream (storage->root, timeline);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the memory %p and the stream belong to different contexts", function,
+                 (void *) memory);
+
+  _gpu_storage_unuse (storage);
+
+  return timeline->context == storage->context;
+}
+
+/**
+ * gpu_memory_release:
+ * @memory: a #GpuMemory
+ *
+ * Gives the memory back without waiting for the last reference. Work submitted before goes on and
+ * finds its data; the driver's memory is freed when the last of it is complete. Every later use
+ * of @memory is %GPU_ERROR_RELEASED. Slices and mappings of @memory stay usable and keep the
+ * driver's memory. Calling it again does nothing. Any thread; does not block.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_release (GpuMemory *memory)
+{
+  GpuMemoryState before;
+
+  g_return_if_fail (GPU_IS_MEMORY (memory));
+
+  if (memory->storage == NULL)
+    return;
+
+  _gpu_storage_lock (memory->storage->root);
+  before = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  if (before != GPU_MEMORY_STATE_VACANT)
+    g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_RELEASED);
+
+  _gpu_storage_unlock (memory->storage->root);
+
+  if (before == GPU_MEMORY_STATE_RELEASED || before == GPU_MEMORY_STATE_VACANT)
+    return;
+
+  /* Who is moving it sees to the rest. */
+  if (before != GPU_MEMORY_STATE_MOVING)
+    _gpu_storage_unuse (memory->storage);
+
+  if (before == GPU_MEMORY_STATE_SPILLED)
+    g_clear_pointer (&memory->spilled, g_bytes_unref);
+
+  g_signal_emit (memory, signals[RELEASED], 0);
+}
+
+/**
+ * gpu_memory_is_released:
+ * @memory: a #GpuMemory
+ *
+ * Tells whether gpu_memory_release() was called. Any thread.
+ *
+ * Returns: %TRUE if it was
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_is_released (GpuMemory *memory)
+{
+  GpuMemoryState state;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
+
+  state = (GpuMemoryState) g_atomic_int_get (&memory->state);
+
+  return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
+}
+
+/**
+ * gpu_memory_equal:
+ * @a: a #GpuMemory
+ * @b: a #GpuMemory
+ *
+ * Tells whether two objects stand for the same memory of the same driver, seen in the same way:
+ * the handles and the sizes are compared, and the formats, types and extents of images, so an
+ * object and another that wraps its handle are equal, and a buffer and an image over it are not.
+ * Any thread.
+ *
+ * Returns: %TRUE if they are
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_equal (GpuMemory *a,
+                  GpuMemory *b)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY (a), FALSE);
+  g_return_val_if_fail (GPU_IS_MEMORY (b), FALSE);
+
+  if (a == b)
+    return TRUE;
+
+  if (a->storage == NULL || b->storage == NULL)
+    return FALSE;
+
+  return a->storage->context->backend == b->storage->context->backend
+         && a->handle == b->handle && a->spilled == NULL && b->spilled == NULL
+         && a->size == b->size && a->is_image == b->is_image
+         && (!a->is_image || _gpu_image_is_alike ((GpuImage *) a, (GpuImage *) b));
+}
+
+/**
+ * gpu_memory_hash:
+ * @memory: a #GpuMemory
+ *
+ * A hash that goes with gpu_memory_equal(). It stays the same after gpu_memory_release(), and is
+ * another once gpu_buffer_unspill() has brought the memory back. Any thread.
+ *
+ * Returns: the hash
+ *
+ * Since: 0.1
+ */
+guint
+gpu_memory_hash (GpuMemory *memory)
+{
+  gint64 handle;
+
+  g_return_val_if_fail (GPU_IS_MEMORY (memory), 0);
+
+  handle = (gint64) memory->handle;
+
+  return g_int64_hash (&handle);
+}

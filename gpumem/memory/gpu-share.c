@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory that passes to other libraries and comes from them, as a file descriptor. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+
+#define DESTINATION_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_UNTRACKED \
+                           | GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY \
+                           | GPU_MEMORY_HOST_NO_ACCESS)
+
+static GpuFdKinds
+get_kinds (GpuNativeContext *context,
+           gboolean          import)
+{
+  const GpuBufferOps *ops = context->backend->buffer;
+
+  return ops->get_fd_kinds != NULL ? ops->get_fd_kinds (context, import) : GPU_FD_KINDS_NONE;
+}
+
+static gboolean
+check_kind (GpuNativeContext  *context,
+            const char        *function,
+            gboolean           import,
+            GpuFdKinds         kind,
+            GError           **error)
+{
+  g_autofree char *kinds = NULL;
+  g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, kind);
+
+  if (kind != GPU_FD_KINDS_OPAQUE && kind != GPU_FD_KINDS_DMA_BUF)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: %s is not one kind of file descriptor", function, text);
+      return FALSE;
+    }
+
+  if ((get_kinds (context, import) & kind) != 0)
+    return TRUE;
+
+  kinds = _gpu_flags_get_nicks (GPU_TYPE_FD_KINDS, get_kinds (context, import));
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: %s does not %s memory as a file descriptor of the kind %s, of these only: %s",
+               function, context->devices[0]->id, import ? "take" : "give", text, kinds);
+
+  return FALSE;
+}
+
+/**
+ * gpu_context_get_export_kinds:
+ * @context: a #GpuContext
+ *
+ * Tells what gpu_buffer_export_fd() makes of memory of @context. Does not block.
+ *
+ * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
+ *
+ * Since: 0.1
+ */
+GpuFdKinds
+gpu_context_get_export_kinds (GpuContext *context)
+{
+  GpuNativeContext *native;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), GPU_FD_KINDS_NONE);
+
+  native = _gpu_context_get_native (context);
+
+  return native != NULL ? get_kinds (native, FALSE) : GPU_FD_KINDS_NONE;
+}
+
+/**
+ * gpu_context_get_import_kinds:
+ * @context: a #GpuContext
+ *
+ * Tells what gpu_buffer_new_from_fd() makes memory of @context from. On CUDA a dma-buf needs a
+ * driver of 12.9 or newer, and is left out once the driver has refused one, as some do. On OpenCL
+ * it is what all devices of @context have of cl_khr_external_memory, with version 3.0 of OpenCL.
+ * Does not block.
+ *
+ * Returns: the kinds, %GPU_FD_KINDS_NONE where there are none
+ *
+ * Since: 0.1
+ */
+GpuFdKinds
+gpu_context_get_import_kinds (GpuContext *context)
+{
+  GpuNativeContext *native;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), GPU_FD_KINDS_NONE);
+
+  native = _gpu_context_get_native (context);
+
+  return native != NULL ? get_kinds (native, TRUE) : GPU_FD_KINDS_NONE;
+}
+
+static gboolean
+check_export (GpuBuffer   *buffer,
+              const char  *function,
+              GpuFdKinds   kind,
+              GError     **error)
+{
+  GpuMemory *memory = GPU_MEMORY (buffer);
+
+  if (!_gpu_memory_check (memory, function, error)
+      || !_gpu_context_check (memory->context, function, error)
+      || !check_kind (_gpu_context_get_native (memory->context), function, FALSE, kind, error))
+    return FALSE;
+
+  if ((memory->flags & GPU_MEMORY_SHAREABLE) != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p was made without GPU_MEMORY_SHAREABLE", function,
+               (void *) buffer);
+
+  return FALSE;
+}
+
+/**
+ * gpu_buffer_export_fd:
+ * @buffer: a #GpuBuffer with %GPU_MEMORY_SHAREABLE, which may be a slice
+ * @kind: one kind of gpu_context_get_export_kinds()
+ * @whole_size: (out) (optional): how large the memory is that the descriptor stands for, in bytes
+ * @offset: (out) (optional): where in there @buffer begins, in bytes
+ * @error: return location for an error
+ *
+ * Makes a file descriptor of @buffer for another library, such as Vulkan, another back end or
+ * another process (CUDA: cuMemExportToShareableHandle, cuMemGetHandleForAddressRange for a dma-buf;
+ * a sealed memfd on the host). The memory lives as long as anybody holds it. The descriptor does
+ * not say when work on it is done: who uses it elsewhere waits for @buffer first. Between programs
+ * of this library gpu_buffer_export_fds() does the same with a handle that checks itself. Does not
+ * block; may be called from any thread.
+ *
+ * Returns: the descriptor, for the caller to close, or -1 with %GPU_ERROR_NOT_SUPPORTED where there
+ *   is no such kind, and for memory that was allocated in the order of a stream,
+ *   %GPU_ERROR_INVALID_ARGUMENT without %GPU_MEMORY_SHAREABLE or for more than one kind,
+ *   %GPU_ERROR_RELEASED, or the driver's error
+ *
+ * Since: 0.1
+ */
+gint
+gpu_buffer_export_fd (GpuBuffer   *buffer,
+                      GpuFdKinds   kind,
+                      gsize       *whole_size,
+                      gsize       *offset,
+                      GError     **error)
+{
+  const char *function = "gpu_buffer_export_fd";
+  GpuNativeContext *context;
+  GpuStorage *storage;
+  GError *failure = NULL;
+  gsize found_size = 0;
+  gsize found_offset = 0;
+  int fd = -1;
+
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), -1);
+
+  if (!check_export (buffer, function, kind, error))
+    return -1;
+
+  storage = _gpu_memory_acquire (GPU_MEMORY (buffer), function, error);
+
+  if (storage == NULL)
+    return -1;
+
+  context = storage->context;
+  context->backend->buffer->share_fd (context, storage->buffer, kind, &fd, &found_size,
+                                      &found_offset, &failure);
+  _gpu_storage_unuse (storage);
+
+  if (!_gpu_native_context_end (context, function, failure, error))
+    return -1;
+
+  if (whole_size != NULL)
+    *whole_size = found_size;
+  if (offset != NULL)
+    *offset = found_offset;
+
+  return fd;
+}
+
+static gboolean
+check_import (GpuNativeContext  *context,
+              const char        *function,
+              GpuMemoryFlags     flags,
+              gint               fd,
+              gsize              whole_size,
+              gsize              offset,
+              gsize              size,
+              GError           **error)
+{
+  if (!_gpu_buffer_check_flags (function, context, flags, error))
+    return FALSE;
+
+  if ((flags & ~DESTINATION_FLAGS) != 0)
+    {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, flags);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: memory from elsewhere cannot be %s", function, text);
+      return FALSE;
+    }
+
+  if (fd >= 0 && size > 0 && whole_size <= G_MAXSSIZE && offset <= whole_size
+      && size <= whole_size - offset)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: %" G_GSIZE_FORMAT " bytes at %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
+               " bytes behind file descriptor %d", function, size, offset, whole_size, fd);
+
+  return FALSE;
+}
+
+/* Takes @opened over. */
+static GpuBuffer *
+buffer_new (GpuContext       *context,
+            const char       *function,
+            GpuMemoryFlags    flags,
+            GpuNativeBuffer  *opened,
+            GError          **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  gboolean is_constant = opened->is_constant;
+  GpuStorage *storage;
+  GpuBuffer *buffer;
+
+  if (is_constant && (flags & GPU_MEMORY_READ_ONLY) == 0)
+    {
+      native->backend->memory->free (native, opened);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: the memory behind the file descriptor can "
+                   "only be read, which GPU_MEMORY_READ_ONLY would allow for", function);
+      return NULL;
+    }
+
+  if (opened->is_shareable)
+    flags |= GPU_MEMORY_SHAREABLE;
+
+  /* It can be handed over only in turns. */
+  if (opened->is_external)
+    flags &= ~GPU_MEMORY_UNTRACKED;
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+  storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
+
+  if (is_constant)
+    _gpu_storage_set_constant (storage);
+
+  _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
+
+  return buffer;
+}
+
+typedef struct
+{
+  const char *function;
+  GpuFdKinds  kind;
+  int         fd;
+  gsize       whole_size;
+} Descriptor;
+
+static GpuBuffer *
+open_range (GpuContext        *context,
+            GpuMemoryFlags     flags,
+            const Descriptor  *descriptor,
+            gsize              offset,
+            gsize              size,
+            GError           **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  GError *failure = NULL;
+  GpuNativeBuffer *opened = native->backend->buffer->open_fd (native, descriptor->kind,
+                                                              descriptor->fd,
+                                                              descriptor->whole_size, offset,
+                                                              size, &failure);
+
+  if (!_gpu_native_context_end (native, descriptor->function, failure, error))
+    return NULL;
+
+  return buffer_new (context, descriptor->function, flags, opened, error);
+}
+
+/**
+ * gpu_buffer_new_from_fd:
+ * @context: a #GpuContext
+ * @flags: how the buffer is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE. A file
+ *   on the host that can only be read needs %GPU_MEMORY_READ_ONLY, and not even the host writes it
+ * @kind: one kind of gpu_context_get_import_kinds()
+ * @fd: the descriptor, which stays the caller's
+ * @whole_size: how large the memory behind it is, in bytes
+ * @offset: where in there the buffer begins, in bytes
+ * @size: how large the buffer is, in bytes
+ * @error: return location for an error
+ *
+ * Makes a buffer of memory that another library shares, or this one with gpu_buffer_export_fd()
+ * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
+ * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
+ * the host). @whole_size has to be what the other one tells: drivers believe it. Both see what the
+ * other one writes; uses there are not tracked here, and the program orders them: before it submits
+ * work to one side it waits for the work on the other, with gpu_stream_synchronize(),
+ * gpu_event_wait() or what the other API has for that. On CUDA and OpenCL the same memory imported
+ * again is mapped, and tracked, apart. It does not count for gpu_context_get_allocated_size(). Does
+ * not block; may be called from any thread.
+ *
+ * On OpenCL every operation that uses the buffer is put between
+ * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
+ * it come one after the other, also if they only read, and with %GPU_MEMORY_UNTRACKED. It stays
+ * acquired while a range of it is mapped. After a copy by a stream of another context,
+ * gpu_context_synchronize() of @context waits until it is released, too. NVIDIA's driver has the
+ * caller wait for what is in the stream before: behind an event of the user it is %GPU_ERROR_BUSY.
+ * With an @offset it is a slice of a buffer that begins at 0, and @offset has to be a multiple of
+ * gpu_device_get_base_alignment().
+ *
+ * On the host the buffer has %GPU_MEMORY_SHAREABLE, and can be passed on with
+ * gpu_buffer_export_fd(). No other driver gives a descriptor of what it took: pass on the one that
+ * came.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
+ *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,
+ *   an @offset that is not aligned, other flags, or more than one kind, %GPU_ERROR_IPC for a
+ *   descriptor of something else or of less, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_buffer_new_from_fd (GpuContext      *context,
+                        GpuMemoryFlags   flags,
+                        GpuFdKinds       kind,
+                        gint             fd,
+                        gsize            whole_size,
+                        gsize            offset,
+                        gsize            size,
+                        GError         **error)
+{
+  const char *function = "gpu_buffer_new_from_fd";
+  const Descriptor descriptor = { function, kind, fd, whole_size };
+  g_autoptr (GpuBuffer) from_start = NULL;
+  GpuNativeContext *native;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (!check_kind (native, function, TRUE, kind, error)
+      || !check_import (native, function, flags, fd, whole_size, offset, size, error))
+    return NULL;
+
+  if (offset == 0 || !native->backend->buffer->opens_from_start)
+    return open_range (context, flags, &descriptor, offset, size, error);
+
+  from_start = open_range (context, flags, &descriptor, 0, offset + size, error);
+
+  return from_start != NULL ? _gpu_memory_slice (GPU_MEMORY (from_start), function, "memory",
+                                                 GPU_MEMORY_NONE, offset, size, error)
+                            : NULL;
+}

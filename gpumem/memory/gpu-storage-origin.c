@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory that came twice: imported again, wrapped again, or wrapped though it is ours. The context
+ * knows the roots by where their memory is, and what comes later over the same memory is tracked
+ * at the root that is there.
+ */
+#include "config.h"
+
+#include "gpumem/memory/gpu-storage-private.h"
+
+static gboolean
+covers (const GpuStorage *storage,
+        gsize             offset)
+{
+  return offset >= storage->offset && offset - storage->offset < storage->size;
+}
+
+/* With the lock of the context held. */
+static GpuStorage *
+find_locked (GHashTable      *origins,
+             const GpuOrigin *origin,
+             gsize           *offset)
+{
+  GpuStorage *found = NULL;
+
+  if (origins == NULL)
+    return NULL;
+
+  *offset = origin->outer_offset;
+
+  if (origin->outer != 0)
+    found = g_hash_table_lookup (origins, &origin->outer);
+
+  if (found != NULL && covers (found, *offset))
+    return found;
+
+  *offset = origin->offset;
+
+  return g_hash_table_lookup (origins, &origin->id);
+}
+
+/* FALSE if its last user has gone. */
+static gboolean
+try_use (GpuStorage *storage)
+{
+  gint users = g_atomic_int_get (&storage->users);
+
+  while (users > 0)
+    {
+      if (g_atomic_int_compare_and_exchange (&storage->users, users, users + 1))
+        return TRUE;
+
+      users = g_atomic_int_get (&storage->users);
+    }
+
+  return FALSE;
+}
+
+static void
+register_locked (GpuStorage      *storage,
+                 const GpuOrigin *origin)
+{
+  GpuNativeContext *context = storage->context;
+
+  if (context->origins == NULL)
+    context->origins = g_hash_table_new (g_int64_hash, g_int64_equal);
+
+  storage->origin = origin->id;
+  storage->offset = origin->offset;
+  g_hash_table_replace (context->origins, &storage->origin, storage);
+}
+
+/* Work that was submitted through what was dropped may still be under way. Nobody else knows
+ * @storage yet. */
+static void
+inherit_uses (GpuStorage *storage,
+              GpuStorage *gone)
+{
+  GpuPoint *writer = &gone->writer;
+
+  _gpu_storage_lock (gone);
+
+  if (_gpu_point_is_pending (writer))
+    _gpu_storage_add_use_locked (storage, writer->timeline, writer->seq, TRUE);
+
+  if (_gpu_point_is_pending (&gone->reader))
+    _gpu_storage_add_use_locked (storage, gone->reader.timeline, gone->reader.seq, FALSE);
+
+  for (guint i = 0; gone->readers != NULL && i < gone->readers->len; i++)
+    {
+      const GpuPoint *reader = &g_array_index (gone->readers, GpuPoint, i);
+
+      if (_gpu_point_is_pending (reader))
+        _gpu_storage_add_use_locked (storage, reader->timeline, reader->seq, FALSE);
+    }
+
+  _gpu_storage_unlock (gone);
+}
+
+/* FALSE, and @gone with a reference, if there is one whose uses have to be inherited first. */
+static gboolean
+join_or_register (GpuStorage       *storage,
+                  const GpuOrigin  *origin,
+                  GpuStorage      **gone)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&storage->context->lock);
+  gsize offset;
+  GpuStorage *found = find_locked (storage->context->origins, origin, &offset);
+
+  if (found != NULL && try_use (found))
+    {
+      storage->root = _gpu_storage_ref (found);
+      storage->offset = offset;
+      return TRUE;
+    }
+
+  if (found != NULL && found != *gone)
+    {
+      g_clear_pointer (gone, _gpu_storage_unref);
+      *gone = _gpu_storage_ref (found);
+      return FALSE;
+    }
+
+  register_locked (storage, origin);
+
+  return TRUE;
+}
+
+void
+_gpu_storage_join (GpuStorage *storage,
+                   gboolean    is_new)
+{
+  const GpuMemoryOps *ops = storage->context->backend->memory;
+  g_autoptr (GpuStorage) gone = NULL;
+  GpuOrigin origin = { 0 };
+
+  if (ops->identify != NULL)
+    ops->identify (storage->context, storage->buffer, &origin);
+
+  if (origin.id == 0)
+    return;
+
+  /* What the driver has just allocated is nobody else's, whatever somebody still claims. */
+  if (is_new)
+    {
+      g_mutex_lock (&storage->context->lock);
+      register_locked (storage, &origin);
+      g_mutex_unlock (&storage->context->lock);
+      return;
+    }
+
+  while (!join_or_register (storage, &origin, &gone))
+    inherit_uses (storage, gone);
+}
+
+void
+_gpu_storage_leave (GpuStorage *storage)
+{
+  GpuNativeContext *context = storage->context;
+
+  if (storage->origin == 0)
+    return;
+
+  g_mutex_lock (&context->lock);
+
+  if (g_hash_table_lookup (context->origins, &storage->origin) == storage)
+    g_hash_table_remove (context->origins, &storage->origin);
+
+  g_mutex_unlock (&context->lock);
+  storage->origin = 0;
+}

@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/memory/gpu-storage-private.h"
+
+/* So often another stream becomes the holder of a root before it is taken for one that they
+ * share. */
+#define MAX_HOLDERS 4
+
+static void
+readers_clear (gpointer data)
+{
+  _gpu_point_clear (data);
+}
+
+static GpuStorage *
+storage_new (GpuNativeContext *context,
+             GpuNativeBuffer  *buffer,
+             GpuMemoryFlags    flags)
+{
+  GpuStorage *storage = g_aligned_alloc0 (1, sizeof (GpuStorage), GPU_LINE);
+
+  g_atomic_ref_count_init (&storage->refs);
+  storage->users = 1;
+  storage->context = _gpu_native_context_ref (context);
+  storage->buffer = buffer;
+  storage->root = storage;
+  storage->whole = storage;
+  storage->size = buffer->size;
+  storage->flags = flags;
+  storage->is_exclusive = buffer->is_exclusive;
+  storage->is_external = buffer->is_external;
+  g_mutex_init (&storage->lock);
+  _gpu_live_add (GPU_LIVE_STORAGE, 1);
+
+  return storage;
+}
+
+static void
+count (GpuStorage *storage,
+       gssize      size)
+{
+  if (storage->kind == GPU_STORAGE_DEVICE)
+    g_atomic_pointer_add (&storage->context->allocated, size);
+  else if (storage->kind == GPU_STORAGE_HOST)
+    g_atomic_pointer_add (&storage->context->allocated_host, size);
+}
+
+GpuStorage *
+_gpu_storage_new (GpuNativeContext *context,
+                  GpuNativeBuffer  *buffer,
+                  GpuMemoryFlags    flags,
+                  GpuStorageKind    kind,
+                  gpointer          owner,
+                  GDestroyNotify    owner_notify)
+{
+  GpuStorage *storage = storage_new (context, buffer, flags);
+
+  storage->owner = owner;
+  storage->owner_notify = owner_notify;
+
+  storage->kind = kind;
+  count (storage, (gssize) storage->size);
+  _gpu_storage_join (storage, kind != GPU_STORAGE_FOREIGN);
+
+  return storage;
+}
+
+GpuStorage *
+_gpu_storage_new_for_place (GpuNativeContext *context,
+                            GpuNativeBuffer  *buffer,
+                            GpuMemoryFlags    flags,
+                            const GpuPlace   *place,
+                            gpointer          owner,
+                            GDestroyNotify    owner_notify)
+{
+  GpuStorage *storage = storage_new (context, buffer, flags);
+
+  storage->owner = owner;
+  storage->owner_notify = owner_notify;
+  storage->place = place;
+
+  return storage;
+}
+
+GpuStorage *
+_gpu_storage_new_slice (GpuStorage      *whole,
+                        GpuNativeBuffer *buffer,
+                        GpuMemoryFlags   flags,
+                        gsize            offset)
+{
+  GpuStorage *storage = storage_new (whole->context, buffer, flags);
+
+  storage->root = whole->root;
+  storage->whole = _gpu_storage_ref (whole);
+  storage->offset = offset;
+  _gpu_storage_use (whole);
+
+  return storage;
+}
+
+void
+_gpu_storage_start_after (GpuStorage  *storage,
+                          GpuTimeline *timeline)
+{
+  guint64 submitted;
+
+  if (G_UNLIKELY (g_atomic_int_get (&timeline->is_open)))
+    {
+      _gpu_timeline_lock (timeline);
+      _gpu_timeline_cover_locked (timeline);
+      _gpu_timeline_unlock (timeline);
+    }
+
+  submitted = _gpu_timeline_get_submitted (timeline);
+
+  if (!_gpu_timeline_is_complete (timeline, submitted))
+    _gpu_point_set (&storage->writer, timeline, submitted);
+}
+
+void
+_gpu_storage_set_home (GpuStorage  *storage,
+                       GpuTimeline *timeline)
+{
+  storage->home = _gpu_timeline_ref (timeline);
+  _gpu_storage_start_after (storage, timeline);
+}
+
+GpuStorage *
+_gpu_storage_ref (GpuStorage *storage)
+{
+  g_atomic_ref_count_inc (&storage->refs);
+
+  return storage;
+}
+
+/* What @storage is a user of, and has a reference on, or NULL. */
+static GpuStorage *
+get_used (GpuStorage *storage)
+{
+  if (storage->whole != storage)
+    return storage->whole;
+
+  return storage->root != storage ? storage->root : NULL;
+}
+
+void
+_gpu_storage_unref (GpuStorage *storage)
+{
+  GpuStorage *used = get_used (storage);
+
+  if (!g_atomic_ref_count_dec (&storage->refs))
+    return;
+
+  if (used != NULL)
+    _gpu_storage_unref (used);
+
+  _gpu_native_context_unref (storage->context);
+  g_mutex_clear (&storage->lock);
+  g_aligned_free (storage);
+  _gpu_live_add (GPU_LIVE_STORAGE, -1);
+}
+
+void
+_gpu_storage_lock (GpuStorage *root)
+{
+  g_mutex_lock (&root->lock);
+
+  /* It changes under both locks only. */
+  if (root->holder != NULL)
+    _gpu_timeline_lock (root->holder);
+}
+
+void
+_gpu_storage_unlock (GpuStorage *root)
+{
+  if (root->holder != NULL)
+    _gpu_timeline_unlock (root->holder);
+
+  g_mutex_unlock (&root->lock);
+}
+
+void
+_gpu_storage_lock_shared (GpuStorage *root)
+{
+  g_autoptr (GpuTimeline) holder = NULL;
+
+  g_mutex_lock (&root->lock);
+  holder = root->holder;
+
+  if (holder == NULL)
+    return;
+
+  _gpu_timeline_lock (holder);
+  __atomic_store_n (&root->holder, NULL, __ATOMIC_RELAXED);
+  _gpu_timeline_unlock (holder);
+}
+
+void
+_gpu_storage_unlock_shared (GpuStorage *root)
+{
+  g_mutex_unlock (&root->lock);
+}
+
+static inline gboolean
+is_pending_elsewhere (const GpuPoint *point,
+                      GpuTimeline    *timeline)
+{
+  return point->timeline != timeline && _gpu_point_is_pending (point);
+}
+
+void
+_gpu_storage_hold_locked (GpuStorage  *root,
+                          GpuTimeline *timeline)
+{
+  if (root->n_holders == MAX_HOLDERS || root->is_exclusive || root->is_external
+      || is_pending_elsewhere (&root->writer, timeline)
+      || is_pending_elsewhere (&root->reader, timeline))
+    return;
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    {
+      if (is_pending_elsewhere (&g_array_index (root->readers, GpuPoint, i), timeline))
+        return;
+    }
+
+  /* One that uses other memory, too, gives it up and takes it again. */
+  if (root->last_holder != timeline)
+    root->n_holders++;
+
+  root->last_holder = timeline;
+  __atomic_store_n (&root->holder, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
+}
+
+void
+_gpu_storage_use (GpuStorage *storage)
+{
+  g_atomic_int_inc (&storage->users);
+}
+
+static void
+add_point (GArray         *points,
+           const GpuPoint *point)
+{
+  GpuPoint copy = { NULL, 0 };
+
+  if (point->timeline == NULL)
+    return;
+
+  _gpu_point_set (&copy, point->timeline, point->seq);
+  g_array_append_val (points, copy);
+}
+
+static GArray *
+point_array_new (void)
+{
+  GArray *points = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+
+  g_array_set_clear_func (points, readers_clear);
+
+  return points;
+}
+
+GArray *
+_gpu_storage_list_uses (GpuStorage *root,
+                        gboolean    readers)
+{
+  GArray *points = point_array_new ();
+
+  _gpu_storage_lock (root);
+  add_point (points, &root->writer);
+
+  /* Untracked, those that write stand among them. */
+  if (readers || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      add_point (points, &root->reader);
+
+      for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+        add_point (points, &g_array_index (root->readers, GpuPoint, i));
+    }
+
+  _gpu_storage_unlock (root);
+
+  return points;
+}
+
+static void
+add_pending (GArray         **points,
+             const GpuPoint  *point)
+{
+  if (!_gpu_point_is_pending (point))
+    return;
+
+  if (*points == NULL)
+    *points = point_array_new ();
+
+  add_point (*points, point);
+}
+
+static void
+add_reader_locked (GpuStorage  *root,
+                   GpuTimeline *timeline,
+                   guint64      seq)
+{
+  GpuPoint point = { NULL, 0 };
+
+  if (root->reader.timeline == timeline || !_gpu_point_is_pending (&root->reader))
+    {
+      _gpu_point_set (&root->reader, timeline, seq);
+      return;
+    }
+
+  if (root->readers == NULL)
+    {
+      root->readers = g_array_new (FALSE, FALSE, sizeof (GpuPoint));
+      g_array_set_clear_func (root->readers, readers_clear);
+    }
+
+  for (guint i = 0; i < root->readers->len; i++)
+    {
+      GpuPoint *reader = &g_array_index (root->readers, GpuPoint, i);
+
+      if (reader->timeline == timeline || !_gpu_point_is_pending (reader))
+        {
+          _gpu_point_set (reader, timeline, seq);
+          return;
+        }
+    }
+
+  _gpu_point_set (&point, timeline, seq);
+  g_array_append_val (root->readers, point);
+}
+
+void
+_gpu_storage_add_stream (GpuStorage  *root,
+                         GpuTimeline *timeline)
+{
+  g_atomic_int_set (&timeline->is_pooled, TRUE);
+  g_mutex_lock (&root->lock);
+
+  if (root->streams == NULL)
+    g_atomic_pointer_set (&root->streams,
+                          g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref));
+
+  if (!g_ptr_array_find (root->streams, timeline, NULL))
+    g_ptr_array_add (root->streams, _gpu_timeline_ref (timeline));
+
+  g_mutex_unlock (&root->lock);
+}
+
+static gpointer
+ref_timeline (gconstpointer timeline,
+              gpointer      data G_GNUC_UNUSED)
+{
+  return _gpu_timeline_ref ((GpuTimeline *) timeline);
+}
+
+/* Nobody waited for what was before such a use: it is entered as one that reads. */
+static GPU_COLD void
+enter_streams (GpuStorage *root)
+{
+  g_autoptr (GPtrArray) streams = NULL;
+
+  g_mutex_lock (&root->lock);
+  streams = g_ptr_array_copy (root->streams, ref_timeline, NULL);
+  g_mutex_unlock (&root->lock);
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      GpuTimeline *timeline = streams->pdata[i];
+      guint64 seq = _gpu_timeline_cover (timeline);
+
+      if (_gpu_timeline_is_complete (timeline, seq))
+        continue;
+
+      _gpu_storage_lock_shared (root);
+      add_reader_locked (root, timeline, seq);
+      _gpu_storage_unlock_shared (root);
+    }
+}
+
+static inline void
+enter_streams_of (GpuStorage *root)
+{
+  if (G_UNLIKELY (g_atomic_pointer_get (&root->streams) != NULL))
+    enter_streams (root);
+}
+
+/* The uses of @root so far that are not complete, or NULL. Nothing that comes later matters to who
+ * asks: it is used no more. */
+static GArray *
+list_pending (GpuStorage *root)
+{
+  GArray *points = NULL;
+
+  _gpu_storage_lock (root);
+  add_pending (&points, &root->writer);
+  add_pending (&points, &root->reader);
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    add_pending (&points, &g_array_index (root->readers, GpuPoint, i));
+
+  _gpu_storage_unlock (root);
+
+  return points;
+}
+
+/* Who finds the memory released may still look for the holder, and who comes to the same memory
+ * again for the uses. */
+static void
+forget_uses (GpuStorage *storage)
+{
+  g_autoptr (GArray) readers = NULL;
+  g_autoptr (GArray) mapped = NULL;
+  g_autoptr (GPtrArray) streams = NULL;
+  GpuPoint writer;
+  GpuPoint reader;
+
+  _gpu_storage_lock_shared (storage);
+  writer = storage->writer;
+  reader = storage->reader;
+  readers = g_steal_pointer (&storage->readers);
+  mapped = g_steal_pointer (&storage->mapped);
+  streams = g_steal_pointer (&storage->streams);
+  storage->writer = (GpuPoint) { NULL, 0 };
+  storage->reader = (GpuPoint) { NULL, 0 };
+  _gpu_storage_unlock_shared (storage);
+
+  _gpu_point_clear (&writer);
+  _gpu_point_clear (&reader);
+}
+
+gboolean
+_gpu_storage_renew (GpuStorage  *storage,
+                    GArray     **uses)
+{
+  if (!g_atomic_ref_count_compare (&storage->refs, 1) || g_atomic_int_get (&storage->users) != 1
+      || g_atomic_pointer_get (&storage->hooks) != NULL)
+    return FALSE;
+
+  enter_streams_of (storage);
+  *uses = NULL;
+
+  if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
+      || storage->readers != NULL || storage->mapped != NULL || storage->holder != NULL
+      || storage->streams != NULL)
+    {
+      *uses = list_pending (storage);
+      forget_uses (storage);
+    }
+
+  storage->last_holder = NULL;
+  storage->n_holders = 0;
+
+  return TRUE;
+}
+
+static void
+free_buffer (GpuStorage *storage)
+{
+  GpuNativeContext *context = storage->context;
+  GpuStorage *used = get_used (storage);
+
+  _gpu_storage_leave (storage);
+
+  if (storage->buffer != NULL && storage->place == NULL)
+    context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
+
+  g_clear_pointer (&storage->home, _gpu_timeline_unref);
+  count (storage, -(gssize) storage->size);
+
+  if (storage->owner_notify != NULL)
+    storage->owner_notify (storage->owner);
+
+  forget_uses (storage);
+
+  if (used != NULL)
+    _gpu_storage_unuse (used);
+}
+
+/* For all of them, also where one fails: the error is that of the first. */
+static gboolean
+wait_for (GArray        *uses,
+          GCancellable  *cancellable,
+          GError       **error)
+{
+  gboolean success = TRUE;
+
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      success &= _gpu_timeline_wait_until (point->timeline, point->seq, -1, cancellable,
+                                           success ? error : NULL);
+    }
+
+  return success;
+}
+
+GArray *
+_gpu_storage_list_work (GpuStorage *root)
+{
+  enter_streams_of (root);
+
+  return _gpu_storage_list_uses (root, TRUE);
+}
+
+gboolean
+_gpu_storage_settle (GpuStorage    *root,
+                     GCancellable  *cancellable,
+                     GError       **error)
+{
+  /* What is over by now may have failed, too. */
+  g_autoptr (GArray) uses = _gpu_storage_list_work (root);
+
+  return wait_for (uses, cancellable, error);
+}
+
+gboolean
+_gpu_storage_empty (GpuStorage  *storage,
+                    GArray     **uses,
+                    GError     **error)
+{
+  if (_gpu_storage_renew (storage, uses))
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_BUSY, "the memory is in use elsewhere");
+
+  return FALSE;
+}
+
+gboolean
+_gpu_storage_drop_buffer (GpuStorage  *storage,
+                          GError     **error)
+{
+  GpuNativeContext *context = storage->context;
+  g_autoptr (GArray) uses = NULL;
+
+  if (!_gpu_storage_empty (storage, &uses, error))
+    return FALSE;
+
+  wait_for (uses, NULL, NULL);
+  _gpu_storage_leave (storage);
+  context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
+  g_clear_pointer (&storage->home, _gpu_timeline_unref);
+  count (storage, -(gssize) storage->size);
+  storage->kind = GPU_STORAGE_FOREIGN;
+
+  return TRUE;
+}
+
+void
+_gpu_storage_take_buffer (GpuStorage      *storage,
+                          GpuNativeBuffer *buffer,
+                          GpuStorageKind   kind)
+{
+  storage->buffer = buffer;
+  storage->kind = kind;
+  count (storage, (gssize) storage->size);
+  _gpu_storage_join (storage, TRUE);
+}
+
+/* In the order of the stream that the buffer came from, if no other uses it any more. */
+static void
+free_in_order (GpuStorage *storage)
+{
+  const GpuBufferOps *ops = storage->context->backend->buffer;
+  GpuTimeline *home = storage->home;
+  g_autoptr (GError) error = NULL;
+
+  if (home == NULL || ops->free_ordered == NULL || g_atomic_int_get (&storage->context->lost))
+    return;
+
+  for (guint i = 0; storage->pending != NULL && i < storage->pending->len; i++)
+    {
+      if (is_pending_elsewhere (&g_array_index (storage->pending, GpuPoint, i), home))
+        return;
+    }
+
+  _gpu_storage_leave (storage);
+  _gpu_timeline_lock (home);
+
+  if (home->stream != NULL)
+    {
+      ops->free_ordered (home->stream, g_steal_pointer (&storage->buffer), &error);
+      g_clear_pointer (&storage->pending, g_array_unref);
+    }
+
+  _gpu_timeline_unlock (home);
+
+  if (error != NULL)
+    _gpu_native_context_report (storage->context, error);
+}
+
+/* Frees the buffer, or has a timeline that still uses it call here again. Takes over a reference
+ * on @data. */
+static void
+retire (gpointer data)
+{
+  GpuStorage *storage = data;
+
+  while (storage->pending != NULL && storage->pending->len > 0)
+    {
+      guint last = storage->pending->len - 1;
+      GpuPoint *point = &g_array_index (storage->pending, GpuPoint, last);
+
+      if (_gpu_point_is_pending (point))
+        {
+          g_autoptr (GpuTimeline) timeline = _gpu_timeline_ref (point->timeline);
+
+          g_array_set_size (storage->pending, last);
+          _gpu_timeline_park (timeline, storage, retire);
+          return;
+        }
+
+      g_array_set_size (storage->pending, last);
+    }
+
+  g_clear_pointer (&storage->pending, g_array_unref);
+  free_buffer (storage);
+  _gpu_storage_unref (storage);
+}
+
+void
+_gpu_storage_add_hook (GpuStorage     *storage,
+                       GpuStorageHook *hook)
+{
+  g_mutex_lock (&storage->lock);
+  hook->next = storage->hooks;
+  g_atomic_pointer_set (&storage->hooks, hook);
+  g_mutex_unlock (&storage->lock);
+}
+
+GpuStorageHook *
+_gpu_storage_take_hook (GpuStorage    *storage,
+                        gconstpointer  owner)
+{
+  GpuStorageHook **place = &storage->hooks;
+  GpuStorageHook *hook;
+
+  if (g_atomic_pointer_get (&storage->hooks) == NULL)
+    return NULL;
+
+  g_mutex_lock (&storage->lock);
+
+  while (*place != NULL && owner != NULL && (*place)->owner != owner)
+    place = &(*place)->next;
+
+  hook = *place;
+
+  if (hook != NULL)
+    g_atomic_pointer_set (place, hook->next);
+
+  g_mutex_unlock (&storage->lock);
+
+  return hook;
+}
+
+void
+_gpu_storage_go_on (GpuStorage *storage)
+{
+  GpuStorageHook *hook;
+
+  while ((hook = _gpu_storage_take_hook (storage, NULL)) != NULL)
+    {
+      if (!hook->func (hook, storage))
+        return;
+    }
+
+  if (storage->place != NULL)
+    storage->place->give_back (storage);
+
+  free_in_order (storage);
+  retire (_gpu_storage_ref (storage));
+}
+
+void
+_gpu_storage_wait_for (GpuStorage  *storage,
+                       GpuTimeline *timeline)
+{
+  GpuPoint point = { NULL, 0 };
+
+  _gpu_point_set (&point, timeline, _gpu_timeline_get_submitted (timeline));
+
+  add_pending (&storage->pending, &point);
+  _gpu_point_clear (&point);
+}
+
+void
+_gpu_storage_unuse (GpuStorage *storage)
+{
+  if (!g_atomic_int_dec_and_test (&storage->users))
+    return;
+
+  enter_streams_of (storage->root);
+  storage->pending = list_pending (storage->root);
+  _gpu_storage_go_on (storage);
+}
+
+void
+_gpu_storage_add_use_locked (GpuStorage  *root,
+                             GpuTimeline *timeline,
+                             guint64      seq,
+                             gboolean     write)
+{
+  /* Nobody waited for the uses before an untracked one, so it does not stand for them. */
+  if (!write || (root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      add_reader_locked (root, timeline, seq);
+      return;
+    }
+
+  _gpu_point_set (&root->writer, timeline, seq);
+
+  if (root->reader.timeline != NULL)
+    _gpu_point_clear (&root->reader);
+
+  if (root->readers != NULL)
+    g_array_set_size (root->readers, 0);
+}
+
+void
+_gpu_storage_map_locked (GpuStorage *root,
+                         gsize       offset,
+                         gsize       size,
+                         gboolean    write)
+{
+  GpuMappedRange range = { offset, size, write };
+
+  if (root->mapped == NULL)
+    root->mapped = g_array_new (FALSE, FALSE, sizeof (GpuMappedRange));
+
+  g_array_append_val (root->mapped, range);
+}
+
+/* As if it were mapped for reading, for good: submissions look at that anyway. */
+void
+_gpu_storage_set_constant (GpuStorage *storage)
+{
+  if (storage->root != storage)
+    return;
+
+  storage->constant = TRUE;
+  _gpu_storage_map_locked (storage, storage->offset, storage->size, FALSE);
+}
+
+void
+_gpu_storage_unmap (GpuStorage *root,
+                    gsize       offset,
+                    gsize       size,
+                    gboolean    write)
+{
+  _gpu_storage_lock (root);
+
+  for (guint i = 0; i < root->mapped->len; i++)
+    {
+      GpuMappedRange *range = &g_array_index (root->mapped, GpuMappedRange, i);
+
+      if (range->offset == offset && range->size == size && range->write == write)
+        {
+          g_array_remove_index_fast (root->mapped, i);
+          break;
+        }
+    }
+
+  _gpu_storage_unlock (root);
+}
+
+const GpuMappedRange *
+_gpu_storage_find_clash_locked (GpuStorage *root,
+                                gsize       offset,
+                                gsize       size,
+                                gboolean    write)
+{
+  for (guint i = 0; root->mapped != NULL && i < root->mapped->len; i++)
+    {
+      GpuMappedRange *range = &g_array_index (root->mapped, GpuMappedRange, i);
+
+      if ((write || range->write)
+          && offset < range->offset + range->size && range->offset < offset + size)
+        return range;
+    }
+
+  return NULL;
+}

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/memory/gpu-svm-private.h"
+
+/**
+ * SECTION:gpu-svm
+ * @title: GpuSvm
+ * @short_description: memory at one address for host and device
+ * @see_also: #GpuMapping, gpu_arguments_add_indirect()
+ *
+ * Shared virtual memory has the same address on the host and in kernels, so pointers can stand in
+ * it: lists, trees, graphs. It is shared virtual memory of OpenCL, managed memory of CUDA, and any
+ * memory on the host back end. Otherwise it is memory as any other: everything that a #GpuStream
+ * does with memory it does with this, kernels take it as an argument, uses on several streams are
+ * put in order, and it is freed once the last work that uses it is complete.
+ *
+ * When the host may touch it depends on the grain. Coarse grain memory, which most devices have
+ * (%GPU_CAPABILITIES_SVM_COARSE), is touched while it is mapped, with gpu_svm_map() or
+ * gpu_stream_map(): the mapping is at the very address that kernels see. Fine grain memory
+ * (%GPU_CAPABILITIES_SVM_FINE) may be touched at any time, with gpu_svm_get_data() or
+ * gpu_svm_get_bytes(), though what a kernel writes is only sure to be seen once it is complete,
+ * or through atomic operations (%GPU_CAPABILITIES_SVM_ATOMICS). A program that maps works with
+ * both.
+ *
+ * With %GPU_CAPABILITIES_SVM_SYSTEM devices reach all memory of the host, and
+ * gpu_svm_new_for_bytes() makes a #GpuSvm of any.
+ *
+ * On devices of CUDA that host and device cannot use managed memory of at the same time, without
+ * %GPU_CAPABILITIES_SVM_FINE, the memory belongs to one stream at a time, or to the host while any
+ * part of it is mapped: work of a device that would use it then is %GPU_ERROR_BUSY. The library
+ * hands it over (cuStreamAttachMemAsync); uses on several streams take turns, also such that only
+ * read.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuSvm) nodes = gpu_svm_new (context, GPU_MEMORY_NONE, GPU_SVM_FLAGS_NONE,
+ *                                         100 * sizeof (Node), 0, &error);
+ * g_autoptr (GpuMapping) mapping = gpu_svm_map (nodes, NULL, GPU_MAP_FLAGS_WRITE_INVALIDATE, 0,
+ *                                               100 * sizeof (Node), NULL, &error);
+ * Node *node = gpu_mapping_get_data (mapping);
+ *
+ * for (int i = 0; i < 100; i++)
+ *   node[i].next = i < 99 ? &node[i + 1] : NULL;
+ *
+ * gpu_mapping_unmap (mapping, &error);
+ * gpu_stream_launch (stream, walk, &grid, NULL, &error, nodes, sum);
+ * ]|
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuSvm:
+ *
+ * Memory at one address for host and device.
+ *
+ * Since: 0.1
+ */
+struct _GpuSvm
+{
+  GpuMemory    parent_instance;
+
+  GpuSvmFlags  svm_flags;
+  gsize        alignment;           /* as asked for, 0 for any */
+  gpointer     data;                /* where the host may touch it at any time, or NULL */
+};
+
+enum
+{
+  PROP_0,
+  PROP_SVM_FLAGS,
+  PROP_ALIGNMENT,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuSvm, gpu_svm, GPU_TYPE_MEMORY,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_svm_get_property (GObject    *object,
+                      guint       id,
+                      GValue     *value,
+                      GParamSpec *pspec)
+{
+  GpuSvm *svm = GPU_SVM (object);
+
+  switch (id)
+    {
+    case PROP_SVM_FLAGS:
+      g_value_set_flags (value, svm->svm_flags);
+      break;
+    case PROP_ALIGNMENT:
+      g_value_set_uint64 (value, svm->alignment);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_svm_set_property (GObject      *object,
+                      guint         id,
+                      const GValue *value,
+                      GParamSpec   *pspec)
+{
+  GpuSvm *svm = GPU_SVM (object);
+
+  switch (id)
+    {
+    case PROP_SVM_FLAGS:
+      svm->svm_flags = g_value_get_flags (value);
+      break;
+    case PROP_ALIGNMENT:
+      svm->alignment = g_value_get_uint64 (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_svm_finalize (GObject *object)
+{
+  _gpu_live_add (GPU_LIVE_SVM, -1);
+
+  G_OBJECT_CLASS (gpu_svm_parent_class)->finalize (object);
+}
+
+static void
+gpu_svm_class_init (GpuSvmClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  _gpu_hot.svm_class = klass;
+  object_class->get_property = gpu_svm_get_property;
+  object_class->set_property = gpu_svm_set_property;
+  object_class->finalize = gpu_svm_finalize;
+
+  /**
+   * GpuSvm:svm-flags:
+   *
+   * How closely host and device share the memory: at least what was asked for, and
+   * %GPU_SVM_FLAGS_FINE_GRAIN wherever the host may touch it at any time.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SVM_FLAGS] = g_param_spec_flags ("svm-flags", NULL, NULL, GPU_TYPE_SVM_FLAGS,
+                                              GPU_SVM_FLAGS_NONE, flags);
+  /**
+   * GpuSvm:alignment:
+   *
+   * What the address is a multiple of, in bytes; 0 if that was not asked for.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ALIGNMENT] = g_param_spec_uint64 ("alignment", NULL, NULL, 0, G_MAXSIZE, 0, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_svm_init (GpuSvm *svm)
+{
+  _gpu_live_add (GPU_LIVE_SVM, 1);
+}
+
+/* What a GpuSvm is made from. */
+typedef struct
+{
+  const char     *function;
+  GpuMemoryFlags  flags;
+  GpuSvmFlags     svm_flags;
+  gsize           size;
+  gsize           alignment;
+  gpointer        host;             /* to use in place, nullable */
+} Allocation;
+
+static GpuNativeMemory *
+allocate (GpuNativeContext  *context,
+          gpointer           data,
+          GError           **error)
+{
+  const GpuSvmOps *ops = context->backend->svm;
+  const Allocation *allocation = data;
+
+  if (allocation->host != NULL)
+    return ops->alloc_for_host (context, allocation->flags, allocation->host, allocation->size,
+                                error);
+
+  return ops->alloc (context, allocation->flags, allocation->svm_flags, allocation->size,
+                     allocation->alignment, error);
+}
+
+static gboolean
+check_arguments (const Allocation  *allocation,
+                 GError           **error)
+{
+  const GpuSvmFlags known = GPU_SVM_FLAGS_FINE_GRAIN | GPU_SVM_FLAGS_ATOMICS;
+  g_autofree char *text = NULL;
+
+  if ((allocation->svm_flags & ~known) != 0 || allocation->svm_flags == GPU_SVM_FLAGS_ATOMICS)
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_SVM_FLAGS, allocation->svm_flags);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the flags %s do not go together", allocation->function, text);
+      return FALSE;
+    }
+
+  if ((allocation->flags & (GPU_MEMORY_ALLOC_HOST | GPU_MEMORY_SHAREABLE)) != 0)
+    {
+      text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, allocation->flags);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the memory flags %s are not for shared virtual memory",
+                   allocation->function, text);
+      return FALSE;
+    }
+
+  if ((allocation->alignment & (allocation->alignment - 1)) == 0
+      && allocation->alignment <= G_MAXSIZE / 4)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: an alignment of %" G_GSIZE_FORMAT " bytes, which is no power of two or too "
+               "large", allocation->function, allocation->alignment);
+
+  return FALSE;
+}
+
+/* All devices of the context share the memory. */
+static gboolean
+check_devices (const Allocation        *allocation,
+               const GpuNativeContext  *context,
+               GError                 **error)
+{
+  const struct
+  {
+    GpuCapabilities  capability;
+    gboolean         wanted;
+    const char      *what;
+  }
+  kinds[] =
+  {
+    { GPU_CAPABILITIES_SVM_SYSTEM, allocation->host != NULL, "use of ordinary memory of the host" },
+    { GPU_CAPABILITIES_SVM_ATOMICS, (allocation->svm_flags & GPU_SVM_FLAGS_ATOMICS) != 0,
+      "shared virtual memory with atomic operations across host and device" },
+    { GPU_CAPABILITIES_SVM_FINE, (allocation->svm_flags & GPU_SVM_FLAGS_FINE_GRAIN) != 0,
+      "fine grain shared virtual memory" },
+    { GPU_CAPABILITIES_SVM_COARSE, allocation->host == NULL, "shared virtual memory" }
+  };
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      const GpuNativeDevice *device = context->devices[i];
+
+      for (gsize j = 0; j < G_N_ELEMENTS (kinds); j++)
+        {
+          if (!kinds[j].wanted || (device->capabilities & kinds[j].capability) != 0)
+            continue;
+
+          g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: %s has no %s",
+                       allocation->function, device->id, kinds[j].what);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+static gboolean
+check_size (const Allocation  *allocation,
+            GpuNativeContext  *context,
+            GError           **error)
+{
+  if (allocation->size != 0 && context->backend->svm->is_unlimited)
+    return TRUE;
+
+  return _gpu_buffer_check_size (allocation->function, context, allocation->size, error);
+}
+
+static gboolean
+check_allocation (const Allocation  *allocation,
+                  GpuNativeContext  *context,
+                  GError           **error)
+{
+  const GpuBackend *backend = context->backend;
+
+  if (backend->svm == NULL)
+    return _gpu_backend_fail (backend, allocation->function, "shared virtual memory", error);
+
+  return check_arguments (allocation, error)
+         && _gpu_buffer_check_flags (allocation->function, context, allocation->flags, error)
+         && check_devices (allocation, context, error) && check_size (allocation, context, error);
+}
+
+/* Nobody would know of two streams that use the memory at the same time. */
+static gboolean
+check_tracked (const Allocation       *allocation,
+               GpuNativeContext       *context,
+               const GpuNativeMemory  *memory,
+               GError                **error)
+{
+  if (!memory->is_exclusive || (allocation->flags & GPU_MEMORY_UNTRACKED) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: on %s uses of shared memory have to be tracked: host and streams take turns",
+               allocation->function, context->devices[0]->id);
+
+  return FALSE;
+}
+
+void
+_gpu_svm_set_data (GpuSvm *svm)
+{
+  svm->data = GPU_MEMORY (svm)->storage->buffer->host;
+
+  if (svm->data != NULL)
+    svm->svm_flags |= GPU_SVM_FLAGS_FINE_GRAIN;
+}
+
+static gboolean
+allocate_for (GpuSvm      *svm,
+              Allocation  *allocation,
+              GBytes      *bytes,
+              GError     **error)
+{
+  GpuMemory *memory = GPU_MEMORY (svm);
+  GpuNativeContext *context;
+  GpuNativeMemory *native;
+
+  if (memory->context == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given",
+                   allocation->function);
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (memory->context, allocation->function, error))
+    return FALSE;
+
+  context = _gpu_context_get_native (memory->context);
+
+  if (!check_allocation (allocation, context, error))
+    return FALSE;
+
+  native = _gpu_memory_allocate (memory->context, allocation->function, allocation->size, allocate,
+                                 allocation, error);
+
+  if (native == NULL)
+    return FALSE;
+
+  if (!check_tracked (allocation, context, native, error))
+    {
+      context->backend->memory->free (context, native);
+      return FALSE;
+    }
+
+  svm->svm_flags = allocation->svm_flags;
+  memory->host_bytes = bytes != NULL ? g_bytes_ref (bytes) : NULL;
+  _gpu_memory_set_storage (memory, _gpu_storage_new (context, native, allocation->flags,
+                                                     bytes == NULL ? GPU_STORAGE_DEVICE
+                                                                   : GPU_STORAGE_FOREIGN,
+                                                     bytes != NULL ? g_bytes_ref (bytes) : NULL,
+                                                     bytes != NULL ? (GDestroyNotify) g_bytes_unref
+                                                                   : NULL));
+  _gpu_svm_set_data (svm);
+
+  return TRUE;
+}
+
+static gboolean
+gpu_svm_initable_init (GInitable     *initable,
+                       GCancellable  *cancellable,
+                       GError       **error)
+{
+  GpuSvm *svm = GPU_SVM (initable);
+  GpuMemory *memory = GPU_MEMORY (initable);
+  Allocation allocation = { .function = "gpu_svm_new", .flags = memory->flags,
+                            .svm_flags = svm->svm_flags, .size = memory->size,
+                            .alignment = svm->alignment };
+
+  return memory->storage != NULL || allocate_for (svm, &allocation, NULL, error);
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_svm_initable_init;
+}
+
+/**
+ * gpu_svm_new:
+ * @context: a #GpuContext
+ * @flags: how the memory is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @svm_flags: how closely host and device share it, at least
+ * @size: size in bytes, not 0
+ * @alignment: what the address shall be a multiple of, a power of two, in bytes; 0 for what the
+ *   driver finds right, which does for every type
+ * @error: return location for an error
+ *
+ * Allocates memory at one address for the host and all devices of @context (OpenCL: clSVMAlloc,
+ * and clCreateBuffer over it, for commands that take no address; CUDA: cuMemAllocManaged). Its
+ * content is undefined. On CUDA it may be larger than the memory of the device. When the driver has
+ * no room #GpuContext::memory-pressure is emitted. Does not block.
+ *
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device lacks
+ *   %GPU_CAPABILITIES_SVM_COARSE, or what @svm_flags ask for, or cannot share %GPU_MEMORY_UNTRACKED
+ *   memory, %GPU_ERROR_INVALID_ARGUMENT for a size of 0, a wrong alignment or flags that do not go
+ *   together, %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuSvm *
+gpu_svm_new (GpuContext      *context,
+             GpuMemoryFlags   flags,
+             GpuSvmFlags      svm_flags,
+             gsize            size,
+             gsize            alignment,
+             GError         **error)
+{
+  Allocation allocation = { .function = "gpu_svm_new", .flags = flags, .svm_flags = svm_flags,
+                            .size = size, .alignment = alignment };
+  g_autoptr (GpuSvm) svm = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  svm = g_object_new (GPU_TYPE_SVM, "context", context, "alignment", (guint64) alignment, NULL);
+
+  return allocate_for (svm, &allocation, NULL, error) ? g_steal_pointer (&svm) : NULL;
+}
+
+/**
+ * gpu_svm_new_for_bytes:
+ * @context: a #GpuContext
+ * @flags: how the memory is used; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @bytes: memory of the host, not empty
+ * @error: return location for an error
+ *
+ * Makes shared memory of ordinary memory of the host, which is used in place and kept, where
+ * devices reach all of it (%GPU_CAPABILITIES_SVM_SYSTEM; OpenCL: fine grain system memory; CUDA:
+ * pageable memory access). It is fine grain. Work of the device changes what @bytes holds, so
+ * @bytes must be writable unless nothing writes the memory. The bytes do not count for
+ * gpu_context_get_allocated_size(). Does not block.
+ *
+ * Where devices reach only what they were told of, gpu_buffer_new_for_host_bytes() does that.
+ *
+ * Returns: (transfer full): the memory, or %NULL with %GPU_ERROR_NOT_SUPPORTED if a device does not
+ *   reach the memory of the host, or an error as of gpu_svm_new()
+ *
+ * Since: 0.1
+ */
+GpuSvm *
+gpu_svm_new_for_bytes (GpuContext      *context,
+                       GpuMemoryFlags   flags,
+                       GBytes          *bytes,
+                       GError         **error)
+{
+  Allocation allocation = { .function = "gpu_svm_new_for_bytes", .flags = flags };
+  g_autoptr (GpuSvm) svm = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (bytes != NULL, NULL);
+
+  allocation.host = (gpointer) g_bytes_get_data (bytes, &allocation.size);
+  svm = g_object_new (GPU_TYPE_SVM, "context", context, NULL);
+
+  return allocate_for (svm, &allocation, bytes, error) ? g_steal_pointer (&svm) : NULL;
+}
+
+/**
+ * gpu_svm_get_svm_flags:
+ * @svm: a #GpuSvm
+ *
+ * Tells how closely host and device share the memory: with %GPU_SVM_FLAGS_FINE_GRAIN the host may
+ * touch it at any time, also where that was not asked for.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuSvmFlags
+gpu_svm_get_svm_flags (GpuSvm *svm)
+{
+  g_return_val_if_fail (GPU_IS_SVM (svm), GPU_SVM_FLAGS_NONE);
+
+  return svm->svm_flags;
+}
+
+/**
+ * gpu_svm_get_alignment:
+ * @svm: a #GpuSvm
+ *
+ * Gets the alignment that was asked for.
+ *
+ * Returns: what the address is a multiple of, in bytes; 0 if that was left to the driver
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_svm_get_alignment (GpuSvm *svm)
+{
+  g_return_val_if_fail (GPU_IS_SVM (svm), 0);
+
+  return svm->alignment;
+}
+
+/**
+ * gpu_svm_get_data: (skip)
+ * @svm: a #GpuSvm
+ *
+ * Gets where the host may touch the memory at any time, which kernels see at the same address. The
+ * pointer is good as long as @svm is neither gone nor released. Without %GPU_SVM_FLAGS_FINE_GRAIN
+ * there is none: the host touches such memory through mappings, gpu_svm_map(), which are at the
+ * same address as well. As a number the address is gpu_memory_get_device_address(), for either.
+ *
+ * Returns: (nullable): the first byte, or %NULL for coarse grain memory, and once it is released
+ *
+ * Since: 0.1
+ */
+gpointer
+gpu_svm_get_data (GpuSvm *svm)
+{
+  g_return_val_if_fail (GPU_IS_SVM (svm), NULL);
+
+  return gpu_memory_is_released (GPU_MEMORY (svm)) ? NULL : svm->data;
+}
+
+/* The last of the bytes are gone. */
+static void
+unuse (gpointer data)
+{
+  _gpu_storage_unuse (data);
+  _gpu_storage_unref (data);
+}
+
+/**
+ * gpu_svm_get_bytes:
+ * @svm: a #GpuSvm
+ * @error: return location for an error
+ *
+ * Gets fine grain memory as bytes, without copying it. The bytes keep the memory, also when @svm is
+ * gone or released. What they hold changes when the host or a device writes it; work of the device
+ * that is to be seen has to be complete.
+ *
+ * Returns: (transfer full): the bytes, or %NULL with %GPU_ERROR_NOT_SUPPORTED for coarse grain
+ *   memory, which has to be mapped, %GPU_ERROR_INVALID_ARGUMENT if the flags of the memory do not
+ *   let the host read it, or %GPU_ERROR_RELEASED
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_svm_get_bytes (GpuSvm  *svm,
+                   GError **error)
+{
+  const char *function = "gpu_svm_get_bytes";
+  GpuMemory *memory = GPU_MEMORY (svm);
+  GpuStorage *storage;
+
+  g_return_val_if_fail (GPU_IS_SVM (svm), NULL);
+
+  if (!_gpu_memory_check (memory, function, error)
+      || !_gpu_memory_check_host (memory, function, FALSE, error))
+    return NULL;
+
+  if (svm->data == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the memory is of coarse grain: the host reaches it with gpu_svm_map()",
+                   function);
+      return NULL;
+    }
+
+  storage = _gpu_memory_acquire (memory, function, error);
+
+  if (storage == NULL)
+    return NULL;
+
+  return g_bytes_new_with_free_func (svm->data, memory->size, unuse, _gpu_storage_ref (storage));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/memory/gpu-virtual-private.h"
+
+gboolean
+_gpu_virtual_check (GpuNativeContext  *context,
+                    gboolean           shareable,
+                    GError           **error)
+{
+  GpuCapabilities wanted = GPU_CAPABILITIES_VIRTUAL_MEMORY;
+
+  if (shareable)
+    wanted |= GPU_CAPABILITIES_IPC_FDS;
+
+  if (context->backend->virtual_memory != NULL
+      && (~context->devices[0]->capabilities & wanted) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "device %s cannot have addresses apart from the memory behind them%s",
+               context->devices[0]->id, shareable ? " that passes as a file descriptor" : "");
+
+  return FALSE;
+}
+
+GpuNativePiece *
+_gpu_virtual_create_piece (GpuNativeContext  *context,
+                           gsize              size,
+                           gboolean           shareable,
+                           GError           **error)
+{
+  GpuNativePiece *piece;
+
+  if (!_gpu_virtual_check (context, shareable, error))
+    return NULL;
+
+  piece = context->backend->virtual_memory->create_piece (context, size, shareable, error);
+
+  if (piece != NULL)
+    g_atomic_pointer_add (&context->allocated, (gssize) size);
+
+  return piece;
+}
+
+void
+_gpu_virtual_destroy_piece (GpuNativeContext *context,
+                            GpuNativePiece   *piece)
+{
+  g_atomic_pointer_add (&context->allocated, -(gssize) piece->size);
+  context->backend->virtual_memory->destroy_piece (context, piece);
+}

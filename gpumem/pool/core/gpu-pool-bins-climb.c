@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What pools of items do when there is nothing ready to be taken. */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-bins-private.h"
+
+#define MAX_ATTEMPTS    3
+/* So often somebody is refused, beyond once for each item that was held, while others go on taking
+ * and giving back. */
+#define MAX_MORE_ROUNDS 256
+
+/* --- uses, without the lock: of items that are nobody else's -------------------- */
+
+gboolean
+_gpu_pool_item_is_over (GpuPoolItem *item)
+{
+  gboolean over = TRUE;
+
+  for (guint i = 0; i < item->n_uses; i++)
+    {
+      if (item->uses[i].stream != NULL && _gpu_pool_use_is_over (&item->uses[i]))
+        item->uses[i].stream = NULL;
+      over &= item->uses[i].stream == NULL;
+    }
+
+  return over;
+}
+
+gboolean
+_gpu_pool_item_follow (GpuPoolItem    *item,
+                       GpuPoolStream  *stream,
+                       guint          *n_waits,
+                       GError        **error)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    {
+      gboolean waited = FALSE;
+
+      if (item->uses[i].stream == NULL)
+        continue;
+      if (!_gpu_pool_use_follow (&item->uses[i], stream, &waited, error))
+        return FALSE;
+      *n_waits += waited;
+    }
+
+  return TRUE;
+}
+
+/* --- taking from bins with a wait ------------------------------------------------ */
+
+/* Called with the lock, which it gives away for a while. Of those at the top of @bin, the first one
+ * whose use is over, or else the one given back first. It is moving then. */
+static GpuPoolItem *
+take_best (GpuPoolBins *bins,
+           guint        bin,
+           gboolean    *over)
+{
+  GpuPoolItem *items[N_LOOKED_AT];
+  GpuPoolItem *best;
+  guint n = 0, chosen = 0;
+
+  while (n < N_LOOKED_AT && (items[n] = bins_pop_moving (bins, bin)) != NULL)
+    n++;
+  if (n == 0)
+    return NULL;
+
+  bins_unlock (bins);
+  while (chosen < n && !_gpu_pool_item_is_over (items[chosen]))
+    chosen++;
+  bins_lock (bins);
+
+  *over = chosen < n;
+  chosen = MIN (chosen, n - 1);
+  best = items[chosen];
+  while (n-- > 0)
+    {
+      if (n == chosen)
+        continue;
+      bins_push (bins, items[n]);
+      bins_stop_moving (bins, items[n]);
+    }
+
+  return best;
+}
+
+/* Puts the item back when it fails. */
+static gboolean
+wait_for (const GpuPoolRequest  *request,
+          GpuPoolItem           *item,
+          guint                 *n_waits,
+          GError               **error)
+{
+  GpuPoolBins *bins = request->bins;
+  gboolean success = _gpu_pool_item_follow (item, request->stream, n_waits, error);
+
+  bins_lock (bins);
+  bins->stats.n_waits += *n_waits;
+  if (!success)
+    {
+      bins->stats.n_allocs--;
+      bins->stats.n_steals--;
+      bins_set_held (bins, item);
+    }
+  bins_unlock (bins);
+
+  return success;
+}
+
+/* Under the lock: counts what may give somebody memory who was refused. */
+static guint64
+count_changes (GpuPoolBins *bins)
+{
+  return bins->stats.n_frees + bins->n_freed;
+}
+
+/* NULL without an error if there is none. */
+static GpuPoolItem *
+take (GpuPoolRequest  *request,
+      GError         **error)
+{
+  GpuPoolBins *bins = request->bins;
+  GpuPoolItem *item;
+  guint n_waits = 0;
+  gboolean over = TRUE;
+
+  bins_lock (bins);
+  request->n_changes = count_changes (bins);
+  item = bins_take_ready (bins, request->bin, request->stream);
+  if (item != NULL)
+    {
+      bins->stats.n_hits++;
+    }
+  else if ((item = take_best (bins, request->bin, &over)) != NULL)
+    {
+      bins_stop_moving (bins, item);
+      bins->stats.held_blocks--;
+      bins->stats.n_steals++;
+    }
+  if (item != NULL)
+    bins_set_active (bins, item, request->size);
+  bins_unlock (bins);
+
+  if (item == NULL)
+    return NULL;
+  if (!over && !wait_for (request, item, &n_waits, error))
+    return NULL;
+  item_forget_uses (item);
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
+                        ", with %u waits", request->size, request->bin, item->capacity, n_waits);
+
+  return item;
+}
+
+/* --- items from and to the owner ------------------------------------------------- */
+
+/* Gives held items back rather than go over the soft limit. */
+static void
+save_memory (GpuPoolBins *bins,
+             gsize        capacity)
+{
+  guint64 soft_limit, asked;
+  gboolean is_over;
+
+  bins_lock (bins);
+  soft_limit = bins->limits.soft_limit;
+  asked = bins->n_asked + capacity;
+  is_over = soft_limit != 0 && bins->stats.held_blocks > 0
+            && bins->stats.managed_bytes + asked > soft_limit;
+  bins_unlock (bins);
+
+  if (is_over)
+    _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
+}
+
+/* Other threads may ask for some at the same time. */
+static gboolean
+reserve (GpuPoolBins  *bins,
+         gsize         capacity,
+         GError      **error)
+{
+  guint64 limit, taken;
+  gboolean fits;
+
+  bins_lock (bins);
+  limit = bins->limits.limit;
+  taken = bins->stats.managed_bytes + bins->n_asked;
+  fits = limit == 0 || (taken <= limit && capacity <= limit - taken);
+  if (fits)
+    bins->n_asked += capacity;
+  bins_unlock (bins);
+
+  if (!fits)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                 "%" G_GSIZE_FORMAT " bytes exceed the limit of %" G_GUINT64_FORMAT
+                 " bytes, of which %" G_GUINT64_FORMAT " are managed or asked for",
+                 capacity, limit, taken);
+
+  return fits;
+}
+
+static gpointer
+alloc_data (GpuPoolBins  *bins,
+            gsize         capacity,
+            GError      **error)
+{
+  gpointer data;
+
+  save_memory (bins, capacity);
+  if (!reserve (bins, capacity, error))
+    return NULL;
+
+  data = bins->ops->alloc_item (bins->owner, capacity, error);
+  if (data == NULL)
+    {
+      bins_lock (bins);
+      bins->n_asked -= capacity;
+      bins_unlock (bins);
+    }
+
+  return data;
+}
+
+static GpuPoolItem *
+grow (const GpuPoolRequest  *request,
+      GError               **error)
+{
+  GpuPoolBins *bins = request->bins;
+  gsize capacity = _gpu_pool_bin_size (bins->bits, request->bin);
+  gpointer data = alloc_data (bins, capacity, error);
+  GpuPoolStats *stats = &bins->stats;
+  GpuPoolItem *item;
+
+  if (_gpu_pool_streams_want_sweep (bins->streams))
+    _gpu_pool_bins_sweep (bins);
+  if (data == NULL)
+    return NULL;
+
+  item = g_new0 (GpuPoolItem, 1);
+  item->uses = &item->own;
+  item->bin = request->bin;
+  item->capacity = capacity;
+  item->data = data;
+  item->bins = bins;
+
+  bins_lock (bins);
+  item->next = bins->items;
+  if (item->next != NULL)
+    item->next->previous = item;
+  bins->items = item;
+  bins->n_asked -= capacity;
+  stats->n_growths++;
+  stats->managed_bytes += capacity;
+  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
+  bins_set_active (bins, item, request->size);
+  bins_unlock (bins);
+
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from a new block of %" G_GSIZE_FORMAT
+                        " for bin %u", request->size, capacity, request->bin);
+
+  return item;
+}
+
+void
+_gpu_pool_bins_discard (GpuPoolBins *bins,
+                        GpuPoolItem *item)
+{
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "the block of %" G_GSIZE_FORMAT " bytes of bin %u is freed",
+                        item->capacity, item->bin);
+
+  bins_lock (bins);
+  if (item->next != NULL)
+    item->next->previous = item->previous;
+  if (item->previous != NULL)
+    item->previous->next = item->next;
+  else
+    bins->items = item->next;
+  bins_unlock (bins);
+
+  bins->ops->free_item (bins->owner, item->data, item->capacity);
+
+  bins_lock (bins);
+  bins->stats.managed_bytes -= item->capacity;
+  bins->stats.held_blocks--;
+  bins->n_freed++;
+  bins_stop_moving (bins, item);
+  bins_unlock (bins);
+
+  item_forget_uses (item);
+  g_free (item);
+}
+
+/* Under the lock: for items that others have now, not for those that they will have then. */
+static void
+wait_for_moving (GpuPoolBins *bins)
+{
+  for (guint n = bins->n_moving; n > 0 && bins->n_moving > 0; n--)
+    {
+      pthread_cond_wait (&bins->moved, &bins->lock.mutex);
+
+      if (bins_find_largest (bins) > 0)
+        break;
+    }
+}
+
+/* FALSE if there is nothing left that could be freed, or with an error. What other threads have
+ * freed or given back since @request was refused counts as well, and is waited for where they are
+ * about to. */
+static gboolean
+free_largest (const GpuPoolRequest  *request,
+              GError               **error)
+{
+  GpuPoolBins *bins = request->bins;
+  GpuPoolItem *item = NULL;
+  guint bin, n_waits = 0;
+  gboolean over = FALSE, moving, changed;
+
+  bins_lock (bins);
+  bin = bins_find_largest (bins);
+  if (bin > 0)
+    item = take_best (bins, bin - 1, &over);
+  moving = item == NULL && bins->n_moving > 0;
+  if (moving)
+    wait_for_moving (bins);
+  changed = moving || count_changes (bins) != request->n_changes;
+  bins_unlock (bins);
+
+  if (item == NULL)
+    return changed;
+  if (!over && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
+    {
+      bins_lock (bins);
+      bins_push (bins, item);
+      bins_stop_moving (bins, item);
+      bins_unlock (bins);
+      return FALSE;
+    }
+  _gpu_pool_bins_discard (bins, item);
+
+  return TRUE;
+}
+
+/* --- out of memory --------------------------------------------------------------- */
+
+static gboolean
+is_out_of_memory (const GError *error)
+{
+  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+         || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
+}
+
+/* NULL with @refused set. */
+static GpuPoolItem *
+try_again (GpuPoolRequest  *request,
+           GError         **refused)
+{
+  GpuPoolItem *item;
+
+  g_clear_error (refused);
+  item = take (request, refused);
+  if (item == NULL && *refused == NULL)
+    item = grow (request, refused);
+
+  return item;
+}
+
+static void
+refuse (const GpuPoolRequest  *request,
+        const GError          *refused,
+        GError               **error)
+{
+  GpuPoolBins *bins = request->bins;
+  GpuPoolStats stats;
+
+  bins_lock (bins);
+  bins->stats.n_refused++;
+  bins_unlock (bins);
+  _gpu_pool_bins_get_stats (bins, &stats);
+
+  g_set_error (error, refused->domain, refused->code,
+               "no memory for %" G_GSIZE_FORMAT " bytes, with rounding %" G_GSIZE_FORMAT
+               ": the pool has %" G_GUINT64_FORMAT " active blocks of %" G_GUINT64_FORMAT
+               " bytes, with rounding %" G_GUINT64_FORMAT ", and %" G_GUINT64_FORMAT
+               " held blocks, the largest of %" G_GUINT64_FORMAT " bytes; it manages %"
+               G_GUINT64_FORMAT " bytes: %s", request->size,
+               _gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
+               stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
+               stats.managed_bytes, refused->message);
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
+                        refused->message);
+}
+
+/* Frees what is held until that is enough, but not for as long as others take what it frees. */
+static GpuPoolItem *
+free_held (GpuPoolRequest  *request,
+           GError         **refused)
+{
+  GpuPoolBins *bins = request->bins;
+  g_autoptr (GError) stuck = NULL;
+  GpuPoolItem *item = NULL;
+  guint64 n_rounds;
+
+  bins_lock (bins);
+  n_rounds = bins->stats.held_blocks + MAX_MORE_ROUNDS;
+  bins_unlock (bins);
+
+  while (item == NULL && n_rounds-- > 0 && is_out_of_memory (*refused)
+         && free_largest (request, &stuck))
+    item = try_again (request, refused);
+
+  if (stuck != NULL)
+    {
+      g_clear_error (refused);
+      g_propagate_error (refused, g_steal_pointer (&stuck));
+    }
+
+  return item;
+}
+
+static gboolean
+make_room (const GpuPoolRequest *request,
+           guint                 attempt)
+{
+  GpuPoolBins *bins = request->bins;
+
+  if (bins_are_traced (bins))
+    _gpu_pool_bins_say (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
+                        request->size, attempt);
+
+  return bins->ops->make_room != NULL
+         && bins->ops->make_room (bins->owner, request->size, attempt);
+}
+
+static GpuPoolItem *
+climb (GpuPoolRequest  *request,
+       GError         **refused)
+{
+  GpuPoolItem *item;
+
+  if (bins_are_traced (request->bins))
+    _gpu_pool_bins_say (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
+
+  item = free_held (request, refused);
+
+  for (guint attempt = 0; item == NULL && attempt < MAX_ATTEMPTS && is_out_of_memory (*refused)
+                          && make_room (request, attempt); attempt++)
+    {
+      item = try_again (request, refused);
+      if (item == NULL)
+        item = free_held (request, refused);
+    }
+
+  return item;
+}
+
+GpuPoolItem *
+_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
+                             GError         **error)
+{
+  g_autoptr (GError) refused = NULL;
+  GpuPoolItem *item = try_again (request, &refused);
+
+  if (item == NULL && is_out_of_memory (refused))
+    item = climb (request, &refused);
+
+  if (item == NULL && is_out_of_memory (refused))
+    refuse (request, refused, error);
+  else if (item == NULL)
+    g_propagate_error (error, g_steal_pointer (&refused));
+
+  return item;
+}

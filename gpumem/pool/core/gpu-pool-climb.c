@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The ladder: what is tried for a request, one after the other, that free memory of its own stream
+ * cannot serve. */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-cache.h"
+
+#define MAX_ATTEMPTS 3
+
+static GpuPoolNode *
+serve (GpuPool              *pool,
+       const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+static GpuPoolNode *
+poll_and_serve (GpuPool              *pool,
+                const GpuPoolRequest *request)
+{
+  gboolean any = _gpu_pool_streams_poll (pool->streams);
+  GpuPoolNode *node;
+
+  any = _gpu_pool_settle_shared (pool) || any;
+  if (!any)
+    return NULL;
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_heap_settle (pool, FALSE);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* What the thread keeps of other sizes. */
+static GpuPoolNode *
+shed_and_serve (GpuPool              *pool,
+                const GpuPoolRequest *request)
+{
+  GpuPoolNode *node = NULL;
+
+  _gpu_pool_lock (&pool->lock);
+  if (_gpu_pool_cache_flush_own (pool))
+    node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* The tightest of other streams; what is over goes before what is not. */
+static GpuPoolNode *
+find_stolen (GpuPool              *pool,
+             const GpuPoolRequest *request)
+{
+  guint32 units = request->units + request->align - 1;
+  GpuPoolNode *best = NULL;
+  gboolean best_is_over = FALSE;
+
+  for (guint slot = 1; slot < pool->n_frees; slot++)
+    {
+      GpuPoolNode *node = slot != request->slot ? _gpu_pool_heap_find (pool, slot, units) : NULL;
+      gboolean is_over = node != NULL && _gpu_pool_heap_is_over (pool, node->use);
+
+      if (node != NULL
+          && (best == NULL || is_over > best_is_over
+              || (is_over == best_is_over && node->units < best->units)))
+        {
+          best = node;
+          best_is_over = is_over;
+        }
+    }
+
+  return best;
+}
+
+/* The error is one of the driver; without one there is just nothing to steal. */
+static GpuPoolNode *
+steal (GpuPool               *pool,
+       const GpuPoolRequest  *request,
+       GError               **error)
+{
+  GpuPoolNode *node;
+  GpuPoolUse use;
+  gboolean waited, followed;
+  guint64 before;
+
+  _gpu_pool_lock (&pool->lock);
+  node = find_stolen (pool, request);
+  if (node == NULL)
+    {
+      _gpu_pool_unlock (&pool->lock);
+      return NULL;
+    }
+
+  before = node->use;
+  use = gpu_pool_heap_use (pool, before);
+  _gpu_pool_heap_remove (pool, node);
+  node = _gpu_pool_serve_from (pool, node, request);
+  _gpu_pool_leave (pool);
+
+  followed = _gpu_pool_use_follow (&use, request->stream, &waited, error);
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_steals += followed;
+  pool->stats.n_waits += waited;
+  if (followed)
+    node->use = gpu_pool_get_use_now (request->stream);
+  else
+    _gpu_pool_serve_undo (pool, node, before);
+  _gpu_pool_leave (pool);
+
+  return followed ? node : NULL;
+}
+
+static GpuPoolNode *
+flush_and_serve (GpuPool              *pool,
+                 const GpuPoolRequest *request)
+{
+  GpuPoolNode *node = NULL;
+
+  _gpu_pool_lock (&pool->lock);
+  if (_gpu_pool_cache_flush_all (pool, FALSE))
+    node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* All that costs no memory. */
+static GpuPoolNode *
+try_held (GpuPool               *pool,
+          const GpuPoolRequest  *request,
+          GError               **error)
+{
+  GError *local_error = NULL;
+  GpuPoolNode *node = serve (pool, request);
+
+  if (node == NULL)
+    node = shed_and_serve (pool, request);
+  if (node == NULL)
+    node = poll_and_serve (pool, request);
+  if (node == NULL)
+    node = steal (pool, request, &local_error);
+  if (node == NULL && local_error == NULL)
+    node = flush_and_serve (pool, request);
+  if (node == NULL && local_error == NULL)
+    node = steal (pool, request, &local_error);
+
+  if (local_error != NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
+/* Growth, and when that fails all that may help it. The lock of growth is held. */
+static GpuPoolNode *
+grow_hard (GpuPool               *pool,
+           const GpuPoolRequest  *request,
+           GError               **error)
+{
+  GpuPoolNode *node = poll_and_serve (pool, request);
+  gboolean is_settled = FALSE, more = TRUE;
+
+  while (node == NULL)
+    {
+      g_clear_error (error);
+      node = _gpu_pool_grow (pool, request, error);
+      if (node != NULL || !more
+          || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+        break;
+
+      if (!is_settled)
+        _gpu_pool_settle (pool);
+      else
+        more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
+
+      is_settled = TRUE;
+      node = serve (pool, request);
+    }
+
+  if (node != NULL)
+    g_clear_error (error);
+
+  return node;
+}
+
+void
+_gpu_pool_set_refused (GpuPool               *pool,
+                       const GpuPoolRequest  *request,
+                       const char            *reason,
+                       GError               **error)
+{
+  GpuPoolStats stats;
+  guint64 limit;
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_refused++;
+  limit = pool->limits.limit;
+  _gpu_pool_unlock (&pool->lock);
+
+  _gpu_pool_get_stats (pool, &stats);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
+               " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
+               " held, the largest free range has %" G_GUINT64_FORMAT ", the limit is %"
+               G_GUINT64_FORMAT,
+               request->size, reason, stats.managed_bytes, stats.active_bytes,
+               stats.managed_bytes - stats.used_bytes, stats.largest_free,
+               limit);
+}
+
+GPU_COLD GpuPoolNode *
+_gpu_pool_climb (GpuPool               *pool,
+                 const GpuPoolRequest  *request,
+                 GError               **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  GpuPoolNode *node = NULL;
+
+  for (guint attempt = 0; node == NULL; attempt++)
+    {
+      g_clear_error (&local_error);
+      node = try_held (pool, request, &local_error);
+      if (node != NULL || local_error != NULL)
+        break;
+
+      if (!_gpu_pool_lock_growth (pool))
+        {
+          g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                               "the thread is having the pool grow already");
+          return NULL;
+        }
+
+      node = grow_hard (pool, request, &local_error);
+      _gpu_pool_unlock_growth (pool);
+
+      if (node != NULL || attempt == MAX_ATTEMPTS
+          || !g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+          || !pool->ops.make_room (pool->owner, request->size, attempt))
+        break;
+    }
+
+  if (node == NULL
+      && g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    _gpu_pool_set_refused (pool, request, local_error->message, error);
+  else if (node == NULL)
+    g_propagate_error (error, g_steal_pointer (&local_error));
+
+  return node;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Segments: how large they are, and when they go. */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-private.h"
+
+static gboolean
+is_out_of_memory (const GError *error)
+{
+  return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
+}
+
+/* Bytes that may still be got without going over the limit. */
+static guint64
+get_room (GpuPool *pool)
+{
+  guint64 room = G_MAXUINT64;
+
+  _gpu_pool_lock (&pool->lock);
+  if (pool->limits.limit != 0)
+    room = pool->limits.limit - MIN (pool->limits.limit, pool->stats.managed_bytes);
+  _gpu_pool_unlock (&pool->lock);
+
+  return room;
+}
+
+/* The first segments are small, for programs that need little. */
+static gsize
+choose_size (GpuPool *pool,
+             gsize    needed,
+             guint64  room)
+{
+  gsize size = pool->config.segment_size;
+  gsize unit = (gsize) 1 << pool->unit_shift;
+
+  if (needed > size / 2)
+    return needed;
+
+  for (guint n = pool->n_grown; n < 3 && size / 2 >= needed; n++)
+    size /= 2;
+
+  if (pool->config.max_segment_size != 0)
+    size = MIN (size, pool->config.max_segment_size);
+  size = MIN (size, room);
+
+  return MAX (size & ~(unit - 1), needed);
+}
+
+static gboolean
+alloc_segment (GpuPool         *pool,
+               gsize            needed,
+               gsize            size,
+               GpuPoolSegment  *segment,
+               GError         **error)
+{
+  gsize unit = (gsize) 1 << pool->unit_shift;
+
+  while (TRUE)
+    {
+      GError *local_error = NULL;
+
+      *segment = (GpuPoolSegment) { 0, };
+      if (pool->ops.alloc_segment (pool->owner, size, segment, &local_error))
+        return TRUE;
+
+      if (size == needed || !is_out_of_memory (local_error))
+        {
+          g_propagate_error (error, local_error);
+          return FALSE;
+        }
+
+      g_error_free (local_error);
+      size = MAX (size / 2 & ~(unit - 1), needed);
+    }
+}
+
+static GpuPoolNode *
+add_segment (GpuPool              *pool,
+             const GpuPoolSegment *segment,
+             const GpuPoolRequest *request)
+{
+  GpuPoolArea *area;
+  GpuPoolNode *node;
+
+  _gpu_pool_lock (&pool->lock);
+
+  area = _gpu_pool_heap_add_area (pool, segment);
+  _gpu_pool_count_managed (pool, segment->size);
+  pool->stats.n_growths++;
+  pool->n_grown++;
+
+  /* Not over, but never used: what is left stays with the stream that had it made. */
+  area->first->use = gpu_pool_use_pack (request->slot, 0);
+  node = _gpu_pool_serve_from (pool, area->first, request);
+
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* Ids have 16 bits in a node. */
+static gboolean
+has_id (GpuPool *pool)
+{
+  guint id = 0;
+
+  _gpu_pool_lock (&pool->lock);
+  while (id < pool->n_areas && pool->areas[id] != NULL)
+    id++;
+  _gpu_pool_unlock (&pool->lock);
+
+  return id < GPU_POOL_MAX_AREAS;
+}
+
+/* Rather than go over the soft limit: what is over serves, and empty segments go. */
+static GpuPoolNode *
+save_memory (GpuPool              *pool,
+             const GpuPoolRequest *request,
+             gsize                 needed)
+{
+  GpuPoolNode *node;
+  guint64 soft_limit;
+  gboolean is_over;
+
+  _gpu_pool_lock (&pool->lock);
+  soft_limit = pool->limits.soft_limit;
+  is_over = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
+  _gpu_pool_unlock (&pool->lock);
+
+  if (!is_over)
+    return NULL;
+
+  _gpu_pool_settle (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  if (node == NULL)
+    _gpu_pool_shrink (pool, soft_limit - MIN (soft_limit, needed));
+
+  return node;
+}
+
+static GpuPoolNode *
+grow_segments (GpuPool               *pool,
+               const GpuPoolRequest  *request,
+               GError               **error)
+{
+  gsize needed = gpu_pool_bytes (pool, (guint64) request->units + request->align - 1);
+  gsize max = pool->config.max_segment_size;
+  GpuPoolNode *node = save_memory (pool, request, needed);
+  guint64 room = get_room (pool);
+  GpuPoolSegment segment;
+
+  if (node != NULL)
+    return node;
+
+  if (needed > room || !has_id (pool))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes", room);
+      return NULL;
+    }
+
+  if (max != 0 && needed > max)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "one allocation of the device has at most %" G_GSIZE_FORMAT " bytes", max);
+      return NULL;
+    }
+
+  if (!alloc_segment (pool, needed, choose_size (pool, needed, room), &segment, error))
+    return NULL;
+
+  return add_segment (pool, &segment, request);
+}
+
+/* An area that is free as a whole, and over; it is busy then. */
+static GpuPoolArea *
+take_empty_area (GpuPool *pool)
+{
+  for (guint id = 0; id < pool->n_areas; id++)
+    {
+      GpuPoolArea *area = pool->areas[id];
+
+      if (area != NULL && area->first->units == area->units
+          && gpu_pool_node_state (area->first) == GPU_POOL_NODE_FREE
+          && _gpu_pool_heap_is_over (pool, area->first->use))
+        {
+          _gpu_pool_heap_remove (pool, area->first);
+          return area;
+        }
+    }
+
+  return NULL;
+}
+
+static gboolean
+free_empty_area (GpuPool *pool,
+                 guint64  keep)
+{
+  GpuPoolArea *area = NULL;
+  GpuPoolSegment segment;
+
+  _gpu_pool_lock (&pool->lock);
+  if (pool->stats.managed_bytes > keep)
+    area = take_empty_area (pool);
+  if (area != NULL)
+    {
+      segment = area->segment;
+      _gpu_pool_count_managed (pool, -(gint64) segment.size);
+      _gpu_pool_heap_remove_area (pool, area);
+    }
+  _gpu_pool_leave (pool);
+
+  if (area == NULL)
+    return FALSE;
+
+  pool->ops.free_segment (pool->owner, &segment);
+
+  return TRUE;
+}
+
+GpuPoolNode *
+_gpu_pool_grow (GpuPool               *pool,
+                const GpuPoolRequest  *request,
+                GError               **error)
+{
+  if (pool->pieces != NULL)
+    return _gpu_pool_pieces_grow (pool, request, error);
+
+  return grow_segments (pool, request, error);
+}
+
+gboolean
+_gpu_pool_shrink (GpuPool *pool,
+                  guint64  keep)
+{
+  gboolean any = FALSE;
+
+  if (pool->pieces != NULL)
+    return _gpu_pool_pieces_shrink (pool, keep);
+
+  while (free_empty_area (pool, keep))
+    any = TRUE;
+
+  return any;
+}
+
+/* Whatever is still there goes, over or not. */
+void
+_gpu_pool_segments_free (GpuPool *pool)
+{
+  for (guint id = 0; id < pool->n_areas; id++)
+    if (pool->areas[id] != NULL)
+      {
+        if (pool->pieces == NULL)
+          pool->ops.free_segment (pool->owner, &pool->areas[id]->segment);
+        g_free (pool->areas[id]);
+      }
+}

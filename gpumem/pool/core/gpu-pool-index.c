@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-index.h"
+
+/* Nodes that are worth a look before there is said to be no range that is large enough. */
+#define MAX_LAST_SCAN 1024
+
+static inline GpuPoolNode *
+scan (GpuPoolNode *node,
+      guint32      units,
+      guint        n)
+{
+  GpuPoolNode *best = NULL;
+
+  for (; node != NULL && n > 0; node = node->free_next, n--)
+    if (node->units >= units && (best == NULL || node->units < best->units))
+      {
+        best = node;
+        if (node->units == units)
+          break;
+      }
+
+  return best;
+}
+
+/* The first bin from @bin on that is not empty. */
+static guint
+next_bin (const GpuPoolIndex *index,
+          guint               bin)
+{
+  guint level = bin >> GPU_POOL_STEP_BITS;
+  guint32 steps = 0;
+
+  if (level < GPU_POOL_LEVELS)
+    steps = index->steps[level] & (G_MAXUINT32 << (bin & (GPU_POOL_STEPS - 1)));
+
+  if (steps == 0)
+    {
+      guint64 levels = index->levels & ~((G_GUINT64_CONSTANT (2) << level) - 1);
+
+      if (levels == 0)
+        return G_MAXUINT;
+
+      level = __builtin_ctzll (levels);
+      steps = index->steps[level];
+    }
+
+  return (level << GPU_POOL_STEP_BITS) + __builtin_ctz (steps);
+}
+
+GpuPoolNode *
+_gpu_pool_index_find (const GpuPoolIndex *index,
+                      guint32             units)
+{
+  guint own = gpu_pool_index_bin (units);
+  GpuPoolNode *found = scan (index->bins[own], units, GPU_POOL_MAX_SCAN);
+  guint bin;
+
+  if (found != NULL)
+    return found;
+
+  bin = next_bin (index, own + 1);
+  if (bin != G_MAXUINT)
+    return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
+
+  /* Nothing is larger: somewhere in the own bin may yet be one. */
+  return scan (index->bins[own], units, MAX_LAST_SCAN);
+}
+
+GpuPoolNode *
+_gpu_pool_index_next (const GpuPoolIndex *index,
+                      GpuPoolNode        *node,
+                      guint              *bin)
+{
+  gint level;
+  guint32 steps;
+
+  if (node != NULL && node->free_next != NULL)
+    return node->free_next;
+
+  if (index->levels == 0 || *bin == 0)
+    return NULL;
+
+  level = 63 - __builtin_clzll (index->levels);
+  if (*bin != G_MAXUINT && (*bin - 1) >> GPU_POOL_STEP_BITS < (guint) level)
+    level = (*bin - 1) >> GPU_POOL_STEP_BITS;
+
+  for (; level >= 0; level--)
+    {
+      guint last = MIN (*bin - 1 - (level << GPU_POOL_STEP_BITS), GPU_POOL_STEPS - 1);
+
+      steps = index->steps[level] & (G_MAXUINT32 >> (GPU_POOL_STEPS - 1 - last));
+      if (steps != 0)
+        {
+          *bin = (level << GPU_POOL_STEP_BITS) + 31 - __builtin_clz (steps);
+          return index->bins[*bin];
+        }
+    }
+
+  *bin = 0;
+
+  return NULL;
+}
+
+GpuPoolNode *
+_gpu_pool_index_largest (const GpuPoolIndex *index)
+{
+  guint bin = G_MAXUINT;
+  GpuPoolNode *node = _gpu_pool_index_next (index, NULL, &bin);
+  GpuPoolNode *largest = node;
+  guint n = 0;
+
+  /* All of the last bin: this one is told to people. */
+  for (; node != NULL && n < 1000; node = node->free_next, n++)
+    if (node->units > largest->units)
+      largest = node;
+
+  return largest;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Free ranges by size, in bins of 1/32 steps with two levels of bit maps: a search looks at a few
+ * words and at some nodes, however many there are.
+ */
+#pragma once
+
+#include "gpumem/pool/core/gpu-pool-node.h"
+
+G_BEGIN_DECLS
+
+#define GPU_POOL_STEP_BITS 5
+#define GPU_POOL_STEPS     (1 << GPU_POOL_STEP_BITS)
+#define GPU_POOL_LEVELS    (32 - GPU_POOL_STEP_BITS + 1)
+#define GPU_POOL_MAX_SCAN  8
+
+typedef struct
+{
+  guint64      levels;              /* which have bins that are not empty */
+  guint32      steps[GPU_POOL_LEVELS];
+  GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
+} GpuPoolIndex;
+
+/* The bin of sizes from this one on. */
+static inline guint
+gpu_pool_index_bin (guint32 units)
+{
+  guint level;
+
+  if (units < GPU_POOL_STEPS)
+    return units;
+
+  level = 31 - __builtin_clz (units) - GPU_POOL_STEP_BITS;
+
+  return ((level + 1) << GPU_POOL_STEP_BITS)
+         + ((units >> level) & (GPU_POOL_STEPS - 1));
+}
+
+static inline void
+gpu_pool_index_add (GpuPoolIndex *index,
+                    GpuPoolNode  *node)
+{
+  guint bin = gpu_pool_index_bin (node->units);
+  GpuPoolNode *head = index->bins[bin];
+
+  node->free_prev = NULL;
+  node->free_next = head;
+  if (head != NULL)
+    head->free_prev = node;
+  else
+    {
+      index->levels |= G_GUINT64_CONSTANT (1) << (bin >> GPU_POOL_STEP_BITS);
+      index->steps[bin >> GPU_POOL_STEP_BITS] |= 1u << (bin & (GPU_POOL_STEPS - 1));
+    }
+  index->bins[bin] = node;
+}
+
+static inline void
+gpu_pool_index_remove (GpuPoolIndex *index,
+                       GpuPoolNode  *node)
+{
+  if (node->free_next != NULL)
+    node->free_next->free_prev = node->free_prev;
+
+  if (node->free_prev != NULL)
+    node->free_prev->free_next = node->free_next;
+  else
+    {
+      guint bin = gpu_pool_index_bin (node->units);
+      guint level = bin >> GPU_POOL_STEP_BITS;
+
+      index->bins[bin] = node->free_next;
+      if (node->free_next == NULL)
+        {
+          index->steps[level] &= ~(1u << (bin & (GPU_POOL_STEPS - 1)));
+          if (index->steps[level] == 0)
+            index->levels &= ~(G_GUINT64_CONSTANT (1) << level);
+        }
+    }
+}
+
+/* A range of at least so many units: the tightest of a few. */
+GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
+                                      guint32             units);
+/* One of the largest. */
+GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
+/* Goes through the bins from the largest on; @bin begins with G_MAXUINT. */
+GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,
+                                      GpuPoolNode        *node,
+                                      guint              *bin);
+
+G_END_DECLS

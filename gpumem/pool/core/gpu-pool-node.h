@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the pool knows of a block, a free range or a gap: one line of the caches, apart from the
+ * memory itself. A GpuMemoryBlock is the node of an active block.
+ *
+ * Nodes come from slabs that are aligned to their size, so that a node leads to its pool.
+ */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+#include "gpumem/pool/core/gpu-pool.h"
+
+G_BEGIN_DECLS
+
+#define GPU_POOL_SLAB_SIZE (64 * 1024)
+
+typedef enum
+{
+  GPU_POOL_NODE_UNUSED,
+  GPU_POOL_NODE_ACTIVE,
+  GPU_POOL_NODE_CACHED,             /* of a thread */
+  GPU_POOL_NODE_FREE,               /* in an index */
+  GPU_POOL_NODE_SHARED,             /* given back, with uses on several streams */
+  GPU_POOL_NODE_BUSY,               /* taken out, while locks are not held */
+  GPU_POOL_NODE_GAP                 /* addresses with no memory behind them */
+} GpuPoolNodeState;
+
+typedef struct _GpuMemoryBlock GpuPoolNode;
+
+/* The owner's, for exactly this range. */
+typedef struct _GpuPoolData GpuPoolData;
+struct _GpuPoolData
+{
+  gpointer        data;
+  GDestroyNotify  destroy;
+  GpuPoolData    *next;             /* of those that are to be destroyed */
+};
+
+/* All is guarded by the lock of the pool, but for what the thread that has an active or cached
+ * block may do with it: slack, use, state, flag and free_next. */
+struct _GpuMemoryBlock
+{
+  GpuPoolNode *prev;                /* by address, in the same area */
+  GpuPoolNode *next;
+  GpuPoolNode *free_prev;           /* of the bin */
+  GpuPoolNode *free_next;           /* of the bin, or of the list of the thread's cache */
+  guint32      offset;              /* in the area, in units */
+  guint32      units;
+  guint64      use;                 /* slot of the stream in the upper 16 bits, stamp; 0 is over.
+                                     * Of an active block: what the stream that it was handed out to
+                                     * does after */
+  GpuPoolData *data;
+  guint32      slack;               /* bytes that were not asked for; atomic, as visitors look */
+  guint16      area;
+  guint8       state;               /* GpuPoolNodeState; atomic, as above */
+  guint8       flag;                /* of an active block: the owner's mark, atomic; of a busy one:
+                                     * memory is being put behind it */
+};
+
+G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);
+
+typedef struct _GpuPoolSlab GpuPoolSlab;
+struct _GpuPoolSlab
+{
+  GpuPool     *pool;
+  GpuPoolSlab *next;
+};
+
+typedef struct
+{
+  GpuPoolSlab *slabs;
+  GpuPoolNode *unused;              /* by next */
+} GpuPoolNodes;
+
+GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,
+                                    GpuPool      *pool);
+void         _gpu_pool_nodes_clear (GpuPoolNodes *nodes);
+
+/* Never NULL: like GLib it ends the program where the host has no memory. */
+static inline GpuPoolNode *
+gpu_pool_node_new (GpuPoolNodes *nodes,
+                   GpuPool      *pool)
+{
+  GpuPoolNode *node = nodes->unused;
+
+  if (G_UNLIKELY (node == NULL))
+    return _gpu_pool_nodes_add (nodes, pool);
+
+  nodes->unused = node->next;
+
+  return node;
+}
+
+static inline GpuPoolNodeState
+gpu_pool_node_state (const GpuPoolNode *node)
+{
+  return __atomic_load_n (&node->state, __ATOMIC_RELAXED);
+}
+
+static inline void
+gpu_pool_node_set_state (GpuPoolNode      *node,
+                         GpuPoolNodeState  state)
+{
+  __atomic_store_n (&node->state, state, __ATOMIC_RELAXED);
+}
+
+static inline gboolean
+gpu_pool_node_flag (const GpuPoolNode *node)
+{
+  return __atomic_load_n (&node->flag, __ATOMIC_ACQUIRE);
+}
+
+static inline void
+gpu_pool_node_free (GpuPoolNodes *nodes,
+                    GpuPoolNode  *node)
+{
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_UNUSED);
+  node->next = nodes->unused;
+  nodes->unused = node;
+}
+
+static inline GpuPool *
+gpu_pool_node_pool (const GpuPoolNode *node)
+{
+  return ((GpuPoolSlab *) ((gsize) node & ~(gsize) (GPU_POOL_SLAB_SIZE - 1)))->pool;
+}
+
+/* --- uses in one word ----------------------------------------------------------- */
+
+#define GPU_POOL_STAMP_BITS 48
+
+static inline guint64
+gpu_pool_use_pack (guint   slot,
+                   guint64 stamp)
+{
+  return (guint64) slot << GPU_POOL_STAMP_BITS | stamp;
+}
+
+static inline guint
+gpu_pool_use_slot (guint64 use)
+{
+  return use >> GPU_POOL_STAMP_BITS;
+}
+
+static inline guint64
+gpu_pool_use_stamp (guint64 use)
+{
+  return use & ((G_GUINT64_CONSTANT (1) << GPU_POOL_STAMP_BITS) - 1);
+}
+
+G_END_DECLS

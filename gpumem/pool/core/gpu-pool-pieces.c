@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One range of addresses with pieces of memory behind some of them. What is free but in the wrong
+ * place is taken away there and put where a request needs it, so that fragments cost nothing but
+ * calls.
+ */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-pieces-private.h"
+
+/* Pieces are as large as can be for few calls, but small parts of what they serve and of all there
+ * is: only whole ones move. */
+#define MAX_PIECE      (64 * 1024 * 1024)
+#define PIECE_REQUEST  16
+#define PIECE_PEAK     256
+/* Over so many times the waste it waits rather than makes more. That ends: a program that has all
+ * the memory it needs grows no more. */
+#define PATIENCE       1.3
+/* Granules that are not worth a thought. */
+#define SLACK          4
+
+static void
+start (GpuPoolGrowth        *growth,
+       GpuPool              *pool,
+       const GpuPoolRequest *request)
+{
+  *growth = (GpuPoolGrowth) { .pool = pool, .pieces = pool->pieces, .request = request };
+  growth->moved = g_array_new (FALSE, FALSE, sizeof (GpuPoolPiece));
+  growth->holes = g_ptr_array_new ();
+}
+
+static void
+finish (GpuPoolGrowth *growth)
+{
+  g_array_unref (growth->moved);
+  g_ptr_array_unref (growth->holes);
+}
+
+static void
+unmap_moved (GpuPoolGrowth *growth)
+{
+  GpuPool *pool = growth->pool;
+
+  for (guint i = 0; i < growth->moved->len; i++)
+    _gpu_pool_unmap_piece (pool, &g_array_index (growth->moved, GpuPoolPiece, i));
+  growth->n_unmaps += growth->moved->len;
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint i = 0; i < growth->holes->len; i++)
+    _gpu_pool_make_gap (pool, g_ptr_array_index (growth->holes, i));
+  _gpu_pool_leave (pool);
+}
+
+/* --- putting memory there: without the lock -------------------------------------------- */
+
+/* The largest that fits, of those that are moved or a new one. */
+static gboolean
+get_piece (GpuPoolGrowth  *growth,
+           guint32         max,
+           GpuPoolPiece   *piece,
+           GError        **error)
+{
+  GpuPool *pool = growth->pool;
+  gsize granularity = pool->config.granularity;
+  gint best = -1;
+
+  for (guint i = 0; i < growth->moved->len; i++)
+    {
+      const GpuPoolPiece *moved = &g_array_index (growth->moved, GpuPoolPiece, i);
+
+      if (moved->n <= max
+          && (best < 0 || moved->n > g_array_index (growth->moved, GpuPoolPiece, best).n))
+        best = i;
+    }
+
+  if (best >= 0)
+    {
+      *piece = g_array_index (growth->moved, GpuPoolPiece, best);
+      g_array_remove_index_fast (growth->moved, best);
+      return TRUE;
+    }
+
+  piece->n = 1;
+  while (2 * piece->n <= max && 2 * piece->n * granularity <= growth->largest)
+    piece->n *= 2;
+
+  piece->piece = pool->ops.create_piece (pool->owner, piece->n * granularity, error);
+  if (piece->piece == NULL)
+    return FALSE;
+
+  growth->created += piece->n;
+
+  return TRUE;
+}
+
+static gboolean
+map_parts (GpuPoolGrowth  *growth,
+           guint32         first,
+           GArray         *parts,
+           GError        **error)
+{
+  GpuPool *pool = growth->pool;
+  gsize granularity = pool->config.granularity;
+  g_autofree gpointer *pieces = g_new (gpointer, parts->len);
+  g_autofree gsize *sizes = g_new (gsize, parts->len);
+
+  for (guint i = 0; i < parts->len; i++)
+    {
+      pieces[i] = g_array_index (parts, GpuPoolPiece, i).piece;
+      sizes[i] = g_array_index (parts, GpuPoolPiece, i).n * granularity;
+    }
+
+  if (!pool->ops.map_pieces (pool->owner, first * granularity, pieces, sizes, parts->len, error))
+    return FALSE;
+
+  for (guint i = 0; i < parts->len; i++)
+    {
+      const GpuPoolPiece *part = &g_array_index (parts, GpuPoolPiece, i);
+
+      for (guint32 j = 0; j < part->n; j++)
+        growth->pieces->granules[first + j] = (GpuPoolGranule) { part->piece, first, part->n };
+      first += part->n;
+    }
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_maps++;
+  _gpu_pool_unlock (&pool->lock);
+
+  return TRUE;
+}
+
+/* All of a gap, or nothing. */
+static gboolean
+fill_gap (GpuPoolGrowth  *growth,
+          GpuPoolNode    *node,
+          GError        **error)
+{
+  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (GpuPoolPiece));
+  guint32 granule = growth->pieces->granule;
+  guint32 left = node->units / granule;
+  gboolean filled = TRUE;
+
+  while (left > 0 && filled)
+    {
+      GpuPoolPiece piece = { NULL, };
+
+      filled = get_piece (growth, left, &piece, error);
+      if (filled)
+        {
+          g_array_append_val (parts, piece);
+          left -= piece.n;
+        }
+    }
+
+  if (filled)
+    filled = map_parts (growth, node->offset / granule, parts, error);
+
+  if (!filled)
+    g_array_append_vals (growth->moved, parts->data, parts->len);
+
+  return filled;
+}
+
+/* Takes back what was put behind the nodes from @first to before @end. */
+static void
+empty_gaps (GpuPoolGrowth *growth,
+            GpuPoolNode   *first,
+            GpuPoolNode   *end)
+{
+  guint32 granule = growth->pieces->granule;
+
+  for (GpuPoolNode *node = first; node != end; node = node->next)
+    for (guint32 at = node->offset / granule;
+         node->flag && at < (node->offset + node->units) / granule; )
+      {
+        const GpuPoolGranule *behind = &growth->pieces->granules[at];
+        GpuPoolPiece piece = { behind->piece, at, behind->n };
+
+        _gpu_pool_unmap_piece (growth->pool, &piece);
+        growth->n_unmaps++;
+        g_array_append_val (growth->moved, piece);
+        at += piece.n;
+      }
+}
+
+static gboolean
+fill_window (GpuPoolGrowth        *growth,
+             const GpuPoolWindow  *window,
+             GError              **error)
+{
+  for (GpuPoolNode *node = window->first; ; node = node->next)
+    {
+      if (node->flag && !fill_gap (growth, node, error))
+        {
+          empty_gaps (growth, window->first, node);
+          return FALSE;
+        }
+
+      /* Others may change what comes behind the last one. */
+      if (node == window->last)
+        return TRUE;
+    }
+}
+
+/* Pieces that found no place go; the lock is not held. */
+static void
+destroy_moved (GpuPoolGrowth *growth)
+{
+  GpuPool *pool = growth->pool;
+  guint64 destroyed = 0;
+
+  for (guint i = 0; i < growth->moved->len; i++)
+    {
+      _gpu_pool_destroy_piece (pool, &g_array_index (growth->moved, GpuPoolPiece, i));
+      destroyed += g_array_index (growth->moved, GpuPoolPiece, i).n;
+    }
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_unmaps += growth->n_unmaps;
+  _gpu_pool_count_managed (pool, ((gint64) growth->created - destroyed)
+                                 * (gint64) pool->config.granularity);
+  _gpu_pool_unlock (&pool->lock);
+}
+
+/* --- growth ---------------------------------------------------------------------------- */
+
+/* How much of @cost bytes should be moved rather than made, where @waste is allowed. */
+static guint64
+get_shortage (GpuPool              *pool,
+              const GpuPoolRequest *request,
+              guint64               cost,
+              double                waste)
+{
+  guint64 used = _gpu_pool_sum_used (pool) + gpu_pool_bytes (pool, request->units);
+  guint64 allowed = MAX (pool->stats.peak_used_bytes, used) * (1.0 + waste)
+                    + SLACK * pool->config.granularity;
+  guint64 managed = pool->stats.managed_bytes + cost;
+
+  if (pool->limits.soft_limit != 0)
+    allowed = MIN (allowed, pool->limits.soft_limit);
+  if (pool->limits.limit != 0)
+    allowed = MIN (allowed, pool->limits.limit);
+
+  return managed > allowed ? MIN (managed - allowed, cost) : 0;
+}
+
+static gboolean
+prepare (GpuPoolGrowth  *growth,
+         GpuPoolWindow  *window,
+         gboolean        frugal,
+         GError        **error)
+{
+  GpuPool *pool = growth->pool;
+  gsize granularity = pool->config.granularity;
+  guint64 limit = pool->limits.limit, cost, moved;
+
+  if (!_gpu_pool_find_window (growth, window))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "no %" G_GUINT64_FORMAT " bytes of addresses are left together",
+                   (guint64) gpu_pool_bytes (pool, growth->request->units));
+      return FALSE;
+    }
+
+  growth->largest = MIN (growth->request->size / PIECE_REQUEST, MAX_PIECE);
+  growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / PIECE_PEAK);
+
+  _gpu_pool_take_window (growth, window);
+  cost = gpu_pool_bytes (pool, window->cost);
+  moved = frugal ? cost : get_shortage (pool, growth->request, cost, pool->limits.waste);
+  moved = _gpu_pool_take_pieces (growth, (moved + granularity - 1) / granularity) * granularity;
+  pool->stats.n_recycled += growth->moved->len;
+
+  if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "the limit of the pool leaves %" G_GUINT64_FORMAT " bytes",
+                   limit - MIN (limit, pool->stats.managed_bytes - moved));
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Under the lock of the heap: its nodes are what they were before. */
+static void
+give_up_window (GpuPoolGrowth       *growth,
+                const GpuPoolWindow *window)
+{
+  GpuPoolNode *end = window->last->next;
+  GpuPoolNode *node, *next;
+
+  for (node = window->first; node != end; node = next)
+    {
+      next = node->next;
+      if (node->flag)
+        _gpu_pool_make_gap (growth->pool, node);
+      else
+        _gpu_pool_heap_add (growth->pool, node, node->use);
+    }
+}
+
+static void
+rejoin (GpuPool     *pool,
+        GpuPoolNode *node)
+{
+  if (node == NULL || gpu_pool_node_state (node) != GPU_POOL_NODE_FREE)
+    return;
+
+  _gpu_pool_heap_remove (pool, node);
+  _gpu_pool_heap_add (pool, node, node->use);
+}
+
+static GpuPoolNode *
+use_window (GpuPoolGrowth       *growth,
+            const GpuPoolWindow *window)
+{
+  GpuPool *pool = growth->pool;
+  GpuPoolNode *node = window->first, *end = window->last->next;
+  guint64 use = gpu_pool_use_pack (growth->request->slot, 0);
+
+  for (GpuPoolNode *part = window->first; part != end; part = part->next)
+    if (!part->flag && gpu_pool_use_slot (part->use) == growth->request->slot)
+      use = MAX (use, part->use);
+
+  while (node->next != end)
+    _gpu_pool_heap_join_next (pool, node);
+
+  node->use = use;
+  pool->stats.n_growths++;
+  node = _gpu_pool_serve_from (pool, node, growth->request);
+
+  /* What is left may have got neighbours meanwhile. */
+  rejoin (pool, node->prev);
+  rejoin (pool, node->next);
+
+  return node;
+}
+
+static GpuPoolNode *
+grow (GpuPool               *pool,
+      const GpuPoolRequest  *request,
+      gboolean               frugal,
+      GError               **error)
+{
+  GpuPoolNode *node = NULL;
+  GpuPoolWindow window = { NULL, };
+  gboolean ready;
+  GpuPoolGrowth growth;
+
+  start (&growth, pool, request);
+
+  _gpu_pool_lock (&pool->lock);
+  ready = prepare (&growth, &window, frugal, error);
+  _gpu_pool_leave (pool);
+
+  unmap_moved (&growth);
+  if (ready)
+    ready = fill_window (&growth, &window, error);
+  destroy_moved (&growth);
+
+  _gpu_pool_lock (&pool->lock);
+  if (ready)
+    node = use_window (&growth, &window);
+  else if (window.first != NULL)
+    give_up_window (&growth, &window);
+  _gpu_pool_leave (pool);
+
+  finish (&growth);
+
+  return node;
+}
+
+/* Bytes of what is over that could be moved, as far as it is easily told. */
+static guint64
+count_movable (GpuPool *pool)
+{
+  guint32 granule = pool->pieces->granule;
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, granule);
+  guint64 n = 0;
+
+  for (guint i = 0; i < ranges->len; i++)
+    {
+      const GpuPoolNode *node = g_ptr_array_index (ranges, i);
+      guint32 from = (node->offset + granule - 1) / granule;
+
+      n += MAX ((node->offset + node->units) / granule, from) - from;
+    }
+
+  return n * pool->config.granularity;
+}
+
+typedef enum
+{
+  PLENTY,
+  SCARCE,                           /* worth to know what is over */
+  SHORT                             /* worth to wait until more is */
+} Supply;
+
+static Supply
+get_supply (GpuPool              *pool,
+            const GpuPoolRequest *request)
+{
+  guint64 cost = gpu_pool_bytes (pool, request->units);
+  double waste = pool->limits.waste;
+  Supply supply = PLENTY;
+
+  _gpu_pool_lock (&pool->lock);
+  if (get_shortage (pool, request, cost, waste) > 0)
+    supply = SCARCE;
+  if (supply == SCARCE
+      && get_shortage (pool, request, cost, PATIENCE * waste) > count_movable (pool))
+    supply = SHORT;
+  _gpu_pool_unlock (&pool->lock);
+
+  return supply;
+}
+
+static GpuPoolNode *
+serve (GpuPool              *pool,
+       const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_leave (pool);
+
+  return node;
+}
+
+/* Before there is more memory than there should be. */
+static GpuPoolNode *
+find_more (GpuPool              *pool,
+           const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  if (get_supply (pool, request) == PLENTY)
+    return NULL;
+
+  _gpu_pool_settle (pool);
+  node = serve (pool, request);
+  while (node == NULL && get_supply (pool, request) == SHORT
+         && _gpu_pool_wait_for_pending (pool, request))
+    node = serve (pool, request);
+
+  return node;
+}
+
+GpuPoolNode *
+_gpu_pool_pieces_grow (GpuPool               *pool,
+                       const GpuPoolRequest  *request,
+                       GError               **error)
+{
+  GError *local_error = NULL;
+  GpuPoolNode *node = find_more (pool, request);
+
+  if (node != NULL)
+    return node;
+
+  node = grow (pool, request, FALSE, &local_error);
+  if (node == NULL
+      && g_error_matches (local_error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    {
+      g_clear_error (&local_error);
+      node = grow (pool, request, TRUE, &local_error);
+    }
+
+  if (node == NULL)
+    g_propagate_error (error, local_error);
+
+  return node;
+}
+
+gboolean
+_gpu_pool_pieces_shrink (GpuPool *pool,
+                         guint64  keep)
+{
+  gsize granularity = pool->config.granularity;
+  gboolean any = FALSE, more = TRUE;
+
+  while (more)
+    {
+      GpuPoolGrowth growth;
+
+      start (&growth, pool, NULL);
+      growth.overshoot = TRUE;
+
+      _gpu_pool_lock (&pool->lock);
+      if (pool->stats.managed_bytes > keep)
+        _gpu_pool_take_pieces (&growth, (pool->stats.managed_bytes - keep + granularity - 1)
+                                  / granularity);
+      _gpu_pool_leave (pool);
+
+      more = growth.moved->len > 0;
+      any |= more;
+      if (more)
+        {
+          unmap_moved (&growth);
+          destroy_moved (&growth);
+        }
+      finish (&growth);
+    }
+
+  return any;
+}

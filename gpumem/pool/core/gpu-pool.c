@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-cache.h"
+
+#define CACHED_BYTES  (1024 * 1024)
+/* What a thread keeps: so much at least, and its part of what is managed, up to a maximum. */
+#define CACHE_BUDGET  (16 * 1024 * 1024)
+#define CACHE_DIVISOR 8
+#define MAX_CACHE_BUDGET (64 * 1024 * 1024)
+/* Threads keep at most such a part of a limit. */
+#define LIMIT_DIVISOR 64
+
+/* --- making and freeing ------------------------------------------------------------ */
+
+/* Units are as small as the pool wants, but there are at most 2^32 of them in an area. */
+static guint
+choose_unit_shift (const GpuPoolConfig *config)
+{
+  guint shift = g_bit_storage (config->unit) - 1;
+
+  while (config->range_size >> shift > G_MAXUINT32)
+    shift++;
+
+  return shift;
+}
+
+void
+_gpu_pool_set_cache_limits (GpuPool *pool)
+{
+  const GpuPoolLimits *limits = &pool->limits;
+  gsize least = CACHE_BUDGET, budget;
+  guint32 units;
+
+  if (limits->limit != 0)
+    least = MIN (least, limits->limit / LIMIT_DIVISOR);
+  if (!pool->is_holding)
+    least = 0;
+
+  budget = least;
+  if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
+    budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
+                    MAX_CACHE_BUDGET);
+
+  units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
+  while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
+    units /= 2;
+
+  __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
+  __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
+}
+
+void
+_gpu_pool_count_managed (GpuPool *pool,
+                         gint64   bytes)
+{
+  GpuPoolStats *stats = &pool->stats;
+
+  stats->managed_bytes += bytes;
+  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
+  _gpu_pool_set_cache_limits (pool);
+}
+
+GpuPool *
+_gpu_pool_new (const GpuPoolConfig    *config,
+               const GpuPoolOps       *ops,
+               gpointer                owner,
+               const GpuPoolStreamOps *stream_ops)
+{
+  GpuPool *pool = g_new0 (GpuPool, 1);
+
+  pool->config = *config;
+  pool->ops = *ops;
+  pool->owner = owner;
+  pool->unit_shift = choose_unit_shift (config);
+  pool->is_holding = TRUE;
+  pool->limits = (GpuPoolLimits) { .release_threshold = G_MAXUINT64, .waste = 0.03 };
+
+  _gpu_pool_lock_init (&pool->growth_lock);
+  _gpu_pool_lock_init (&pool->lock);
+  pool->streams = _gpu_pool_streams_new (stream_ops);
+  pool->shared = g_ptr_array_new ();
+  pool->areas = g_new0 (GpuPoolArea *, GPU_POOL_MAX_AREAS);
+  _gpu_pool_heap_get_frees (pool, NULL);
+  _gpu_pool_set_cache_limits (pool);
+  if (config->granularity != 0)
+    _gpu_pool_pieces_new (pool);
+
+  return pool;
+}
+
+void
+_gpu_pool_free (GpuPool *pool)
+{
+  _gpu_pool_cache_detach_all (pool);
+  _gpu_pool_trim (pool, 0, TRUE);
+  if (pool->pieces != NULL)
+    _gpu_pool_pieces_free (pool);
+  _gpu_pool_segments_free (pool);
+
+  for (guint i = 0; i < pool->n_frees; i++)
+    g_free (pool->frees[i]);
+  g_free (pool->frees);
+  g_free (pool->areas);
+  g_ptr_array_unref (pool->shared);
+  _gpu_pool_nodes_clear (&pool->nodes);
+  _gpu_pool_streams_free (pool->streams);
+  _gpu_pool_lock_clear (&pool->lock);
+  _gpu_pool_lock_clear (&pool->growth_lock);
+  g_free (pool);
+}
+
+void
+_gpu_pool_destroy_data (GpuPoolData *dropped)
+{
+  while (dropped != NULL)
+    {
+      GpuPoolData *data = dropped;
+
+      dropped = data->next;
+      if (data->destroy != NULL)
+        data->destroy (data->data);
+      g_free (data);
+    }
+}
+
+void
+_gpu_pool_leave (GpuPool *pool)
+{
+  GpuPoolData *dropped = g_steal_pointer (&pool->dropped);
+
+  _gpu_pool_unlock (&pool->lock);
+
+  if (G_UNLIKELY (dropped != NULL))
+    _gpu_pool_destroy_data (dropped);
+}
+
+/* --- counting ---------------------------------------------------------------------- */
+
+static inline void
+update_peaks (GpuPool *pool)
+{
+  GpuPoolStats *stats = &pool->stats;
+  guint64 bytes = MAX (pool->counts.bytes, 0);
+
+  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
+  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
+}
+
+guint64
+_gpu_pool_sum_used (GpuPool *pool)
+{
+  gint64 units = pool->counts.units;
+
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
+
+  return gpu_pool_bytes (pool, MAX (units, 0));
+}
+
+void
+_gpu_pool_add_counts (GpuPool       *pool,
+                      GpuPoolCounts *counts)
+{
+  pool->counts.n_allocs += counts->n_allocs;
+  pool->counts.n_frees += counts->n_frees;
+  pool->counts.bytes += counts->bytes;
+  pool->counts.units += counts->units;
+  pool->stats.n_cache_hits += counts->n_allocs;
+
+  __atomic_store_n (&counts->n_allocs, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->n_frees, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->bytes, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->units, 0, __ATOMIC_RELAXED);
+}
+
+static void
+count_alloc (GpuPool              *pool,
+             GpuPoolNode          *node,
+             const GpuPoolRequest *request)
+{
+  GpuPoolCache *cache = _gpu_pool_cache_current;
+
+  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
+      && cache->pool == pool)
+    _gpu_pool_add_counts (pool, &cache->counts);
+
+  pool->n_out++;
+  pool->counts.n_allocs++;
+  pool->counts.bytes += request->size;
+  pool->counts.units += node->units;
+  update_peaks (pool);
+}
+
+static void
+count_free (GpuPool     *pool,
+            GpuPoolNode *node)
+{
+  pool->n_out--;
+  pool->counts.n_frees++;
+  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
+  pool->counts.units -= node->units;
+}
+
+/* --- serving ------------------------------------------------------------------------- */
+
+static guint32
+get_pad (GpuPool              *pool,
+         const GpuPoolNode    *node,
+         const GpuPoolRequest *request)
+{
+  guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
+
+  return -(first + node->offset) & (request->align - 1);
+}
+
+GpuPoolNode *
+_gpu_pool_serve_from (GpuPool              *pool,
+                      GpuPoolNode          *node,
+                      const GpuPoolRequest *request)
+{
+  guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
+
+  node = _gpu_pool_heap_cut (pool, node, pad, request->units);
+
+  /* Memory of nobody has the stream as its home, with nothing to wait for. */
+  if (node->use == 0 && request->slot != 0)
+    {
+      _gpu_pool_heap_get_frees (pool, request->stream);
+      node->use = gpu_pool_use_pack (request->slot, 0);
+    }
+
+  __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
+                    __ATOMIC_RELAXED);
+  __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
+  count_alloc (pool, node, request);
+
+  return node;
+}
+
+GpuPoolNode *
+_gpu_pool_serve (GpuPool              *pool,
+                 const GpuPoolRequest *request)
+{
+  guint32 units = request->units + request->align - 1;
+  GpuPoolNode *own = NULL, *common = _gpu_pool_heap_find (pool, 0, units);
+
+  if (request->slot != 0)
+    own = _gpu_pool_heap_find (pool, request->slot, units);
+  if (own == NULL || (common != NULL && common->units < own->units))
+    own = common;
+  if (own == NULL)
+    return NULL;
+
+  _gpu_pool_heap_remove (pool, own);
+  pool->stats.n_hits++;
+
+  return _gpu_pool_serve_from (pool, own, request);
+}
+
+void
+_gpu_pool_serve_undo (GpuPool     *pool,
+                      GpuPoolNode *node,
+                      guint64      use)
+{
+  count_free (pool, node);
+  pool->counts.n_allocs--;
+  pool->counts.n_frees--;
+  _gpu_pool_heap_add (pool, node, use);
+}
+
+/* --- handing out and taking back --------------------------------------------------------- */
+
+/* Sizes that threads keep are rounded to those of the classes of their caches. */
+static inline guint32
+round_units (guint32 units)
+{
+  guint level;
+
+  if (units < 2 * GPU_POOL_STEPS)
+    return units;
+
+  level = 31 - __builtin_clz (units) - GPU_POOL_STEP_BITS;
+
+  return (units + (1u << level) - 1) & ~((1u << level) - 1);
+}
+
+static inline gboolean
+make_request (GpuPool         *pool,
+              gsize            size,
+              gsize            alignment,
+              GpuPoolRequest  *request,
+              GError         **error)
+{
+  gsize unit = (gsize) 1 << pool->unit_shift;
+  guint64 units = (size >> pool->unit_shift) + ((size & (unit - 1)) != 0);
+  guint64 align = MAX (alignment >> pool->unit_shift, 1);
+
+  *request = (GpuPoolRequest) { .size = size };
+
+  if (units + align > G_MAXUINT32)
+    {
+      _gpu_pool_set_refused (pool, request, "no range is as large", error);
+      return FALSE;
+    }
+
+  if (units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED))
+    units = round_units (units);
+  request->units = units;
+  request->align = align;
+
+  return TRUE;
+}
+
+static void
+sweep_streams (GpuPool *pool)
+{
+  if (!_gpu_pool_streams_want_sweep (pool->streams))
+    return;
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_cache_flush_all (pool, TRUE);
+  _gpu_pool_leave (pool);
+
+  _gpu_pool_streams_sweep (pool->streams);
+}
+
+/* The cache of the thread, in which there is a place for @key; locks the pool. */
+static GpuPoolDrawer *
+lock_with_drawer (GpuPool       *pool,
+                  GpuPoolCache **cache,
+                  gpointer       key)
+{
+  GpuPoolDrawer *drawer;
+
+  *cache = gpu_pool_cache_here (pool);
+  if (G_UNLIKELY (*cache == NULL))
+    *cache = _gpu_pool_cache_get (pool, TRUE);
+
+  _gpu_pool_lock (&pool->lock);
+  while (G_UNLIKELY ((drawer = gpu_pool_cache_find (*cache, key)) == NULL))
+    {
+      _gpu_pool_unlock (&pool->lock);
+      sweep_streams (pool);
+      _gpu_pool_cache_get_stream (pool, *cache, key);
+      _gpu_pool_lock (&pool->lock);
+    }
+
+  return drawer;
+}
+
+static GPU_APART GpuMemoryBlock *
+alloc_from_heap (GpuPool   *pool,
+                 gsize      size,
+                 gsize      alignment,
+                 gpointer   key,
+                 GError   **error)
+{
+  GpuPoolRequest request;
+  GpuPoolCache *cache;
+  GpuPoolNode *node;
+
+  if (!make_request (pool, size, alignment, &request, error))
+    return NULL;
+
+  request.stream = lock_with_drawer (pool, &cache, key)->stream;
+  request.slot = request.stream != NULL ? request.stream->slot : 0;
+  node = _gpu_pool_serve (pool, &request);
+  _gpu_pool_leave (pool);
+
+  return node != NULL ? node : _gpu_pool_climb (pool, &request, error);
+}
+
+GPU_HOT GpuMemoryBlock *
+_gpu_pool_alloc (GpuPool   *pool,
+                 gsize      size,
+                 gsize      alignment,
+                 gpointer   key,
+                 GError   **error)
+{
+  gsize unit = (gsize) 1 << pool->unit_shift;
+  gsize units = (size + unit - 1) >> pool->unit_shift;
+  guint32 cached = __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED);
+
+  if (G_LIKELY (units - 1 < cached && alignment <= unit))
+    {
+      GpuPoolCache *cache = gpu_pool_cache_here (pool);
+
+      if (G_LIKELY (cache != NULL))
+        {
+          guint bin = gpu_pool_index_bin (round_units (units));
+          GpuPoolNode *node = gpu_pool_cache_pop (cache, key, bin, size, pool->unit_shift);
+
+          if (G_LIKELY (node != NULL))
+            return node;
+        }
+    }
+
+  return alloc_from_heap (pool, size, alignment, key, error);
+}
+
+static void
+add_shared (GpuPool       *pool,
+            GpuPoolNode   *node,
+            GpuPoolShared *shared)
+{
+  shared->node = node;
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_SHARED);
+  g_ptr_array_add (pool->shared, shared);
+}
+
+static void
+give_back (GpuPool       *pool,
+           GpuPoolNode   *node,
+           GpuPoolStream *stream,
+           gboolean      *has_excess)
+{
+  guint64 use = gpu_pool_get_use_now (stream);
+
+  count_free (pool, node);
+
+  if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
+      && !_gpu_pool_heap_is_over (pool, node->use))
+    {
+      if (stream != NULL)
+        {
+          GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + 2 * sizeof (GpuPoolUse));
+
+          shared->n_uses = 2;
+          shared->uses[0] = gpu_pool_heap_use (pool, use);
+          shared->uses[1] = gpu_pool_heap_use (pool, node->use);
+          add_shared (pool, node, shared);
+          *has_excess |= !pool->is_holding;
+          return;
+        }
+      use = node->use;
+    }
+
+  node = _gpu_pool_heap_add (pool, node, use);
+  *has_excess |= gpu_pool_has_excess (pool, node);
+}
+
+static GPU_APART void
+release_to_heap (GpuPool      *pool,
+                 GpuPoolNode  *node,
+                 gpointer      key)
+{
+  guint32 units = node->units;
+  gboolean has_excess = FALSE;
+  GpuPoolCache *cache;
+  GpuPoolDrawer *drawer = lock_with_drawer (pool, &cache, key);
+
+  give_back (pool, node, drawer->stream, &has_excess);
+  if (units <= pool->cached_units)
+    _gpu_pool_cache_shed (pool, cache, drawer, gpu_pool_index_bin (units));
+  _gpu_pool_leave_excess (pool, has_excess);
+}
+
+GPU_HOT void
+_gpu_pool_release (GpuMemoryBlock *block,
+                   gpointer        key)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+
+  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
+
+  if (G_LIKELY (block->units <= __atomic_load_n (&pool->cached_units, __ATOMIC_RELAXED)))
+    {
+      GpuPoolCache *cache = gpu_pool_cache_here (pool);
+      guint bin = gpu_pool_index_bin (block->units);
+
+      if (G_LIKELY (cache != NULL && gpu_pool_cache_push (pool, cache, key, block, bin)))
+        return;
+    }
+
+  release_to_heap (pool, block, key);
+}
+
+gpointer
+_gpu_pool_block_ref_home (GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPoolStream *stream;
+
+  _gpu_pool_lock (&pool->lock);
+  stream = gpu_pool_heap_use (pool, block->use).stream;
+  _gpu_pool_leave (pool);
+
+  return stream != NULL ? _gpu_pool_stream_ref_key (stream) : NULL;
+}
+
+void
+_gpu_pool_release_home (GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+  gboolean has_excess = FALSE;
+
+  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
+
+  _gpu_pool_lock (&pool->lock);
+  give_back (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
+  _gpu_pool_leave_excess (pool, has_excess);
+}
+
+/* --- several at once ------------------------------------------------------------------- */
+
+static void
+add_use (GpuPoolShared *shared,
+         GpuPoolUse     use)
+{
+  for (guint i = 0; i < shared->n_uses; i++)
+    if (shared->uses[i].stream == use.stream)
+      return;
+
+  shared->uses[shared->n_uses++] = use;
+}
+
+void
+_gpu_pool_release_all (GpuMemoryBlock *block,
+                       const gpointer *keys,
+                       guint           n_keys)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+  GpuPoolCache *cache = _gpu_pool_cache_get (pool, TRUE);
+  GpuPoolShared *shared = g_malloc (sizeof (GpuPoolShared) + (n_keys + 1) * sizeof (GpuPoolUse));
+  gpointer last = NULL;
+
+  g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
+
+  shared->n_uses = 0;
+  for (guint i = 0; i < n_keys; i++)
+    if (keys[i] != NULL)
+      {
+        GpuPoolStream *stream = _gpu_pool_cache_get_stream (pool, cache, keys[i]);
+
+        add_use (shared, (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) });
+        last = keys[i];
+      }
+
+  if (shared->n_uses < 2)
+    {
+      g_free (shared);
+      _gpu_pool_release (block, last);
+      return;
+    }
+
+  _gpu_pool_lock (&pool->lock);
+  if (!_gpu_pool_heap_is_over (pool, block->use))
+    add_use (shared, gpu_pool_heap_use (pool, block->use));
+  count_free (pool, block);
+  add_shared (pool, block, shared);
+  _gpu_pool_leave_excess (pool, !pool->is_holding);
+}
+
+gboolean
+_gpu_pool_alloc_n (GpuPool         *pool,
+                   const gsize     *sizes,
+                   guint            n,
+                   gpointer         key,
+                   GpuMemoryBlock **blocks,
+                   GError         **error)
+{
+  GpuPoolRequest request;
+  GpuPoolCache *cache;
+  GpuPoolStream *stream = lock_with_drawer (pool, &cache, key)->stream;
+  guint n_done;
+
+  memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
+  for (n_done = 0; n_done < n; n_done++)
+    {
+      if (sizes[n_done] == 0)
+        continue;
+      /* What is too large is refused below, without the lock. */
+      if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
+          || !make_request (pool, sizes[n_done], 0, &request, NULL))
+        break;
+      request.stream = stream;
+      request.slot = _gpu_pool_stream_get_slot (stream);
+      blocks[n_done] = _gpu_pool_serve (pool, &request);
+      if (blocks[n_done] == NULL)
+        break;
+    }
+  _gpu_pool_leave (pool);
+
+  for (; n_done < n; n_done++)
+    {
+      if (sizes[n_done] == 0)
+        continue;
+      blocks[n_done] = _gpu_pool_alloc (pool, sizes[n_done], 0, key, error);
+      if (blocks[n_done] == NULL)
+        {
+          _gpu_pool_release_n (blocks, n_done, key);
+          memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+void
+_gpu_pool_release_n (GpuMemoryBlock *const *blocks,
+                     guint                  n,
+                     gpointer               key)
+{
+  gboolean has_excess = FALSE;
+  GpuPoolCache *cache;
+  GpuPool *pool;
+  GpuPoolStream *stream;
+
+  while (n > 0 && blocks[0] == NULL)
+    {
+      blocks++;
+      n--;
+    }
+  if (n == 0)
+    return;
+
+  pool = gpu_pool_node_pool (blocks[0]);
+  stream = lock_with_drawer (pool, &cache, key)->stream;
+  for (guint i = 0; i < n; i++)
+    if (blocks[i] != NULL)
+      give_back (pool, blocks[i], stream, &has_excess);
+  _gpu_pool_leave_excess (pool, has_excess);
+}

@@ -1,0 +1,774 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/pool/core/gpu-pool-node.h"
+
+/**
+ * SECTION:gpu-memory-block
+ * @title: GpuMemoryBlock
+ * @short_description: memory of a pool, as an address and a size
+ * @see_also: #GpuMemoryPool
+ *
+ * A block is the quickest way to memory of a #GpuMemoryPool: no object is made for it. Its address
+ * is for kernels, which take it as a number of 64 bits, and for programs that call the driver
+ * themselves. Nobody knows who uses a block: it is used on the stream that it was taken on, on
+ * others that wait for that, and after gpu_memory_block_add_stream().
+ *
+ * A block keeps its pool alive.
+ */
+
+/**
+ * GpuMemoryBlock:
+ *
+ * Memory of a pool.
+ *
+ * Since: 0.1
+ */
+
+G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
+                     gpu_memory_block_unref)
+
+/* What few blocks have: it is marked that they do. */
+typedef struct
+{
+  guint      refs;                  /* beyond the first */
+  GPtrArray *timelines;             /* that use it beside its own, or NULL */
+  gboolean   used_at_home;          /* somebody gave back a reference after use on its own */
+} Extra;
+
+static void
+extra_free (gpointer data)
+{
+  Extra *extra = data;
+
+  g_clear_pointer (&extra->timelines, g_ptr_array_unref);
+  g_free (extra);
+}
+
+static Extra *
+get_extra_locked (GpuPoolCore    *core,
+                  GpuMemoryBlock *block)
+{
+  Extra *extra;
+
+  if (core->extras == NULL)
+    core->extras = g_hash_table_new_full (NULL, NULL, NULL, extra_free);
+
+  extra = g_hash_table_lookup (core->extras, block);
+
+  if (extra == NULL)
+    {
+      extra = g_new0 (Extra, 1);
+      g_hash_table_insert (core->extras, block, extra);
+      _gpu_pool_block_set_mark (block, TRUE);
+    }
+
+  return extra;
+}
+
+static void
+add_timeline (Extra       *extra,
+              GpuTimeline *timeline)
+{
+  if (extra->timelines == NULL)
+    extra->timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  g_atomic_int_set (&timeline->is_pooled, TRUE);
+
+  if (!g_ptr_array_find (extra->timelines, timeline, NULL))
+    g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
+}
+
+/* (transfer full): the timelines that use it beside its own; NULL if others still refer to the
+ * block, which is then used by @timeline, or NULL for its own, as well. */
+static GPtrArray *
+drop_reference (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                GpuTimeline    *timeline,
+                gboolean       *used_at_home)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+  Extra *extra = get_extra_locked (core, block);
+  GPtrArray *timelines;
+
+  if (extra->refs > 0)
+    {
+      extra->refs--;
+
+      if (timeline != NULL)
+        add_timeline (extra, timeline);
+      else
+        extra->used_at_home = TRUE;
+
+      return NULL;
+    }
+
+  *used_at_home = extra->used_at_home || timeline == NULL;
+  timelines = extra->timelines != NULL
+                ? g_steal_pointer (&extra->timelines)
+                : g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+  _gpu_pool_block_set_mark (block, FALSE);
+  g_hash_table_remove (core->extras, block);
+
+  if (timeline != NULL)
+    g_ptr_array_add (timelines, _gpu_timeline_ref (timeline));
+
+  return timelines;
+}
+
+/* Before it goes: afterwards it may be somebody else's. */
+static GPU_COLD void
+record_release (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                gpointer        key)
+{
+  g_autoptr (GpuTimeline) home = key == NULL ? _gpu_pool_block_ref_home (block) : NULL;
+
+  _gpu_pool_core_record (core, GPU_POOL_RELEASE, _gpu_pool_block_get_address (block),
+                         _gpu_pool_block_get_size (block), key != NULL ? key : home);
+}
+
+/* @key NULL is the stream that it was taken on. */
+static GPU_COLD void
+release_marked (GpuPoolCore    *core,
+                GpuMemoryBlock *block,
+                gpointer        key)
+{
+  gboolean used_at_home;
+  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key, &used_at_home);
+  gpointer home = NULL;
+
+  if (timelines == NULL)
+    return;
+
+  if (gpu_pool_core_records (core))
+    record_release (core, block, key);
+
+  if (used_at_home)
+    home = _gpu_pool_block_ref_home (block);
+
+  if (home != NULL)
+    g_ptr_array_add (timelines, home);
+
+  if (timelines->len > 0)
+    _gpu_pool_release_all (block, timelines->pdata, timelines->len);
+  else
+    _gpu_pool_release_home (block);
+}
+
+static void
+release_held (GpuPoolCore    *core,
+              GpuMemoryBlock *block,
+              gpointer        key)
+{
+  if (_gpu_pool_block_get_mark (block))
+    {
+      release_marked (core, block, key);
+      return;
+    }
+
+  if (gpu_pool_core_records (core))
+    record_release (core, block, key);
+
+  if (key != NULL)
+    _gpu_pool_release (block, key);
+  else
+    _gpu_pool_release_home (block);
+}
+
+/* The pool holds nothing: it goes as soon as work is done with it. */
+static void
+release_stopped (GpuPoolCore    *core,
+                 GpuMemoryBlock *block,
+                 gpointer        key)
+{
+  g_autoptr (GpuTimeline) timeline = NULL;
+
+  timeline = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
+  _gpu_pool_core_ref (core);
+  release_held (core, block, key);
+
+  if (timeline != NULL)
+    _gpu_pool_core_tidy_after (core, timeline);
+  else
+    _gpu_pool_core_unref (core);
+}
+
+static GPU_APART void
+release (GpuMemoryBlock *block,
+         gpointer        key)
+{
+  GpuPoolCore *core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+
+  if (((guint) g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0)
+    release_stopped (core, block, key);
+  else
+    release_held (core, block, key);
+}
+
+/**
+ * gpu_memory_block_ref:
+ * @block: a #GpuMemoryBlock
+ *
+ * Adds a reference.
+ *
+ * Returns: (transfer full): @block
+ *
+ * Since: 0.1
+ */
+GpuMemoryBlock *
+gpu_memory_block_ref (GpuMemoryBlock *block)
+{
+  GpuPoolCore *core;
+
+  g_return_val_if_fail (block != NULL, NULL);
+
+  core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_mutex_lock (&core->lock);
+  get_extra_locked (core, block)->refs++;
+  g_mutex_unlock (&core->lock);
+
+  return block;
+}
+
+/**
+ * gpu_memory_block_unref:
+ * @block: (transfer full): a #GpuMemoryBlock
+ *
+ * Drops a reference. The last one gives the block back to its pool, in the order of the stream that
+ * it was taken on: as gpu_memory_pool_free_block() does with that stream. Any thread. Does not
+ * block.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_block_unref (GpuMemoryBlock *block)
+{
+  g_return_if_fail (block != NULL);
+
+  release (block, NULL);
+}
+
+/**
+ * gpu_memory_block_get_address:
+ * @block: a #GpuMemoryBlock
+ *
+ * Gets where the block begins.
+ *
+ * Returns: the address that kernels see
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_memory_block_get_address (const GpuMemoryBlock *block)
+{
+  g_return_val_if_fail (block != NULL, 0);
+
+  return _gpu_pool_block_get_address (block);
+}
+
+/**
+ * gpu_memory_block_get_size:
+ * @block: a #GpuMemoryBlock
+ *
+ * Gets the size that was asked for.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_memory_block_get_size (const GpuMemoryBlock *block)
+{
+  g_return_val_if_fail (block != NULL, 0);
+
+  return _gpu_pool_block_get_size (block);
+}
+
+/**
+ * gpu_memory_block_add_stream:
+ * @block: a #GpuMemoryBlock
+ * @stream: a #GpuStream of the context of the pool
+ *
+ * Tells that work on @stream uses the block, too: when it is given back, nobody gets it before all
+ * that was submitted to @stream by then is over, or without waiting for that. Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_block_add_stream (GpuMemoryBlock *block,
+                             GpuStream      *stream)
+{
+  GpuTimeline *timeline;
+  GpuPoolCore *core;
+  Extra *extra;
+
+  g_return_if_fail (block != NULL);
+  g_return_if_fail (GPU_IS_STREAM (stream) && stream->timeline != NULL);
+
+  timeline = stream->timeline;
+  core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
+  g_return_if_fail (timeline->context == core->context);
+
+  g_mutex_lock (&core->lock);
+  extra = get_extra_locked (core, block);
+
+  add_timeline (extra, timeline);
+  g_mutex_unlock (&core->lock);
+}
+
+/* The key of a raw block where there is nothing else to be done, and nothing to be refused. */
+static inline GpuTimeline *
+get_usual_key (GpuMemoryPool *pool,
+               GpuStream     *stream)
+{
+  GpuTimeline *timeline;
+
+  if (G_UNLIKELY (pool->blocks == NULL)
+      || G_UNLIKELY (!_gpu_has_class (stream, _gpu_hot.stream_class)))
+    return NULL;
+
+  timeline = stream->timeline;
+
+  return G_LIKELY (timeline != NULL) && G_LIKELY (timeline->context == pool->core->context)
+         && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
+}
+
+/* Those of a stream that is out of order are taken after a barrier: nothing else says what work
+ * with a block comes first. */
+static GPU_COLD gboolean
+get_key (GpuMemoryPool  *pool,
+         GpuStream      *stream,
+         const char     *function,
+         GpuTimeline   **timeline,
+         GError        **error)
+{
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return FALSE;
+
+  if (G_UNLIKELY (pool->blocks == NULL))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: memory of this pool has no addresses that the driver would tell; it has "
+                   "buffers", function);
+      return FALSE;
+    }
+
+  *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+
+  if (*timeline == NULL)
+    return FALSE;
+
+  return G_LIKELY (((*timeline)->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+         || _gpu_pool_timeline_bar (*timeline, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_block:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes a block, whose content is undefined. Work that is submitted to @stream from now on may use
+ * it. A block that the same stream gave back last is had without any call of the driver; one of
+ * another stream may need a wait that is put into @stream (CUDA: cuEventRecord and
+ * cuStreamWaitEvent). Blocks only where there is no other memory than such that work still uses,
+ * and where the driver does when it is asked for more.
+ *
+ * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
+ * #GpuContext::memory-pressure are emitted.
+ *
+ * Returns: (transfer full) (nullable): the block; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_NOT_SUPPORTED if memory of the pool has no
+ *   addresses, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another context, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+GPU_HOT GpuMemoryBlock *
+gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
+                             gsize           size,
+                             GpuStream      *stream,
+                             GError        **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), NULL);
+
+  timeline = get_usual_key (pool, stream);
+
+  if ((G_UNLIKELY (timeline == NULL)
+       && !get_key (pool, stream, "gpu_memory_pool_alloc_block", &timeline, error))
+      || G_UNLIKELY (size == 0))
+    return NULL;
+
+  return G_UNLIKELY (gpu_pool_core_records (pool->core))
+           ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error)
+           : _gpu_pool_alloc (pool->blocks, size, 0, timeline, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_block_aligned:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @alignment: a power of two, in bytes; 0 for what all blocks have, which is 512 at least
+ * @stream: (nullable): the stream that the block is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes a block that begins at a multiple of @alignment, as gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the block, %NULL with no error for a @size of 0, or %NULL
+ *   with %GPU_ERROR_INVALID_ARGUMENT if @alignment is no power of two, or an error as of
+ *   gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+GpuMemoryBlock *
+gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
+                               gsize           size,
+                               gsize           alignment,
+                               GpuStream      *stream,
+                               GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_block_aligned";
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if ((alignment & (alignment - 1)) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the alignment %" G_GSIZE_FORMAT " is no power of two", function, alignment);
+      return NULL;
+    }
+
+  if (!get_key (pool, stream, function, &timeline, error) || size == 0)
+    return NULL;
+
+  return _gpu_pool_core_alloc (pool->core, size, alignment, timeline, error);
+}
+
+/* Those that there are, or that so many bytes were refused as a whole. */
+static GPU_COLD void
+record_blocks (GpuPoolCore            *core,
+               const gsize            *sizes,
+               guint                   n_blocks,
+               GpuTimeline            *timeline,
+               GpuMemoryBlock *const  *blocks,
+               const GError           *failure)
+{
+  gsize total = 0;
+
+  for (guint i = 0; i < n_blocks; i++)
+    {
+      total = sizes[i] <= G_MAXSIZE - total ? total + sizes[i] : G_MAXSIZE;
+
+      if (blocks[i] != NULL)
+        _gpu_pool_core_record (core, GPU_POOL_ALLOC, gpu_memory_block_get_address (blocks[i]),
+                               sizes[i], timeline);
+    }
+
+  if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, total, timeline);
+}
+
+/**
+ * gpu_memory_pool_alloc_blocks: (skip)
+ * @pool: a #GpuMemoryPool
+ * @sizes: (array length=n_blocks): sizes in bytes
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that they are used on first, %NULL for the default one
+ * @blocks: (array length=n_blocks): return location for the blocks: %NULL for those of 0 bytes
+ * @error: return location for an error
+ *
+ * Takes several blocks at once, which costs less than one after the other, otherwise as
+ * gpu_memory_pool_alloc_block() does. When it fails there are none.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
+                         const gsize     *sizes,
+                         guint            n_blocks,
+                         GpuStream       *stream,
+                         GpuMemoryBlock **blocks,
+                         GError         **error)
+{
+  const char *function = "gpu_memory_pool_alloc_blocks";
+  GError *failure = NULL;
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
+  g_return_val_if_fail (n_blocks == 0 || (sizes != NULL && blocks != NULL), FALSE);
+
+  if (!get_key (pool, stream, function, &timeline, error))
+    return FALSE;
+
+  _gpu_pool_alloc_n (pool->blocks, sizes, n_blocks, timeline, blocks, &failure);
+
+  if (gpu_pool_core_records (pool->core))
+    record_blocks (pool->core, sizes, n_blocks, timeline, blocks, failure);
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/**
+ * gpu_memory_pool_alloc_block_list: (rename-to gpu_memory_pool_alloc_blocks)
+ * @pool: a #GpuMemoryPool
+ * @sizes: (array length=n_blocks): sizes in bytes, none of them 0
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that they are used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes several blocks at once, as gpu_memory_pool_alloc_blocks() does.
+ *
+ * Returns: (transfer container) (element-type GpuMemoryBlock): the blocks, which the array drops
+ *   when it goes, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a size of 0, or an error as of
+ *   gpu_memory_pool_alloc_block()
+ *
+ * Since: 0.1
+ */
+GPtrArray *
+gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
+                            const gsize    *sizes,
+                            guint           n_blocks,
+                            GpuStream      *stream,
+                            GError        **error)
+{
+  g_autoptr (GPtrArray) blocks = NULL;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  for (guint i = 0; i < n_blocks; i++)
+    {
+      if (sizes[i] != 0)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_pool_alloc_block_list: size %u of %u is 0", i, n_blocks);
+      return NULL;
+    }
+
+  blocks = g_ptr_array_new_with_free_func ((GDestroyNotify) gpu_memory_block_unref);
+  g_ptr_array_set_size (blocks, (int) n_blocks);
+
+  if (gpu_memory_pool_alloc_blocks (pool, sizes, n_blocks, stream,
+                                    (GpuMemoryBlock **) blocks->pdata, error))
+    return g_steal_pointer (&blocks);
+
+  g_ptr_array_set_free_func (blocks, NULL);
+
+  return NULL;
+}
+
+static GPU_APART gboolean
+check_free (GpuMemoryPool        *pool,
+            const GpuMemoryBlock *block,
+            GpuStream            *stream)
+{
+  g_return_val_if_fail (pool->core != NULL
+                        && _gpu_pool_block_get_pool (block) == pool->blocks, FALSE);
+  g_return_val_if_fail (stream == NULL || (GPU_IS_STREAM (stream) && stream->timeline != NULL
+                                           && stream->timeline->context == pool->core->context),
+                        FALSE);
+
+  return TRUE;
+}
+
+/**
+ * gpu_memory_pool_free_block:
+ * @pool: a #GpuMemoryPool
+ * @block: (transfer full) (nullable): a block of @pool, or %NULL
+ * @stream: (nullable): the stream that used it last, %NULL for the one that it was taken on
+ *
+ * Drops a reference of @block, as gpu_memory_block_unref() does. The last one gives it back: it may
+ * be used again after all that was submitted to @stream so far. One that is not the last counts as
+ * gpu_memory_block_add_stream() with @stream. Does not block.
+ *
+ * Since: 0.1
+ */
+GPU_HOT void
+gpu_memory_pool_free_block (GpuMemoryPool  *pool,
+                            GpuMemoryBlock *block,
+                            GpuStream      *stream)
+{
+  GpuTimeline *timeline;
+
+  g_return_if_fail (_gpu_is_memory_pool (pool));
+
+  if (G_UNLIKELY (block == NULL))
+    return;
+
+  timeline = get_usual_key (pool, stream);
+
+  if (G_LIKELY (timeline != NULL) && G_LIKELY (gpu_pool_node_pool (block) == pool->blocks)
+      && G_LIKELY (!gpu_pool_node_flag (block))
+      && G_LIKELY (g_atomic_int_get (&pool->core->modes) == 0))
+    _gpu_pool_release (block, timeline);
+  else if (check_free (pool, block, stream))
+    release (block, stream != NULL ? stream->timeline : NULL);
+}
+
+/**
+ * gpu_memory_pool_free_blocks: (skip)
+ * @pool: a #GpuMemoryPool
+ * @blocks: (array length=n_blocks) (transfer full): blocks of @pool, or %NULL
+ * @n_blocks: how many there are
+ * @stream: (nullable): the stream that used them last, %NULL for the one that each was taken on
+ *
+ * Does what gpu_memory_pool_free_block() does with several blocks, which costs less than one after
+ * the other.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
+                        GpuMemoryBlock **blocks,
+                        guint            n_blocks,
+                        GpuStream       *stream)
+{
+  gboolean is_quick;
+  guint begin = 0;
+
+  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
+
+  is_quick = stream != NULL && pool->core != NULL && g_atomic_int_get (&pool->core->modes) == 0;
+
+  for (guint i = 0; i <= n_blocks; i++)
+    {
+      if (i < n_blocks && is_quick && blocks[i] != NULL
+          && !_gpu_pool_block_get_mark (blocks[i]) && check_free (pool, blocks[i], stream))
+        continue;
+
+      if (i > begin)
+        _gpu_pool_release_n (blocks + begin, i - begin, stream->timeline);
+
+      if (i < n_blocks)
+        gpu_memory_pool_free_block (pool, blocks[i], stream);
+
+      begin = i + 1;
+    }
+}
+
+/* @is_svm: as shared virtual memory, aligned as that of its allocator is. */
+static GpuMemory *
+alloc_memory (GpuMemoryPool  *pool,
+              gsize           size,
+              GpuStream      *stream,
+              gboolean        is_svm,
+              const char     *function,
+              GError        **error)
+{
+  GpuPoolCore *core = pool->core;
+  GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  gsize alignment = is_svm ? gpu_svm_allocator_get_alignment (core->svm) : 0;
+  GpuPoolPlace place;
+  GpuMemory *memory;
+
+  if (timeline == NULL || size == 0)
+    return NULL;
+
+  place = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
+
+  if (place == NULL)
+    return NULL;
+
+  memory = _gpu_pool_core_new_memory (core, pool->context, is_svm, place, timeline, error);
+
+  if (memory == NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return memory;
+}
+
+/**
+ * gpu_memory_pool_alloc_buffer:
+ * @pool: a #GpuMemoryPool
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes memory as a buffer, whose content is undefined. It may be used on all streams of the
+ * context: others than @stream wait by themselves, as for any use of memory. It is given back when
+ * nothing refers to it any more, or it is released, and may be used again on the streams that used
+ * it last; nobody else gets it before their work is over, or without waiting for that.
+ *
+ * When there is no memory, the pool gives up what it holds, and GpuMemoryPool::out-of-memory and
+ * #GpuContext::memory-pressure are emitted. Blocks as gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the buffer; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to another
+ *   context, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_memory_pool_alloc_buffer (GpuMemoryPool  *pool,
+                              gsize           size,
+                              GpuStream      *stream,
+                              GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_buffer";
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return NULL;
+
+  return (GpuBuffer *) alloc_memory (pool, size, stream, FALSE, function, error);
+}
+
+/**
+ * gpu_memory_pool_alloc_svm:
+ * @pool: a #GpuMemoryPool whose memory comes from a #GpuSvmAllocator
+ * @size: size in bytes
+ * @stream: (nullable): the stream that the memory is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Takes shared virtual memory, whose content is undefined, as gpu_memory_pool_alloc_buffer() takes
+ * a buffer: at the same address for host and device, aligned and of the grain that the allocator of
+ * the pool has. The host touches it only while it is mapped, or, of fine grain, once the work is
+ * over that used the same memory before; gpu_stream_synchronize() with @stream sees to that. What
+ * was advised with gpu_svm_advise() stays with the memory when it is given back. Blocks as
+ * gpu_memory_pool_alloc_block() does.
+ *
+ * Returns: (transfer full) (nullable): the memory; %NULL with no error for a @size of 0; or %NULL
+ *   with %GPU_ERROR_NOT_SUPPORTED if the memory of the pool comes from elsewhere, or cannot be cut
+ *   for a pool of its kind, or an error as of gpu_memory_pool_alloc_buffer()
+ *
+ * Since: 0.1
+ */
+GpuSvm *
+gpu_memory_pool_alloc_svm (GpuMemoryPool  *pool,
+                           gsize           size,
+                           GpuStream      *stream,
+                           GError        **error)
+{
+  const char *function = "gpu_memory_pool_alloc_svm";
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return NULL;
+
+  if (pool->core->svm != NULL)
+    return (GpuSvm *) alloc_memory (pool, size, stream, TRUE, function, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: the memory of the pool comes from %s, not from a GpuSvmAllocator", function,
+               pool->allocator != NULL ? G_OBJECT_TYPE_NAME (pool->allocator) : "the driver");
+
+  return NULL;
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers over blocks of a pool. The block goes back to the pool as soon as nobody uses the buffer,
+ * with the work that is still pending; objects that nothing else refers to are used again. */
+#include "config.h"
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/memory/gpu-svm-private.h"
+
+#define MAX_DATA   16
+#define MAX_YIELDS 100000
+
+/* The owner of a storage. */
+typedef struct
+{
+  GpuPlace        place;
+  GpuPoolCore    *core;
+  GpuPoolView    *view;             /* the place's; of work that goes on once that was given back */
+  GpuPoolPlace    held;             /* NULL once it was given back */
+  GpuTimeline    *timeline;         /* that it was taken on */
+  GpuMemoryPool  *pool;             /* kept while it is spilled, or NULL */
+} Pooled;
+
+static void
+give_back (GpuStorage *storage)
+{
+  Pooled *pooled = storage->owner;
+
+  if (pooled->held == NULL)
+    return;
+
+  _gpu_pool_view_ref (pooled->view);
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline,
+                          storage->pending);
+}
+
+static void
+pooled_free (gpointer data)
+{
+  Pooled *pooled = data;
+
+  g_clear_pointer (&pooled->view, _gpu_pool_view_unref);
+  g_clear_object (&pooled->pool);
+  _gpu_timeline_unref (pooled->timeline);
+  _gpu_pool_core_unref (pooled->core);
+  g_free (pooled);
+}
+
+static gboolean
+keep_spare (GpuPoolCore *core,
+            GpuMemory   *memory)
+{
+  gboolean kept;
+
+  _gpu_pool_lock (&core->spare_lock);
+  kept = !core->closed && core->n_spare < GPU_POOL_MAX_SPARE;
+
+  if (kept)
+    {
+      core->spare[core->n_spare++] = g_object_ref (memory);
+      _gpu_live_add (GPU_LIVE_SPARE, 1);
+    }
+
+  _gpu_pool_unlock (&core->spare_lock);
+
+  return kept;
+}
+
+/* What GObject keeps at an object from before it disposes of it until it is done with it. */
+static GQuark
+get_notify_queue (void)
+{
+  static GQuark notify_queue;       /* atomic */
+
+  if (G_UNLIKELY (g_atomic_int_get (&notify_queue) == 0))
+    g_atomic_int_set (&notify_queue, g_quark_from_static_string ("GObject-notify-queue"));
+
+  return (GQuark) g_atomic_int_get (&notify_queue);
+}
+
+/* Whether the g_object_unref() that made the object spare is over, on whatever thread. */
+static gboolean
+is_settled (GObject *object)
+{
+  return g_atomic_int_get (&object->ref_count) == 1
+         && g_datalist_id_get_data (&object->qdata, get_notify_queue ()) == NULL;
+}
+
+static void
+find_data (GQuark   key,
+           gpointer data G_GNUC_UNUSED,
+           gpointer user_data)
+{
+  GQuark *found = user_data;
+
+  if (key != get_notify_queue ())
+    *found = key;
+}
+
+/* What others have put on the object, such as what a language knows of it, goes as it does with the
+ * object itself. FALSE if that brought the object back, or put more on it. */
+static gboolean
+drop_data (GObject *object)
+{
+  for (guint i = 0; i < MAX_DATA; i++)
+    {
+      GQuark key = 0;
+
+      g_datalist_foreach (&object->qdata, find_data, &key);
+
+      if (key == 0)
+        return g_atomic_int_get (&object->ref_count) == 1;
+
+      g_object_set_qdata (object, key, NULL);
+    }
+
+  return FALSE;
+}
+
+/* The last reference to @memory is being dropped. */
+static gboolean
+recycle (GpuMemory *memory)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+  g_autoptr (GArray) uses = NULL;
+
+  if (pooled->held == NULL || !_gpu_is_buffer (memory) || !drop_data (G_OBJECT (memory))
+      || !_gpu_storage_renew (storage, &uses))
+    return FALSE;
+
+  pooled->view = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return keep_spare (pooled->core, memory);
+}
+
+void
+_gpu_pool_core_drop_spare (GpuPoolCore *core)
+{
+  _gpu_pool_lock (&core->spare_lock);
+  core->closed = TRUE;
+  _gpu_pool_unlock (&core->spare_lock);
+
+  _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_spare);
+
+  /* What stays is that of a thread that did not come along into a child process, or what somebody
+   * froze the notifications of. */
+  for (guint i = 0; i < core->n_spare; i++)
+    {
+      for (guint n = 0; n < MAX_YIELDS && !is_settled (G_OBJECT (core->spare[i]))
+                        && !g_atomic_int_get (&_gpu_hot.forked); n++)
+        g_thread_yield ();
+
+      if (is_settled (G_OBJECT (core->spare[i])))
+        g_object_unref (core->spare[i]);
+    }
+}
+
+/* The youngest is the warmest, but may be one that another thread is about to leave. */
+static GpuMemory *
+steal_settled_locked (GpuPoolCore *core)
+{
+  for (guint i = core->n_spare; i > 0; i--)
+    {
+      GpuMemory *memory = core->spare[i - 1];
+
+      if (G_LIKELY (is_settled ((GObject *) memory)))
+        {
+          core->spare[i - 1] = core->spare[--core->n_spare];
+          return memory;
+        }
+    }
+
+  return NULL;
+}
+
+static GpuMemory *
+take_spare (GpuPoolCore *core)
+{
+  GpuMemory *memory = NULL;
+
+  _gpu_pool_lock (&core->spare_lock);
+
+  if (!core->closed)
+    memory = steal_settled_locked (core);
+
+  _gpu_pool_unlock (&core->spare_lock);
+
+  if (memory != NULL)
+    _gpu_live_add (GPU_LIVE_SPARE, -1);
+
+  return memory;
+}
+
+static GpuMemory *
+make_object (GpuPoolCore *core,
+             GpuContext  *context,
+             gboolean     is_svm)
+{
+  if (!is_svm)
+    return g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
+
+  return g_object_new (GPU_TYPE_SVM, "context", context,
+                       "svm-flags", gpu_svm_allocator_get_svm_flags (core->svm),
+                       "alignment", (guint64) gpu_svm_allocator_get_alignment (core->svm), NULL);
+}
+
+static void
+set_place (GpuMemory    *memory,
+           GpuPoolView  *view,
+           GpuPoolPlace  place,
+           GpuTimeline  *timeline)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+
+  pooled->place.whole = view->whole;
+  pooled->place.offset = view->offset;
+  pooled->view = view;
+  pooled->held = place;
+
+  if (pooled->timeline != timeline)
+    {
+      g_clear_pointer (&pooled->timeline, _gpu_timeline_unref);
+      pooled->timeline = _gpu_timeline_ref (timeline);
+    }
+
+  storage->buffer = view->buffer;
+  storage->flags = view->flags;
+  storage->size = _gpu_pool_core_get_size (pooled->core, place);
+  _gpu_storage_start_after (storage, timeline);
+  _gpu_memory_set_storage (memory, storage);
+}
+
+static gboolean
+spill (GpuMemory  *memory,
+       GError    **error)
+{
+  GpuStorage *storage = memory->storage;
+  Pooled *pooled = storage->owner;
+  g_autoptr (GpuMemoryPool) pool = g_steal_pointer (&pooled->pool);
+  g_autoptr (GArray) uses = NULL;
+
+  if (pool == NULL)
+    pool = g_weak_ref_get (pooled->core->owner);
+
+  if (pool == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "the pool is gone that the memory would come back from");
+      return FALSE;
+    }
+
+  if (!_gpu_storage_empty (storage, &uses, error))
+    return FALSE;
+
+  /* Work that only reads may go on. */
+  for (guint i = 0; uses != NULL && i < uses->len; i++)
+    _gpu_timeline_park (g_array_index (uses, GpuPoint, i).timeline,
+                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
+
+  pooled->pool = g_steal_pointer (&pool);
+  pooled->view = NULL;
+  storage->buffer = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return TRUE;
+}
+
+/* The view of @place, which is given back if there is none. */
+static inline GpuPoolView *
+get_view (GpuPoolCore   *core,
+          GpuPoolPlace   place,
+          GpuTimeline   *timeline,
+          GError       **error)
+{
+  GpuPoolView *view = _gpu_pool_core_get_view (core, place, error);
+
+  if (G_UNLIKELY (view == NULL))
+    _gpu_pool_core_release (core, place, timeline, NULL);
+
+  return view;
+}
+
+static gboolean
+unspill (GpuMemory    *memory,
+         GpuTimeline  *timeline,
+         GError      **error)
+{
+  Pooled *pooled = memory->storage->owner;
+  GpuPoolPlace place = _gpu_pool_core_alloc (pooled->core, memory->size, 0, timeline, error);
+  GpuPoolView *view = place != NULL ? get_view (pooled->core, place, timeline, error) : NULL;
+
+  if (view == NULL)
+    return FALSE;
+
+  set_place (memory, view, place, timeline);
+
+  return TRUE;
+}
+
+static void
+unspilled (GpuMemory *memory)
+{
+  g_clear_object (&((Pooled *) memory->storage->owner)->pool);
+}
+
+static GpuMemory *
+make_memory (GpuPoolCore *core,
+             GpuContext  *context,
+             gboolean     is_svm,
+             GpuPoolView *view)
+{
+  GpuMemory *memory = make_object (core, context, is_svm);
+  Pooled *pooled = g_new0 (Pooled, 1);
+
+  pooled->place.give_back = give_back;
+  pooled->place.recycle = recycle;
+  pooled->place.spill = spill;
+  pooled->place.unspill = unspill;
+  pooled->place.unspilled = unspilled;
+  pooled->core = _gpu_pool_core_ref (core);
+  memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
+                                                &pooled->place, pooled, pooled_free);
+
+  return memory;
+}
+
+static gboolean
+check_vacant (GpuMemoryPool  *pool,
+              GpuMemory      *memory,
+              gsize           size,
+              const char     *function,
+              GError        **error)
+{
+  if (G_LIKELY (g_atomic_int_get (&memory->state) == GPU_MEMORY_STATE_VACANT)
+      && G_LIKELY (((Pooled *) memory->storage->owner)->core == pool->core)
+      && G_LIKELY (size > 0))
+    return TRUE;
+
+  if (size == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a buffer cannot have 0 bytes", function);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the buffer %p was not vacated, or is one of another pool", function,
+                 (void *) memory);
+
+  return FALSE;
+}
+
+GpuMemory *
+_gpu_pool_core_new_memory (GpuPoolCore   *core,
+                           GpuContext    *context,
+                           gboolean       is_svm,
+                           GpuPoolPlace   place,
+                           GpuTimeline   *timeline,
+                           GError       **error)
+{
+  GpuPoolView *view = get_view (core, place, timeline, error);
+  GpuMemory *memory;
+
+  if (view == NULL)
+    return NULL;
+
+  memory = is_svm ? NULL : take_spare (core);
+
+  if (memory == NULL)
+    memory = make_memory (core, context, is_svm, view);
+
+  set_place (memory, view, place, timeline);
+
+  if (is_svm)
+    _gpu_svm_set_data (GPU_SVM (memory));
+
+  return memory;
+}
+
+/**
+ * gpu_buffer_vacate: (skip)
+ * @buffer: a #GpuBuffer
+ *
+ * Gives the memory of @buffer back to the pool that it was taken from with
+ * gpu_memory_pool_alloc_buffer(), as dropping the last reference would, but leaves the object: for
+ * who has it joined with something of its own, such as the object of a language, and wants to use
+ * both again with gpu_memory_pool_refill_buffer(). Until then every use of @buffer is
+ * %GPU_ERROR_RELEASED, gpu_memory_is_released() is %TRUE, and it does not count as living. No
+ * signal is emitted.
+ *
+ * Nothing is done if @buffer is not memory of a pool, is released, or is referred to by anything
+ * but the caller: by another reference, a slice, a mapping, or an allocator that keeps account of
+ * it. Weak references and handlers of signals are not looked at, and stay. Any thread; does not
+ * block.
+ *
+ * Returns: %TRUE if the pool has the memory back
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_vacate (GpuBuffer *buffer)
+{
+  GpuMemory *memory = (GpuMemory *) buffer;
+  g_autoptr (GArray) uses = NULL;
+  GpuStorage *storage;
+  Pooled *pooled;
+
+  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+
+  storage = memory->storage;
+
+  if (storage == NULL || storage->place == NULL || storage->place->recycle != recycle
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1)
+    return FALSE;
+
+  pooled = storage->owner;
+
+  if (pooled->held == NULL || !_gpu_storage_renew (storage, &uses))
+    return FALSE;
+
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_VACANT);
+  _gpu_live_add (GPU_LIVE_SPARE, 1);
+  pooled->view = NULL;
+  _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
+
+  return TRUE;
+}
+
+/**
+ * gpu_memory_pool_refill_buffer: (skip)
+ * @pool: a #GpuMemoryPool
+ * @buffer: a buffer of @pool for which gpu_buffer_vacate() returned %TRUE
+ * @size: size in bytes, not 0
+ * @stream: (nullable): the stream that the buffer is used on first, %NULL for the default one
+ * @error: return location for an error
+ *
+ * Does what gpu_memory_pool_alloc_buffer() does, but makes @buffer, which has no memory, one of the
+ * memory that it takes. If there is none, @buffer stays as it is.
+ *
+ * Returns: %TRUE if @buffer has memory; %FALSE with %GPU_ERROR_INVALID_ARGUMENT if it waits for
+ *   none of @pool or @size is 0, or with the errors of gpu_memory_pool_alloc_buffer()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
+                               GpuBuffer      *buffer,
+                               gsize           size,
+                               GpuStream      *stream,
+                               GError        **error)
+{
+  const char *function = "gpu_memory_pool_refill_buffer";
+  GpuMemory *memory = (GpuMemory *) buffer;
+  GpuTimeline *timeline;
+  GpuPoolPlace place;
+  GpuPoolView *view;
+
+  g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
+  g_return_val_if_fail (_gpu_is_buffer (buffer), FALSE);
+
+  if (!_gpu_memory_pool_check (pool, function, error)
+      || !check_vacant (pool, memory, size, function, error))
+    return FALSE;
+
+  timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
+  place = timeline != NULL ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error) : NULL;
+
+  if (place == NULL)
+    return FALSE;
+
+  view = get_view (pool->core, place, timeline, error);
+
+  if (view == NULL)
+    {
+      g_prefix_error (error, "%s: ", function);
+      return FALSE;
+    }
+
+  set_place (memory, view, place, timeline);
+  g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_USABLE);
+  _gpu_live_add (GPU_LIVE_SPARE, -1);
+
+  return TRUE;
+}

@@ -1,0 +1,766 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where the memory of a pool comes from. */
+#include "config.h"
+
+#include "gpumem/allocator/gpu-allocator-adaptor.h"
+#include "gpumem/allocator/gpu-allocator.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/memory/gpu-virtual-private.h"
+
+/* Bytes: of a block the least, of an ordinary segment, and between addresses that are made up. */
+#define UNIT         512
+#define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
+#define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
+
+/* @source NULL: the addresses of the pool. */
+static GpuPoolView *
+view_new (GpuPoolCore      *core,
+          GpuStorage       *source,
+          gsize             offset,
+          GpuMemoryFlags    flags)
+{
+  GpuPoolView *view = g_new0 (GpuPoolView, 1);
+
+  g_atomic_ref_count_init (&view->refs);
+  view->context = _gpu_native_context_ref (core->context);
+  view->whole = source != NULL ? source->buffer : core->range;
+  view->offset = offset;
+  view->flags = flags;
+
+  if (source != NULL)
+    {
+      view->source = _gpu_storage_ref (source);
+      _gpu_storage_use (source);
+    }
+
+  return view;
+}
+
+GpuPoolView *
+_gpu_pool_view_ref (GpuPoolView *view)
+{
+  g_atomic_ref_count_inc (&view->refs);
+
+  return view;
+}
+
+void
+_gpu_pool_view_unref (gpointer data)
+{
+  GpuPoolView *view = data;
+
+  if (!g_atomic_ref_count_dec (&view->refs))
+    return;
+
+  if (view->buffer != NULL && view->buffer != view->whole)
+    view->context->backend->memory->free (view->context, view->buffer);
+
+  if (view->source != NULL)
+    {
+      _gpu_storage_unuse (view->source);
+      _gpu_storage_unref (view->source);
+    }
+
+  _gpu_native_context_unref (view->context);
+  g_free (view);
+}
+
+/* Memory that blocks are cut from. Where the driver tells no addresses it has some of its own. */
+typedef struct
+{
+  GpuMemory *memory;
+  guint64    address;
+} Segment;
+
+static guint64
+make_address (GpuPoolCore *core,
+              gsize        size)
+{
+  guint64 address;
+
+  g_mutex_lock (&core->lock);
+  address = core->next_address;
+  core->next_address += (size / ADDRESS_STEP + 1) * ADDRESS_STEP;
+  g_mutex_unlock (&core->lock);
+
+  return address;
+}
+
+/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it
+ * from here. */
+static GpuMemory *
+alloc_memory (GpuPoolCore  *core,
+              gsize         size,
+              GError      **error)
+{
+  GpuMemory *memory = gpu_allocator_alloc (core->allocator, size, NULL, error);
+  g_autoptr (GArray) uses = NULL;
+
+  if (memory == NULL)
+    return NULL;
+
+  uses = _gpu_storage_list_uses (memory->storage->root, TRUE);
+
+  for (guint i = 0; i < uses->len; i++)
+    {
+      const GpuPoint *point = &g_array_index (uses, GpuPoint, i);
+
+      _gpu_timeline_wait (point->timeline, point->seq, NULL);
+    }
+
+  return memory;
+}
+
+static gboolean
+has_sub_buffers (GpuPoolCore *core)
+{
+  return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
+}
+
+/* Shared virtual memory may begin anywhere, but a segment begins at a multiple of the unit. */
+static gsize
+get_slack (GpuPoolCore *core)
+{
+  return core->svm != NULL && has_sub_buffers (core) ? core->unit : 0;
+}
+
+static gboolean
+set_segment (GpuPoolCore    *core,
+             GpuMemory      *memory,
+             gsize           size,
+             GpuPoolSegment *segment)
+{
+  guint64 base = core->has_addresses ? gpu_memory_get_device_address (memory)
+                                     : make_address (core, memory->size);
+  gsize lead = -base % core->unit;
+
+  if (base == 0 || lead > get_slack (core)
+      || (has_sub_buffers (core) && lead % core->context->devices[0]->base_alignment != 0))
+    return FALSE;
+
+  segment->address = base + lead;
+  segment->size = (memory->size - lead) / core->unit * core->unit;
+
+  if (segment->size < size)
+    return FALSE;
+
+  segment->data = g_new (Segment, 1);
+  *(Segment *) segment->data = (Segment) { memory, base };
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, segment->address, segment->size, NULL);
+
+  return TRUE;
+}
+
+static gboolean
+alloc_segment (gpointer         owner,
+               gsize            size,
+               GpuPoolSegment  *segment,
+               GError         **error)
+{
+  GpuPoolCore *core = owner;
+  GpuMemory *memory = alloc_memory (core, size + get_slack (core), error);
+
+  if (memory == NULL)
+    return FALSE;
+
+  if (!memory->storage->root->is_exclusive && set_segment (core, memory, size, segment))
+    return TRUE;
+
+  if (memory->storage->root->is_exclusive)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_memory_pool_alloc_block: host and device have memory of the allocator %s in "
+                 "turns, all of it at once: it is not for segments, but for bins",
+                 G_OBJECT_TYPE_NAME (core->allocator));
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_memory_pool_alloc_block: the allocator %s gave %" G_GSIZE_FORMAT
+                 " bytes at address 0x%" G_GINT64_MODIFIER "x, where a segment needs %"
+                 G_GSIZE_FORMAT " bytes at a multiple of %" G_GSIZE_FORMAT,
+                 G_OBJECT_TYPE_NAME (core->allocator), memory->size,
+                 gpu_memory_get_device_address (memory), size, core->unit);
+
+  gpu_allocator_free (core->allocator, memory);
+  g_object_unref (memory);
+
+  return FALSE;
+}
+
+static void
+free_segment (gpointer               owner,
+              const GpuPoolSegment  *segment)
+{
+  GpuPoolCore *core = owner;
+  Segment *data = segment->data;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, segment->address, segment->size, NULL);
+
+  gpu_allocator_free (core->allocator, data->memory);
+  g_object_unref (data->memory);
+  g_free (data);
+}
+
+static gpointer
+create_piece (gpointer   owner,
+              gsize      size,
+              GError   **error)
+{
+  return _gpu_virtual_create_piece (((GpuPoolCore *) owner)->context, size, FALSE, error);
+}
+
+static void
+destroy_piece (gpointer owner,
+               gpointer piece,
+               gsize    size G_GNUC_UNUSED)
+{
+  _gpu_virtual_destroy_piece (((GpuPoolCore *) owner)->context, piece);
+}
+
+static guint64
+get_range_address (GpuPoolCore *core)
+{
+  return core->context->backend->memory->get_address (core->range);
+}
+
+static gboolean
+map_pieces (gpointer         owner,
+            gsize            offset,
+            const gpointer  *pieces,
+            const gsize     *sizes,
+            guint            n_pieces,
+            GError         **error)
+{
+  GpuPoolCore *core = owner;
+  GpuNativePiece *const *natives = (GpuNativePiece *const *) pieces;
+  gsize size = 0;
+
+  if (!core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
+                                                    n_pieces, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_pieces; i++)
+    size += sizes[i];
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_PIECE_MAP, get_range_address (core) + offset, size, NULL);
+
+  return TRUE;
+}
+
+static void
+unmap_piece (gpointer owner,
+             gsize    offset,
+             gpointer piece G_GNUC_UNUSED,
+             gsize    size)
+{
+  GpuPoolCore *core = owner;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_PIECE_UNMAP, get_range_address (core) + offset, size,
+                           NULL);
+
+  core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
+}
+
+static gboolean
+make_room (gpointer owner,
+           gsize    size,
+           guint    attempt G_GNUC_UNUSED)
+{
+  GpuPoolCore *core = owner;
+  g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
+
+  return pool != NULL && _gpu_memory_pool_make_room (pool, size);
+}
+
+/* Whole memory of the allocator; the view of it stays as long. */
+typedef struct
+{
+  GpuMemory   *memory;
+  GpuPoolView *view;
+} Item;
+
+static gpointer
+alloc_item (gpointer   owner,
+            gsize      size,
+            GError   **error)
+{
+  GpuPoolCore *core = owner;
+  GpuMemory *memory = alloc_memory (core, size, error);
+  Item *item;
+
+  if (memory == NULL)
+    return NULL;
+
+  item = g_new (Item, 1);
+  item->memory = memory;
+  item->view = view_new (core, memory->storage, 0, memory->flags);
+  item->view->buffer = item->view->whole;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_ALLOC, memory->handle, size, NULL);
+
+  return item;
+}
+
+static void
+free_item (gpointer owner,
+           gpointer data,
+           gsize    size)
+{
+  GpuPoolCore *core = owner;
+  Item *item = data;
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_SEGMENT_FREE, item->memory->handle, size, NULL);
+
+  _gpu_pool_view_unref (item->view);
+  gpu_allocator_free (core->allocator, item->memory);
+  g_object_unref (item->memory);
+  g_free (item);
+}
+
+guint64
+_gpu_pool_item_get_handle (const GpuPoolItem *item)
+{
+  const Item *data = _gpu_pool_item_get_data (item);
+
+  return data->memory->handle;
+}
+
+static const GpuPoolBinsOps bins_ops = {
+  .alloc_item = alloc_item,
+  .free_item = free_item,
+  .make_room = make_room
+};
+
+static const GpuPoolOps segment_ops = {
+  .alloc_segment = alloc_segment,
+  .free_segment = free_segment,
+  .make_room = make_room
+};
+
+static const GpuPoolOps piece_ops = {
+  .create_piece = create_piece,
+  .destroy_piece = destroy_piece,
+  .map_pieces = map_pieces,
+  .unmap_piece = unmap_piece,
+  .make_room = make_room
+};
+
+/* Room for memory to move to: addresses cost nothing. */
+static gboolean
+reserve (GpuPoolCore    *core,
+         GpuPoolConfig  *config,
+         GError        **error)
+{
+  GpuNativeContext *context = core->context;
+  const GpuVirtualOps *ops = context->backend->virtual_memory;
+  guint64 total = context->devices[0]->memory_size;
+
+  if (!ops->get_granularity (context, &config->granularity, error))
+    return FALSE;
+
+  config->range_size = (total + config->granularity - 1) / config->granularity
+                       * config->granularity * 2;
+  core->range = ops->reserve (context, config->range_size, error);
+
+  if (core->range == NULL)
+    return FALSE;
+
+  config->range_address = context->backend->memory->get_address (core->range);
+
+  return TRUE;
+}
+
+static void
+core_free (GpuPoolCore *core)
+{
+  g_clear_pointer (&core->pool, _gpu_pool_free);
+  g_clear_pointer (&core->bins, _gpu_pool_bins_free);
+
+  if (core->range != NULL)
+    core->context->backend->memory->free (core->context, core->range);
+
+  g_clear_object (&core->svm);
+  g_clear_object (&core->allocator);
+  g_clear_pointer (&core->extras, g_hash_table_unref);
+  _gpu_pool_history_free (core->history);
+  g_weak_ref_clear (core->owner);
+  g_free (core->owner);
+  g_mutex_clear (&core->lock);
+  _gpu_pool_lock_clear (&core->spare_lock);
+  _gpu_native_context_unref (core->context);
+  g_free (core);
+  _gpu_live_add (GPU_LIVE_POOL_CORE, -1);
+}
+
+GpuSvmAllocator *
+_gpu_pool_find_svm (GpuAllocator *allocator)
+{
+  while (allocator != NULL && GPU_IS_ALLOCATOR_ADAPTOR (allocator))
+    allocator = gpu_allocator_adaptor_get_upstream (GPU_ALLOCATOR_ADAPTOR (allocator));
+
+  return allocator != NULL && GPU_IS_SVM_ALLOCATOR (allocator) ? GPU_SVM_ALLOCATOR (allocator)
+                                                               : NULL;
+}
+
+gboolean
+_gpu_pool_takes_turns (GpuNativeContext *context)
+{
+  return context->backend->svm != NULL && context->backend->svm->attach != NULL
+         && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
+}
+
+GpuPoolCore *
+_gpu_pool_core_new (GpuContext         *context,
+                    GpuAllocator       *allocator,
+                    GpuMemoryPoolKind   kind,
+                    GpuMemoryFlags      flags,
+                    guint               leading_bits,
+                    gpointer            owner,
+                    GError            **error)
+{
+  GpuNativeContext *native = _gpu_context_get_native (context);
+  GpuNativeDevice *device = native->devices[0];
+  GpuPoolCore *core = g_new0 (GpuPoolCore, 1);
+  GpuPoolConfig config = { .unit = MAX ((gsize) UNIT, device->base_alignment),
+                           .segment_size = MIN (SEGMENT_SIZE, device->max_allocation),
+                           .max_segment_size = device->max_allocation };
+
+  _gpu_live_add (GPU_LIVE_POOL_CORE, 1);
+  g_atomic_ref_count_init (&core->refs);
+  core->context = _gpu_native_context_ref (native);
+  core->flags = flags;
+  core->owner = g_new0 (GWeakRef, 1);
+  g_weak_ref_init (core->owner, owner);
+  g_mutex_init (&core->lock);
+  _gpu_pool_lock_init (&core->spare_lock);
+  core->history = _gpu_pool_history_new ();
+  core->unit = config.unit;
+  core->next_address = ADDRESS_STEP;
+  g_set_object (&core->allocator, allocator);
+  g_set_object (&core->svm, _gpu_pool_find_svm (allocator));
+  core->has_addresses = !has_sub_buffers (core) || core->svm != NULL;
+
+  if (kind == GPU_MEMORY_POOL_BINS)
+    {
+      core->bins = _gpu_pool_bins_new (leading_bits, &bins_ops, core, &_gpu_pool_timeline_ops);
+      return core;
+    }
+
+  if (kind == GPU_MEMORY_POOL_EXPANDABLE && !reserve (core, &config, error))
+    {
+      core_free (core);
+      return NULL;
+    }
+
+  core->pool = _gpu_pool_new (&config, core->range != NULL ? &piece_ops : &segment_ops, core,
+                              &_gpu_pool_timeline_ops);
+
+  return core;
+}
+
+GpuPoolCore *
+_gpu_pool_core_ref (GpuPoolCore *core)
+{
+  g_atomic_ref_count_inc (&core->refs);
+
+  return core;
+}
+
+void
+_gpu_pool_core_unref (GpuPoolCore *core)
+{
+  if (g_atomic_ref_count_dec (&core->refs))
+    core_free (core);
+}
+
+/* What a pool that is gone waits for before its memory goes. */
+typedef struct
+{
+  GpuPoolCore *core;
+  GPtrArray   *timelines;
+} Closing;
+
+static void
+continue_closing (gpointer data)
+{
+  Closing *closing = data;
+
+  if (closing->timelines->len > 0)
+    {
+      GpuTimeline *timeline = g_ptr_array_steal_index_fast (closing->timelines, 0);
+
+      _gpu_timeline_park (timeline, closing, continue_closing);
+      _gpu_timeline_unref (timeline);
+      return;
+    }
+
+  g_ptr_array_unref (closing->timelines);
+  _gpu_pool_core_unref (closing->core);
+  g_free (closing);
+}
+
+/* Every block was given back, but work may still use their memory. On any thread. */
+static void
+finish_closing (gpointer data)
+{
+  GpuPoolCore *core = data;
+  Closing *closing = g_new0 (Closing, 1);
+
+  closing->core = core;
+  closing->timelines = core->bins != NULL ? _gpu_pool_bins_list_pending (core->bins)
+                                          : _gpu_pool_list_pending (core->pool);
+  continue_closing (closing);
+}
+
+void
+_gpu_pool_core_close (GpuPoolCore *core)
+{
+  g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
+  _gpu_pool_core_drop_spare (core);
+
+  if (core->bins != NULL)
+    _gpu_pool_bins_close (core->bins, finish_closing, core);
+  else
+    _gpu_pool_close (core->pool, finish_closing, core);
+}
+
+static guint64
+get_place_address (GpuPoolCore  *core,
+                   GpuPoolPlace  place)
+{
+  return core->bins != NULL ? _gpu_pool_item_get_handle (place)
+                            : _gpu_pool_block_get_address (place);
+}
+
+static inline GpuPoolPlace
+alloc_place (GpuPoolCore  *core,
+             gsize         size,
+             gsize         alignment,
+             GpuTimeline  *timeline,
+             GError      **error)
+{
+  if (core->bins != NULL)
+    return _gpu_pool_bins_alloc (core->bins, size, timeline, error);
+
+  return _gpu_pool_alloc (core->pool, size, alignment, timeline, error);
+}
+
+static GPU_COLD GpuPoolPlace
+alloc_recorded (GpuPoolCore  *core,
+                gsize         size,
+                gsize         alignment,
+                GpuTimeline  *timeline,
+                GError      **error)
+{
+  GError *failure = NULL;
+  GpuPoolPlace place = alloc_place (core, size, alignment, timeline, &failure);
+
+  if (place != NULL)
+    _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_place_address (core, place), size, timeline);
+  else if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, size, timeline);
+
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+
+  return place;
+}
+
+GpuPoolPlace
+_gpu_pool_core_alloc (GpuPoolCore  *core,
+                      gsize         size,
+                      gsize         alignment,
+                      GpuTimeline  *timeline,
+                      GError      **error)
+{
+  if (gpu_pool_core_records (core))
+    return alloc_recorded (core, size, alignment, timeline, error);
+
+  return alloc_place (core, size, alignment, timeline, error);
+}
+
+static void
+release_after (GpuPoolCore    *core,
+               GpuPoolPlace    place,
+               const gpointer *timelines,
+               guint           n_timelines)
+{
+  if (core->bins != NULL)
+    _gpu_pool_bins_release_all (place, timelines, n_timelines);
+  else if (n_timelines == 1)
+    _gpu_pool_release (place, timelines[0]);
+  else
+    _gpu_pool_release_all (place, timelines, n_timelines);
+}
+
+/* On any thread, which may be growing the pool. */
+static void
+tidy (gpointer data)
+{
+  GpuPoolCore *core = data;
+
+  if (core->bins != NULL)
+    _gpu_pool_bins_trim (core->bins, 0, FALSE);
+  else
+    _gpu_pool_tidy (core->pool);
+
+  _gpu_pool_core_unref (core);
+}
+
+void
+_gpu_pool_core_tidy_after (GpuPoolCore *core,
+                           GpuTimeline *timeline)
+{
+  _gpu_timeline_park (timeline, core, tidy);
+}
+
+static GPU_COLD void
+release_pending (GpuPoolCore  *core,
+                 GpuPoolPlace  place,
+                 GpuTimeline  *home,
+                 GArray       *uses)
+{
+  g_autofree gpointer *timelines = g_new (gpointer, uses->len + 1);
+  gboolean stopped = (g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0;
+  guint n = 0;
+
+  timelines[n++] = home;
+
+  for (guint i = 0; i < uses->len; i++)
+    {
+      GpuTimeline *timeline = g_array_index (uses, GpuPoint, i).timeline;
+
+      if (timeline != home)
+        timelines[n++] = timeline;
+    }
+
+  release_after (core, place, timelines, n);
+
+  for (guint i = 0; stopped && i < n; i++)
+    _gpu_pool_core_tidy_after (_gpu_pool_core_ref (core), timelines[i]);
+}
+
+void
+_gpu_pool_core_release (GpuPoolCore  *core,
+                        GpuPoolPlace  place,
+                        GpuTimeline  *home,
+                        GArray       *uses)
+{
+  const gpointer timelines[] = { home };
+
+  if (gpu_pool_core_records (core))
+    _gpu_pool_core_record (core, GPU_POOL_RELEASE, get_place_address (core, place),
+                           _gpu_pool_core_get_size (core, place), home);
+
+  if (G_UNLIKELY (uses != NULL))
+    release_pending (core, place, home, uses);
+  else
+    release_after (core, place, timelines, 1);
+}
+
+gsize
+_gpu_pool_core_get_size (GpuPoolCore  *core,
+                         GpuPoolPlace  place)
+{
+  return core->bins != NULL ? _gpu_pool_item_get_size (place) : _gpu_pool_block_get_size (place);
+}
+
+/* It stays with the block for as long as that keeps its place. */
+static GpuPoolView *
+make_view (GpuPoolCore     *core,
+           GpuMemoryBlock  *block,
+           GError         **error)
+{
+  GpuNativeContext *context = core->context;
+  guint64 address = _gpu_pool_block_get_address (block);
+  GpuPoolView *view;
+
+  if (core->range != NULL)
+    {
+      guint64 first = context->backend->memory->get_address (core->range);
+
+      view = view_new (core, NULL, address - first, core->flags);
+    }
+  else
+    {
+      const Segment *segment = _gpu_pool_block_get_segment (block);
+
+      view = view_new (core, segment->memory->storage, address - segment->address,
+                       segment->memory->flags);
+    }
+
+  view->buffer = _gpu_buffer_cut (context, view->whole, view->flags, view->offset,
+                                  _gpu_pool_block_get_capacity (block), error);
+
+  if (view->buffer != NULL)
+    _gpu_pool_block_set_data (block, view, _gpu_pool_view_unref);
+  else
+    g_clear_pointer (&view, _gpu_pool_view_unref);
+
+  return view;
+}
+
+GpuPoolView *
+_gpu_pool_core_get_view (GpuPoolCore   *core,
+                         GpuPoolPlace   place,
+                         GError       **error)
+{
+  GpuPoolView *view;
+
+  if (core->bins != NULL)
+    return ((Item *) _gpu_pool_item_get_data (place))->view;
+
+  view = _gpu_pool_block_get_data (place);
+
+  return G_LIKELY (view != NULL) ? view : make_view (core, place, error);
+}
+
+void
+_gpu_pool_core_set_limits (GpuPoolCore         *core,
+                           const GpuPoolLimits *limits)
+{
+  if (core->bins != NULL)
+    _gpu_pool_bins_set_limits (core->bins, limits);
+  else
+    _gpu_pool_set_limits (core->pool, limits);
+}
+
+void
+_gpu_pool_core_trim (GpuPoolCore *core,
+                     guint64      keep,
+                     gboolean     wait)
+{
+  if (core->bins != NULL)
+    _gpu_pool_bins_trim (core->bins, keep, wait);
+  else
+    _gpu_pool_trim (core->pool, keep, wait);
+}
+
+void
+_gpu_pool_core_stop_holding (GpuPoolCore *core)
+{
+  g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
+
+  if (core->bins != NULL)
+    _gpu_pool_bins_stop_holding (core->bins);
+  else
+    _gpu_pool_stop_holding (core->pool);
+}
+
+void
+_gpu_pool_core_get_stats (GpuPoolCore  *core,
+                          GpuPoolStats *stats)
+{
+  if (core->bins != NULL)
+    _gpu_pool_bins_get_stats (core->bins, stats);
+  else
+    _gpu_pool_get_stats (core->pool, stats);
+}

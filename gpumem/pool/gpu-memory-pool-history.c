@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What went on in a pool: the last events, for who wants to know. */
+#include "config.h"
+
+#include "gpumem/pool/gpu-memory-pool-private.h"
+
+typedef struct
+{
+  GpuPoolAction action;
+  guint32       stream;             /* from 1, 0 for none */
+  guint64       time;               /* microseconds */
+  guint64       address;
+  guint64       size;               /* bytes */
+  guint64       device_free;        /* bytes, of OUT_OF_MEMORY */
+} Event;
+
+struct _GpuPoolHistory
+{
+  GMutex      lock;                 /* guards the rest; nothing is called with it held */
+  Event      *events;               /* a ring, or NULL */
+  guint       n_room;
+  guint64     n_events;             /* since it was set up */
+  GHashTable *streams;              /* numbers by key, which may be gone */
+};
+
+GpuPoolHistory *
+_gpu_pool_history_new (void)
+{
+  GpuPoolHistory *history = g_new0 (GpuPoolHistory, 1);
+
+  g_mutex_init (&history->lock);
+  history->streams = g_hash_table_new (NULL, NULL);
+
+  return history;
+}
+
+void
+_gpu_pool_history_free (GpuPoolHistory *history)
+{
+  g_hash_table_unref (history->streams);
+  g_free (history->events);
+  g_mutex_clear (&history->lock);
+  g_free (history);
+}
+
+guint32
+_gpu_pool_streams_get_number (GHashTable *streams,
+                              gpointer    key)
+{
+  gpointer number;
+
+  if (key == NULL)
+    return 0;
+
+  number = g_hash_table_lookup (streams, key);
+
+  if (number == NULL)
+    {
+      number = GUINT_TO_POINTER (g_hash_table_size (streams) + 1);
+      g_hash_table_insert (streams, key, number);
+    }
+
+  return GPOINTER_TO_UINT (number);
+}
+
+void
+_gpu_pool_core_record (GpuPoolCore   *core,
+                       GpuPoolAction  action,
+                       guint64        address,
+                       gsize          size,
+                       gpointer       key)
+{
+  GpuPoolHistory *history = core->history;
+  guint64 total = core->context->devices[0]->memory_size;
+  guint64 held = (gsize) g_atomic_pointer_get (&core->context->allocated);
+  Event event = { .action = action, .address = address, .size = size,
+                  .device_free = total - MIN (held, total) };
+
+  g_mutex_lock (&history->lock);
+
+  if (history->n_room > 0)
+    {
+      event.time = (guint64) g_get_monotonic_time ();
+      event.stream = _gpu_pool_streams_get_number (history->streams, key);
+      history->events[history->n_events++ % history->n_room] = event;
+    }
+
+  g_mutex_unlock (&history->lock);
+}
+
+GHashTable *
+_gpu_pool_core_list_streams (GpuPoolCore *core)
+{
+  GHashTable *streams = g_hash_table_new (NULL, NULL);
+  GHashTableIter iter;
+  gpointer key, number;
+
+  g_mutex_lock (&core->history->lock);
+  g_hash_table_iter_init (&iter, core->history->streams);
+
+  while (g_hash_table_iter_next (&iter, &key, &number))
+    g_hash_table_insert (streams, key, number);
+
+  g_mutex_unlock (&core->history->lock);
+
+  return streams;
+}
+
+static void
+add_event (GVariantBuilder *builder,
+           const Event     *event,
+           const char      *action)
+{
+  GVariantDict dict;
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "action", "s", action);
+  g_variant_dict_insert (&dict, "time", "t", event->time);
+  g_variant_dict_insert (&dict, "size", "t", event->size);
+
+  if (event->stream != 0)
+    g_variant_dict_insert (&dict, "stream", "u", event->stream);
+
+  if (event->action == GPU_POOL_OUT_OF_MEMORY)
+    g_variant_dict_insert (&dict, "device-free", "t", event->device_free);
+  else
+    g_variant_dict_insert (&dict, "address", "t", event->address);
+
+  g_variant_builder_add_value (builder, g_variant_dict_end (&dict));
+}
+
+/* Viewers know two steps of giving back. */
+static void
+describe_event (GVariantBuilder *builder,
+                const Event     *event)
+{
+  static const char *const names[] =
+  {
+    [GPU_POOL_ALLOC] = "alloc",
+    [GPU_POOL_RELEASE] = "free_requested",
+    [GPU_POOL_SEGMENT_ALLOC] = "segment_alloc",
+    [GPU_POOL_SEGMENT_FREE] = "segment_free",
+    [GPU_POOL_PIECE_MAP] = "segment_map",
+    [GPU_POOL_PIECE_UNMAP] = "segment_unmap",
+    [GPU_POOL_OUT_OF_MEMORY] = "oom"
+  };
+
+  add_event (builder, event, names[event->action]);
+
+  if (event->action == GPU_POOL_RELEASE)
+    add_event (builder, event, "free_completed");
+}
+
+static void
+copy_events (GpuPoolHistory *history,
+             GArray         *events)
+{
+  guint64 first;
+
+  g_mutex_lock (&history->lock);
+  first = history->n_events > history->n_room ? history->n_events - history->n_room : 0;
+
+  for (guint64 i = first; i < history->n_events; i++)
+    g_array_append_val (events, history->events[i % history->n_room]);
+
+  g_mutex_unlock (&history->lock);
+}
+
+/**
+ * gpu_memory_pool_get_history:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets the last events of a pool whose #GpuMemoryPool:history-size is not 0, the oldest first. Each
+ * has
+ *
+ * - `action`, s: "alloc", "free_requested" and then "free_completed" when memory is given back,
+ *   whether or not work still uses it, "segment_alloc", "segment_free", "segment_map" and
+ *   "segment_unmap" for memory of the driver, and "oom" for a request that was refused
+ * - `time`, t, in microseconds of g_get_monotonic_time()
+ * - `size`, t, in bytes, of memory that is handed out as it was asked for; of several blocks that
+ *   were refused at once their sum
+ * - `address`, t, but for "oom": where the driver tells none, what stands for it, as in snapshots
+ * - `stream`, u: which stream it was taken or given back on, as in snapshots; a stream that is new
+ *   may have the number of one that is gone
+ * - `device-free`, t, of "oom": bytes of the device that the context does not have
+ *
+ * These are the names that the memory viewer of PyTorch has in `device_traces`. Any thread; does
+ * not block.
+ *
+ * Returns: (transfer full): the events, an array of type aa{sv}
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_memory_pool_get_history (GpuMemoryPool *pool)
+{
+  g_autoptr (GArray) events = g_array_new (FALSE, FALSE, sizeof (Event));
+  GVariantBuilder builder;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  if (pool->core != NULL)
+    copy_events (pool->core->history, events);
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE ("aa{sv}"));
+
+  for (guint i = 0; i < events->len; i++)
+    describe_event (&builder, &g_array_index (events, Event, i));
+
+  return g_variant_ref_sink (g_variant_builder_end (&builder));
+}
+
+/**
+ * gpu_memory_pool_get_history_size:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets how many events the pool keeps. Any thread.
+ *
+ * Returns: the number of events, 0 if it keeps none
+ *
+ * Since: 0.1
+ */
+guint
+gpu_memory_pool_get_history_size (GpuMemoryPool *pool)
+{
+  guint n;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
+
+  if (pool->core == NULL)
+    return 0;
+
+  g_mutex_lock (&pool->core->history->lock);
+  n = pool->core->history->n_room;
+  g_mutex_unlock (&pool->core->history->lock);
+
+  return n;
+}
+
+/**
+ * gpu_memory_pool_set_history_size:
+ * @pool: a #GpuMemoryPool
+ * @n_events: how many events to keep, at most %GPU_MEMORY_POOL_MAX_HISTORY; 0 to keep none
+ *
+ * Has the pool keep its last events, see gpu_memory_pool_get_history(), and forget those that it
+ * has. To keep them costs a clock and a lock for each, and nothing where none are kept. Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_memory_pool_set_history_size (GpuMemoryPool *pool,
+                                  guint          n_events)
+{
+  g_autofree Event *events = NULL;
+  g_autofree Event *old = NULL;
+  GpuPoolHistory *history;
+  gboolean changed;
+
+  g_return_if_fail (GPU_IS_MEMORY_POOL (pool) && pool->core != NULL);
+  g_return_if_fail (n_events <= GPU_MEMORY_POOL_MAX_HISTORY);
+
+  history = pool->core->history;
+  events = n_events > 0 ? g_new0 (Event, n_events) : NULL;
+
+  g_mutex_lock (&history->lock);
+  changed = history->n_room != n_events;
+  history->n_room = n_events;
+  history->n_events = 0;
+  old = g_steal_pointer (&history->events);
+  history->events = g_steal_pointer (&events);
+
+  if (n_events > 0)
+    g_atomic_int_or (&pool->core->modes, GPU_POOL_RECORDS);
+  else
+    g_atomic_int_and (&pool->core->modes, ~GPU_POOL_RECORDS);
+
+  g_mutex_unlock (&history->lock);
+
+  if (changed)
+    g_object_notify (G_OBJECT (pool), "history-size");
+}

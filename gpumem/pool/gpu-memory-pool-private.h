@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is behind a GpuMemoryPool: the core of gpumem/pool/, where its memory comes from, and the
+ * memory objects that were made over its blocks.
+ */
+#pragma once
+
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/pool/core/gpu-pool-bins.h"
+#include "gpumem/pool/core/gpu-pool-lock.h"
+#include "gpumem/pool/core/gpu-pool.h"
+
+G_BEGIN_DECLS
+
+#define GPU_POOL_MAX_SPARE 64
+
+/* GpuPoolCore.modes: what the quick way does not do. */
+#define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
+#define GPU_POOL_RECORDS (1u << 1)  /* it has a history */
+
+typedef enum
+{
+  GPU_POOL_ALLOC,
+  GPU_POOL_RELEASE,
+  GPU_POOL_SEGMENT_ALLOC,
+  GPU_POOL_SEGMENT_FREE,
+  GPU_POOL_PIECE_MAP,
+  GPU_POOL_PIECE_UNMAP,
+  GPU_POOL_OUT_OF_MEMORY
+} GpuPoolAction;
+
+typedef struct _GpuPoolHistory GpuPoolHistory;
+
+typedef struct
+{
+  gatomicrefcount    refs;          /* of the pool, and of memory objects over its blocks */
+  guint              modes;         /* atomic */
+  GpuNativeContext  *context;
+  GpuMemoryFlags     flags;         /* of memory objects */
+  GpuAllocator      *allocator;     /* of segments or items, or NULL */
+  GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
+  GpuSvmAllocator   *svm;           /* that the memory is from in the end, or NULL */
+  gboolean           has_addresses; /* that the driver tells */
+  gsize              unit;          /* bytes */
+  GpuPool           *pool;          /* NULL for a pool in bins */
+  GpuPoolBins       *bins;          /* NULL for others */
+  gpointer           owner;         /* GWeakRef on the GpuMemoryPool, for signals */
+
+  GpuPoolHistory    *history;       /* in gpu-memory-pool-history.c; with a lock of its own */
+
+  GMutex             lock;          /* guards what follows */
+
+  GpuPoolLock        spare_lock;    /* guards these */
+  GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
+  guint              n_spare;
+  gboolean           closed;        /* the pool is gone */
+  guint64            next_address;  /* for memory without */
+  GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
+} GpuPoolCore;
+
+/* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+typedef gpointer GpuPoolPlace;
+
+/* Where it is for the driver. It is the place's, and that of work which still uses it. */
+typedef struct
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+  GpuStorage       *source;         /* of whole, which is used; NULL in a range of addresses */
+  GpuNativeBuffer  *whole;          /* that it is in */
+  gsize             offset;
+  GpuNativeBuffer  *buffer;         /* of exactly the place, which may be whole */
+  GpuMemoryFlags    flags;
+} GpuPoolView;
+
+struct _GpuMemoryPool
+{
+  GObject            parent_instance;
+
+  GpuContext        *context;
+  GpuAllocator      *allocator;     /* where its memory comes from, or NULL */
+  GpuMemoryPoolKind  kind;
+  GpuMemoryFlags     flags;
+  guint              leading_bits;
+  GpuPoolCore       *core;          /* NULL if never initialised */
+  GpuPool           *blocks;        /* that have addresses; NULL if it has none */
+  GMutex             lock;          /* guards limits */
+  GpuPoolLimits      limits;
+};
+
+/* What is at the end of a chain of adaptors, if that is one; or NULL. */
+GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
+/* Host and device have such memory in turns, and all of an allocation at once: it is not cut. */
+gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
+
+/* Streams as timelines. */
+extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
+/* All that is submitted later comes after all that was; for streams that are out of order. */
+gboolean      _gpu_pool_timeline_bar       (GpuTimeline        *timeline,
+                                            GError            **error);
+
+/* NULL and @error if the device cannot do what @kind asks for; @kind is not AUTOMATIC. */
+GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
+                                            GpuAllocator       *allocator,
+                                            GpuMemoryPoolKind   kind,
+                                            GpuMemoryFlags      flags,
+                                            guint               leading_bits,
+                                            gpointer            owner,
+                                            GError            **error);
+GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
+void          _gpu_pool_core_unref         (GpuPoolCore        *core);
+/* The GpuMemoryPool is gone. */
+void          _gpu_pool_core_close         (GpuPoolCore        *core);
+GpuPoolPlace  _gpu_pool_core_alloc         (GpuPoolCore        *core,
+                                            gsize               size,
+                                            gsize               alignment,
+                                            GpuTimeline        *timeline,
+                                            GError            **error);
+/* It may be used again after all that was submitted so far to @home, and to the timelines of @uses,
+ * nullable: of GpuPoint. Memory of a pool that holds nothing goes with the last of them. */
+void          _gpu_pool_core_release       (GpuPoolCore        *core,
+                                            GpuPoolPlace        place,
+                                            GpuTimeline        *home,
+                                            GArray             *uses);
+/* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that
+ * holds nothing gives back what nobody uses. */
+void          _gpu_pool_core_tidy_after    (GpuPoolCore        *core,
+                                            GpuTimeline        *timeline);
+/* Bytes, as requested. */
+gsize         _gpu_pool_core_get_size      (GpuPoolCore        *core,
+                                            GpuPoolPlace        place);
+/* (transfer none): for as long as the place is held; NULL if the driver could not make it. */
+GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore        *core,
+                                            GpuPoolPlace        place,
+                                            GError            **error);
+GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
+void          _gpu_pool_view_unref         (gpointer            view);
+/* The driver's. */
+guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
+
+void          _gpu_pool_core_set_limits    (GpuPoolCore        *core,
+                                            const GpuPoolLimits *limits);
+void          _gpu_pool_core_trim          (GpuPoolCore        *core,
+                                            guint64             keep,
+                                            gboolean            wait);
+void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
+void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
+                                            GpuPoolStats       *stats);
+
+/* FALSE for a pool that was never initialised. */
+gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
+                                            const char         *function,
+                                            GError            **error);
+/* (transfer none): the timeline of @stream, which has to be of the pool's context, or the default
+ * one. */
+GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
+                                            GpuStream          *stream,
+                                            const char         *function,
+                                            GError            **error);
+/* Asks who listens to the pool and to its context to make room; in gpu-memory-pool.c. */
+gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
+                                            guint64             size);
+
+/* gpu-memory-pool-history.c. */
+GpuPoolHistory *_gpu_pool_history_new      (void);
+void          _gpu_pool_history_free       (GpuPoolHistory     *history);
+/* No lock of the pool is held. @key is a stream, or NULL. */
+GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
+                                            GpuPoolAction       action,
+                                            guint64             address,
+                                            gsize               size,
+                                            gpointer            key);
+/* The numbers of streams so far, by key, for the caller to free. */
+GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
+/* That of @key, or the next one: from 1, 0 for no stream. */
+guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
+                                            gpointer            key);
+
+static inline gboolean
+gpu_pool_core_records (GpuPoolCore *core)
+{
+  return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
+}
+
+/* gpu-memory-pool-buffer.c: a GpuBuffer, or a GpuSvm of a core that has svm, over @place, which it
+ * takes over, also if it fails. */
+GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore        *core,
+                                            GpuContext         *context,
+                                            gboolean            is_svm,
+                                            GpuPoolPlace        place,
+                                            GpuTimeline        *timeline,
+                                            GError            **error);
+/* Closed, a pool keeps no objects to use them again. */
+void          _gpu_pool_core_drop_spare    (GpuPoolCore        *core);
+
+G_END_DECLS

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is where in a pool. */
+#include "config.h"
+
+#include "gpumem/pool/gpu-memory-pool-private.h"
+
+typedef struct
+{
+  guint64      address;
+  gsize        size;                /* bytes */
+  gsize        requested;           /* bytes, of an active one */
+  GpuPoolState state;
+  guint32      stream;              /* from 1, 0 for none */
+  guint64      segment;             /* where it begins */
+} Part;
+
+typedef struct
+{
+  GArray     *parts;                /* of Part */
+  GHashTable *streams;              /* numbers by key */
+} Collection;
+
+static void
+add_block (gpointer              data,
+           const GpuPoolSegment *segment,
+           guint64               address,
+           gsize                 size,
+           gsize                 requested,
+           GpuPoolState          state,
+           gpointer              key)
+{
+  Collection *collection = data;
+  const Part part = { address, size, requested, state,
+                      _gpu_pool_streams_get_number (collection->streams, key), segment->address };
+
+  g_array_append_val (collection->parts, part);
+}
+
+/* Each is a segment of its own, known by its handle. */
+static void
+add_item (gpointer           data,
+          const GpuPoolItem *item,
+          gsize              capacity,
+          gsize              requested,
+          GpuPoolState       state)
+{
+  Collection *collection = data;
+  guint64 handle = _gpu_pool_item_get_handle (item);
+  const Part part = { handle, capacity, requested, state, 0, handle };
+
+  g_array_append_val (collection->parts, part);
+}
+
+static const char *
+get_state_name (GpuPoolState state)
+{
+  switch (state)
+    {
+    case GPU_POOL_ACTIVE:
+      return "active";
+    case GPU_POOL_CACHED:
+      return "cached";
+    case GPU_POOL_PENDING:
+      return "pending";
+    case GPU_POOL_UNMAPPED:
+      return "unmapped";
+    case GPU_POOL_FREE:
+    default:
+      return "held";
+    }
+}
+
+static GVariant *
+describe_block (const Part *part)
+{
+  GVariantDict dict;
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "state", "s", get_state_name (part->state));
+  g_variant_dict_insert (&dict, "size", "t", (guint64) part->size);
+
+  if (part->state == GPU_POOL_ACTIVE)
+    g_variant_dict_insert (&dict, "requested", "t", (guint64) part->requested);
+
+  if (part->stream != 0)
+    g_variant_dict_insert (&dict, "stream", "u", part->stream);
+
+  return g_variant_dict_end (&dict);
+}
+
+/* That of the part at @i, which is moved behind it. */
+static GVariant *
+describe_segment (GArray *parts,
+                  guint  *i)
+{
+  guint64 segment = g_array_index (parts, Part, *i).segment;
+  GVariantBuilder blocks;
+  GVariantDict dict;
+
+  g_variant_builder_init (&blocks, G_VARIANT_TYPE ("aa{sv}"));
+
+  for (; *i < parts->len && g_array_index (parts, Part, *i).segment == segment; (*i)++)
+    g_variant_builder_add_value (&blocks, describe_block (&g_array_index (parts, Part, *i)));
+
+  g_variant_dict_init (&dict, NULL);
+  g_variant_dict_insert (&dict, "address", "t", segment);
+  g_variant_dict_insert_value (&dict, "blocks", g_variant_builder_end (&blocks));
+
+  return g_variant_dict_end (&dict);
+}
+
+/**
+ * gpu_memory_pool_snapshot:
+ * @pool: a #GpuMemoryPool
+ *
+ * Tells what is where in the pool at this moment, as an array of segments of type aa{sv}. Each has
+ * its `address`, of type t, where the driver tells one, and `blocks`, of type aa{sv}, which follow
+ * each other without gaps. A block has
+ *
+ * - `state`, s: "active", "pending" (given back, and work may still use it), "held", "cached" (held
+ *   by a thread) or "unmapped" (addresses with no memory behind them)
+ * - `size`, t, in bytes
+ * - `requested`, t, in bytes: of an active block what was asked for
+ * - `stream`, u: of a pending block the stream, which are counted from 1
+ *
+ * `gpumem pool` turns snapshots into files for viewers. Holds up all who use the pool meanwhile.
+ *
+ * Returns: (transfer full): the segments
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_memory_pool_snapshot (GpuMemoryPool *pool)
+{
+  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (Part));
+  g_autoptr (GHashTable) streams = NULL;
+  Collection collection = { parts, NULL };
+  GVariantBuilder segments;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  streams = pool->core != NULL ? _gpu_pool_core_list_streams (pool->core) : NULL;
+  collection.streams = streams;
+
+  if (pool->core != NULL && pool->core->bins != NULL)
+    _gpu_pool_bins_visit (pool->core->bins, add_item, &collection);
+  else if (pool->core != NULL)
+    _gpu_pool_visit (pool->core->pool, add_block, &collection);
+
+  g_variant_builder_init (&segments, G_VARIANT_TYPE ("aa{sv}"));
+
+  for (guint i = 0; i < parts->len;)
+    g_variant_builder_add_value (&segments, describe_segment (parts, &i));
+
+  return g_variant_ref_sink (g_variant_builder_end (&segments));
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a pool asks about streams, answered by their timelines. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
+
+static gpointer
+ref (gpointer key)
+{
+  g_atomic_int_set (&((GpuTimeline *) key)->is_pooled, TRUE);
+
+  return _gpu_timeline_ref (key);
+}
+
+static void
+unref (gpointer key)
+{
+  _gpu_timeline_unref (key);
+}
+
+/* Where the program may itself have put work into the driver's stream, it is a point of its own, so
+ * that the fence comes after that. Behind the last of a stream that is borrowed there is one. */
+static GpuFence *
+fence_locked (GpuTimeline  *timeline,
+              GError      **error)
+{
+  if (!timeline->is_ended)
+    _gpu_timeline_cover_locked (timeline);
+
+  if (timeline->completed == timeline->submitted)
+    return NULL;
+
+  return _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
+}
+
+static gboolean
+mark (gpointer   key,
+      guint64   *seq,
+      GError   **error)
+{
+  GpuTimeline *timeline = key;
+  g_autoptr (GpuFence) fence = NULL;
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  GError *failure = NULL;
+
+  if (timeline->stream != NULL && !g_atomic_int_get (&timeline->context->lost))
+    fence = fence_locked (timeline, &failure);
+
+  *seq = timeline->submitted;
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
+}
+
+/* What a lost device was doing is over. */
+static gboolean
+is_reached (gpointer key,
+            guint64  seq)
+{
+  GpuTimeline *timeline = key;
+
+  return _gpu_timeline_is_complete (timeline, seq) || g_atomic_int_get (&timeline->context->lost)
+         || _gpu_timeline_query (timeline, seq, NULL) != GPU_EVENT_STATUS_PENDING;
+}
+
+static gboolean
+order_after (gpointer   key,
+             gpointer   after,
+             guint64    seq,
+             GError   **error)
+{
+  const GpuPoint point = { after, seq };
+  const GpuSubmission submission = { .function = "gpu_memory_pool_alloc_block", .after = &point };
+  GError *failure = NULL;
+
+  if (_gpu_submit (key, &submission, NULL, &failure))
+    return TRUE;
+
+  /* Also work that failed uses the memory no more. */
+  if (_gpu_timeline_is_complete (after, seq))
+    {
+      g_error_free (failure);
+      return TRUE;
+    }
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* A look without its lock: what changes meanwhile is the next one's. */
+static gboolean
+is_free (gpointer key)
+{
+  return __atomic_load_n (&((GpuTimeline *) key)->n_user_waits, __ATOMIC_RELAXED) == 0;
+}
+
+static void
+wait (gpointer key,
+      guint64  seq)
+{
+  _gpu_timeline_wait (key, seq, NULL);
+}
+
+static gboolean
+is_gone (gpointer key)
+{
+  GpuTimeline *timeline = key;
+  gboolean gone;
+
+  _gpu_timeline_lock (timeline);
+  gone = timeline->stream == NULL && timeline->completed == timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  return gone;
+}
+
+gboolean
+_gpu_pool_timeline_bar (GpuTimeline  *timeline,
+                        GError      **error)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  GError *failure = NULL;
+
+  _gpu_timeline_barrier_locked (timeline, &failure);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
+}
+
+const GpuPoolStreamOps _gpu_pool_timeline_ops = {
+  .ref = ref,
+  .unref = unref,
+  .mark = mark,
+  .is_reached = is_reached,
+  .order_after = order_after,
+  .is_free = is_free,
+  .wait = wait,
+  .is_gone = is_gone
+};

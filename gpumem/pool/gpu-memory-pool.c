@@ -1,0 +1,979 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-memory-pool
+ * @title: GpuMemoryPool
+ * @short_description: memory that is handed out again and again
+ *
+ * Drivers take long to allocate memory, and longer to free it, which many do only when the device
+ * has nothing to do. A pool keeps what is given back, and hands it out again in nanoseconds.
+ *
+ * Memory comes as a #GpuMemoryBlock, which is an address and a size, or as a #GpuBuffer, for which
+ * all the rest of this library holds. Either is taken on a stream, %NULL for the default one of the
+ * context: work that is submitted to that stream later may use it at once. What is given back on a
+ * stream may be taken again on the same stream without anybody waiting. Another stream gets it only
+ * when the work that was submitted before is over, or with a wait for that put into the stream
+ * first. A buffer is given back when nothing refers to it any more, or it is released, whatever
+ * work is still under way with it, on any streams.
+ *
+ * How a pool manages its memory is its #GpuMemoryPoolKind. A pool that is expandable has one range
+ * of addresses and moves memory within it to where it is needed, so that nearly nothing is lost to
+ * gaps; it is what gpu_memory_pool_new() chooses where the device can do that, and where the driver
+ * gives the addresses.
+ *
+ * A pool can be dropped while its memory is in use: that keeps what it needs.
+ *
+ * Figures are read without a notification that they have changed.
+ *
+ * All methods may be called from any thread.
+ */
+
+#define FUNCTION             "gpu_memory_pool_new"
+#define MAX_LEADING_BITS     GPU_POOL_BINS_MAX_BITS
+#define DEFAULT_LEADING_BITS GPU_POOL_BINS_BITS
+#define DEFAULT_WASTE        0.03
+
+/**
+ * GpuMemoryPool:
+ *
+ * A pool of memory of a context.
+ *
+ * Since: 0.1
+ */
+
+/* The figures, each a property of its name. */
+static const struct
+{
+  const char *name;
+  gsize       offset;
+} figures[] = {
+  { "held-blocks", G_STRUCT_OFFSET (GpuPoolStats, held_blocks) },
+  { "active-blocks", G_STRUCT_OFFSET (GpuPoolStats, active_blocks) },
+  { "managed-bytes", G_STRUCT_OFFSET (GpuPoolStats, managed_bytes) },
+  { "active-bytes", G_STRUCT_OFFSET (GpuPoolStats, active_bytes) },
+  { "used-bytes", G_STRUCT_OFFSET (GpuPoolStats, used_bytes) },
+  { "largest-free", G_STRUCT_OFFSET (GpuPoolStats, largest_free) },
+  { "peak-active-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_active_bytes) },
+  { "peak-used-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_used_bytes) },
+  { "peak-managed-bytes", G_STRUCT_OFFSET (GpuPoolStats, peak_managed_bytes) },
+  { "n-allocs", G_STRUCT_OFFSET (GpuPoolStats, n_allocs) },
+  { "n-frees", G_STRUCT_OFFSET (GpuPoolStats, n_frees) },
+  { "n-cache-hits", G_STRUCT_OFFSET (GpuPoolStats, n_cache_hits) },
+  { "n-hits", G_STRUCT_OFFSET (GpuPoolStats, n_hits) },
+  { "n-steals", G_STRUCT_OFFSET (GpuPoolStats, n_steals) },
+  { "n-waits", G_STRUCT_OFFSET (GpuPoolStats, n_waits) },
+  { "n-growths", G_STRUCT_OFFSET (GpuPoolStats, n_growths) },
+  { "n-recycled", G_STRUCT_OFFSET (GpuPoolStats, n_recycled) },
+  { "n-maps", G_STRUCT_OFFSET (GpuPoolStats, n_maps) },
+  { "n-unmaps", G_STRUCT_OFFSET (GpuPoolStats, n_unmaps) },
+  { "n-refused", G_STRUCT_OFFSET (GpuPoolStats, n_refused) }
+};
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_ALLOCATOR,
+  PROP_KIND,
+  PROP_FLAGS,
+  PROP_LEADING_BITS,
+  PROP_LIMIT,
+  PROP_SOFT_LIMIT,
+  PROP_RELEASE_THRESHOLD,
+  PROP_FRAGMENTATION_TARGET,
+  PROP_HISTORY_SIZE,
+  PROP_FIGURES,
+  N_PROPS = PROP_FIGURES + G_N_ELEMENTS (figures)
+};
+
+enum
+{
+  OUT_OF_MEMORY,
+  N_SIGNALS
+};
+
+static GParamSpec *props[N_PROPS];
+static guint signals[N_SIGNALS];
+
+static void initable_iface_init (GInitableIface *iface);
+static void allocator_iface_init (GpuAllocatorInterface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuMemoryPool, gpu_memory_pool, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init)
+                               G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
+
+static void
+get_stats (GpuMemoryPool *pool,
+           GpuPoolStats  *stats)
+{
+  *stats = (GpuPoolStats) { 0 };
+
+  if (pool->core != NULL)
+    _gpu_pool_core_get_stats (pool->core, stats);
+}
+
+static guint64
+get_figure (const GpuPoolStats *stats,
+            guint               i)
+{
+  return G_STRUCT_MEMBER (guint64, stats, figures[i].offset);
+}
+
+static void
+gpu_memory_pool_get_property (GObject    *object,
+                              guint       id,
+                              GValue     *value,
+                              GParamSpec *pspec)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
+  GpuPoolStats stats;
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, pool->context);
+      break;
+    case PROP_ALLOCATOR:
+      g_value_set_object (value, pool->allocator);
+      break;
+    case PROP_KIND:
+      g_value_set_enum (value, pool->kind);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, pool->flags);
+      break;
+    case PROP_LEADING_BITS:
+      g_value_set_uint (value, pool->leading_bits);
+      break;
+    case PROP_LIMIT:
+      g_value_set_uint64 (value, gpu_memory_pool_get_limit (pool));
+      break;
+    case PROP_SOFT_LIMIT:
+      g_value_set_uint64 (value, gpu_memory_pool_get_soft_limit (pool));
+      break;
+    case PROP_RELEASE_THRESHOLD:
+      g_value_set_uint64 (value, gpu_memory_pool_get_release_threshold (pool));
+      break;
+    case PROP_FRAGMENTATION_TARGET:
+      g_value_set_double (value, gpu_memory_pool_get_fragmentation_target (pool));
+      break;
+    case PROP_HISTORY_SIZE:
+      g_value_set_uint (value, gpu_memory_pool_get_history_size (pool));
+      break;
+    default:
+      if (id < PROP_FIGURES || id >= N_PROPS)
+        {
+          G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+          break;
+        }
+
+      get_stats (pool, &stats);
+      g_value_set_uint64 (value, get_figure (&stats, id - PROP_FIGURES));
+    }
+}
+
+static void
+gpu_memory_pool_set_property (GObject      *object,
+                              guint         id,
+                              const GValue *value,
+                              GParamSpec   *pspec)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      pool->context = g_value_dup_object (value);
+      break;
+    case PROP_ALLOCATOR:
+      pool->allocator = g_value_dup_object (value);
+      break;
+    case PROP_KIND:
+      pool->kind = g_value_get_enum (value);
+      break;
+    case PROP_FLAGS:
+      pool->flags = g_value_get_flags (value);
+      break;
+    case PROP_LEADING_BITS:
+      pool->leading_bits = g_value_get_uint (value);
+      break;
+    case PROP_LIMIT:
+      gpu_memory_pool_set_limit (pool, g_value_get_uint64 (value));
+      break;
+    case PROP_SOFT_LIMIT:
+      gpu_memory_pool_set_soft_limit (pool, g_value_get_uint64 (value));
+      break;
+    case PROP_RELEASE_THRESHOLD:
+      gpu_memory_pool_set_release_threshold (pool, g_value_get_uint64 (value));
+      break;
+    case PROP_FRAGMENTATION_TARGET:
+      gpu_memory_pool_set_fragmentation_target (pool, g_value_get_double (value));
+      break;
+    case PROP_HISTORY_SIZE:
+      gpu_memory_pool_set_history_size (pool, g_value_get_uint (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_memory_pool_finalize (GObject *object)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
+
+  g_clear_pointer (&pool->core, _gpu_pool_core_close);
+  g_clear_object (&pool->allocator);
+  g_clear_object (&pool->context);
+  g_mutex_clear (&pool->lock);
+  _gpu_live_add (GPU_LIVE_MEMORY_POOL, -1);
+
+  G_OBJECT_CLASS (gpu_memory_pool_parent_class)->finalize (object);
+}
+
+static void
+install_knobs (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuMemoryPool:limit:
+   *
+   * How many bytes the pool has from the driver at most, 0 for no limit.
+   *
+   * Since: 0.1
+   */
+  props[PROP_LIMIT] = g_param_spec_uint64 ("limit", NULL, NULL, 0, G_MAXUINT64, 0, flags);
+  /**
+   * GpuMemoryPool:soft-limit:
+   *
+   * From how many bytes on the pool would rather move or give up free memory, and wait for other
+   * streams, than have more from the driver; 0 for no such limit.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SOFT_LIMIT] = g_param_spec_uint64 ("soft-limit", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                flags);
+  /**
+   * GpuMemoryPool:release-threshold:
+   *
+   * How many bytes the pool keeps that nobody uses; by default all.
+   *
+   * Since: 0.1
+   */
+  props[PROP_RELEASE_THRESHOLD] = g_param_spec_uint64 ("release-threshold", NULL, NULL, 0,
+                                                       G_MAXUINT64, G_MAXUINT64, flags);
+  /**
+   * GpuMemoryPool:fragmentation-target:
+   *
+   * What part of the most that was ever in use an expandable pool may have beyond that before it
+   * moves memory rather than have more from the driver.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FRAGMENTATION_TARGET] = g_param_spec_double ("fragmentation-target", NULL, NULL, 0.0,
+                                                          G_MAXDOUBLE, DEFAULT_WASTE, flags);
+  /**
+   * GpuMemoryPool:history-size:
+   *
+   * How many of its last events the pool keeps; it has to be initialised before this is set.
+   *
+   * Since: 0.1
+   */
+  props[PROP_HISTORY_SIZE] = g_param_spec_uint ("history-size", NULL, NULL, 0,
+                                                GPU_MEMORY_POOL_MAX_HISTORY, 0, flags);
+}
+
+/**
+ * GpuMemoryPool:held-blocks:
+ *
+ * How many blocks are held to be handed out again.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:active-blocks:
+ *
+ * How many blocks are in use.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:managed-bytes:
+ *
+ * Bytes that the pool has from the driver.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:active-bytes:
+ *
+ * Bytes of the blocks in use, as they were asked for.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:used-bytes:
+ *
+ * Bytes of the blocks in use, with what rounding adds to them.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:largest-free:
+ *
+ * Bytes of the largest block that is free.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:peak-active-bytes:
+ *
+ * The most that #GpuMemoryPool:active-bytes has been.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:peak-used-bytes:
+ *
+ * The most that #GpuMemoryPool:used-bytes has been.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:peak-managed-bytes:
+ *
+ * The most that #GpuMemoryPool:managed-bytes has been.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-allocs:
+ *
+ * How many blocks were handed out.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-frees:
+ *
+ * How many blocks were given back.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-cache-hits:
+ *
+ * How many blocks came from what the thread had given back itself.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-hits:
+ *
+ * How many blocks came from free memory of the stream, or of nobody.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-steals:
+ *
+ * How many blocks came from free memory of another stream.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-waits:
+ *
+ * How many waits were put into streams for such blocks.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-growths:
+ *
+ * How often memory was had from the driver.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-recycled:
+ *
+ * How many pieces of memory were moved to other addresses.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-maps:
+ *
+ * How many calls put memory behind addresses.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-unmaps:
+ *
+ * How many calls took memory away from addresses.
+ *
+ * Since: 0.1
+ */
+/**
+ * GpuMemoryPool:n-refused:
+ *
+ * How many requests failed for want of memory.
+ *
+ * Since: 0.1
+ */
+static void
+install_figures (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    props[PROP_FIGURES + i] =
+      g_param_spec_uint64 (figures[i].name, NULL, NULL, 0, G_MAXUINT64, 0,
+                           G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+}
+
+static void
+install_construct_properties (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuMemoryPool:context:
+   *
+   * The context that the memory belongs to; that of the allocator if none is given.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT, flags);
+  /**
+   * GpuMemoryPool:allocator:
+   *
+   * Where the memory comes from, %NULL if the pool asks the driver.
+   *
+   * Since: 0.1
+   */
+  props[PROP_ALLOCATOR] = g_param_spec_object ("allocator", NULL, NULL, GPU_TYPE_ALLOCATOR, flags);
+  /**
+   * GpuMemoryPool:kind:
+   *
+   * How the pool manages its memory; never %GPU_MEMORY_POOL_AUTOMATIC once it is made.
+   *
+   * Since: 0.1
+   */
+  props[PROP_KIND] = g_param_spec_enum ("kind", NULL, NULL, GPU_TYPE_MEMORY_POOL_KIND,
+                                        GPU_MEMORY_POOL_AUTOMATIC, flags);
+  /**
+   * GpuMemoryPool:flags:
+   *
+   * How the memory is used, of a pool that asks the driver.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_MEMORY_FLAGS,
+                                          GPU_MEMORY_NONE, flags);
+  /**
+   * GpuMemoryPool:leading-bits:
+   *
+   * How many bits of a size after the first one tell bins apart, for %GPU_MEMORY_POOL_BINS.
+   *
+   * Since: 0.1
+   */
+  props[PROP_LEADING_BITS] = g_param_spec_uint ("leading-bits", NULL, NULL, 0, MAX_LEADING_BITS,
+                                                DEFAULT_LEADING_BITS, flags);
+}
+
+static void
+gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  _gpu_hot.memory_pool_class = klass;
+  object_class->get_property = gpu_memory_pool_get_property;
+  object_class->set_property = gpu_memory_pool_set_property;
+  object_class->finalize = gpu_memory_pool_finalize;
+
+  install_construct_properties ();
+  install_knobs ();
+  install_figures ();
+  g_object_class_install_properties (object_class, N_PROPS, props);
+
+  /**
+   * GpuMemoryPool::out-of-memory:
+   * @pool: the pool
+   * @requested: size in bytes of what is missing
+   *
+   * Emitted on the thread that asks for memory when there is none, after the pool has given up all
+   * that it could. A handler that makes room, by letting go of memory of this pool or elsewhere, or
+   * with gpu_buffer_spill(), returns %TRUE: the pool tries again, three times at most. The first
+   * such handler ends the emission.
+   *
+   * Returns: %TRUE to try again
+   *
+   * Since: 0.1
+   */
+  signals[OUT_OF_MEMORY] =
+    g_signal_new ("out-of-memory", GPU_TYPE_MEMORY_POOL, G_SIGNAL_RUN_LAST, 0,
+                  g_signal_accumulator_true_handled, NULL, NULL, G_TYPE_BOOLEAN, 1, G_TYPE_UINT64);
+}
+
+static void
+gpu_memory_pool_init (GpuMemoryPool *pool)
+{
+  g_mutex_init (&pool->lock);
+  pool->limits.release_threshold = G_MAXUINT64;
+  pool->limits.waste = DEFAULT_WASTE;
+  _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
+}
+
+gboolean
+_gpu_memory_pool_check (GpuMemoryPool  *pool,
+                        const char     *function,
+                        GError        **error)
+{
+  if (G_LIKELY (pool->core != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the pool was never initialised", function);
+
+  return FALSE;
+}
+
+GpuTimeline *
+_gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
+                               GpuStream      *stream,
+                               const char     *function,
+                               GError        **error)
+{
+  GpuTimeline *timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
+
+  if (G_LIKELY (timeline == NULL) || G_LIKELY (timeline->context == pool->core->context))
+    return timeline;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the stream belongs to another context than the pool", function);
+
+  return NULL;
+}
+
+gboolean
+_gpu_memory_pool_make_room (GpuMemoryPool *pool,
+                            guint64        size)
+{
+  gboolean retry = FALSE;
+
+  g_signal_emit (pool, signals[OUT_OF_MEMORY], 0, size, &retry);
+
+  return retry || _gpu_context_signal_pressure (pool->context, size);
+}
+
+/* A pool wants to know at once if there is memory. */
+static GpuAllocator *
+make_allocator (GpuMemoryPool  *pool,
+                GError        **error)
+{
+  g_autoptr (GpuStream) stream = NULL;
+  GpuImmediateAllocator *allocator;
+
+  if (_gpu_context_peek_timeline (pool->context, NULL, FUNCTION, error) == NULL)
+    return NULL;
+
+  stream = gpu_context_get_default_stream (pool->context);
+  allocator = gpu_immediate_allocator_new (stream, pool->flags, error);
+
+  return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
+}
+
+/* The best that can be had: what comes first in GpuMemoryPoolKind. */
+static GpuMemoryPoolKind
+choose_kind (GpuMemoryPool *pool,
+             gboolean       has_addresses)
+{
+  GpuCapabilities capabilities =
+    _gpu_context_get_native (pool->context)->devices[0]->capabilities;
+
+  if (has_addresses && pool->allocator == NULL && (pool->flags & ~GPU_MEMORY_UNTRACKED) == 0
+      && (capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) != 0)
+    return GPU_MEMORY_POOL_EXPANDABLE;
+
+  if (_gpu_pool_find_svm (pool->allocator) != NULL
+      && _gpu_pool_takes_turns (_gpu_context_get_native (pool->context)))
+    return GPU_MEMORY_POOL_BINS;
+
+  return (capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0 ? GPU_MEMORY_POOL_SEGMENTS
+                                                             : GPU_MEMORY_POOL_BINS;
+}
+
+static gboolean
+check_kind (GpuMemoryPool  *pool,
+            GError        **error)
+{
+  const GpuNativeDevice *device = _gpu_context_get_native (pool->context)->devices[0];
+
+  if (pool->kind != GPU_MEMORY_POOL_EXPANDABLE)
+    return TRUE;
+
+  if ((device->capabilities & GPU_CAPABILITIES_VIRTUAL_MEMORY) == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "%s: %s cannot put memory behind addresses of its own", FUNCTION, device->id);
+  else if (pool->allocator != NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: an expandable pool has its memory from the driver, not from an allocator",
+                 FUNCTION);
+  else if ((pool->flags & ~GPU_MEMORY_UNTRACKED) != 0)
+    {
+      g_autofree char *text = _gpu_flags_get_nicks (GPU_TYPE_MEMORY_FLAGS, pool->flags);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: an expandable pool has no memory with the flags %s", FUNCTION, text);
+    }
+  else
+    {
+      return TRUE;
+    }
+
+  return FALSE;
+}
+
+static gboolean
+choose_context (GpuMemoryPool  *pool,
+                GError        **error)
+{
+  GpuContext *context = NULL;
+
+  if (pool->allocator != NULL)
+    context = gpu_allocator_get_context (pool->allocator);
+
+  if (pool->context == NULL && context != NULL)
+    pool->context = g_object_ref (context);
+
+  if (pool->context == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: there is neither a context nor an allocator that has one", FUNCTION);
+  else if (context != NULL && context != pool->context)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the allocator belongs to another context", FUNCTION);
+  else
+    return _gpu_context_check (pool->context, FUNCTION, error);
+
+  return FALSE;
+}
+
+static gboolean
+make_core (GpuMemoryPool  *pool,
+           GError        **error)
+{
+  g_autoptr (GpuAllocator) allocator = NULL;
+
+  if (!check_kind (pool, error))
+    return FALSE;
+
+  if (pool->allocator != NULL)
+    allocator = g_object_ref (pool->allocator);
+  else if (pool->kind != GPU_MEMORY_POOL_EXPANDABLE)
+    allocator = make_allocator (pool, error);
+
+  if (allocator == NULL && pool->kind != GPU_MEMORY_POOL_EXPANDABLE)
+    return FALSE;
+
+  pool->core = _gpu_pool_core_new (pool->context, allocator, pool->kind, pool->flags,
+                                   pool->leading_bits, pool, error);
+
+  if (pool->core == NULL)
+    g_prefix_error (error, "%s: ", FUNCTION);
+
+  return pool->core != NULL;
+}
+
+/* Addresses may be refused where the device could have them: a process may be short of them. */
+static gboolean
+make_best_core (GpuMemoryPool  *pool,
+                GError        **error)
+{
+  GError *failure = NULL;
+
+  pool->kind = choose_kind (pool, TRUE);
+
+  if (make_core (pool, &failure))
+    return TRUE;
+
+  if (pool->kind != GPU_MEMORY_POOL_EXPANDABLE
+      || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  if (_gpu_debug_has (GPU_DEBUG_POOL))
+    _gpu_debug_print (GPU_DEBUG_POOL, "pool %p: not expandable: %s", (void *) pool,
+                      failure->message);
+
+  g_error_free (failure);
+  pool->kind = choose_kind (pool, FALSE);
+
+  return make_core (pool, error);
+}
+
+static gboolean
+gpu_memory_pool_initable_init (GInitable     *initable,
+                               GCancellable  *cancellable G_GNUC_UNUSED,
+                               GError       **error)
+{
+  GpuMemoryPool *pool = GPU_MEMORY_POOL (initable);
+  gboolean is_made;
+
+  if (pool->core != NULL)
+    return TRUE;
+
+  if (!choose_context (pool, error)
+      || !_gpu_buffer_check_flags (FUNCTION, _gpu_context_get_native (pool->context), pool->flags,
+                                   error))
+    return FALSE;
+
+  is_made = pool->kind == GPU_MEMORY_POOL_AUTOMATIC ? make_best_core (pool, error)
+                                                    : make_core (pool, error);
+
+  if (!is_made)
+    return FALSE;
+
+  _gpu_pool_core_set_limits (pool->core, &pool->limits);
+
+  if (pool->core->has_addresses)
+    pool->blocks = pool->core->pool;
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_memory_pool_initable_init;
+}
+
+static GpuMemory *
+gpu_memory_pool_allocator_alloc (GpuAllocator  *allocator,
+                                 gsize          size,
+                                 GpuStream     *stream,
+                                 GError       **error)
+{
+  GpuBuffer *buffer = gpu_memory_pool_alloc_buffer (GPU_MEMORY_POOL (allocator), size, stream,
+                                                    error);
+
+  return buffer != NULL ? GPU_MEMORY (buffer) : NULL;
+}
+
+static GpuContext *
+gpu_memory_pool_allocator_get_context (GpuAllocator *allocator)
+{
+  return GPU_MEMORY_POOL (allocator)->context;
+}
+
+static void
+gpu_memory_pool_allocator_trim (GpuAllocator *allocator,
+                                guint64       held_bytes)
+{
+  gpu_memory_pool_trim (GPU_MEMORY_POOL (allocator), held_bytes);
+}
+
+static void
+allocator_iface_init (GpuAllocatorInterface *iface)
+{
+  iface->alloc = gpu_memory_pool_allocator_alloc;
+  iface->get_context = gpu_memory_pool_allocator_get_context;
+  iface->trim = gpu_memory_pool_allocator_trim;
+}
+
+/**
+ * gpu_memory_pool_new:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Makes a pool of memory of @context, of the best kind that the device can have and that the driver
+ * has addresses for (CUDA: cuMemAddressReserve); gpu_memory_pool_get_kind() tells which. It holds
+ * nothing to begin with. Does not block.
+ *
+ * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_DEVICE_LOST or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuMemoryPool *
+gpu_memory_pool_new (GpuContext  *context,
+                     GError     **error)
+{
+  return gpu_memory_pool_new_full (context, GPU_MEMORY_POOL_AUTOMATIC, GPU_MEMORY_NONE, error);
+}
+
+/**
+ * gpu_memory_pool_new_full:
+ * @context: a #GpuContext
+ * @kind: how the pool manages its memory
+ * @flags: how the memory is used
+ * @error: return location for an error
+ *
+ * Makes a pool of memory of @context. It holds nothing to begin with. Does not block. When the
+ * driver has no addresses for a pool that is expandable (CUDA: cuMemAddressReserve), asking for
+ * %GPU_MEMORY_POOL_EXPANDABLE is an error, and %GPU_MEMORY_POOL_AUTOMATIC is the kind after that.
+ *
+ * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device cannot
+ *   do what @kind and @flags ask for, %GPU_ERROR_INVALID_ARGUMENT for flags that do not go
+ *   together, %GPU_ERROR_DEVICE_LOST or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuMemoryPool *
+gpu_memory_pool_new_full (GpuContext         *context,
+                          GpuMemoryPoolKind   kind,
+                          GpuMemoryFlags      flags,
+                          GError            **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, error, "context", context, "kind", kind,
+                         "flags", flags, NULL);
+}
+
+/**
+ * gpu_memory_pool_new_for_allocator:
+ * @allocator: a #GpuAllocator
+ * @kind: how the pool manages its memory; not %GPU_MEMORY_POOL_EXPANDABLE
+ * @leading_bits: for %GPU_MEMORY_POOL_BINS: how many bits of a size after the first one tell bins
+ *   apart; the more there are, the less is lost to rounding, and the fewer sizes share a bin. 4 is
+ *   what PyOpenCL has
+ * @error: return location for an error
+ *
+ * Makes a pool of memory that comes from @allocator. It should be one whose memory is there when it
+ * is handed out, such as #GpuImmediateAllocator: what fails only when it is first used does so too
+ * late for the pool to do anything about it. Does not block.
+ *
+ * Returns: (transfer full): the pool, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for a @kind or
+ *   @leading_bits that cannot be, or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuMemoryPool *
+gpu_memory_pool_new_for_allocator (GpuAllocator       *allocator,
+                                   GpuMemoryPoolKind   kind,
+                                   guint               leading_bits,
+                                   GError            **error)
+{
+  g_return_val_if_fail (GPU_IS_ALLOCATOR (allocator), NULL);
+
+  if (leading_bits <= MAX_LEADING_BITS)
+    return g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, error, "allocator", allocator, "kind", kind,
+                           "leading-bits", leading_bits, NULL);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_memory_pool_new_for_allocator: %u leading bits, there can be %u at most",
+               leading_bits, MAX_LEADING_BITS);
+
+  return NULL;
+}
+
+/**
+ * gpu_memory_pool_get_context:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets the context that the memory belongs to.
+ *
+ * Returns: (transfer none) (nullable): the context, %NULL for a pool that was never initialised
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_memory_pool_get_context (GpuMemoryPool *pool)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  return pool->context;
+}
+
+/**
+ * gpu_memory_pool_get_allocator:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets where the memory comes from.
+ *
+ * Returns: (transfer none) (nullable): the allocator, or %NULL if the pool asks the driver
+ *
+ * Since: 0.1
+ */
+GpuAllocator *
+gpu_memory_pool_get_allocator (GpuMemoryPool *pool)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  return pool->allocator;
+}
+
+/**
+ * gpu_memory_pool_get_kind:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets how the pool manages its memory.
+ *
+ * Returns: the kind, never %GPU_MEMORY_POOL_AUTOMATIC
+ *
+ * Since: 0.1
+ */
+GpuMemoryPoolKind
+gpu_memory_pool_get_kind (GpuMemoryPool *pool)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), GPU_MEMORY_POOL_AUTOMATIC);
+
+  return pool->kind;
+}
+
+/**
+ * gpu_memory_pool_get_leading_bits:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets how many bits of a size after the first one tell bins apart.
+ *
+ * Returns: the number of bits
+ *
+ * Since: 0.1
+ */
+guint
+gpu_memory_pool_get_leading_bits (GpuMemoryPool *pool)
+{
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
+
+  return pool->leading_bits;
+}
+
+/**
+ * gpu_memory_pool_get_statistics:
+ * @pool: a #GpuMemoryPool
+ *
+ * Gets all figures of the pool at one moment, by the names of its properties. They are exact while
+ * no other thread uses the pool.
+ *
+ * Returns: (transfer full): a dictionary of type a{sv}, each value a `t`
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_memory_pool_get_statistics (GpuMemoryPool *pool)
+{
+  GVariantDict dict;
+  GpuPoolStats stats;
+
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), NULL);
+
+  get_stats (pool, &stats);
+  g_variant_dict_init (&dict, NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    g_variant_dict_insert (&dict, figures[i].name, "t", get_figure (&stats, i));
+
+  return g_variant_ref_sink (g_variant_dict_end (&dict));
+}

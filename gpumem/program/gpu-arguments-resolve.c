@@ -1,0 +1,892 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpumem/program/gpu-arguments-private.h"
+#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/program/gpu-kernel-private.h"
+#include "gpumem/memory/gpu-sampler-private.h"
+
+static const struct
+{
+  char        type;
+  guint8      size;
+  gboolean    is_signed;
+  const char *name;
+}
+value_types[] =
+{
+  { 'b', 1, TRUE, "char" },
+  { 'B', 1, FALSE, "uchar" },
+  { 'h', 2, TRUE, "short" },
+  { 'H', 2, FALSE, "ushort" },
+  { 'i', 4, TRUE, "int" },
+  { 'I', 4, FALSE, "uint" },
+  { 'q', 8, TRUE, "long" },
+  { 'Q', 8, FALSE, "ulong" },
+  { 'e', 2, TRUE, "half" },
+  { 'f', 4, TRUE, "float" },
+  { 'd', 8, TRUE, "double" }
+};
+
+static int
+find_type (char type)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (value_types); i++)
+    {
+      if (value_types[i].type == type)
+        return i;
+    }
+
+  return -1;
+}
+
+gsize
+_gpu_argument_type_get_size (char type)
+{
+  int index = find_type (type);
+
+  return index < 0 ? 0 : value_types[index].size;
+}
+
+const char *
+_gpu_argument_type_get_name (char type)
+{
+  int index = find_type (type);
+
+  return index < 0 ? NULL : value_types[index].name;
+}
+
+gboolean
+_gpu_argument_type_is_float (char type)
+{
+  return type == 'e' || type == 'f' || type == 'd';
+}
+
+/* The prefix of every error about one argument. */
+static char *
+describe (GpuKernel             *kernel,
+          const GpuArgumentInfo *info,
+          guint                  index)
+{
+  if (info->name != NULL)
+    return g_strdup_printf ("gpu_stream_launch: argument %u (%s) of kernel %s", index, info->name,
+                            gpu_kernel_get_name (kernel));
+
+  return g_strdup_printf ("gpu_stream_launch: argument %u of kernel %s", index,
+                          gpu_kernel_get_name (kernel));
+}
+
+static const char *
+type_name (const GpuArgumentInfo *info)
+{
+  const char *name = _gpu_argument_type_get_name (info->type);
+
+  if (name != NULL)
+    return name;
+
+  return info->type_name != NULL ? info->type_name : "value";
+}
+
+static const char *
+article (const char *name)
+{
+  return strchr ("aeio", *name) != NULL ? "an" : "a";
+}
+
+static gboolean
+set_mismatch (GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              const char             *given,
+              GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+  g_autofree char *wanted = NULL;
+
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      wanted = g_strdup ("memory");
+      break;
+    case GPU_ARGUMENT_KIND_LOCAL:
+      wanted = g_strdup ("local memory, given by its size");
+      break;
+    case GPU_ARGUMENT_KIND_IMAGE:
+      wanted = g_strdup_printf ("an image%s%s", info->type_name != NULL ? ", " : "",
+                                info->type_name != NULL ? info->type_name : "");
+      break;
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      wanted = g_strdup ("a sampler");
+      break;
+    case GPU_ARGUMENT_KIND_VALUE:
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      wanted = g_strdup_printf (info->size == 0 ? "%s %s" : "%s %s of %" G_GSIZE_FORMAT " bytes",
+                                article (type_name (info)), type_name (info), info->size);
+      break;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s is %s, not %s", where, wanted,
+               given);
+
+  return FALSE;
+}
+
+static gboolean
+set_undeclared (GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the driver does not tell what it is; call gpu_kernel_declare_arguments() "
+               "first, or pass its bytes with gpu_arguments_add_value()", where);
+
+  return FALSE;
+}
+
+/* With as few digits as tell @value from any other. */
+static void
+format_double (char    *text,
+               gsize    size,
+               gdouble  value)
+{
+  g_ascii_formatd (text, size, "%.15g", value);
+  if (g_ascii_strtod (text, NULL) != value)
+    g_ascii_formatd (text, size, "%.17g", value);
+}
+
+static gboolean
+set_out_of_range (GpuKernel              *kernel,
+                  const GpuArgumentInfo  *info,
+                  guint                   index,
+                  const GpuArgumentItem  *item,
+                  GError                **error)
+{
+  g_autofree char *where = describe (kernel, info, index);
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (item->type == GPU_ARGUMENT_ITEM_INT)
+    g_snprintf (number, sizeof number, "%" G_GINT64_FORMAT, item->value.number.integer);
+  else if (item->type == GPU_ARGUMENT_ITEM_UINT)
+    g_snprintf (number, sizeof number, "%" G_GUINT64_FORMAT,
+                (guint64) item->value.number.integer);
+  else
+    format_double (number, sizeof number, item->value.number.real);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s is %s %s, which cannot hold %s",
+               where, article (type_name (info)), type_name (info), number);
+
+  return FALSE;
+}
+
+static gboolean
+is_past_int64 (const GpuArgumentItem *item)
+{
+  return item->type == GPU_ARGUMENT_ITEM_UINT ? item->value.number.integer < 0
+                                              : item->type == GPU_ARGUMENT_ITEM_DOUBLE
+                                                && item->value.number.real >= 0x1p63;
+}
+
+/* Whether a number fits into an integer of @size bytes. */
+static gboolean
+integer_fits (const GpuArgumentItem *item,
+              gsize                  size,
+              gboolean               is_signed)
+{
+  gint64 value = item->value.number.integer;
+  guint bits = size * 8;
+
+  if (!item->value.number.integral)
+    return FALSE;
+
+  if (is_past_int64 (item))
+    return bits == 64 && !is_signed;
+  if (bits == 64)
+    return is_signed || value >= 0;
+  if (is_signed)
+    return value >= -(G_GINT64_CONSTANT (1) << (bits - 1)) &&
+           value < G_GINT64_CONSTANT (1) << (bits - 1);
+
+  return value >= 0 && value < G_GINT64_CONSTANT (1) << bits;
+}
+
+/* The bytes of a number as an argument of @type, NULL if it does not fit. */
+static gconstpointer
+number_as (const GpuArgumentItem *item,
+           char                   type)
+{
+  int index = find_type (type);
+  gsize size = value_types[index].size;
+  gboolean is_finite = isfinite (item->value.number.real);
+
+  switch (type)
+    {
+    case 'd':
+      return &item->value.number.real;
+
+    case 'f':
+      if (is_finite && !isfinite (item->value.number.single))
+        return NULL;
+      return &item->value.number.single;
+
+    case 'e':
+      if (is_finite && (item->value.number.half & 0x7fff) == 0x7c00)
+        return NULL;
+      return &item->value.number.half;
+
+    default:
+      if (!integer_fits (item, size, value_types[index].is_signed))
+        return NULL;
+#if G_BYTE_ORDER == G_BIG_ENDIAN
+      return (const guint8 *) &item->value.number.integer + sizeof (gint64) - size;
+#else
+      return &item->value.number.integer;
+#endif
+    }
+}
+
+static gboolean
+resolve_number (const GpuArgumentItem  *item,
+                GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GpuArgumentValue       *value,
+                GError                **error)
+{
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+    return set_undeclared (kernel, info, index, error);
+  if (info->kind != GPU_ARGUMENT_KIND_VALUE || _gpu_argument_type_get_size (info->type) == 0)
+    return set_mismatch (kernel, info, index, "a number", error);
+
+  value->data = number_as (item, info->type);
+  value->size = _gpu_argument_type_get_size (info->type);
+  if (value->data == NULL)
+    return set_out_of_range (kernel, info, index, item, error);
+
+  return TRUE;
+}
+
+static gboolean
+resolve_bytes (const GpuArgumentItem  *item,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               GpuArgumentValue       *value,
+               GError                **error)
+{
+  /* Memory has a size where it is given by the bytes of an address. */
+  gboolean is_value = info->kind == GPU_ARGUMENT_KIND_VALUE ||
+                      info->kind == GPU_ARGUMENT_KIND_UNKNOWN ||
+                      (info->kind == GPU_ARGUMENT_KIND_MEMORY && info->size != 0);
+
+  if (!is_value || item->size == 0 || (info->size != 0 && info->size != item->size))
+    {
+      g_autofree char *given = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", item->size);
+
+      return set_mismatch (kernel, info, index, given, error);
+    }
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->size = item->size;
+  value->data = item->size > GPU_ARGUMENT_INLINE_SIZE ? item->value.allocated : item->value.bytes;
+
+  return TRUE;
+}
+
+/* --- images and samplers ---------------------------------------------------------------------- */
+
+static gboolean
+has_textures (GpuKernel *kernel)
+{
+  const GpuBackend *backend = _gpu_kernel_get_code (kernel)->context->backend;
+
+  return backend->image != NULL && backend->image->has_textures;
+}
+
+/* Where a kernel takes what it reads or writes an image by as a value. */
+static gboolean
+takes_object (GpuKernel              *kernel,
+              const GpuArgumentInfo  *info)
+{
+  return has_textures (kernel)
+         && (info->kind == GPU_ARGUMENT_KIND_UNKNOWN || info->kind == GPU_ARGUMENT_KIND_VALUE)
+         && (info->size == 0 || info->size == sizeof (guint64));
+}
+
+static gboolean
+check_access (GpuImage               *image,
+              gboolean                is_written,
+              GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              GError                **error)
+{
+  g_autofree char *where = NULL;
+
+  if (_gpu_image_check_access (image, is_written, error))
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  g_prefix_error (error, "%s ", where);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_image (GpuImage               *image,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               GpuArgumentValue       *value,
+               GError                **error)
+{
+  GpuImageType type = gpu_image_get_image_type (image);
+  GpuImageType wanted;
+
+  value->kind = GPU_ARGUMENT_KIND_IMAGE;
+
+  /* Without a sampler there is nothing to do with an object but to write by it. */
+  if (takes_object (kernel, info))
+    return check_access (image, TRUE, kernel, info, index, error);
+
+  if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+    return TRUE;
+
+  if (info->kind != GPU_ARGUMENT_KIND_IMAGE
+      || (_gpu_image_type_from_name (info->type_name, &wanted) && wanted != type))
+    {
+      g_autofree char *given = g_strdup_printf ("an image of type %s",
+                                                _gpu_image_type_get_name (type));
+
+      return set_mismatch (kernel, info, index, given, error);
+    }
+
+  return check_access (image, !info->read_only, kernel, info, index, error);
+}
+
+static gboolean
+resolve_memory (const GpuArgumentItem  *item,
+                GpuKernel              *kernel,
+                const GpuArgumentInfo  *info,
+                guint                   index,
+                GpuArgumentValue       *value,
+                GpuMemory             **memory,
+                GError                **error)
+{
+  *memory = item->value.memory;
+
+  if (*memory != NULL && GPU_IS_IMAGE (*memory))
+    return resolve_image (GPU_IMAGE (*memory), kernel, info, index, value, error);
+
+  value->kind = GPU_ARGUMENT_KIND_MEMORY;
+
+  if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_MEMORY)
+    return set_mismatch (kernel, info, index, *memory != NULL ? "memory" : "NULL", error);
+
+  return TRUE;
+}
+
+static gboolean
+resolve_sampler (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  value->kind = GPU_ARGUMENT_KIND_SAMPLER;
+  value->sampler = _gpu_sampler_get_native (item->value.sampler, "gpu_stream_launch", error);
+
+  if (value->sampler == NULL)
+    return FALSE;
+
+  if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_SAMPLER)
+    return set_mismatch (kernel, info, index, "a sampler", error);
+
+  if (value->sampler->context == _gpu_kernel_get_code (kernel)->context)
+    return TRUE;
+
+  return set_mismatch (kernel, info, index, "one of another context", error);
+}
+
+static gboolean
+check_texture (GpuImage                     *image,
+               const GpuSamplerDescription  *sampler,
+               GpuKernel                    *kernel,
+               const GpuArgumentInfo        *info,
+               guint                         index,
+               GError                      **error)
+{
+  g_autofree char *where = NULL;
+
+  if (_gpu_image_check_texture (image, sampler, error))
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  g_prefix_error (error, "%s: ", where);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_texture (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GpuMemory             **memory,
+                 GError                **error)
+{
+  if (!takes_object (kernel, info))
+    return set_mismatch (kernel, info, index, "a texture", error);
+
+  value->sampler = _gpu_sampler_get_native (item->value.sampler, "gpu_stream_launch", error);
+  value->kind = GPU_ARGUMENT_KIND_IMAGE;
+  *memory = item->value.memory;
+
+  if (value->sampler == NULL)
+    return FALSE;
+
+  if (value->sampler->context != _gpu_kernel_get_code (kernel)->context)
+    return set_mismatch (kernel, info, index, "a texture with a sampler of another context",
+                         error);
+
+  return check_access (GPU_IMAGE (*memory), FALSE, kernel, info, index, error)
+         && check_texture (GPU_IMAGE (*memory), &value->sampler->description, kernel, info, index,
+                           error);
+}
+
+/* --- addresses -------------------------------------------------------------------------------- */
+
+/* Where the driver tells no addresses, a pointer is shared virtual memory, and nothing else. */
+static gboolean
+resolve_pointer (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  g_autofree char *where = NULL;
+
+  value->kind = GPU_ARGUMENT_KIND_MEMORY;
+
+  if (item->value.address == 0)
+    return TRUE;
+
+  value->data = &item->value.address;
+  value->size = sizeof item->value.address;
+
+  if ((device->capabilities & GPU_CAPABILITIES_SVM_COARSE) != 0)
+    return TRUE;
+
+  where = describe (kernel, info, index);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s: %s has no addresses that a program could know", where, device->id);
+
+  return FALSE;
+}
+
+static gboolean
+resolve_address (const GpuArgumentItem  *item,
+                 GpuKernel              *kernel,
+                 const GpuArgumentInfo  *info,
+                 guint                   index,
+                 GpuArgumentValue       *value,
+                 GError                **error)
+{
+  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  gboolean is_pointer = info->kind == GPU_ARGUMENT_KIND_MEMORY;
+
+  if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0)
+    {
+      if (is_pointer)
+        return resolve_pointer (item, kernel, info, index, value, error);
+      if (info->kind == GPU_ARGUMENT_KIND_UNKNOWN)
+        return set_undeclared (kernel, info, index, error);
+    }
+
+  if (!is_pointer && info->kind != GPU_ARGUMENT_KIND_UNKNOWN
+      && (info->kind != GPU_ARGUMENT_KIND_VALUE || _gpu_argument_type_is_float (info->type)
+          || (info->size != 0 ? info->size : _gpu_argument_type_get_size (info->type))
+             != sizeof item->value.address))
+    return set_mismatch (kernel, info, index, "an address", error);
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->size = sizeof item->value.address;
+  value->data = &item->value.address;
+
+  return TRUE;
+}
+
+static gboolean
+resolve_item (const GpuArgumentItem  *item,
+              GpuKernel              *kernel,
+              const GpuArgumentInfo  *info,
+              guint                   index,
+              GpuArgumentValue       *value,
+              GpuMemory             **memory,
+              GError                **error)
+{
+  gboolean is_unknown = info->kind == GPU_ARGUMENT_KIND_UNKNOWN;
+
+  value->buffer = NULL;
+  value->sampler = NULL;
+  value->data = NULL;
+  value->size = 0;
+  *memory = NULL;
+
+  switch (item->type)
+    {
+    case GPU_ARGUMENT_ITEM_MEMORY:
+      return resolve_memory (item, kernel, info, index, value, memory, error);
+
+    case GPU_ARGUMENT_ITEM_SAMPLER:
+      return resolve_sampler (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_TEXTURE:
+      return resolve_texture (item, kernel, info, index, value, memory, error);
+
+    case GPU_ARGUMENT_ITEM_LOCAL:
+      if (!is_unknown && info->kind != GPU_ARGUMENT_KIND_LOCAL)
+        return set_mismatch (kernel, info, index, "local memory", error);
+      if (item->size == 0)
+        return set_mismatch (kernel, info, index, "local memory of 0 bytes", error);
+      value->kind = GPU_ARGUMENT_KIND_LOCAL;
+      value->size = item->size;
+      return TRUE;
+
+    case GPU_ARGUMENT_ITEM_BYTES:
+      return resolve_bytes (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_ADDRESS:
+      return resolve_address (item, kernel, info, index, value, error);
+
+    case GPU_ARGUMENT_ITEM_INT:
+    case GPU_ARGUMENT_ITEM_UINT:
+    case GPU_ARGUMENT_ITEM_DOUBLE:
+    default:
+      return resolve_number (item, kernel, info, index, value, error);
+    }
+}
+
+gboolean
+_gpu_arguments_resolve (GpuArguments      *arguments,
+                        GpuKernel         *kernel,
+                        GpuArgumentValue  *values,
+                        GpuMemory        **memories,
+                        GError           **error)
+{
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+
+  if (arguments->n_items != n_arguments)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_launch: kernel %s takes %u arguments, not %u",
+                   gpu_kernel_get_name (kernel), n_arguments, arguments->n_items);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < n_arguments; i++)
+    {
+      if (!resolve_item (&arguments->items[i], kernel, &infos[i], i, &values[i], &memories[i],
+                         error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_arguments_resolve_indirect (GpuArguments  *arguments,
+                                 GpuMemory    **memories,
+                                 GError       **error)
+{
+  guint n = _gpu_arguments_get_n_indirect (arguments);
+
+  for (guint i = 0; i < n; i++)
+    {
+      memories[i] = g_ptr_array_index (arguments->indirect, i);
+
+      if (GPU_IS_IMAGE (memories[i]))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_stream_launch: the image %p cannot be reached through a pointer",
+                       (void *) memories[i]);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+static gboolean
+collect_bytes (GpuArguments           *arguments,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               const guint8           *data,
+               GError                **error)
+{
+  if (info->size == 0)
+    {
+      g_autofree char *where = describe (kernel, info, index);
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s is a %s, and the driver does not tell of how many bytes; declare it with "
+                   "gpu_kernel_declare_arguments(), or pass it with gpu_arguments_add_value()",
+                   where, type_name (info));
+      return FALSE;
+    }
+
+  if (data == NULL)
+    return set_mismatch (kernel, info, index, "NULL", error);
+
+  gpu_arguments_add_value (arguments, data, info->size);
+
+  return TRUE;
+}
+
+static gboolean
+collect_value (GpuArguments           *arguments,
+               GpuKernel              *kernel,
+               const GpuArgumentInfo  *info,
+               guint                   index,
+               va_list                *ap,
+               GError                **error)
+{
+  guint64 bits;
+
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+    case 'h':
+    case 'H':
+    case 'i':
+      gpu_arguments_add_int (arguments, va_arg (*ap, int));
+      return TRUE;
+
+    case 'I':
+      gpu_arguments_add_int (arguments, va_arg (*ap, guint));
+      return TRUE;
+
+    case 'q':
+    case 'Q':
+      bits = va_arg (*ap, guint64);
+      gpu_arguments_add_value (arguments, (const guint8 *) &bits, sizeof bits);
+      return TRUE;
+
+    case 'e':
+    case 'f':
+    case 'd':
+      gpu_arguments_add_double (arguments, va_arg (*ap, double));
+      return TRUE;
+
+    default:
+      break;
+    }
+
+  return collect_bytes (arguments, kernel, info, index, va_arg (*ap, const guint8 *), error);
+}
+
+static gboolean
+collect (GpuArguments           *arguments,
+         GpuKernel              *kernel,
+         const GpuArgumentInfo  *info,
+         guint                   index,
+         va_list                *ap,
+         GError                **error)
+{
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_LOCAL:
+      gpu_arguments_add_local (arguments, va_arg (*ap, gsize));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_VALUE:
+      return collect_value (arguments, kernel, info, index, ap, error);
+
+    case GPU_ARGUMENT_KIND_IMAGE:
+      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      gpu_arguments_add_sampler (arguments, va_arg (*ap, GpuSampler *));
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return set_undeclared (kernel, info, index, error);
+    }
+}
+
+GpuArguments *
+_gpu_arguments_new_va (GpuKernel  *kernel,
+                       va_list     ap,
+                       GError    **error)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+  gboolean is_right = TRUE;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_right; i++)
+    is_right = collect (arguments, kernel, &infos[i], i, &copy, error);
+  va_end (copy);
+
+  return is_right ? g_steal_pointer (&arguments) : NULL;
+}
+
+static inline gboolean
+read_integer (char               type,
+              int                given,
+              GpuArgumentNumber *number)
+{
+  switch (type)
+    {
+    case 'b':
+      number->int8 = (gint8) given;
+      return number->int8 == given;
+
+    case 'B':
+      number->int8 = (gint8) (guint8) given;
+      return (guint8) given == given;
+
+    case 'h':
+      number->int16 = (gint16) given;
+      return number->int16 == given;
+
+    case 'H':
+      number->int16 = (gint16) (guint16) given;
+      return (guint16) given == given;
+
+    default:
+      number->int32 = given;
+      return TRUE;
+    }
+}
+
+static inline gboolean
+read_value (const GpuArgumentInfo  *info,
+            va_list                *ap,
+            GpuArgumentNumber      *number,
+            GpuArgumentValue       *value)
+{
+  double real;
+
+  value->kind = GPU_ARGUMENT_KIND_VALUE;
+  value->buffer = NULL;
+  value->sampler = NULL;
+  value->data = number;
+  value->size = info->size;
+
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+      value->size = sizeof number->int8;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'h':
+    case 'H':
+      value->size = sizeof number->int16;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'i':
+    case 'I':
+      value->size = sizeof number->int32;
+      return read_integer (info->type, va_arg (*ap, int), number);
+
+    case 'q':
+    case 'Q':
+      value->size = sizeof number->int64;
+      number->int64 = va_arg (*ap, gint64);
+      return info->size == 0 || info->size == sizeof number->int64;
+
+    case 'f':
+      real = va_arg (*ap, double);
+      value->size = sizeof number->single;
+      number->single = (gfloat) real;
+      return isfinite (number->single) || !isfinite (real);
+
+    case 'd':
+      value->size = sizeof number->real;
+      number->real = va_arg (*ap, double);
+      return TRUE;
+
+    case 'e':
+      return FALSE;
+
+    default:
+      value->data = va_arg (*ap, const guint8 *);
+      return value->data != NULL && value->size != 0;
+    }
+}
+
+static inline gboolean
+read_argument (const GpuArgumentInfo  *info,
+               va_list                *ap,
+               GpuArgumentNumber      *number,
+               GpuArgumentValue       *value,
+               GpuMemory             **memory)
+{
+  *memory = NULL;
+
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_VALUE:
+      return read_value (info, ap, number, value);
+
+    case GPU_ARGUMENT_KIND_MEMORY:
+      *memory = va_arg (*ap, GpuMemory *);
+      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_MEMORY };
+      return *memory == NULL || _gpu_is_linear (*memory);
+
+    case GPU_ARGUMENT_KIND_LOCAL:
+      *value = (GpuArgumentValue) { .kind = GPU_ARGUMENT_KIND_LOCAL,
+                                    .size = va_arg (*ap, gsize) };
+      return value->size != 0;
+
+    case GPU_ARGUMENT_KIND_IMAGE:
+    case GPU_ARGUMENT_KIND_SAMPLER:
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return FALSE;
+    }
+}
+
+GPU_HOT gboolean
+_gpu_arguments_read_va (const GpuArgumentInfo  *infos,
+                        guint                   n_arguments,
+                        va_list                 ap,
+                        GpuArgumentNumber      *numbers,
+                        GpuArgumentValue       *values,
+                        GpuMemory             **memories)
+{
+  gboolean is_right = TRUE;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_right; i++)
+    is_right = read_argument (&infos[i], &copy, &numbers[i], &values[i], &memories[i]);
+  va_end (copy);
+
+  return is_right;
+}

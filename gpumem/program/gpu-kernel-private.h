@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/program/gpu-program-private.h"
+
+G_BEGIN_DECLS
+
+typedef struct _GpuKernelCode GpuKernelCode;
+
+/* What is behind a GpuKernel: a launch in flight holds it. */
+struct _GpuKernelCode
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+  GpuProgramCode   *program;
+  GpuNativeKernel  *kernel;
+};
+
+GpuKernelCode         *_gpu_kernel_code_new      (GpuProgramCode         *program,
+                                                  const char             *name,
+                                                  GError                **error);
+GpuKernelCode         *_gpu_kernel_code_ref      (GpuKernelCode          *code);
+void                   _gpu_kernel_code_unref    (GpuKernelCode          *code);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuKernelCode, _gpu_kernel_code_unref)
+
+struct _GpuKernel
+{
+  GObject          parent_instance;
+
+  GpuKernelCode   *code;            /* NULL until initialised */
+  GpuArgumentInfo *arguments;       /* atomic; as described, or declared last */
+  GpuProgram      *program;
+  char            *name;
+  GMutex           lock;            /* guards declared */
+  GPtrArray       *declared;        /* everything that arguments ever pointed to */
+};
+
+/* (transfer none); NULL for a kernel that was never initialised. */
+static inline GpuKernelCode *
+_gpu_kernel_get_code (GpuKernel *kernel)
+{
+  return kernel->code;
+}
+
+/* The arguments as declared, or else as the driver describes them. Valid as long as @kernel;
+ * @n_arguments may be NULL. */
+static inline const GpuArgumentInfo *
+_gpu_kernel_get_arguments (GpuKernel *kernel,
+                           guint     *n_arguments)
+{
+  if (n_arguments != NULL)
+    *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
+
+  return g_atomic_pointer_get (&kernel->arguments);
+}
+
+/* (transfer none); NULL likewise. */
+GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel);
+
+/* The arguments of all kernels of a program, for the cache: floating, NULL if the driver tells
+ * nothing of them. */
+GVariant              *_gpu_kernel_describe_all  (GpuProgramCode         *program);
+/* Fills in what the driver does not tell of the kernel @name. The texts belong to
+ * @descriptions. */
+void                   _gpu_kernel_complete      (GVariant               *descriptions,
+                                                  const char             *name,
+                                                  GpuArgumentInfo        *arguments,
+                                                  guint                   n_arguments);
+
+G_END_DECLS

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/program/gpu-kernel-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
+
+G_BEGIN_DECLS
+
+/* Everything that a launch takes: on the stack for one launch, or prepared for many. */
+struct _GpuLaunch
+{
+  gatomicrefcount   refs;           /* of a prepared one, as are those that are owned */
+  GpuKernel        *kernel;         /* owned */
+  GpuKernelCode    *code;
+  GpuArguments     *arguments;      /* owned; what the values point into */
+  const GpuExtent  *grid;
+  const GpuExtent  *block;          /* NULL to let the driver choose */
+  gsize             shared_size;
+  GpuLaunchFlags    flags;
+  gboolean          is_prepared;    /* the buffers stand in the values already */
+  gboolean          has_options;    /* what is in GpuLaunchOptions: any of it */
+  gboolean          has_samplers;
+  guint             n_arguments;
+  GpuArgumentValue *values;         /* n_arguments, owned */
+  guint             n_indirect;     /* with options: memories that kernels reach through pointers
+                                     * elsewhere */
+  GpuMemory       **memories;       /* n_arguments and, behind them, n_indirect; owned; the
+                                     * arguments hold what they hold */
+  guint             n_accesses;
+  GpuAccess        *accesses;       /* at most one for each of the memories, owned */
+  GpuExtent         own_grid;       /* of a prepared one: what grid and block point to */
+  GpuExtent         own_block;
+};
+
+/* FALSE if a device of the context cannot launch so. */
+gboolean _gpu_launch_check_options (GpuKernel        *kernel,
+                                    gsize             shared_size,
+                                    GpuLaunchFlags    flags,
+                                    GError          **error);
+gboolean _gpu_launch_check_extents (const GpuLaunch       *launch,
+                                    const GpuNativeDevice *device,
+                                    GError               **error);
+/* Read and never written. */
+static inline gboolean
+_gpu_argument_is_texture (const GpuArgumentValue *value)
+{
+  return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
+}
+
+/* Fills in the accesses from the memories, as the kernel says in @infos what it does to them; a
+ * memory that is given twice is accessed twice. */
+static inline void
+_gpu_launch_set_accesses (GpuLaunch             *launch,
+                          const GpuArgumentInfo *infos)
+{
+  GpuAccess *access = launch->accesses;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuMemory *memory = launch->memories[i];
+
+      if (memory == NULL)
+        continue;
+
+      access->memory = memory;
+      access->write = (infos == NULL || !infos[i].read_only)
+                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && !_gpu_argument_is_texture (&launch->values[i]);
+      access->offset = 0;
+      access->size = memory->span;
+      access++;
+    }
+
+  launch->n_accesses = access - launch->accesses;
+}
+
+/* Fills in the values, memories and accesses, for which there is room. */
+gboolean _gpu_launch_resolve       (GpuLaunch        *launch,
+                                    GpuArguments     *arguments,
+                                    GError          **error);
+
+/* Submits what is resolved already; of @launch it takes the code, the extents, the values and the
+ * memories. @accesses are for this submission alone. */
+gboolean _gpu_launch_submit        (GpuTimeline      *timeline,
+                                    const GpuLaunch  *launch,
+                                    GpuAccess        *accesses,
+                                    const char       *function,
+                                    GError          **error);
+
+/* FALSE, and GPU_ERROR_NOT_SUPPORTED: kernels do not reach the memory that is argument @index. */
+gboolean _gpu_launch_fail_host_only (guint              index,
+                                     GpuNativeContext  *context,
+                                     GError           **error);
+
+G_END_DECLS

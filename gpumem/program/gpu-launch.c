@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/program/gpu-arguments-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/program/gpu-launch-private.h"
+
+/**
+ * SECTION:gpu-launch
+ * @title: GpuLaunch
+ * @short_description: a launch, prepared
+ * @see_also: #GpuKernel, #GpuArguments
+ *
+ * A kernel with its grid and its arguments, looked up and checked once, to be launched many times
+ * with gpu_stream_launch_prepared(), on any streams of its context. It never changes: what
+ * memory holds may, and values that change from launch to launch are better given to
+ * gpu_stream_launch_arguments(). It keeps its kernel and its memory. All functions may be called
+ * from any thread.
+ *
+ * |[<!-- language="C" -->
+ * g_autoptr (GpuLaunch) step = gpu_launch_new (kernel, &grid, NULL, arguments, &error);
+ *
+ * for (int i = 0; i < 1000; i++)
+ *   gpu_stream_launch_prepared (stream, step, &error);
+ * ]|
+ */
+
+/**
+ * GpuLaunch:
+ *
+ * A launch, prepared.
+ *
+ * Since: 0.1
+ */
+G_DEFINE_BOXED_TYPE (GpuLaunch, gpu_launch, gpu_launch_ref, gpu_launch_unref)
+
+GPU_COLD static gboolean
+fail_extent (const char       *what,
+             const GpuLaunch  *launch,
+             GError          **error)
+{
+  static const GpuExtent none;
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block != NULL ? launch->block : &none;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_launch: grid %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT ", block %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %"
+               G_GSIZE_FORMAT ": %s", grid->width, grid->height, grid->depth, block->width,
+               block->height, block->depth, what);
+
+  return FALSE;
+}
+
+/* A division takes longer than the rest of the check, and most divisors are powers of two. */
+static inline gboolean
+is_multiple (gsize size,
+             gsize divisor)
+{
+  if (G_LIKELY ((divisor & (divisor - 1)) == 0))
+    return (size & (divisor - 1)) == 0;
+
+  return size % divisor == 0;
+}
+
+GPU_HOT gboolean
+_gpu_launch_check_extents (const GpuLaunch        *launch,
+                           const GpuNativeDevice  *device,
+                           GError                **error)
+{
+  const GpuExtent *grid = launch->grid;
+  const GpuExtent *block = launch->block;
+  gsize n_items;
+
+  if (grid->width == 0 || grid->height == 0 || grid->depth == 0)
+    return fail_extent ("the grid has no work-item", launch, error);
+
+  if (!g_size_checked_mul (&n_items, grid->width, grid->height)
+      || !g_size_checked_mul (&n_items, n_items, grid->depth))
+    return fail_extent ("the grid has more work-items than can be counted", launch, error);
+
+  if (block == NULL)
+    return TRUE;
+
+  if (block->width == 0 || block->height == 0 || block->depth == 0)
+    return fail_extent ("the block has no work-item", launch, error);
+
+  if (G_UNLIKELY (!is_multiple (grid->width, block->width)
+                  || !is_multiple (grid->height, block->height)
+                  || !is_multiple (grid->depth, block->depth))
+      && (device->capabilities & GPU_CAPABILITIES_NON_UNIFORM_GROUPS) == 0)
+    return fail_extent ("the grid is no multiple of the block, as the device wants it", launch,
+                        error);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_launch_check_options (GpuKernel       *kernel,
+                           gsize            shared_size,
+                           GpuLaunchFlags   flags,
+                           GError         **error)
+{
+  GpuNativeContext *context = _gpu_kernel_get_code (kernel)->context;
+  const GpuNativeDevice *device = context->devices[0];
+
+  if (shared_size == 0 && flags == GPU_LAUNCH_FLAGS_NONE)
+    return TRUE;
+
+  if ((flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_launch: there are no launch flags 0x%x",
+                 flags & ~GPU_LAUNCH_FLAGS_COOPERATIVE);
+  else if (!context->backend->kernel->has_options)
+    _gpu_backend_fail (context->backend, "gpu_stream_launch",
+                       "launches with flags, nor with shared memory that is no argument", error);
+  else if ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0
+           && (device->capabilities & GPU_CAPABILITIES_COOPERATIVE) == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_launch: %s has no cooperative launches", device->id);
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+/* Of arrays only where they have elements, which may begin before the memory that is given. */
+static void
+narrow_accesses (GpuLaunch          *launch,
+                 const GpuArguments *arguments)
+{
+  GpuAccess *access = launch->accesses;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      const GpuArgumentItem *item = &arguments->items[i];
+
+      if (launch->memories[i] == NULL)
+        continue;
+
+      if (item->type == GPU_ARGUMENT_ITEM_MEMORY && item->size > 0)
+        {
+          access->offset = item->value.offset;
+          access->size = item->size;
+        }
+
+      access++;
+    }
+}
+
+/* Whatever the kernel does there. */
+static void
+add_indirect_accesses (GpuLaunch *launch)
+{
+  for (guint i = 0; i < launch->n_indirect; i++)
+    {
+      GpuMemory *memory = launch->memories[launch->n_arguments + i];
+
+      launch->accesses[launch->n_accesses++] =
+        (GpuAccess) { memory, (memory->flags & GPU_MEMORY_READ_ONLY) == 0, 0, memory->span };
+    }
+}
+
+gboolean
+_gpu_launch_resolve (GpuLaunch     *launch,
+                     GpuArguments  *arguments,
+                     GError       **error)
+{
+  if (!_gpu_arguments_resolve (arguments, launch->kernel, launch->values, launch->memories, error)
+      || !_gpu_arguments_resolve_indirect (arguments, &launch->memories[launch->n_arguments],
+                                           error))
+    return FALSE;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    launch->has_samplers |= launch->values[i].sampler != NULL;
+
+  launch->has_options = launch->shared_size != 0 || launch->flags != GPU_LAUNCH_FLAGS_NONE
+                        || launch->n_indirect != 0;
+  _gpu_launch_set_accesses (launch, _gpu_kernel_get_arguments (launch->kernel, NULL));
+  narrow_accesses (launch, arguments);
+  add_indirect_accesses (launch);
+
+  return TRUE;
+}
+
+static void
+forget_buffers (GpuLaunch *launch,
+                guint      n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      if (launch->memories[i] != NULL)
+        g_atomic_int_add (&launch->memories[i]->storage->n_prepared, -1);
+    }
+}
+
+/* Memory that is released later on is refused before anybody looks at its buffer, and what is
+ * counted here gets no other one. */
+static gboolean
+set_buffers (GpuLaunch  *launch,
+             GError    **error)
+{
+  GError *failure = NULL;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuStorage *storage;
+
+      if (launch->memories[i] == NULL)
+        continue;
+
+      storage = _gpu_memory_acquire (launch->memories[i], "gpu_launch_new", error);
+
+      if (storage == NULL)
+        {
+          forget_buffers (launch, i);
+          return FALSE;
+        }
+
+      g_atomic_int_inc (&storage->n_prepared);
+      launch->values[i].buffer = storage->buffer;
+
+      if (storage->buffer->is_host_only)
+        _gpu_launch_fail_host_only (i, storage->context, &failure);
+
+      _gpu_storage_unuse (storage);
+
+      if (failure != NULL)
+        {
+          forget_buffers (launch, i + 1);
+          g_propagate_prefixed_error (error, failure, "gpu_launch_new: ");
+          return FALSE;
+        }
+    }
+
+  launch->is_prepared = TRUE;
+
+  return TRUE;
+}
+
+/**
+ * gpu_launch_new:
+ * @kernel: a #GpuKernel
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @arguments: the arguments of the kernel; they are copied
+ * @error: return location for an error
+ *
+ * Prepares a launch. The driver is called only when it is launched. Does not block.
+ *
+ * Returns: (transfer full): the launch, or %NULL with an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+GpuLaunch *
+gpu_launch_new (GpuKernel        *kernel,
+                const GpuExtent  *grid,
+                const GpuExtent  *block,
+                GpuArguments     *arguments,
+                GError          **error)
+{
+  return gpu_launch_new_full (kernel, grid, block, 0, GPU_LAUNCH_FLAGS_NONE, arguments, error);
+}
+
+/**
+ * gpu_launch_new_full:
+ * @kernel: a #GpuKernel
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @shared_size: bytes of shared memory of a work-group that no argument stands for, 0 for none
+ * @flags: how it is launched
+ * @arguments: the arguments of the kernel; they are copied
+ * @error: return location for an error
+ *
+ * Does what gpu_launch_new() does, with the options of gpu_stream_launch_full().
+ *
+ * Returns: (transfer full): the launch, or %NULL with an error as of gpu_stream_launch_full()
+ *
+ * Since: 0.1
+ */
+GpuLaunch *
+gpu_launch_new_full (GpuKernel        *kernel,
+                     const GpuExtent  *grid,
+                     const GpuExtent  *block,
+                     gsize             shared_size,
+                     GpuLaunchFlags    flags,
+                     GpuArguments     *arguments,
+                     GError          **error)
+{
+  g_autoptr (GpuLaunch) launch = NULL;
+  GpuKernelCode *code;
+  guint n;
+
+  g_return_val_if_fail (GPU_IS_KERNEL (kernel), NULL);
+  g_return_val_if_fail (grid != NULL, NULL);
+  g_return_val_if_fail (arguments != NULL, NULL);
+
+  code = _gpu_kernel_get_code (kernel);
+
+  if (code == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_launch_new: the kernel was never initialised");
+      return NULL;
+    }
+
+  n = gpu_arguments_get_length (arguments);
+  launch = g_new0 (GpuLaunch, 1);
+  g_atomic_ref_count_init (&launch->refs);
+  _gpu_live_add (GPU_LIVE_LAUNCH, 1);
+  launch->kernel = g_object_ref (kernel);
+  launch->code = code;
+  launch->arguments = _gpu_arguments_copy (arguments);
+  launch->own_grid = *grid;
+  launch->grid = &launch->own_grid;
+
+  if (block != NULL)
+    {
+      launch->own_block = *block;
+      launch->block = &launch->own_block;
+    }
+
+  launch->shared_size = shared_size;
+  launch->flags = flags;
+  launch->n_arguments = n;
+  launch->n_indirect = _gpu_arguments_get_n_indirect (arguments);
+  launch->values = g_new0 (GpuArgumentValue, n);
+  launch->memories = g_new0 (GpuMemory *, n + launch->n_indirect);
+  launch->accesses = g_new0 (GpuAccess, n + launch->n_indirect);
+
+  if (!_gpu_launch_check_options (kernel, shared_size, flags, error)
+      || !_gpu_launch_check_extents (launch, code->context->devices[0], error)
+      || !_gpu_launch_resolve (launch, launch->arguments, error)
+      || !set_buffers (launch, error))
+    return NULL;
+
+  return g_steal_pointer (&launch);
+}
+
+/**
+ * gpu_launch_ref:
+ * @launch: a #GpuLaunch
+ *
+ * Takes a reference.
+ *
+ * Returns: (transfer full): @launch
+ *
+ * Since: 0.1
+ */
+GpuLaunch *
+gpu_launch_ref (GpuLaunch *launch)
+{
+  g_return_val_if_fail (launch != NULL, NULL);
+
+  g_atomic_ref_count_inc (&launch->refs);
+
+  return launch;
+}
+
+/**
+ * gpu_launch_unref:
+ * @launch: (transfer full): a #GpuLaunch
+ *
+ * Drops a reference; the last one frees it and lets go of the kernel and the memory. What was
+ * launched goes on.
+ *
+ * Since: 0.1
+ */
+void
+gpu_launch_unref (GpuLaunch *launch)
+{
+  g_return_if_fail (launch != NULL);
+
+  if (!g_atomic_ref_count_dec (&launch->refs))
+    return;
+
+  if (launch->is_prepared)
+    forget_buffers (launch, launch->n_arguments);
+
+  g_object_unref (launch->kernel);
+  gpu_arguments_unref (launch->arguments);
+  g_free (launch->values);
+  g_free (launch->memories);
+  g_free (launch->accesses);
+  g_free (launch);
+  _gpu_live_add (GPU_LIVE_LAUNCH, -1);
+}
+
+/**
+ * gpu_launch_get_kernel:
+ * @launch: a #GpuLaunch
+ *
+ * Gets the kernel.
+ *
+ * Returns: (transfer none): the kernel
+ *
+ * Since: 0.1
+ */
+GpuKernel *
+gpu_launch_get_kernel (GpuLaunch *launch)
+{
+  g_return_val_if_fail (launch != NULL, NULL);
+
+  return launch->kernel;
+}
+
+/**
+ * gpu_launch_get_grid:
+ * @launch: a #GpuLaunch
+ * @grid: (out caller-allocates): how many work-items there are in each dimension
+ *
+ * Gets the grid.
+ *
+ * Since: 0.1
+ */
+void
+gpu_launch_get_grid (GpuLaunch *launch,
+                     GpuExtent *grid)
+{
+  g_return_if_fail (launch != NULL);
+  g_return_if_fail (grid != NULL);
+
+  *grid = *launch->grid;
+}
+
+/**
+ * gpu_launch_get_block:
+ * @launch: a #GpuLaunch
+ * @block: (out caller-allocates): how many work-items are a work-group; all 0 if the driver chooses
+ *
+ * Gets the size of a work-group.
+ *
+ * Returns: %FALSE if the driver chooses
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_launch_get_block (GpuLaunch *launch,
+                      GpuExtent *block)
+{
+  g_return_val_if_fail (launch != NULL, FALSE);
+  g_return_val_if_fail (block != NULL, FALSE);
+
+  *block = launch->own_block;
+
+  return launch->block != NULL;
+}
+
+/**
+ * gpu_launch_get_shared_size:
+ * @launch: a #GpuLaunch
+ *
+ * Gets how much shared memory a work-group has that no argument stands for.
+ *
+ * Returns: the size in bytes
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_launch_get_shared_size (GpuLaunch *launch)
+{
+  g_return_val_if_fail (launch != NULL, 0);
+
+  return launch->shared_size;
+}
+
+/**
+ * gpu_launch_get_flags:
+ * @launch: a #GpuLaunch
+ *
+ * Gets how it is launched.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuLaunchFlags
+gpu_launch_get_flags (GpuLaunch *launch)
+{
+  g_return_val_if_fail (launch != NULL, GPU_LAUNCH_FLAGS_NONE);
+
+  return launch->flags;
+}

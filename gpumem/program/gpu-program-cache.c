@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Binaries of programs, kept on disk. An entry is one file, named by a SHA-256 digest of all that
+ * decides what a build yields: source, options, back end, and what the back end says of device,
+ * driver and compiler. It begins with a digest of itself, so one that was damaged, or written by
+ * another version, is passed over and replaced. Files are written aside and renamed: processes
+ * that share the directory see whole entries or none. A hit sets the time of its file, and when
+ * the files together are too large, the oldest go.
+ *
+ * Sources that include files stay out: what those hold is not in the digest.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <glib/gstdio.h>
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/program/gpu-program-cache-private.h"
+
+#define ENTRY_MAGIC   "gpumem program 1"
+#define ENTRY_SUFFIX  ".program"
+#define ENTRY_TYPE    "(ssayv)"     /* magic, key, binary, descriptions */
+#define DIGEST_SIZE   32
+#define DEFAULT_SIZE  (G_GUINT64_CONSTANT (256) << 20)
+#define ABANDONED     (G_TIME_SPAN_HOUR / G_TIME_SPAN_SECOND)
+
+typedef struct
+{
+  char    *path;
+  guint64  size;
+  gint64   used;                    /* nanoseconds since 1970 */
+} CachedFile;
+
+static void
+cached_file_free (gpointer data)
+{
+  CachedFile *file = data;
+
+  g_free (file->path);
+  g_free (file);
+}
+
+/* NULL: the cache is off. */
+static char *
+get_directory (void)
+{
+  const char *directory = g_getenv ("GPUMEM_CACHE_DIR");
+
+  if (directory == NULL)
+    return g_build_filename (g_get_user_cache_dir (), "gpumem", "programs", NULL);
+
+  return *directory != '\0' ? g_strdup (directory) : NULL;
+}
+
+static char *
+get_path (const char *key)
+{
+  g_autofree char *directory = get_directory ();
+  g_autofree char *name = g_strconcat (key, ENTRY_SUFFIX, NULL);
+
+  return directory != NULL ? g_build_filename (directory, name, NULL) : NULL;
+}
+
+/* "268435456", "256M", "1G" */
+static gboolean
+parse_size (const char *text,
+            guint64    *size)
+{
+  static const char suffixes[] = "kmgt";
+  g_autofree char *digits = g_strndup (text, strspn (text, "0123456789"));
+  const char *rest = text + strlen (digits);
+  guint64 value;
+  guint shift = 0;
+
+  if (*rest != '\0')
+    {
+      const char *suffix = strchr (suffixes, g_ascii_tolower (*rest));
+
+      if (suffix == NULL || rest[1] != '\0')
+        return FALSE;
+      shift = 10 * (guint) (suffix - suffixes + 1);
+    }
+
+  if (!g_ascii_string_to_unsigned (digits, 10, 0, G_MAXUINT64 >> shift, &value, NULL))
+    return FALSE;
+
+  *size = value << shift;
+
+  return TRUE;
+}
+
+static guint64
+get_size_limit (void)
+{
+  const char *text = g_getenv ("GPUMEM_CACHE_SIZE");
+  guint64 size;
+
+  if (text == NULL || *text == '\0')
+    return DEFAULT_SIZE;
+  if (parse_size (text, &size))
+    return size;
+
+  _gpu_debug_print (GPU_DEBUG_CACHE, "GPUMEM_CACHE_SIZE: \"%s\" is no size in bytes", text);
+
+  return DEFAULT_SIZE;
+}
+
+/* Also TRUE for a text that cannot be searched. */
+static gboolean
+has_match (const char *pattern,
+           const char *text)
+{
+  g_autoptr (GRegex) regex = g_regex_new (pattern, G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL);
+  g_autoptr (GError) error = NULL;
+
+  return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
+}
+
+/* Whether a build may read files or the clock. Says yes too often rather than too rarely: a
+ * directive in a comment counts, and so does one that is split over lines. */
+static gboolean
+is_unpredictable (const char *source,
+                  const char *options)
+{
+  static const char directive[] = "(?:#|%:|\\?\\?=)[^\\n]*(?:include|import|embed)";
+  static const char macro[] = "__has_include|__DATE__|__TIME";
+  static const char option[] = "(?:^|[\\s\"',])(?:-I|-i|@|--?include|--?imacros|--?pre-include|"
+                               "--?(?:use-|create-)?pch)";
+  g_autoptr (GRegex) splice = g_regex_new ("\\\\[ \\t]*\\r?\\n", G_REGEX_RAW, 0, NULL);
+  g_autofree char *text = g_regex_replace_literal (splice, source, -1, 0, "", 0, NULL);
+
+  return text == NULL || has_match (directive, text) || has_match (macro, text) ||
+         has_match (macro, options) || has_match (option, options);
+}
+
+static void
+update_checksum (GChecksum  *checksum,
+                 const char *text)
+{
+  guint64 length = GUINT64_TO_LE (strlen (text));
+
+  g_checksum_update (checksum, (const guchar *) &length, sizeof length);
+  g_checksum_update (checksum, (const guchar *) text, -1);
+}
+
+char *
+_gpu_program_cache_key (GpuNativeContext *context,
+                        const char       *source,
+                        const char       *options)
+{
+  const GpuProgramOps *ops = context->backend->program;
+  g_autofree char *directory = get_directory ();
+  g_autoptr (GString) fingerprint = g_string_new (NULL);
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+
+  if (directory == NULL || ops->fingerprint == NULL || ops->get_binary == NULL ||
+      ops->load_binary == NULL || get_size_limit () == 0)
+    return NULL;
+
+  if (is_unpredictable (source, options))
+    {
+      _gpu_debug_print (GPU_DEBUG_CACHE, "a program that includes files or tells the time is "
+                        "not cached");
+      return NULL;
+    }
+
+  ops->fingerprint (context, fingerprint);
+
+  update_checksum (checksum, ENTRY_MAGIC);
+  update_checksum (checksum, PACKAGE_VERSION);
+  update_checksum (checksum, context->backend->name);
+  update_checksum (checksum, fingerprint->str);
+  update_checksum (checksum, options);
+  update_checksum (checksum, source);
+
+  return g_strdup (g_checksum_get_string (checksum));
+}
+
+static void
+digest_of (gconstpointer  data,
+           gsize          size,
+           guint8        *digest)
+{
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  gsize length = DIGEST_SIZE;
+
+  g_checksum_update (checksum, data, size);
+  g_checksum_get_digest (checksum, digest, &length);
+}
+
+/* Entries are code that will run: they must be ours, and nobody else's to write. */
+static gboolean
+is_trustworthy (const struct stat *status)
+{
+  return S_ISREG (status->st_mode) && status->st_uid == geteuid () &&
+         (status->st_mode & (S_IWGRP | S_IWOTH)) == 0 && status->st_size > DIGEST_SIZE &&
+         (guint64) status->st_size < G_MAXSSIZE;
+}
+
+static guint8 *
+read_file (const char *path,
+           gsize      *size)
+{
+  int fd = g_open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+  g_autofree guint8 *data = NULL;
+  struct stat status;
+  gsize n_read = 0;
+
+  if (fd < 0)
+    return NULL;
+
+  if (fstat (fd, &status) == 0 && is_trustworthy (&status))
+    {
+      *size = status.st_size;
+      data = g_try_malloc (*size);
+    }
+
+  while (data != NULL && n_read < *size)
+    {
+      gssize n = read (fd, data + n_read, *size - n_read);
+
+      if (n > 0)
+        n_read += n;
+      else if (n == 0 || errno != EINTR)
+        g_clear_pointer (&data, g_free);
+    }
+
+  g_close (fd, NULL);
+
+  return g_steal_pointer (&data);
+}
+
+static GpuCacheEntry *
+parse_entry (const char *key,
+             guint8     *data,
+             gsize       size)
+{
+  g_autoptr (GBytes) file = g_bytes_new_take (data, size);
+  g_autoptr (GBytes) content = NULL;
+  g_autoptr (GVariant) variant = NULL;
+  g_autoptr (GVariant) binary = NULL;
+  g_autoptr (GVariant) descriptions = NULL;
+  const char *magic;
+  const char *name;
+  guint8 digest[DIGEST_SIZE];
+  GpuCacheEntry *entry;
+
+  digest_of (data + DIGEST_SIZE, size - DIGEST_SIZE, digest);
+  if (memcmp (digest, data, DIGEST_SIZE) != 0)
+    return NULL;
+
+  content = g_bytes_new_from_bytes (file, DIGEST_SIZE, size - DIGEST_SIZE);
+  variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENTRY_TYPE), content, FALSE);
+  g_variant_ref_sink (variant);
+  g_variant_get (variant, "(&s&s@ayv)", &magic, &name, &binary, &descriptions);
+  if (!g_str_equal (magic, ENTRY_MAGIC) || !g_str_equal (name, key))
+    return NULL;
+
+  entry = g_new (GpuCacheEntry, 1);
+  entry->binary = g_variant_get_data_as_bytes (binary);
+  entry->descriptions = g_steal_pointer (&descriptions);
+
+  return entry;
+}
+
+void
+_gpu_cache_entry_free (GpuCacheEntry *entry)
+{
+  g_bytes_unref (entry->binary);
+  g_variant_unref (entry->descriptions);
+  g_free (entry);
+}
+
+GpuCacheEntry *
+_gpu_program_cache_load (const char *key)
+{
+  g_autofree char *path = get_path (key);
+  GpuCacheEntry *entry;
+  guint8 *data;
+  gsize size;
+
+  data = path != NULL ? read_file (path, &size) : NULL;
+  if (data == NULL)
+    {
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: not there", key);
+      return NULL;
+    }
+
+  entry = parse_entry (key, data, size);
+  _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
+
+  /* In vain for a directory that we can only read: then nobody evicts anything either. */
+  if (entry != NULL)
+    g_utime (path, NULL);
+
+  return entry;
+}
+
+void
+_gpu_program_cache_remove (const char *key)
+{
+  g_autofree char *path = get_path (key);
+
+  if (path != NULL)
+    g_unlink (path);
+}
+
+static int
+compare_used (gconstpointer a,
+              gconstpointer b)
+{
+  const CachedFile *left = *(CachedFile *const *) a;
+  const CachedFile *right = *(CachedFile *const *) b;
+
+  return left->used < right->used ? -1 : left->used > right->used;
+}
+
+/* The entries in @directory, and their bytes. What a process that died left behind is removed. */
+static GPtrArray *
+list_entries (const char *directory,
+              guint64    *total)
+{
+  g_autoptr (GDir) dir = g_dir_open (directory, 0, NULL);
+  GPtrArray *files = g_ptr_array_new_with_free_func (cached_file_free);
+  gint64 now = g_get_real_time () / G_USEC_PER_SEC;
+  const char *name;
+
+  *total = 0;
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (directory, name, NULL);
+      GStatBuf status;
+
+      if (strstr (name, ENTRY_SUFFIX) == NULL || g_lstat (path, &status) != 0 ||
+          !S_ISREG (status.st_mode))
+        continue;
+
+      if (g_str_has_suffix (name, ENTRY_SUFFIX))
+        {
+          CachedFile *file = g_new (CachedFile, 1);
+
+          file->path = g_steal_pointer (&path);
+          file->size = status.st_size;
+          file->used = status.st_mtim.tv_sec * G_GINT64_CONSTANT (1000000000) +
+                       status.st_mtim.tv_nsec;
+          *total += file->size;
+          g_ptr_array_add (files, file);
+        }
+      else if (status.st_mtime + ABANDONED < now)
+        {
+          g_unlink (path);
+        }
+    }
+
+  return files;
+}
+
+/* Not the entry at @path, which has just been stored. */
+static void
+evict (const char *directory,
+       const char *path,
+       guint64     limit)
+{
+  guint64 total;
+  g_autoptr (GPtrArray) files = list_entries (directory, &total);
+
+  if (total <= limit)
+    return;
+
+  g_ptr_array_sort (files, compare_used);
+  for (guint i = 0; i < files->len && total > limit; i++)
+    {
+      const CachedFile *file = g_ptr_array_index (files, i);
+
+      if (g_str_equal (file->path, path))
+        continue;
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: evicted", file->path);
+      g_unlink (file->path);
+      total -= file->size;
+    }
+}
+
+void
+_gpu_program_cache_store (const char *key,
+                          GBytes     *binary,
+                          GVariant   *descriptions)
+{
+  g_autofree char *directory = get_directory ();
+  g_autofree char *path = get_path (key);
+  g_autofree guint8 *data = NULL;
+  g_autoptr (GVariant) variant = NULL;
+  g_autoptr (GError) error = NULL;
+  GVariant *content;
+  gsize size;
+
+  content = g_variant_new_from_bytes (G_VARIANT_TYPE_BYTESTRING, binary, TRUE);
+  variant = g_variant_new ("(ss@ayv)", ENTRY_MAGIC, key, content, descriptions);
+  g_variant_ref_sink (variant);
+
+  size = DIGEST_SIZE + g_variant_get_size (variant);
+  if (path == NULL || size > get_size_limit ())
+    return;
+
+  data = g_malloc (size);
+  g_variant_store (variant, data + DIGEST_SIZE);
+  digest_of (data + DIGEST_SIZE, size - DIGEST_SIZE, data);
+
+  if (g_mkdir_with_parents (directory, 0700) != 0 ||
+      !g_file_set_contents_full (path, (const char *) data, size,
+                                 G_FILE_SET_CONTENTS_CONSISTENT, 0600, &error))
+    {
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: not stored: %s", path,
+                        error != NULL ? error->message : g_strerror (errno));
+      return;
+    }
+
+  _gpu_debug_print (GPU_DEBUG_CACHE, "%s: stored", key);
+  evict (directory, path, get_size_limit ());
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/program/gpu-kernel-private.h"
+#include "gpumem/program/gpu-program-cache-private.h"
+#include "gpumem/program/gpu-program-private.h"
+
+/* Takes @native over. */
+static GpuProgramCode *
+code_new (GpuNativeContext *context,
+          GpuNativeProgram *native)
+{
+  GpuProgramCode *code = g_new0 (GpuProgramCode, 1);
+
+  g_atomic_ref_count_init (&code->refs);
+  code->context = _gpu_native_context_ref (context);
+  code->native = native;
+  _gpu_live_add (GPU_LIVE_PROGRAM_CODE, 1);
+
+  return code;
+}
+
+GpuProgramCode *
+_gpu_program_code_ref (GpuProgramCode *code)
+{
+  g_atomic_ref_count_inc (&code->refs);
+
+  return code;
+}
+
+void
+_gpu_program_code_unref (GpuProgramCode *code)
+{
+  if (!g_atomic_ref_count_dec (&code->refs))
+    return;
+
+  code->context->backend->program->free (code->context, code->native);
+  g_clear_pointer (&code->descriptions, g_variant_unref);
+  g_clear_pointer (&code->lowered, g_hash_table_unref);
+  _gpu_native_context_unref (code->context);
+  g_free (code);
+  _gpu_live_add (GPU_LIVE_PROGRAM_CODE, -1);
+}
+
+const char *
+_gpu_program_code_lower (GpuProgramCode *code,
+                         const char     *name)
+{
+  const char *lowered = code->lowered != NULL ? g_hash_table_lookup (code->lowered, name) : NULL;
+
+  return lowered != NULL ? lowered : name;
+}
+
+static void
+set_lowered (GpuProgramCode *code,
+             char          **names,
+             char          **lowered)
+{
+  code->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    g_hash_table_insert (code->lowered, g_strdup (names[i]), g_strdup (lowered[i]));
+}
+
+static gboolean
+check_support (GpuNativeContext  *context,
+               gboolean           has_op,
+               GpuCapabilities    capability,
+               const char        *what,
+               GError           **error)
+{
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      GpuNativeDevice *device = context->devices[i];
+
+      if (has_op && (device->capabilities & capability) != 0)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s (%s) does not take %s",
+                   device->id, device->name, what);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Of a program with names: the descriptions, and what the names are in the binary. */
+#define NAMED_TYPE "(va{ss})"
+
+static gboolean
+set_cached_names (GpuProgramCode *code,
+                  GVariant       *descriptions)
+{
+  g_autoptr (GVariantIter) iter = NULL;
+  char *name;
+  char *lowered;
+
+  if (!g_variant_is_of_type (descriptions, G_VARIANT_TYPE (NAMED_TYPE)))
+    return FALSE;
+
+  code->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  g_variant_get (descriptions, "(va{ss})", &code->descriptions, &iter);
+
+  while (g_variant_iter_next (iter, "{ss}", &name, &lowered))
+    g_hash_table_insert (code->lowered, name, lowered);
+
+  return TRUE;
+}
+
+static GVariant *
+pack_names (GVariant   *descriptions,
+            GHashTable *lowered)
+{
+  g_auto (GVariantBuilder) builder = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE ("a{ss}"));
+  GHashTableIter iter;
+  gpointer name;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, lowered);
+  while (g_hash_table_iter_next (&iter, &name, &value))
+    g_variant_builder_add (&builder, "{ss}", name, value);
+
+  return g_variant_new (NAMED_TYPE, descriptions, &builder);
+}
+
+static GpuProgramCode *
+load_cached (GpuNativeContext       *context,
+             const char             *key,
+             const GpuProgramInputs *inputs)
+{
+  const GpuProgramOps *ops = context->backend->program;
+  g_autoptr (GpuCacheEntry) entry = _gpu_program_cache_load (key);
+  g_autoptr (GError) error = NULL;
+  GpuNativeProgram *native;
+  GpuProgramCode *code;
+
+  if (entry == NULL)
+    return NULL;
+
+  if (ops->load_cached != NULL)
+    native = ops->load_cached (context, entry->binary, &error);
+  else
+    native = ops->load_binary (context, entry->binary, inputs->options, &error);
+  if (native == NULL)
+    {
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: refused: %s", key, error->message);
+      _gpu_program_cache_remove (key);
+      return NULL;
+    }
+
+  code = code_new (context, native);
+  if (inputs->names == NULL)
+    code->descriptions = g_variant_ref (entry->descriptions);
+  else if (!set_cached_names (code, entry->descriptions))
+    g_clear_pointer (&code, _gpu_program_code_unref);
+
+  return code;
+}
+
+static void
+store_cached (GpuProgramCode *code,
+              const char     *key)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) binary = NULL;
+  GVariant *descriptions;
+
+  binary = code->context->backend->program->get_binary (code->context, code->native, &error);
+  if (binary == NULL)
+    {
+      _gpu_debug_print (GPU_DEBUG_CACHE, "%s: no binary: %s", key, error->message);
+      return;
+    }
+
+  descriptions = _gpu_kernel_describe_all (code);
+  if (descriptions != NULL && code->lowered != NULL)
+    descriptions = pack_names (descriptions, code->lowered);
+  if (descriptions != NULL)
+    {
+      g_variant_ref_sink (descriptions);
+      _gpu_program_cache_store (key, binary, descriptions);
+      g_variant_unref (descriptions);
+    }
+}
+
+/* NULL if the program is not for the cache. */
+static char *
+get_key (GpuNativeContext       *context,
+         const GpuProgramInputs *inputs)
+{
+  g_autofree char *names = NULL;
+  g_autofree char *options = NULL;
+
+  if ((inputs->flags & GPU_PROGRAM_FLAGS_NO_CACHE) != 0 ||
+      (context->devices[0]->capabilities & GPU_CAPABILITIES_BINARY) == 0)
+    return NULL;
+  if (inputs->names == NULL)
+    return _gpu_program_cache_key (context, inputs->source, inputs->options);
+
+  names = g_strjoinv ("\n", inputs->names);
+  options = g_strconcat (inputs->options, "\nnames\n", names, NULL);
+
+  return _gpu_program_cache_key (context, inputs->source, options);
+}
+
+static GpuProgramCode *
+compile_source (GpuNativeContext        *context,
+                const GpuProgramInputs  *inputs,
+                GError                 **error)
+{
+  const GpuProgramOps *ops = context->backend->program;
+  g_auto (GStrv) lowered = NULL;
+  GpuNativeProgram *native;
+  GpuProgramCode *code;
+
+  if (inputs->names == NULL)
+    native = ops->build_source (context, inputs->source, inputs->options, error);
+  else
+    native = ops->build_names (context, inputs->source, inputs->options,
+                               (const char *const *) inputs->names, &lowered, error);
+
+  if (native == NULL)
+    return NULL;
+
+  code = code_new (context, native);
+  if (lowered != NULL)
+    set_lowered (code, inputs->names, lowered);
+
+  return code;
+}
+
+static GpuProgramCode *
+build_source (GpuNativeContext        *context,
+              const GpuProgramInputs  *inputs,
+              gboolean                *from_cache,
+              GError                 **error)
+{
+  g_autofree char *key = get_key (context, inputs);
+  GpuProgramCode *code = NULL;
+
+  if (key != NULL)
+    code = load_cached (context, key, inputs);
+
+  *from_cache = code != NULL;
+  if (code != NULL)
+    return code;
+
+  code = compile_source (context, inputs, error);
+  if (code != NULL && key != NULL)
+    store_cached (code, key);
+
+  return code;
+}
+
+static GpuNativeProgram *
+load (GpuNativeContext        *context,
+      const GpuProgramInputs  *inputs,
+      GError                 **error)
+{
+  const GpuProgramOps *ops = context->backend->program;
+
+  if (inputs->images != NULL)
+    {
+      if (!check_support (context, ops->link != NULL, GPU_CAPABILITIES_LINKING,
+                          "programs of several parts", error))
+        return NULL;
+      return ops->link (context, (GBytes *const *) inputs->images->pdata, inputs->images->len,
+                        inputs->options, error);
+    }
+
+  if (inputs->binary != NULL)
+    {
+      if (!check_support (context, ops->load_binary != NULL, GPU_CAPABILITIES_BINARY,
+                          "programs as binaries", error))
+        return NULL;
+      return ops->load_binary (context, inputs->binary, inputs->options, error);
+    }
+
+  if (!check_support (context, ops->load_il != NULL, GPU_CAPABILITIES_IL, "programs in SPIR-V",
+                      error))
+    return NULL;
+
+  return ops->load_il (context, inputs->il, inputs->options, error);
+}
+
+GpuProgramCode *
+_gpu_program_code_build (GpuNativeContext        *context,
+                         const GpuProgramInputs  *inputs,
+                         gboolean                *from_cache,
+                         GError                 **error)
+{
+  const GpuProgramOps *ops = context->backend->program;
+  GpuNativeProgram *native;
+
+  *from_cache = FALSE;
+
+  if (inputs->source != NULL)
+    {
+      /* A back end whose compiler is not there says better what is missing. */
+      if (ops->build_source == NULL &&
+          !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE, "programs in source", error))
+        return NULL;
+      if (inputs->names != NULL && ops->build_names == NULL &&
+          !check_support (context, FALSE, GPU_CAPABILITIES_SOURCE,
+                          "names that are not those in the binary", error))
+        return NULL;
+      return build_source (context, inputs, from_cache, error);
+    }
+
+  native = load (context, inputs, error);
+
+  return native != NULL ? code_new (context, native) : NULL;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Programs of several parts, their names and their variables. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/program/gpu-program-private.h"
+
+/**
+ * gpu_program_new_from_source_names:
+ * @context: a #GpuContext
+ * @source: the source, in CUDA C++
+ * @options: (nullable): options of the compiler
+ * @flags: how to build it
+ * @names: (array zero-terminated=1): names as one writes them in the source, such as
+ *   `scale<float>`, of templates to instantiate and of overloaded functions and variables
+ * @error: return location for an error
+ *
+ * Does what gpu_program_new_from_source_full() does for source in a language whose names are not
+ * those in the binary (CUDA: nvrtcAddNameExpression, nvrtcGetLoweredName). Each of @names can then
+ * be given to gpu_program_get_kernel() and gpu_program_get_global(). A kernel that is neither a
+ * template nor overloaded needs none.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the
+ *   names are those in the binary, as on OpenCL and the host, %GPU_ERROR_INVALID_ARGUMENT for no
+ *   names, %GPU_ERROR_BUILD_FAILED also for names that mean nothing, or an error as of
+ *   gpu_program_new_from_source()
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_from_source_names (GpuContext         *context,
+                                   const char         *source,
+                                   const char         *options,
+                                   GpuProgramFlags     flags,
+                                   const char *const  *names,
+                                   GError            **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (source != NULL, NULL);
+  g_return_val_if_fail (names != NULL, NULL);
+
+  if (names[0] == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_program_new_from_source_names: no name was given");
+      return NULL;
+    }
+
+  return g_initable_new (GPU_TYPE_PROGRAM, NULL, error, "context", context, "source", source,
+                         "options", options, "flags", flags, "names", names, NULL);
+}
+
+/**
+ * gpu_program_get_lowered_name:
+ * @program: a #GpuProgram
+ * @name: one of the names that gpu_program_new_from_source_names() was given
+ *
+ * Tells what is called @name in the binary (CUDA: nvrtcGetLoweredName).
+ *
+ * Returns: (transfer none) (nullable): the name in the binary, or %NULL if @name is none of those
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_program_get_lowered_name (GpuProgram *program,
+                              const char *name)
+{
+  GpuProgramCode *code;
+
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+
+  code = _gpu_program_get_code (program);
+
+  return code != NULL && code->lowered != NULL ? g_hash_table_lookup (code->lowered, name) : NULL;
+}
+
+/**
+ * gpu_program_compile:
+ * @context: a #GpuContext
+ * @source: the source
+ * @options: (nullable): options of the compiler; those of the context come before them
+ * @error: return location for an error
+ *
+ * Compiles source and loads nothing (CUDA: nvrtcCompileProgram, to relocatable code unless
+ * @options say `-rdc=false`; OpenCL: clCompileProgram). What it gives is a part for
+ * gpu_program_new_linked(), in another process too, on the same kind of device, with the same
+ * driver. Blocks until it is compiled.
+ *
+ * Returns: (transfer full): the part, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
+ *   %GPU_CAPABILITIES_LINKING, %GPU_ERROR_BUILD_FAILED with the log if it does not compile, or the
+ *   driver's error
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_program_compile (GpuContext  *context,
+                     const char  *source,
+                     const char  *options,
+                     GError     **error)
+{
+  const char *function = "gpu_program_compile";
+  g_autofree char *all_options = NULL;
+  GpuNativeContext *native;
+  GError *failure = NULL;
+  GBytes *part;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (source != NULL, NULL);
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
+
+  native = _gpu_context_get_native (context);
+
+  if (native->backend->program->compile == NULL
+      || (native->devices[0]->capabilities & GPU_CAPABILITIES_LINKING) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: %s has no programs of several parts", function, native->devices[0]->id);
+      return NULL;
+    }
+
+  all_options = _gpu_program_join_options (context, options);
+  part = native->backend->program->compile (native, source, all_options, &failure);
+
+  return _gpu_native_context_end (native, function, failure, error) ? part : NULL;
+}
+
+/**
+ * gpu_program_new_linked:
+ * @context: a #GpuContext
+ * @images: (array length=n_images): parts of gpu_program_compile() or of the vendor's compiler
+ * @n_images: number of parts, at least 1
+ * @options: (nullable): options of the linker
+ * @error: return location for an error
+ *
+ * Makes one program of several parts, which can use each other's functions and variables (CUDA:
+ * cuLinkCreate, cuLinkAddData, cuLinkComplete, of cubins, PTX, fat binaries, objects and archives;
+ * OpenCL: clLinkProgram, only of parts that gpu_program_compile() made with the same driver: some
+ * end the process when they get anything else). Parts are code: link none that you would not run.
+ * Blocks until it is linked and loaded.
+ *
+ * Returns: (transfer full): a new #GpuProgram, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
+ *   without %GPU_CAPABILITIES_LINKING, %GPU_ERROR_INVALID_ARGUMENT for no parts or such that are
+ *   none, %GPU_ERROR_BUILD_FAILED with the log if they do not go together, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuProgram *
+gpu_program_new_linked (GpuContext  *context,
+                        GBytes     **images,
+                        gsize        n_images,
+                        const char  *options,
+                        GError     **error)
+{
+  g_autoptr (GpuProgram) program = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (images != NULL || n_images == 0, NULL);
+
+  if (n_images == 0 || n_images > G_MAXINT)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_program_new_linked: %" G_GSIZE_FORMAT " parts", n_images);
+      return NULL;
+    }
+
+  program = g_object_new (GPU_TYPE_PROGRAM, "context", context, "options", options, NULL);
+  _gpu_program_set_images (program, images, n_images);
+
+  if (!g_initable_init (G_INITABLE (program), NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&program);
+}
+
+/**
+ * gpu_program_get_global:
+ * @program: a #GpuProgram
+ * @name: the name of a variable in global or constant memory
+ * @error: return location for an error
+ *
+ * Makes a buffer of a variable of the program, with its size (CUDA: cuModuleGetGlobal; a symbol of
+ * the shared object on the host). Kernels see what is written to it, and the other way about; what
+ * kernels do to it without being given it is not tracked. The buffer keeps the program. Does not
+ * block.
+ *
+ * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices without
+ *   %GPU_CAPABILITIES_GLOBALS, %GPU_ERROR_INVALID_ARGUMENT if there is no such variable, or the
+ *   driver's error
+ *
+ * Since: 0.1
+ */
+GpuBuffer *
+gpu_program_get_global (GpuProgram  *program,
+                        const char  *name,
+                        GError     **error)
+{
+  const char *function = "gpu_program_get_global";
+  GpuProgramCode *code;
+  GpuNativeContext *native;
+  GpuNativeBuffer *global;
+  GError *failure = NULL;
+  GpuBuffer *buffer;
+
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+
+  if (!_gpu_program_check_built (program, function, error))
+    return NULL;
+
+  code = _gpu_program_get_code (program);
+  native = code->context;
+
+  if (native->backend->program->get_global == NULL
+      || (native->devices[0]->capabilities & GPU_CAPABILITIES_GLOBALS) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: %s has no variables of programs", function, native->devices[0]->id);
+      return NULL;
+    }
+
+  global = native->backend->program->get_global (native, code->native,
+                                                 _gpu_program_code_lower (code, name), &failure);
+
+  if (!_gpu_native_context_end (native, function, failure, error))
+    return NULL;
+
+  buffer = g_object_new (GPU_TYPE_BUFFER, "context", gpu_program_get_context (program), NULL);
+  _gpu_memory_set_storage (GPU_MEMORY (buffer),
+                           _gpu_storage_new (native, global, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
+                                             _gpu_program_code_ref (code),
+                                             (GDestroyNotify) _gpu_program_code_unref));
+
+  return buffer;
+}

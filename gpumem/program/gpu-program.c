@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/program/gpu-program-private.h"
+
+/**
+ * SECTION:gpu-program
+ * @title: GpuProgram
+ * @short_description: code for a device
+ * @see_also: #GpuKernel
+ *
+ * A program is built from source, which is OpenCL C, on the host back end as far as that is C, and
+ * on CUDA either CUDA C++ or OpenCL C as far as that is C++: a source can be written so that it
+ * serves all of them, see [the portable dialect][portable-kernels]. Or it is loaded from a binary
+ * that gpu_program_get_binary() gave, from a cubin, a fatbin or PTX, or from SPIR-V. It is built
+ * when it is made: what exists is ready, and what does not build is a %GPU_ERROR_BUILD_FAILED with
+ * the log of the compiler in its text. gpu_program_get_kernel() then gives the functions in it.
+ *
+ * # The cache # {#gpu-program-cache}
+ *
+ * Building takes long, from tens of milliseconds to minutes, so binaries of programs in source
+ * are kept on disk, and used when the same source is built again with the same options for the
+ * same device, driver and compiler. The directory is `gpumem/programs` in the user's cache
+ * directory (see g_get_user_cache_dir()), or the one that the environment variable
+ * `GPUMEM_CACHE_DIR` names; if that is set to nothing there is no cache.
+ * %GPU_PROGRAM_FLAGS_NO_CACHE leaves a single program out of it. Programs that include other
+ * files, or whose options name files or directories to search, are never kept, as what those files
+ * hold may change; nor are those that tell the time.
+ *
+ * Together the files take 256 MiB at most, or as many bytes as `GPUMEM_CACHE_SIZE` says (`64M`,
+ * `1G`, and `0` for no cache); what was not used for the longest time goes first. A damaged file
+ * is passed over and replaced, a binary that the driver no longer takes is built anew, and a
+ * directory that cannot be written is no error. Any number of processes can share a directory.
+ * `GPUMEM_DEBUG=cache` tells what happens.
+ *
+ * A program never changes once it is built: any thread may use it.
+ */
+
+/**
+ * GpuProgram:
+ *
+ * A built program.
+ *
+ * Since: 0.1
+ */
+struct _GpuProgram
+{
+  GObject          parent_instance;
+  GpuContext      *context;
+  char            *source;          /* nullable */
+  char            *options;         /* once built: those of the context, then the given ones */
+  GBytes          *binary;          /* given to build from; let go of once built */
+  GBytes          *il;
+  GPtrArray       *images;          /* of GBytes, likewise */
+  char           **names;           /* of the source, nullable */
+  GpuProgramFlags  flags;
+  GpuProgramCode  *code;            /* NULL until built */
+  gboolean         from_cache;
+};
+
+static void gpu_program_initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuProgram, gpu_program, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE,
+                                                      gpu_program_initable_iface_init))
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_SOURCE,
+  PROP_OPTIONS,
+  PROP_BINARY,
+  PROP_IL,
+  PROP_FLAGS,
+  PROP_NAMES,
+  PROP_BUILD_LOG,
+  PROP_FROM_CACHE,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void
+gpu_program_set_property (GObject      *object,
+                          guint         id,
+                          const GValue *value,
+                          GParamSpec   *pspec)
+{
+  GpuProgram *program = GPU_PROGRAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      program->context = g_value_dup_object (value);
+      break;
+    case PROP_SOURCE:
+      program->source = g_value_dup_string (value);
+      break;
+    case PROP_OPTIONS:
+      program->options = g_value_dup_string (value);
+      break;
+    case PROP_BINARY:
+      program->binary = g_value_dup_boxed (value);
+      break;
+    case PROP_IL:
+      program->il = g_value_dup_boxed (value);
+      break;
+    case PROP_FLAGS:
+      program->flags = g_value_get_flags (value);
+      break;
+    case PROP_NAMES:
+      program->names = g_value_dup_boxed (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_program_get_property (GObject    *object,
+                          guint       id,
+                          GValue     *value,
+                          GParamSpec *pspec)
+{
+  GpuProgram *program = GPU_PROGRAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, program->context);
+      break;
+    case PROP_SOURCE:
+      g_value_set_string (value, program->source);
+      break;
+    case PROP_OPTIONS:
+      g_value_set_string (value, gpu_program_get_options (program));
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, program->flags);
+      break;
+    case PROP_NAMES:
+      g_value_set_boxed (value, program->names);
+      break;
+    case PROP_BUILD_LOG:
+      g_value_set_string (value, gpu_program_get_build_log (program));
+      break;
+    case PROP_FROM_CACHE:
+      g_value_set_boolean (value, program->from_cache);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_program_finalize (GObject *object)
+{
+  GpuProgram *program = GPU_PROGRAM (object);
+
+  g_clear_pointer (&program->code, _gpu_program_code_unref);
+  g_clear_pointer (&program->binary, g_bytes_unref);
+  g_clear_pointer (&program->il, g_bytes_unref);
+  g_clear_pointer (&program->images, g_ptr_array_unref);
+  g_strfreev (program->names);
+  g_free (program->source);
+  g_free (program->options);
+  g_clear_object (&program->context);
+  _gpu_live_add (GPU_LIVE_PROGRAM, -1);
+
+  G_OBJECT_CLASS (gpu_program_parent_class)->finalize (object);
+}
+
+static void
+install_inputs (void)
+{
+  const GParamFlags flags = G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuProgram:context:
+   *
+   * The context that the program was built in.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
+                                             G_PARAM_READWRITE | flags);
+  /**
+   * GpuProgram:source:
+   *
+   * The source that the program was built from, if it was.
+   *
+   * Since: 0.1
+   */
+  props[PROP_SOURCE] = g_param_spec_string ("source", NULL, NULL, NULL,
+                                            G_PARAM_READWRITE | flags);
+  /**
+   * GpuProgram:options:
+   *
+   * Options of the compiler. Those of the context are put before the ones that are set.
+   *
+   * Since: 0.1
+   */
+  props[PROP_OPTIONS] = g_param_spec_string ("options", NULL, NULL, NULL,
+                                             G_PARAM_READWRITE | flags);
+  /**
+   * GpuProgram:binary:
+   *
+   * A binary to load the program from. See gpu_program_get_binary() for the one it has.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BINARY] = g_param_spec_boxed ("binary", NULL, NULL, G_TYPE_BYTES,
+                                           G_PARAM_WRITABLE | flags);
+  /**
+   * GpuProgram:il:
+   *
+   * SPIR-V to build the program from.
+   *
+   * Since: 0.1
+   */
+  props[PROP_IL] = g_param_spec_boxed ("il", NULL, NULL, G_TYPE_BYTES, G_PARAM_WRITABLE | flags);
+  /**
+   * GpuProgram:flags:
+   *
+   * How the program is built.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_PROGRAM_FLAGS,
+                                          GPU_PROGRAM_FLAGS_NONE, G_PARAM_READWRITE | flags);
+}
+
+static void
+gpu_program_class_init (GpuProgramClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->set_property = gpu_program_set_property;
+  object_class->get_property = gpu_program_get_property;
+  object_class->finalize = gpu_program_finalize;
+
+  install_inputs ();
+  /**
+   * GpuProgram:names:
+   *
+   * Names as one writes them in the source, see gpu_program_new_from_source_names().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NAMES] = g_param_spec_boxed ("names", NULL, NULL, G_TYPE_STRV,
+                                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY |
+                                          G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuProgram:build-log:
+   *
+   * What the compiler said, warnings for example.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BUILD_LOG] = g_param_spec_string ("build-log", NULL, NULL, NULL,
+                                               G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuProgram:from-cache:
+   *
+   * Whether the program was found in the cache and not built.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FROM_CACHE] = g_param_spec_boolean ("from-cache", NULL, NULL, FALSE,
+                                                 G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_program_init (GpuProgram *program G_GNUC_UNUSED)
+{
+  _gpu_live_add (GPU_LIVE_PROGRAM, 1);
+}
+
+char *
+_gpu_program_join_options (GpuContext *context,
+                           const char *own)
+{
+  const char *common = gpu_context_get_build_options (context);
+
+  if (common == NULL || *common == '\0')
+    return g_strdup (own != NULL ? own : "");
+  if (own == NULL || *own == '\0')
+    return g_strdup (common);
+
+  return g_strconcat (common, " ", own, NULL);
+}
+
+static const char *
+function_of (GpuProgram *program)
+{
+  if (program->binary != NULL)
+    return "gpu_program_new_from_binary";
+  if (program->il != NULL)
+    return "gpu_program_new_from_il";
+  if (program->images != NULL)
+    return "gpu_program_new_linked";
+
+  return "gpu_program_new_from_source";
+}
+
+static gboolean
+check_inputs (GpuProgram  *program,
+              GError     **error)
+{
+  guint n_inputs = (program->source != NULL) + (program->binary != NULL) + (program->il != NULL) +
+                   (program->images != NULL);
+  GBytes *bytes = program->binary != NULL ? program->binary : program->il;
+
+  if (program->context == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given",
+                 function_of (program));
+  else if (n_inputs != 1)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: a program is made from one of source, binary and SPIR-V; %u were given",
+                 function_of (program), n_inputs);
+  else if (program->names != NULL && (program->source == NULL || program->names[0] == NULL))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: names are those of a source, at least one", function_of (program));
+  else if (bytes != NULL && g_bytes_get_size (bytes) == 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: 0 bytes were given",
+                 function_of (program));
+  else
+    return _gpu_context_check (program->context, function_of (program), error);
+
+  return FALSE;
+}
+
+static gboolean
+gpu_program_initable_init (GInitable     *initable,
+                           GCancellable  *cancellable,
+                           GError       **error)
+{
+  GpuProgram *program = GPU_PROGRAM (initable);
+  GpuProgramInputs inputs = { .source = program->source, .names = program->names,
+                              .binary = program->binary, .il = program->il,
+                              .images = program->images, .flags = program->flags };
+  GpuNativeContext *native;
+  g_autofree char *options = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  if (program->code != NULL)
+    return TRUE;
+  if (!check_inputs (program, error) ||
+      g_cancellable_set_error_if_cancelled (cancellable, error))
+    return FALSE;
+
+  options = _gpu_program_join_options (program->context, program->options);
+  inputs.options = options;
+  native = _gpu_context_get_native (program->context);
+  program->code = _gpu_program_code_build (native, &inputs, &program->from_cache, &local_error);
+  if (program->code == NULL)
+    {
+      _gpu_native_context_report (native, local_error);
+      g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ",
+                                  function_of (program));
+      return FALSE;
+    }
+
+  if (program->code->native->log != NULL && *program->code->native->log != '\0')
+    _gpu_debug_print (GPU_DEBUG_BUILD, "%s", program->code->native->log);
+  g_free (program->options);
+  program->options = g_steal_pointer (&options);
+  g_clear_pointer (&program->binary, g_bytes_unref);
+  g_clear_pointer (&program->il, g_bytes_unref);
+  g_clear_pointer (&program->images, g_ptr_array_unref);
+
+  return TRUE;
+}
+
+static void
+gpu_program_initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_program_initable_init;
+}
+
+GpuProgramCode *
+_gpu_program_get_code (GpuProgram *program)
+{
+  return program->code;
+}
+
+void
+_gpu_program_set_images (GpuProgram  *program,
+                         GBytes     **images,
+                         gsize        n_images)
+{
+  program->images = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+
+  for (gsize i = 0; i < n_images; i++)
+    g_ptr_array_add (program->images, g_bytes_ref (images[i]));
+}
+
+gboolean
+_gpu_program_check_built (GpuProgram  *program,
+                          const char  *function,
+                          GError     **error)
+{
+  if (program->code == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the program was never built; make it with one of its constructors",
+                   function);
+      return FALSE;
+    }
+
+  return _gpu_context_check (program->context, function, error);
+}
+
+/**
+ * gpu_program_get_context:
+ * @program: a #GpuProgram
+ *
+ * Tells the context that the program was built in.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_program_get_context (GpuProgram *program)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+
+  return program->context;
+}
+
+/**
+ * gpu_program_get_source:
+ * @program: a #GpuProgram
+ *
+ * Tells the source that the program was built from.
+ *
+ * Returns: (transfer none) (nullable): the source, or %NULL if it came from a binary or SPIR-V
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_program_get_source (GpuProgram *program)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+
+  return program->source;
+}
+
+/**
+ * gpu_program_get_options:
+ * @program: a #GpuProgram
+ *
+ * Tells the options that the program was built with: those of the context, then its own. What the
+ * library adds by itself, -cl-kernel-arg-info on OpenCL, is not among them.
+ *
+ * Returns: (transfer none): the options, maybe an empty string
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_program_get_options (GpuProgram *program)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+
+  return program->options != NULL ? program->options : "";
+}
+
+/**
+ * gpu_program_get_build_log:
+ * @program: a #GpuProgram
+ *
+ * Tells what the compiler said of a program that it did build, warnings for example
+ * (`CL_PROGRAM_BUILD_LOG`).
+ *
+ * Returns: (transfer none) (nullable): the log, or %NULL if it said nothing
+ *
+ * Since: 0.1
+ */
+const char *
+gpu_program_get_build_log (GpuProgram *program)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+
+  return program->code != NULL ? program->code->native->log : NULL;
+}
+
+/**
+ * gpu_program_is_from_cache:
+ * @program: a #GpuProgram
+ *
+ * Tells whether the program was found in the cache and not built.
+ *
+ * Returns: whether it came from the cache
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_program_is_from_cache (GpuProgram *program)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), FALSE);
+
+  return program->from_cache;
+}
+
+/**
+ * gpu_program_get_binary:
+ * @program: a #GpuProgram
+ * @error: return location for a #GError
+ *
+ * Asks the driver for the built program in a form that gpu_program_new_from_binary() takes
+ * (`CL_PROGRAM_BINARIES`; on CUDA the cubin or PTX), on the same kind of device, with the same
+ * driver. In a context of several devices it has a part for each.
+ *
+ * Returns: (transfer full): the binary, or %NULL with @error set: %GPU_ERROR_NOT_SUPPORTED if the
+ *   driver has none, or its error
+ *
+ * Since: 0.1
+ */
+GBytes *
+gpu_program_get_binary (GpuProgram  *program,
+                        GError     **error)
+{
+  const GpuProgramOps *ops;
+  GError *local_error = NULL;
+  GBytes *binary;
+
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!_gpu_program_check_built (program, "gpu_program_get_binary", error))
+    return NULL;
+
+  ops = program->code->context->backend->program;
+  if (ops->get_binary == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_program_get_binary: the %s back end gives no binaries",
+                   program->code->context->backend->name);
+      return NULL;
+    }
+
+  binary = ops->get_binary (program->code->context, program->code->native, &local_error);
+  if (binary == NULL)
+    {
+      _gpu_native_context_report (program->code->context, local_error);
+      g_propagate_prefixed_error (error, local_error, "gpu_program_get_binary: ");
+    }
+
+  return binary;
+}
+
+/**
+ * gpu_program_list_kernels:
+ * @program: a #GpuProgram
+ * @error: return location for a #GError
+ *
+ * Lists the kernels of the program (`CL_PROGRAM_KERNEL_NAMES`, `cuModuleEnumerateFunctions()`).
+ *
+ * Returns: (array zero-terminated=1) (transfer full): their names, or %NULL with @error set to the
+ *   driver's error
+ *
+ * Since: 0.1
+ */
+char **
+gpu_program_list_kernels (GpuProgram  *program,
+                          GError     **error)
+{
+  GpuNativeContext *context;
+  GError *local_error = NULL;
+  char **names;
+
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  if (!_gpu_program_check_built (program, "gpu_program_list_kernels", error))
+    return NULL;
+
+  context = program->code->context;
+  if (context->backend->program->list_kernels == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_program_list_kernels: the %s back end does not tell",
+                   context->backend->name);
+      return NULL;
+    }
+
+  names = context->backend->program->list_kernels (context, program->code->native, &local_error);
+  if (names == NULL)
+    {
+      _gpu_native_context_report (context, local_error);
+      g_propagate_prefixed_error (error, local_error, "gpu_program_list_kernels: ");
+    }
+
+  return names;
+}
+
+/**
+ * gpu_program_get_kernel:
+ * @program: a #GpuProgram
+ * @name: the name of a kernel
+ * @error: return location for a #GError
+ *
+ * Makes an object for a kernel of the program (`clCreateKernel()`, `cuModuleGetFunction()`); each
+ * call makes one of its own.
+ *
+ * Returns: (transfer full): a new #GpuKernel, or %NULL with @error set:
+ *   %GPU_ERROR_INVALID_ARGUMENT, with the names there are, if the program has no such kernel, or
+ *   the driver's error
+ *
+ * Since: 0.1
+ */
+GpuKernel *
+gpu_program_get_kernel (GpuProgram  *program,
+                        const char  *name,
+                        GError     **error)
+{
+  g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
+  g_return_val_if_fail (name != NULL, NULL);
+  g_return_val_if_fail (error == NULL || *error == NULL, NULL);
+
+  return g_initable_new (GPU_TYPE_KERNEL, NULL, error, "program", program, "name", name, NULL);
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Launches of kernels. */
+#include "config.h"
+
+#include "gpumem/program/gpu-arguments-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/program/gpu-launch-private.h"
+#include "gpumem/memory/gpu-sampler-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/* Launches of few arguments need no allocation. */
+#define FEW_ARGUMENTS 16
+
+GPU_COLD gboolean
+_gpu_launch_fail_host_only (guint              index,
+                            GpuNativeContext  *context,
+                            GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "argument %u is memory of the host that kernels on %s do not reach: they reach "
+               "that which is made with GPU_HOST_MEMORY_MAPPED", index, context->devices[0]->id);
+
+  return FALSE;
+}
+
+GPU_COLD static gboolean
+fail_indirect (guint              index,
+               GpuNativeContext  *context,
+               GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "indirect memory %u is memory of the host that kernels on %s do not reach: they "
+               "reach that which is made with GPU_HOST_MEMORY_MAPPED", index,
+               context->devices[0]->id);
+
+  return FALSE;
+}
+
+/* With the locks held: nobody releases the memory meanwhile. */
+G_GNUC_NO_INLINE static gboolean
+run_launch_full (const GpuLaunch  *launch,
+                 GpuNativeStream  *stream,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
+  const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
+                                     launch->n_indirect };
+
+  for (guint i = 0; i < launch->n_indirect; i++)
+    {
+      indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
+
+      if (indirect[i]->is_host_only)
+        return fail_indirect (i, stream->context, error);
+    }
+
+  return stream->backend->kernel->launch_full (stream, launch->code->kernel, launch->values,
+                                               launch->n_arguments, launch->grid, launch->block,
+                                               &options, event, error);
+}
+
+GPU_HOT static gboolean
+run_launch (gconstpointer     operation,
+            GpuNativeStream  *stream,
+            GpuNativeEvent  **event,
+            GError          **error)
+{
+  const GpuLaunch *launch = operation;
+  const GpuKernelOps *ops = stream->backend->kernel;
+
+  for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
+    {
+      if (launch->memories[i] == NULL)
+        continue;
+
+      launch->values[i].buffer = launch->memories[i]->storage->buffer;
+
+      if (G_UNLIKELY (launch->values[i].buffer->is_host_only))
+        return _gpu_launch_fail_host_only (i, stream->context, error);
+    }
+
+  if (G_LIKELY (!launch->has_options) || ops->launch_full == NULL)
+    return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
+                        launch->grid, launch->block, event, error);
+
+  return run_launch_full (launch, stream, event, error);
+}
+
+static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                                          (GDestroyNotify) _gpu_native_sampler_unref };
+static const GpuKeepType keep_code = { (GBoxedCopyFunc) _gpu_kernel_code_ref,
+                                       (GDestroyNotify) _gpu_kernel_code_unref };
+
+/* The code of the kernel, which is launched again and again, comes last. */
+G_GNUC_NO_INLINE static const GpuKeep *
+keep_samplers (const GpuLaunch *launch,
+               GpuKeep         *keeps,
+               const GpuKeep   *code)
+{
+  const GpuKeep *first = code;
+
+  for (guint i = 0; i < launch->n_arguments; i++)
+    {
+      GpuNativeSampler *sampler = launch->values[i].sampler;
+
+      if (sampler == NULL)
+        continue;
+
+      keeps[i] = (GpuKeep) { sampler, &keep_sampler, 0, first };
+      first = &keeps[i];
+    }
+
+  return first;
+}
+
+/* @accesses are those of @launch, for this submission alone. */
+G_ALWAYS_INLINE static inline gboolean
+submit_as (const char       *function,
+           GpuTimeline      *timeline,
+           const GpuLaunch  *launch,
+           GpuAccess        *accesses,
+           GpuPending       *pending,
+           GError          **error)
+{
+  const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
+  GpuSubmission submission = { .function = function, .accesses = accesses,
+                               .n_accesses = launch->n_accesses, .run = run_launch,
+                               .operation = launch, .keep = &keep };
+
+  if (G_UNLIKELY (launch->has_samplers))
+    submission.keep = keep_samplers (launch, g_newa (GpuKeep, launch->n_arguments), &keep);
+
+  return _gpu_submit (timeline, &submission, pending, error);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+submit_launch (GpuTimeline      *timeline,
+               const GpuLaunch  *launch,
+               GpuAccess        *accesses,
+               GpuPending       *pending,
+               GError          **error)
+{
+  return submit_as ("gpu_stream_launch", timeline, launch, accesses, pending, error);
+}
+
+gboolean
+_gpu_launch_submit (GpuTimeline      *timeline,
+                    const GpuLaunch  *launch,
+                    GpuAccess        *accesses,
+                    const char       *function,
+                    GError          **error)
+{
+  return submit_as (function, timeline, launch, accesses, NULL, error);
+}
+
+/* The usual launch: arguments that are few, and right. FALSE, and nothing done, for any other. */
+GPU_HOT static gboolean
+launch_few (GpuTimeline  *timeline,
+            GpuLaunch    *launch,
+            va_list       ap,
+            gboolean     *submitted,
+            GError      **error)
+{
+  GpuArgumentNumber numbers[FEW_ARGUMENTS];
+  GpuArgumentValue values[FEW_ARGUMENTS];
+  GpuMemory *memories[FEW_ARGUMENTS];
+  GpuAccess accesses[FEW_ARGUMENTS];
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (launch->kernel, NULL);
+
+  if (launch->n_arguments > FEW_ARGUMENTS
+      || !_gpu_arguments_read_va (infos, launch->n_arguments, ap, numbers, values, memories))
+    return FALSE;
+
+  launch->values = values;
+  launch->memories = memories;
+  launch->accesses = accesses;
+  _gpu_launch_set_accesses (launch, infos);
+  *submitted = submit_launch (timeline, launch, accesses, NULL, error);
+
+  return TRUE;
+}
+
+static gboolean
+launch_once (GpuTimeline   *timeline,
+             GpuLaunch     *launch,
+             GpuArguments  *arguments,
+             GError       **error)
+{
+  guint n = gpu_arguments_get_length (arguments) + _gpu_arguments_get_n_indirect (arguments);
+  GpuArgumentValue few_values[FEW_ARGUMENTS];
+  GpuMemory *few_memories[FEW_ARGUMENTS];
+  GpuAccess few_accesses[FEW_ARGUMENTS];
+  g_autofree GpuArgumentValue *values = n > FEW_ARGUMENTS ? g_new (GpuArgumentValue, n) : NULL;
+  g_autofree GpuMemory **memories = n > FEW_ARGUMENTS ? g_new (GpuMemory *, n) : NULL;
+  g_autofree GpuAccess *accesses = n > FEW_ARGUMENTS ? g_new (GpuAccess, n) : NULL;
+
+  launch->n_arguments = gpu_arguments_get_length (arguments);
+  launch->n_indirect = n - launch->n_arguments;
+  launch->values = values != NULL ? values : few_values;
+  launch->memories = memories != NULL ? memories : few_memories;
+  launch->accesses = accesses != NULL ? accesses : few_accesses;
+
+  return _gpu_launch_resolve (launch, arguments, error)
+         && submit_launch (timeline, launch, launch->accesses, NULL, error);
+}
+
+G_GNUC_NO_INLINE static gboolean
+launch_collected (GpuTimeline  *timeline,
+                  GpuLaunch    *launch,
+                  va_list       ap,
+                  GError      **error)
+{
+  g_autoptr (GpuArguments) arguments = _gpu_arguments_new_va (launch->kernel, ap, error);
+
+  return arguments != NULL && launch_once (timeline, launch, arguments, error);
+}
+
+/* The accesses are copied: submitting writes to them. */
+GPU_HOT static gboolean
+launch_prepared (GpuTimeline      *timeline,
+                 const GpuLaunch  *launch,
+                 GpuPending       *pending,
+                 GError          **error)
+{
+  GpuAccess few_accesses[FEW_ARGUMENTS];
+  g_autofree GpuAccess *many = NULL;
+  GpuAccess *accesses = few_accesses;
+
+  if (launch->n_accesses > FEW_ARGUMENTS)
+    accesses = many = g_new (GpuAccess, launch->n_accesses);
+
+  for (guint i = 0; i < launch->n_accesses; i++)
+    accesses[i] = launch->accesses[i];
+
+  return submit_launch (timeline, launch, accesses, pending, error);
+}
+
+GPU_COLD static gboolean
+fail_kernel (const GpuLaunch  *launch,
+             GError          **error)
+{
+  if (launch->code == NULL)
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                         "gpu_stream_launch: the kernel was never initialised");
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_launch: the kernel %s and the stream belong to different contexts",
+                 gpu_kernel_get_name (launch->kernel));
+
+  return FALSE;
+}
+
+static inline GpuTimeline *
+check_context (GpuStream        *stream,
+               const GpuLaunch  *launch,
+               GError          **error)
+{
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
+
+  if (timeline == NULL
+      || ((G_UNLIKELY (launch->code == NULL)
+           || G_UNLIKELY (launch->code->context != timeline->context))
+          && !fail_kernel (launch, error)))
+    return NULL;
+
+  return timeline;
+}
+
+static inline GpuTimeline *
+check_launch (GpuStream        *stream,
+              const GpuLaunch  *launch,
+              GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL && _gpu_launch_check_extents (launch, timeline->device, error)
+         ? timeline : NULL;
+}
+
+/* What was prepared for the same device has had its extents looked at. */
+static inline GpuTimeline *
+check_prepared (GpuStream        *stream,
+                const GpuLaunch  *launch,
+                GError          **error)
+{
+  GpuTimeline *timeline = check_context (stream, launch, error);
+
+  return timeline != NULL
+         && (G_LIKELY (timeline->device == timeline->context->devices[0])
+             || _gpu_launch_check_extents (launch, timeline->device, error)) ? timeline : NULL;
+}
+
+/* Field by field: to clear all of it takes as long as the checks. The rest is set with the
+ * arguments. */
+static inline void
+launch_init (GpuLaunch        *launch,
+             GpuKernel        *kernel,
+             const GpuExtent  *grid,
+             const GpuExtent  *block)
+{
+  launch->kernel = kernel;
+  launch->code = _gpu_kernel_get_code (kernel);
+  launch->grid = grid;
+  launch->block = block;
+  launch->shared_size = 0;
+  launch->flags = GPU_LAUNCH_FLAGS_NONE;
+  launch->is_prepared = FALSE;
+  launch->has_options = FALSE;
+  launch->has_samplers = FALSE;
+}
+
+/**
+ * gpu_stream_launch: (skip)
+ * @stream: a #GpuStream
+ * @kernel: a kernel of the stream's context
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @error: return location for an error
+ * @...: the arguments of the kernel, as many as gpu_kernel_get_n_arguments()
+ *
+ * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
+ * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
+ * run, values are copied at once. The kernel counts as a writer of every memory but those with
+ * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
+ *
+ * The arguments are read by what the kernel says of them, or by gpu_kernel_declare_arguments()
+ * where it says nothing: a #GpuMemory for memory and images, a #GpuSampler for samplers, a #gsize
+ * of bytes for local memory, an int or
+ * #guint for integers up to 32 bits, a #gint64 or #guint64 for those of 64 bits, a #gdouble for
+ * half, float and double, and a pointer to its bytes for any other value. Nobody can check that
+ * there are as many, and of these types.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments(), or with
+ *   %GPU_ERROR_INVALID_ARGUMENT if it is not known what an argument is
+ *
+ * Since: 0.1
+ */
+GPU_HOT gboolean
+gpu_stream_launch (GpuStream        *stream,
+                   GpuKernel        *kernel,
+                   const GpuExtent  *grid,
+                   const GpuExtent  *block,
+                   GError          **error,
+                   ...)
+{
+  GpuTimeline *timeline;
+  gboolean submitted;
+  GpuLaunch launch;
+  gboolean usual;
+  va_list ap;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
+  g_return_val_if_fail (grid != NULL, FALSE);
+
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  _gpu_kernel_get_arguments (kernel, &launch.n_arguments);
+
+  if (launch.n_arguments == 0)
+    {
+      launch.values = NULL;
+      launch.n_accesses = 0;
+      return submit_launch (timeline, &launch, NULL, NULL, error);
+    }
+
+  va_start (ap, error);
+  usual = launch_few (timeline, &launch, ap, &submitted, error);
+  va_end (ap);
+
+  if (usual)
+    return submitted;
+
+  va_start (ap, error);
+  submitted = launch_collected (timeline, &launch, ap, error);
+  va_end (ap);
+
+  return submitted;
+}
+
+/**
+ * gpu_stream_launch_arguments:
+ * @stream: a #GpuStream
+ * @kernel: a kernel of the stream's context
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @arguments: the arguments of the kernel; they can be used again, for other launches too
+ * @error: return location for an error
+ *
+ * Runs a kernel (OpenCL: clSetKernelArg, clEnqueueNDRangeKernel; CUDA: cuLaunchKernel). @grid
+ * counts work-items, not blocks. Does not block; the kernel and the memories are kept until it has
+ * run, values are copied at once. The kernel counts as a writer of every memory but those with
+ * %GPU_MEMORY_READ_ONLY, and those behind arguments of which the driver tells that they are const.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the number, a kind, a size or a
+ *   range of the arguments is wrong, the grid or the block is empty, the grid is no multiple of the
+ *   block on a device that lacks %GPU_CAPABILITIES_NON_UNIFORM_GROUPS, or a context is foreign,
+ *   %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a memory is mapped, %GPU_ERROR_LAUNCH_FAILED, or the
+ *   driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_launch_arguments (GpuStream        *stream,
+                             GpuKernel        *kernel,
+                             const GpuExtent  *grid,
+                             const GpuExtent  *block,
+                             GpuArguments     *arguments,
+                             GError          **error)
+{
+  GpuTimeline *timeline;
+  GpuLaunch launch;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
+  g_return_val_if_fail (grid != NULL, FALSE);
+  g_return_val_if_fail (arguments != NULL, FALSE);
+
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
+
+  return timeline != NULL && launch_once (timeline, &launch, arguments, error);
+}
+
+/**
+ * gpu_stream_launch_full:
+ * @stream: a #GpuStream
+ * @kernel: a kernel of the stream's context
+ * @grid: how many work-items there are in each dimension
+ * @block: (nullable): how many of them are a work-group, %NULL to let the driver choose
+ * @shared_size: bytes of shared memory of a work-group that no argument stands for, 0 for none:
+ *   what a kernel in CUDA C++ declares as `extern __shared__`
+ * @flags: how it is launched
+ * @arguments: the arguments of the kernel
+ * @error: return location for an error
+ *
+ * Does what gpu_stream_launch_arguments() does, with options (CUDA: cuLaunchKernel,
+ * cuLaunchCooperativeKernel). With %GPU_LAUNCH_FLAGS_COOPERATIVE all work-groups have to fit on the
+ * device at the same time: see gpu_kernel_get_max_active_blocks().
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED for options that the back end or the
+ *   device does not have, as OpenCL and the host have none, %GPU_ERROR_INVALID_ARGUMENT for flags
+ *   that do not exist, or an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_launch_full (GpuStream        *stream,
+                        GpuKernel        *kernel,
+                        const GpuExtent  *grid,
+                        const GpuExtent  *block,
+                        gsize             shared_size,
+                        GpuLaunchFlags    flags,
+                        GpuArguments     *arguments,
+                        GError          **error)
+{
+  GpuTimeline *timeline;
+  GpuLaunch launch;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (_gpu_is_kernel (kernel), FALSE);
+  g_return_val_if_fail (grid != NULL, FALSE);
+  g_return_val_if_fail (arguments != NULL, FALSE);
+
+  launch_init (&launch, kernel, grid, block);
+  timeline = check_launch (stream, &launch, error);
+
+  if (timeline == NULL || !_gpu_launch_check_options (kernel, shared_size, flags, error))
+    return FALSE;
+
+  launch.shared_size = shared_size;
+  launch.flags = flags;
+
+  return launch_once (timeline, &launch, arguments, error);
+}
+
+/**
+ * gpu_stream_launch_prepared:
+ * @stream: a #GpuStream
+ * @launch: a launch of the stream's context
+ * @error: return location for an error
+ *
+ * Runs a kernel that was prepared with gpu_launch_new(). Does not block; kernel and memory are kept
+ * until it has run, whatever becomes of @launch.
+ *
+ * Returns: %TRUE, or %FALSE with an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+GPU_HOT gboolean
+gpu_stream_launch_prepared (GpuStream  *stream,
+                            GpuLaunch  *launch,
+                            GError    **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), FALSE);
+  g_return_val_if_fail (launch != NULL, FALSE);
+
+  timeline = check_prepared (stream, launch, error);
+
+  return timeline != NULL && launch_prepared (timeline, launch, NULL, error);
+}
+
+/* On a profiling stream: the event of the launch itself tells its times. */
+static GpuEvent *
+launch_profiled (GpuStream    *stream,
+                 GpuTimeline  *timeline,
+                 GpuLaunch    *launch,
+                 GError      **error)
+{
+  g_autoptr (GpuNativeEvent) timed = NULL;
+  GpuPending pending = { NULL };
+  guint64 seq;
+
+  if (!launch_prepared (timeline, launch, &pending, error))
+    return NULL;
+
+  timed = g_steal_pointer (&pending.event);
+  _gpu_timeline_lock (timeline);
+  _gpu_timeline_keep_locked (timeline, _gpu_native_event_ref (timed),
+                             (GDestroyNotify) _gpu_native_event_unref, 0);
+  seq = pending.covers != 0 ? pending.covers : timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  return _gpu_event_new_for_point (gpu_stream_get_context (stream), timeline, seq, timed);
+}
+
+/**
+ * gpu_stream_launch_timed:
+ * @stream: a #GpuStream
+ * @launch: a launch of the stream's context
+ * @error: return location for an error
+ *
+ * Does what gpu_stream_launch_prepared() does, and takes the time: gpu_event_get_duration() tells
+ * it once the event is complete. On a %GPU_STREAM_FLAGS_PROFILING stream that is the time of the
+ * kernel alone (OpenCL: clGetEventProfilingInfo). On another one it is that between a moment
+ * before and a moment after it (CUDA: cuEventRecord, twice), and what other threads submit in
+ * between counts. Does not block.
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED on OpenCL without
+ *   %GPU_STREAM_FLAGS_PROFILING, or with an error as of gpu_stream_launch_arguments()
+ *
+ * Since: 0.1
+ */
+GpuEvent *
+gpu_stream_launch_timed (GpuStream  *stream,
+                         GpuLaunch  *launch,
+                         GError    **error)
+{
+  g_autoptr (GpuEvent) start = NULL;
+  GpuTimeline *timeline;
+  GpuEvent *event;
+
+  g_return_val_if_fail (_gpu_is_stream (stream), NULL);
+  g_return_val_if_fail (launch != NULL, NULL);
+
+  timeline = check_prepared (stream, launch, error);
+
+  if (timeline == NULL)
+    return NULL;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    return launch_profiled (stream, timeline, launch, error);
+
+  start = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+
+  if (start == NULL || !launch_prepared (timeline, launch, NULL, error))
+    return NULL;
+
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_TIMING, error);
+
+  if (event != NULL)
+    _gpu_event_set_start (event, _gpu_event_get_timed (start));
+
+  return event;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Shared by the files of the staging engine. */
+#pragma once
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/staging/gpu-transfer.h"
+
+G_BEGIN_DECLS
+
+/* Of one copy. */
+#define GPU_TRANSFER_MAX_SLOTS 8
+
+/* One piece of page-locked memory, in bytes. Small ones where all that can be is staged, so that
+ * tests see much happen. */
+static inline gsize
+_gpu_transfer_get_slot_size (void)
+{
+  return _gpu_debug_has (GPU_DEBUG_STAGE) ? 64 * 1024 : 4 * 1024 * 1024;
+}
+
+typedef struct
+{
+  GpuNativeMemory *memory;
+  gboolean         leased;          /* until its copy has been submitted, or is over */
+  GpuNativeEvent  *busy;            /* nullable; it is used until then */
+  gconstpointer    order;           /* of the copy that it is busy with */
+} GpuTransferSlot;
+
+typedef struct
+{
+  GpuTransferSlot *slot;
+  guint8          *data;
+  GpuNativeEvent  *before;          /* nullable; what to wait for before the first use */
+} GpuTransferLease;
+
+/* How many there are of @wanted, at most GPU_TRANSFER_MAX_SLOTS; those that can be used at once
+ * come first. At most @max_new are allocated, which takes the driver long. */
+guint    _gpu_transfer_ring_lease   (GpuNativeContext       *context,
+                                     gconstpointer           order,
+                                     guint                   wanted,
+                                     guint                   max_new,
+                                     GpuTransferLease       *leases);
+/* They are busy until @event, and other copies of @order may take them before. */
+void     _gpu_transfer_ring_submit  (GpuNativeContext       *context,
+                                     gconstpointer           order,
+                                     const GpuTransferLease *leases,
+                                     guint                   n_leases,
+                                     GpuNativeEvent         *event);
+/* Nothing uses them: @leases that were not submitted. */
+void     _gpu_transfer_ring_return  (GpuNativeContext       *context,
+                                     const GpuTransferLease *leases,
+                                     guint                   n_leases);
+/* @event, to which the caller has a reference, has come: what was busy until then is not. */
+void     _gpu_transfer_ring_finish  (GpuNativeContext       *context,
+                                     GpuNativeEvent         *event);
+
+/* A chunk, as the device sees it and as it lies in page-locked memory. */
+typedef struct
+{
+  gsize x;                          /* bytes */
+  gsize y;
+  gsize z;
+  gsize width;                      /* bytes */
+  gsize height;
+  gsize depth;
+} GpuTransferBox;
+
+/* gpu-transfer-shape.c: how a copy is cut. Chunks are whole slices, or rows of one slice, or a part
+ * of one row. */
+typedef struct
+{
+  gsize width;                      /* bytes */
+  gsize height;
+  gsize depth;
+  gsize box_width;                  /* of a chunk that is not the last of its kind */
+  gsize box_height;
+  gsize box_depth;
+  gsize across;                     /* chunks in a row */
+  gsize down;                       /* and in a slice, counted in rows of chunks */
+  guint n_chunks;
+  gsize chunk_size;                 /* bytes, at most */
+  gsize piece_size;                 /* bytes that a thread copies at a time, about */
+} GpuTransferShape;
+
+/* FALSE for what has too many chunks or rows that are too small. */
+gboolean _gpu_transfer_shape_init   (GpuTransferShape       *shape,
+                                     GpuTransferCopy        *copy);
+void     _gpu_transfer_get_box      (const GpuTransferShape *shape,
+                                     guint                   chunk,
+                                     GpuTransferBox         *box);
+guint    _gpu_transfer_get_n_pieces (const GpuTransferShape *shape,
+                                     const GpuTransferBox   *box);
+/* Between the memory of the host and @data, where @box lies without gaps. */
+void     _gpu_transfer_copy_piece   (const GpuTransferCopy  *copy,
+                                     const GpuTransferShape *shape,
+                                     const GpuTransferBox   *box,
+                                     guint                   piece,
+                                     guint8                 *data);
+
+/* gpu-transfer-threads.c: has a thread call _gpu_transfer_help() with @transfer, the next function,
+ * or _gpu_transfer_ring_trim(). FALSE if there is no thread for it. */
+gboolean _gpu_transfer_push_help    (GpuTransfer            *transfer);
+gboolean _gpu_transfer_push_attend  (GpuTransfer            *transfer);
+gboolean _gpu_transfer_push_trim    (GpuNativeContext       *context);
+/* Has a thread call _gpu_across_attend() with a GpuAcross. */
+gboolean _gpu_transfer_push_across  (gpointer                across);
+/* Says once that there was none. With no lock held. */
+void     _gpu_transfer_tell_threads (void);
+void     _gpu_transfer_help         (GpuTransfer            *transfer);
+void     _gpu_transfer_attend       (GpuTransfer            *transfer);
+void     _gpu_across_attend         (gpointer                across);
+/* Gives back what is over the limit. Takes the reference to @context over. */
+void     _gpu_transfer_ring_trim    (GpuNativeContext       *context);
+
+G_END_DECLS

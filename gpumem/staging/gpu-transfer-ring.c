@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/staging/gpu-transfer-private.h"
+
+#define DEFAULT_LIMIT (64 * 1024 * 1024)
+
+typedef struct _GpuTransferRing GpuTransferRing;
+
+struct _GpuTransferRing
+{
+  GMutex     lock;                  /* guards all of it */
+  gsize      limit;                 /* bytes */
+  gsize      size;                  /* bytes, also of what is being allocated */
+  GPtrArray *slots;                 /* of GpuTransferSlot */
+  gboolean   told;                  /* that there is no page-locked memory */
+  gboolean   trims;                 /* a thread is about to give back what is over the limit */
+};
+
+static void
+slot_free (GpuNativeContext *context,
+           GpuTransferSlot  *slot)
+{
+  context->backend->memory->free (context, slot->memory);
+  g_free (slot);
+}
+
+/* The context goes: no copy is left. */
+static void
+ring_free (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = context->ring;
+
+  for (guint i = 0; i < ring->slots->len; i++)
+    slot_free (context, g_ptr_array_index (ring->slots, i));
+
+  g_ptr_array_unref (ring->slots);
+  g_mutex_clear (&ring->lock);
+  g_free (ring);
+}
+
+static GpuTransferRing *
+get_ring (GpuNativeContext *context)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  if (context->ring == NULL)
+    {
+      context->ring = g_new0 (GpuTransferRing, 1);
+      context->ring->limit = DEFAULT_LIMIT;
+      context->ring->slots = g_ptr_array_new ();
+      g_mutex_init (&context->ring->lock);
+      context->ring_free = ring_free;
+    }
+
+  return context->ring;
+}
+
+/* What is busy until @event, to which the caller has a reference, is not. */
+static void
+forget_event (GpuTransferRing *ring,
+              GpuNativeEvent  *event)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+
+  for (guint i = 0; i < ring->slots->len; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
+
+      if (slot->busy == event)
+        g_clear_pointer (&slot->busy, _gpu_native_event_unref);
+    }
+}
+
+static GPtrArray *
+list_events (GpuTransferRing *ring)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  GPtrArray *events = NULL;
+
+  for (guint i = 0; i < ring->slots->len; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
+
+      if (slot->leased || slot->busy == NULL)
+        continue;
+
+      if (events == NULL)
+        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_native_event_unref);
+      if (!g_ptr_array_find (events, slot->busy, NULL))
+        g_ptr_array_add (events, _gpu_native_event_ref (slot->busy));
+    }
+
+  return events;
+}
+
+/* Finds out which copies are over. The driver is asked without the lock. */
+static void
+look (GpuTransferRing *ring)
+{
+  g_autoptr (GPtrArray) events = list_events (ring);
+
+  for (guint i = 0; events != NULL && i < events->len; i++)
+    {
+      GpuNativeEvent *event = g_ptr_array_index (events, i);
+
+      if (event->backend->event->query (event, NULL) != GPU_EVENT_STATUS_PENDING)
+        forget_event (ring, event);
+    }
+}
+
+static gboolean
+is_idle_locked (const GpuTransferSlot *slot)
+{
+  return !slot->leased && slot->busy == NULL;
+}
+
+static void
+take_locked (GpuTransferSlot  *slot,
+             GpuTransferLease *lease)
+{
+  slot->leased = TRUE;
+  lease->slot = slot;
+  lease->data = slot->memory->host;
+  lease->before = slot->busy != NULL ? _gpu_native_event_ref (slot->busy) : NULL;
+}
+
+static guint
+take_idle (GpuTransferRing  *ring,
+           guint             wanted,
+           GpuTransferLease *leases)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  guint n_leases = 0;
+
+  for (guint i = 0; i < ring->slots->len && n_leases < wanted; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
+
+      if (is_idle_locked (slot))
+        take_locked (slot, &leases[n_leases++]);
+    }
+
+  return n_leases;
+}
+
+static guint
+take_busy (GpuTransferRing  *ring,
+           gconstpointer     order,
+           guint             wanted,
+           GpuTransferLease *leases)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  guint n_leases = 0;
+
+  for (guint i = 0; i < ring->slots->len && n_leases < wanted; i++)
+    {
+      GpuTransferSlot *slot = g_ptr_array_index (ring->slots, i);
+
+      if (!slot->leased && slot->order == order)
+        take_locked (slot, &leases[n_leases++]);
+    }
+
+  return n_leases;
+}
+
+/* Without the lock: the driver may take its time. */
+static GpuTransferSlot *
+slot_new (GpuNativeContext *context,
+          GpuTransferRing  *ring)
+{
+  GpuHostMemoryFlags flags = GPU_HOST_MEMORY_NONE;
+  g_autoptr (GError) failure = NULL;
+  GpuNativeMemory *memory = context->backend->buffer->alloc_host (context, &flags,
+                                                                  _gpu_transfer_get_slot_size (),
+                                                                  &failure);
+  GpuTransferSlot *slot;
+  gboolean told;
+
+  if (memory == NULL)
+    {
+      g_mutex_lock (&ring->lock);
+      ring->size -= _gpu_transfer_get_slot_size ();
+      told = ring->told;
+      ring->told = TRUE;
+      g_mutex_unlock (&ring->lock);
+
+      if (!told)
+        g_message ("gpumem: %s: no page-locked memory for copies, which go on more slowly: %s",
+                   context->devices[0]->id, failure->message);
+      return NULL;
+    }
+
+  slot = g_new0 (GpuTransferSlot, 1);
+  slot->memory = memory;
+
+  return slot;
+}
+
+static gboolean
+reserve (GpuTransferRing *ring)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+
+  if (ring->size > ring->limit || ring->limit - ring->size < _gpu_transfer_get_slot_size ())
+    return FALSE;
+
+  ring->size += _gpu_transfer_get_slot_size ();
+
+  return TRUE;
+}
+
+static guint
+grow (GpuNativeContext *context,
+      GpuTransferRing  *ring,
+      guint             wanted,
+      GpuTransferLease *leases)
+{
+  guint n_leases = 0;
+
+  while (n_leases < wanted && reserve (ring))
+    {
+      GpuTransferSlot *slot = slot_new (context, ring);
+
+      if (slot == NULL)
+        break;
+
+      g_mutex_lock (&ring->lock);
+      g_ptr_array_add (ring->slots, slot);
+      take_locked (slot, &leases[n_leases++]);
+      g_mutex_unlock (&ring->lock);
+    }
+
+  return n_leases;
+}
+
+/* How many of @wanted one copy may have: half of it is left to those of the other direction. */
+static guint
+get_share (GpuTransferRing *ring,
+           guint            wanted)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+  gsize n_slots = ring->limit / _gpu_transfer_get_slot_size ();
+
+  if (n_slots == 0)
+    return 0;
+
+  return MIN (MIN (wanted, MAX (n_slots / 2, 1)), GPU_TRANSFER_MAX_SLOTS);
+}
+
+guint
+_gpu_transfer_ring_lease (GpuNativeContext *context,
+                          gconstpointer     order,
+                          guint             wanted,
+                          guint             max_new,
+                          GpuTransferLease *leases)
+{
+  GpuTransferRing *ring = get_ring (context);
+  guint n_leases;
+
+  wanted = get_share (ring, wanted);
+  n_leases = take_idle (ring, wanted, leases);
+
+  if (n_leases < wanted)
+    {
+      look (ring);
+      n_leases += take_idle (ring, wanted - n_leases, leases + n_leases);
+    }
+
+  n_leases += grow (context, ring, MIN (wanted - n_leases, max_new), leases + n_leases);
+  n_leases += take_busy (ring, order, wanted - n_leases, leases + n_leases);
+
+  return n_leases;
+}
+
+void
+_gpu_transfer_ring_submit (GpuNativeContext       *context,
+                           gconstpointer           order,
+                           const GpuTransferLease *leases,
+                           guint                   n_leases,
+                           GpuNativeEvent         *event)
+{
+  GpuTransferRing *ring = get_ring (context);
+  GpuNativeEvent *old[GPU_TRANSFER_MAX_SLOTS];
+
+  g_mutex_lock (&ring->lock);
+
+  for (guint i = 0; i < n_leases; i++)
+    {
+      GpuTransferSlot *slot = leases[i].slot;
+
+      old[i] = slot->busy;
+      slot->busy = _gpu_native_event_ref (event);
+      slot->order = order;
+      slot->leased = FALSE;
+    }
+
+  g_mutex_unlock (&ring->lock);
+
+  for (guint i = 0; i < n_leases; i++)
+    g_clear_pointer (&old[i], _gpu_native_event_unref);
+}
+
+/* Where there is no thread for it now the next copy that ends tries again. */
+static void
+trim_later (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  gboolean wanted;
+
+  g_mutex_lock (&ring->lock);
+  wanted = !ring->trims && ring->size > ring->limit;
+  ring->trims |= wanted;
+  g_mutex_unlock (&ring->lock);
+
+  if (!wanted || _gpu_transfer_push_trim (_gpu_native_context_ref (context)))
+    return;
+
+  g_mutex_lock (&ring->lock);
+  ring->trims = FALSE;
+  g_mutex_unlock (&ring->lock);
+  _gpu_native_context_unref (context);
+}
+
+void
+_gpu_transfer_ring_trim (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  gsize limit;
+
+  /* First, so that who returns something meanwhile has it trimmed once more. */
+  g_mutex_lock (&ring->lock);
+  ring->trims = FALSE;
+  limit = ring->limit;
+  g_mutex_unlock (&ring->lock);
+
+  _gpu_transfer_trim (context, limit);
+  _gpu_native_context_unref (context);
+}
+
+void
+_gpu_transfer_ring_return (GpuNativeContext       *context,
+                           const GpuTransferLease *leases,
+                           guint                   n_leases)
+{
+  GpuTransferRing *ring = get_ring (context);
+
+  g_mutex_lock (&ring->lock);
+
+  for (guint i = 0; i < n_leases; i++)
+    leases[i].slot->leased = FALSE;
+
+  g_mutex_unlock (&ring->lock);
+  trim_later (context);
+}
+
+void
+_gpu_transfer_ring_finish (GpuNativeContext *context,
+                           GpuNativeEvent   *event)
+{
+  forget_event (get_ring (context), event);
+  trim_later (context);
+}
+
+gboolean
+_gpu_transfer_trim (GpuNativeContext *context,
+                    gsize             size)
+{
+  g_autoptr (GPtrArray) trimmed = g_ptr_array_new ();
+  GpuTransferRing *ring = get_ring (context);
+
+  look (ring);
+  g_mutex_lock (&ring->lock);
+
+  for (guint i = ring->slots->len; i > 0 && ring->size > size; i--)
+    {
+      if (!is_idle_locked (g_ptr_array_index (ring->slots, i - 1)))
+        continue;
+
+      g_ptr_array_add (trimmed, g_ptr_array_steal_index_fast (ring->slots, i - 1));
+      ring->size -= _gpu_transfer_get_slot_size ();
+    }
+
+  g_mutex_unlock (&ring->lock);
+
+  for (guint i = 0; i < trimmed->len; i++)
+    slot_free (context, g_ptr_array_index (trimmed, i));
+
+  return trimmed->len > 0;
+}
+
+gsize
+_gpu_transfer_get_limit (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+
+  return ring->limit;
+}
+
+void
+_gpu_transfer_set_limit (GpuNativeContext *context,
+                         gsize             limit)
+{
+  GpuTransferRing *ring = get_ring (context);
+
+  g_mutex_lock (&ring->lock);
+  ring->limit = limit;
+  g_mutex_unlock (&ring->lock);
+
+  _gpu_transfer_trim (context, limit);
+}
+
+gsize
+_gpu_transfer_get_size (GpuNativeContext *context)
+{
+  GpuTransferRing *ring = get_ring (context);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&ring->lock);
+
+  return ring->size;
+}

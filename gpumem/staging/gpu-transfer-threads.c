@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The threads of the engine. Those that copy are as many as the knob says, and never wait for
+ * anything but work. Waiting for the device is left to others, one for each copy that nobody waits
+ * for otherwise. Either end after a while without work.
+ *
+ * This is no GThreadPool, which keeps what it could start no thread for until it can start one:
+ * who pushes has to know, as nothing would open the gates of the copy.
+ */
+#include "config.h"
+
+#include "gpumem/staging/gpu-transfer-private.h"
+
+#define DEFAULT_MAX_THREADS 8
+#define MAX_THREADS 256
+
+/* Microseconds that a thread waits for more to do. */
+#define IDLE_TIME (15 * G_TIME_SPAN_SECOND)
+
+static GMutex lock;
+static guint  n_threads;            /* guarded by it; 0 before it is known */
+static gint   n_threads_known;      /* atomic; the same */
+
+static guint
+get_default (void)
+{
+  const char *text = g_getenv ("GPUMEM_COPY_THREADS");
+  guint64 value;
+
+  if (text == NULL)
+    return MIN (g_get_num_processors (), DEFAULT_MAX_THREADS);
+
+  if (g_ascii_string_to_unsigned (text, 10, 1, MAX_THREADS, &value, NULL))
+    return value;
+
+  g_warning ("GPUMEM_COPY_THREADS=%s is no number from 1 to %d", text, MAX_THREADS);
+
+  return MIN (g_get_num_processors (), DEFAULT_MAX_THREADS);
+}
+
+guint
+_gpu_transfer_get_n_threads (void)
+{
+  guint n = (guint) g_atomic_int_get (&n_threads_known);
+
+  if (n != 0)
+    return n;
+
+  g_mutex_lock (&lock);
+  if (n_threads == 0)
+    n_threads = get_default ();
+  n = n_threads;
+  g_atomic_int_set (&n_threads_known, (gint) n);
+  g_mutex_unlock (&lock);
+
+  return n;
+}
+
+/* --- crews ------------------------------------------------------------------------------------ */
+
+typedef void (*JobFunc) (gpointer data);
+
+typedef struct
+{
+  JobFunc  run;
+  gpointer data;
+} Job;
+
+typedef struct
+{
+  const char *name;
+  GMutex      lock;                 /* guards what follows */
+  GCond       cond;
+  GQueue      jobs;                 /* of Job, that no thread has taken */
+  guint       n_threads;
+  guint       n_idle;               /* of them */
+  guint       max_threads;
+} Crew;
+
+static Crew helpers = { .name = "gpumem-copy" };
+static Crew attendants = { .name = "gpumem-attend" };
+
+/* Why a thread could not be started: once, and taken by who tells. */
+static char *failure_text;          /* atomic */
+static gint  has_failed;            /* atomic */
+
+/* NULL if the thread is not needed any more. */
+static Job *
+take_job (Crew *crew)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&crew->lock);
+  gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
+  gboolean in_time = TRUE;
+
+  crew->n_idle++;
+  while (in_time && g_queue_is_empty (&crew->jobs) && crew->n_threads <= crew->max_threads)
+    in_time = g_cond_wait_until (&crew->cond, &crew->lock, deadline);
+  crew->n_idle--;
+
+  if (crew->n_threads <= crew->max_threads && !g_queue_is_empty (&crew->jobs))
+    return g_queue_pop_head (&crew->jobs);
+
+  /* It may have been woken for what another thread has to do now. */
+  crew->n_threads--;
+  g_cond_signal (&crew->cond);
+
+  return NULL;
+}
+
+static gpointer
+crew_main (gpointer data)
+{
+  Crew *crew = data;
+  Job *job;
+
+  while ((job = take_job (crew)) != NULL)
+    {
+      job->run (job->data);
+      g_free (job);
+    }
+
+  return NULL;
+}
+
+static gboolean
+add_thread_locked (Crew *crew)
+{
+  g_autoptr (GError) failure = NULL;
+  GThread *thread = g_thread_try_new (crew->name, crew_main, crew, &failure);
+
+  if (thread != NULL)
+    {
+      g_thread_unref (thread);
+      crew->n_threads++;
+      return TRUE;
+    }
+
+  if (g_atomic_int_compare_and_exchange (&has_failed, FALSE, TRUE))
+    g_atomic_pointer_set (&failure_text, g_strdup (failure->message));
+
+  return FALSE;
+}
+
+void
+_gpu_transfer_tell_threads (void)
+{
+  g_autofree char *text = NULL;
+
+  if (g_atomic_pointer_get (&failure_text) != NULL)
+    text = __atomic_exchange_n (&failure_text, NULL, __ATOMIC_ACQ_REL);
+
+  if (text != NULL)
+    g_message ("gpumem: no thread for copies, which go on more slowly: %s", text);
+}
+
+static gboolean
+has_thread_locked (Crew *crew)
+{
+  return crew->n_idle > crew->jobs.length
+         || (crew->n_threads < crew->max_threads && add_thread_locked (crew));
+}
+
+/* FALSE, and nothing done, if there is no thread for it. Where there is a limit those at work take
+ * it soon. */
+static gboolean
+crew_push (Crew     *crew,
+           guint     max_threads,
+           JobFunc   run,
+           gpointer  data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&crew->lock);
+  Job *job;
+
+  crew->max_threads = max_threads;
+  if (!has_thread_locked (crew) && (max_threads == G_MAXUINT || crew->n_threads == 0))
+    return FALSE;
+
+  job = g_new (Job, 1);
+  job->run = run;
+  job->data = data;
+  g_queue_push_tail (&crew->jobs, job);
+  g_cond_signal (&crew->cond);
+
+  return TRUE;
+}
+
+static void
+help (gpointer transfer)
+{
+  _gpu_transfer_help (transfer);
+}
+
+gboolean
+_gpu_transfer_push_help (GpuTransfer *transfer)
+{
+  return crew_push (&helpers, _gpu_transfer_get_n_threads (), help, transfer);
+}
+
+static void
+attend (gpointer transfer)
+{
+  _gpu_transfer_attend (transfer);
+}
+
+gboolean
+_gpu_transfer_push_attend (GpuTransfer *transfer)
+{
+  return crew_push (&attendants, G_MAXUINT, attend, transfer);
+}
+
+static void
+trim (gpointer context)
+{
+  _gpu_transfer_ring_trim (context);
+}
+
+gboolean
+_gpu_transfer_push_trim (GpuNativeContext *context)
+{
+  return crew_push (&attendants, G_MAXUINT, trim, context);
+}
+
+gboolean
+_gpu_transfer_push_across (gpointer across)
+{
+  return crew_push (&attendants, G_MAXUINT, _gpu_across_attend, across);
+}
+
+void
+_gpu_transfer_set_n_threads (guint n)
+{
+  n = MIN (n, MAX_THREADS);
+
+  g_mutex_lock (&lock);
+  n_threads = n != 0 ? n : get_default ();
+  n = n_threads;
+  g_atomic_int_set (&n_threads_known, (gint) n);
+  g_mutex_unlock (&lock);
+
+  g_mutex_lock (&helpers.lock);
+  helpers.max_threads = n;
+  g_cond_broadcast (&helpers.cond);
+  g_mutex_unlock (&helpers.lock);
+}

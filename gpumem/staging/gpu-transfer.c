@@ -1,0 +1,881 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/staging/gpu-transfer-private.h"
+
+/* Microseconds: chunks of a copy that is under way come faster. */
+#define LINGER_TIME 300
+
+struct _GpuTransfer
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+  gconstpointer     order;
+  GpuTransferCopy   copy;
+  GpuTransferShape  shape;
+  gboolean          blocking;
+  gboolean          attended;       /* by who blocks */
+  guint             max_helpers;
+  GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
+  guint             n_leases;
+  guint             per_lease;      /* chunks that have a place in one */
+  guint             n_places;
+  gboolean          enqueued;       /* something is in the stream */
+  gboolean          settled;        /* the ring has the leases back */
+  GpuNativeEvent   *last;           /* nullable; when the device is done with all of it */
+
+  GMutex            lock;           /* guards what follows */
+  GCond             cond;
+  gboolean          has_first;      /* first has been recorded */
+  GpuNativeEvent   *first;          /* nullable; when it is the turn of a write in order */
+  GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until they are submitted */
+  GpuNativeEvent  **gates;          /* likewise; NULL for those that nothing waits for */
+  guint            *n_left;         /* pieces of a chunk that are not copied */
+  guint             n_submitted;    /* chunks */
+  gboolean          submitted;      /* all, and last is set */
+  guint             n_ready;        /* chunks that may be copied */
+  guint             chunk;          /* the next piece to be copied */
+  guint             piece;
+  guint             n_opened;       /* chunks that are copied, as are all before them */
+  guint             n_copying;      /* threads that look at the memory of the host */
+  guint             n_helpers;
+  gboolean          aborted;
+  GError           *failure;        /* nullable; of the device, why it was */
+};
+
+GpuTransfer *
+_gpu_transfer_ref (GpuTransfer *transfer)
+{
+  g_atomic_ref_count_inc (&transfer->refs);
+
+  return transfer;
+}
+
+void
+_gpu_transfer_unref (GpuTransfer *transfer)
+{
+  if (!g_atomic_ref_count_dec (&transfer->refs))
+    return;
+
+  for (guint i = 0; i < transfer->n_leases; i++)
+    g_clear_pointer (&transfer->leases[i].before, _gpu_native_event_unref);
+
+  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+    {
+      g_clear_pointer (&transfer->events[i], _gpu_native_event_unref);
+      g_clear_pointer (&transfer->gates[i], _gpu_native_event_unref);
+    }
+
+  g_clear_pointer (&transfer->first, _gpu_native_event_unref);
+  g_clear_pointer (&transfer->last, _gpu_native_event_unref);
+  g_clear_error (&transfer->failure);
+  g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
+  g_free (transfer->events);
+  g_free (transfer->gates);
+  g_free (transfer->n_left);
+  g_mutex_clear (&transfer->lock);
+  g_cond_clear (&transfer->cond);
+  _gpu_native_context_unref (transfer->context);
+  g_free (transfer);
+  _gpu_live_add (GPU_LIVE_TRANSFER, -1);
+}
+
+static GpuTransferLease *
+get_lease (GpuTransfer *transfer,
+           guint        chunk)
+{
+  return &transfer->leases[chunk % transfer->n_places / transfer->per_lease];
+}
+
+static guint8 *
+get_place (GpuTransfer *transfer,
+           guint        chunk)
+{
+  return get_lease (transfer, chunk)->data
+         + chunk % transfer->n_places % transfer->per_lease * transfer->shape.chunk_size;
+}
+
+/* --- copying ---------------------------------------------------------------------------------- */
+
+static void
+open_gate_locked (GpuTransfer *transfer,
+                  guint        chunk)
+{
+  if (transfer->gates[chunk] == NULL)
+    return;
+
+  transfer->context->backend->transfer->open_gate (transfer->gates[chunk]);
+  g_clear_pointer (&transfer->gates[chunk], _gpu_native_event_unref);
+}
+
+/* Nothing may wait for ever, and nobody looks at the memory of the host any more. */
+static void
+abort_locked (GpuTransfer *transfer)
+{
+  transfer->aborted = TRUE;
+
+  for (guint i = 0; transfer->n_copying == 0 && i < transfer->shape.n_chunks; i++)
+    open_gate_locked (transfer, i);
+
+  g_cond_broadcast (&transfer->cond);
+}
+
+static gboolean
+has_piece_locked (const GpuTransfer *transfer)
+{
+  return !transfer->aborted && transfer->chunk < transfer->n_ready;
+}
+
+static void
+end_piece_locked (GpuTransfer *transfer,
+                  guint        chunk)
+{
+  transfer->n_copying--;
+
+  if (transfer->aborted)
+    {
+      abort_locked (transfer);
+      return;
+    }
+
+  if (--transfer->n_left[chunk] > 0 || chunk != transfer->n_opened)
+    return;
+
+  while (transfer->n_opened < transfer->n_ready && transfer->n_left[transfer->n_opened] == 0)
+    open_gate_locked (transfer, transfer->n_opened++);
+
+  if (transfer->n_opened == transfer->shape.n_chunks)
+    g_cond_broadcast (&transfer->cond);
+}
+
+static void
+copy_piece_locked (GpuTransfer *transfer)
+{
+  guint chunk = transfer->chunk;
+  guint piece = transfer->piece++;
+  GpuTransferBox box;
+
+  _gpu_transfer_get_box (&transfer->shape, chunk, &box);
+
+  if (transfer->piece == _gpu_transfer_get_n_pieces (&transfer->shape, &box))
+    {
+      transfer->chunk++;
+      transfer->piece = 0;
+    }
+
+  transfer->n_copying++;
+  g_mutex_unlock (&transfer->lock);
+  _gpu_transfer_copy_piece (&transfer->copy, &transfer->shape, &box, piece,
+                            get_place (transfer, chunk));
+  g_mutex_lock (&transfer->lock);
+  end_piece_locked (transfer, chunk);
+}
+
+/* Waking a thread takes longer than to copy some pieces, so each wakes no more than two. */
+static void
+call_helpers_locked (GpuTransfer *transfer)
+{
+  for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->shape.n_chunks
+                    && transfer->n_helpers < transfer->max_helpers; i++)
+    {
+      if (!_gpu_transfer_push_help (_gpu_transfer_ref (transfer)))
+        {
+          _gpu_transfer_unref (transfer);
+          return;
+        }
+
+      transfer->n_helpers++;
+    }
+}
+
+/* Until there is a piece. FALSE if there will be none, or none soon: other copies need threads. */
+static gboolean
+linger_locked (GpuTransfer *transfer)
+{
+  gint64 deadline = g_get_monotonic_time () + LINGER_TIME;
+  gboolean in_time = TRUE;
+
+  while (in_time && !has_piece_locked (transfer) && !transfer->aborted
+         && transfer->n_ready < transfer->shape.n_chunks)
+    in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, deadline);
+
+  return has_piece_locked (transfer);
+}
+
+void
+_gpu_transfer_help (GpuTransfer *transfer)
+{
+  g_mutex_lock (&transfer->lock);
+  call_helpers_locked (transfer);
+
+  while (linger_locked (transfer))
+    copy_piece_locked (transfer);
+
+  transfer->n_helpers--;
+  g_mutex_unlock (&transfer->lock);
+  _gpu_transfer_unref (transfer);
+}
+
+/* The chunks before @n_ready may be copied. */
+static void
+set_ready_locked (GpuTransfer *transfer,
+                  guint        n_ready)
+{
+  transfer->n_ready = n_ready;
+  g_cond_broadcast (&transfer->cond);
+  call_helpers_locked (transfer);
+}
+
+/* --- waiting for the device ------------------------------------------------------------------- */
+
+static GpuNativeEvent **
+find_event_locked (GpuTransfer *transfer,
+                   guint        chunk)
+{
+  if (!transfer->copy.write)
+    return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
+
+  /* What had the places is over by then, too. The first chunk takes the event away. */
+  if (chunk < transfer->n_places && transfer->copy.in_order)
+    return transfer->has_first ? &transfer->first : NULL;
+
+  if (chunk < transfer->n_places)
+    return &get_lease (transfer, chunk)->before;
+
+  chunk -= transfer->n_places;
+
+  return chunk < transfer->n_submitted ? &transfer->events[chunk] : NULL;
+}
+
+/* Waits until @chunk may be copied. */
+static gboolean
+wait_for_chunk_locked (GpuTransfer *transfer,
+                       guint        chunk)
+{
+  GpuNativeEvent **found = NULL;
+  g_autoptr (GError) failure = NULL;
+  GpuNativeEvent *event;
+  gboolean success = TRUE;
+
+  while (!transfer->aborted && chunk >= transfer->n_ready
+         && (found = find_event_locked (transfer, chunk)) == NULL)
+    g_cond_wait (&transfer->cond, &transfer->lock);
+
+  if (transfer->aborted || chunk < transfer->n_ready)
+    return !transfer->aborted;
+
+  event = g_steal_pointer (found);
+
+  if (event != NULL)
+    {
+      g_mutex_unlock (&transfer->lock);
+      success = event->backend->event->wait (event, transfer->attended, &failure);
+      _gpu_native_event_unref (event);
+      g_mutex_lock (&transfer->lock);
+    }
+
+  /* What came before the copy is over also if it failed. */
+  if (!success && transfer->copy.write && chunk < transfer->n_places)
+    success = TRUE;
+  else if (!success && transfer->failure == NULL)
+    transfer->failure = g_steal_pointer (&failure);
+
+  if (success)
+    set_ready_locked (transfer, chunk + 1);
+  else
+    abort_locked (transfer);
+
+  return success;
+}
+
+static gboolean
+is_copied_locked (const GpuTransfer *transfer)
+{
+  return transfer->n_copying == 0
+         && (transfer->aborted || transfer->n_opened == transfer->shape.n_chunks);
+}
+
+static void
+wait_until_copied_locked (GpuTransfer *transfer)
+{
+  while (!is_copied_locked (transfer))
+    g_cond_wait (&transfer->cond, &transfer->lock);
+}
+
+/* The part of the one thread that waits for the device. It copies, too, if there is no thread for
+ * that. */
+static void
+attend (GpuTransfer *transfer,
+        gboolean     helps)
+{
+  GpuNativeEvent *last;
+
+  g_mutex_lock (&transfer->lock);
+
+  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+    {
+      if (!wait_for_chunk_locked (transfer, i))
+        break;
+
+      while ((helps || transfer->n_helpers == 0) && has_piece_locked (transfer))
+        copy_piece_locked (transfer);
+    }
+
+  wait_until_copied_locked (transfer);
+
+  while (!transfer->submitted)
+    g_cond_wait (&transfer->cond, &transfer->lock);
+
+  last = transfer->last;
+  g_mutex_unlock (&transfer->lock);
+
+  if (last == NULL)
+    return;
+
+  last->backend->event->wait (last, transfer->attended, NULL);
+  _gpu_transfer_ring_finish (transfer->context, last);
+}
+
+void
+_gpu_transfer_attend (GpuTransfer *transfer)
+{
+  attend (transfer, FALSE);
+  _gpu_transfer_unref (transfer);
+}
+
+/* --- submitting ------------------------------------------------------------------------------- */
+
+static void
+set_aborted_error_locked (GpuTransfer  *transfer,
+                          GError      **error)
+{
+  if (transfer->failure != NULL)
+    g_propagate_error (error, g_error_copy (transfer->failure));
+  else
+    g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
+}
+
+/* The gate that the command of @chunk has to wait for: NULL without error if that is open. */
+static gboolean
+get_gate (GpuTransfer     *transfer,
+          guint            chunk,
+          GpuNativeEvent **gate,
+          GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+  GpuNativeEvent *made;
+
+  *gate = NULL;
+
+  if (transfer->aborted)
+    {
+      set_aborted_error_locked (transfer, error);
+      return FALSE;
+    }
+
+  if (chunk < transfer->n_opened)
+    return TRUE;
+
+  made = transfer->context->backend->transfer->create_gate (transfer->context, error);
+
+  if (made == NULL)
+    return FALSE;
+
+  transfer->gates[chunk] = made;
+  *gate = _gpu_native_event_ref (made);
+
+  return TRUE;
+}
+
+static gboolean
+wait_for_gate (GpuTransfer      *transfer,
+               GpuNativeStream  *stream,
+               guint             chunk,
+               GError          **error)
+{
+  GpuNativeEvent *gate;
+  gboolean success;
+
+  if (!get_gate (transfer, chunk, &gate, error))
+    return FALSE;
+
+  if (gate == NULL)
+    return TRUE;
+
+  success = stream->backend->stream->wait (stream, &gate, 1, NULL, error);
+  transfer->enqueued |= success;
+  _gpu_native_event_unref (gate);
+
+  return success;
+}
+
+/* Before a chunk from the device the place must have been left. */
+static gboolean
+wait_for_place (GpuTransfer      *transfer,
+                GpuNativeStream  *stream,
+                guint             chunk,
+                GError          **error)
+{
+  GpuNativeEvent *before = chunk % transfer->per_lease == 0 && chunk < transfer->n_places
+                           ? get_lease (transfer, chunk)->before : NULL;
+  gboolean success;
+
+  if (before == NULL)
+    return chunk < transfer->n_places
+           || wait_for_gate (transfer, stream, chunk - transfer->n_places, error);
+
+  success = stream->backend->stream->wait (stream, &before, 1, NULL, error);
+  transfer->enqueued |= success;
+
+  return success;
+}
+
+static gboolean
+enqueue_region (GpuTransfer           *transfer,
+                GpuNativeStream       *stream,
+                const GpuTransferBox  *box,
+                guint8                *place,
+                GpuNativeEvent       **event,
+                GError               **error)
+{
+  const GpuTransferCopy *copy = &transfer->copy;
+  const GpuExtent extent = { box->width / copy->unit, box->height, box->depth };
+  const GpuRegionSide host = { .data = place, .row_pitch = box->width,
+                               .slice_pitch = box->width * box->height };
+  GpuRegionSide device = copy->device;
+
+  device.offset += box->x + box->y * device.row_pitch + box->z * device.slice_pitch;
+  device.x += box->x / copy->unit;
+  device.y += box->y;
+  device.z += box->z;
+
+  return stream->backend->memory->copy_region (stream, copy->write ? &device : &host,
+                                               copy->write ? &host : &device, &extent, event,
+                                               error);
+}
+
+static gboolean
+enqueue_chunk (GpuTransfer      *transfer,
+               GpuNativeStream  *stream,
+               guint             chunk,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  const GpuBufferOps *ops = stream->backend->buffer;
+  const GpuTransferCopy *copy = &transfer->copy;
+  guint8 *place = get_place (transfer, chunk);
+  GpuTransferBox box;
+
+  _gpu_transfer_get_box (&transfer->shape, chunk, &box);
+
+  if (copy->is_image || transfer->shape.height > 1 || transfer->shape.depth > 1)
+    return enqueue_region (transfer, stream, &box, place, event, error);
+
+  return copy->write
+         ? ops->write (stream, copy->device.memory, copy->device.offset + box.x, place, box.width,
+                       event, error)
+         : ops->read (stream, copy->device.memory, copy->device.offset + box.x, place, box.width,
+                      event, error);
+}
+
+static gboolean
+submit_chunk (GpuTransfer      *transfer,
+              GpuNativeStream  *stream,
+              guint             chunk,
+              GError          **error)
+{
+  GpuNativeEvent *event = NULL;
+
+  if (!(transfer->copy.write ? wait_for_gate : wait_for_place) (transfer, stream, chunk, error))
+    return FALSE;
+
+  if (!enqueue_chunk (transfer, stream, chunk, &event, error))
+    {
+      transfer->enqueued |= stream->partial;
+      return FALSE;
+    }
+
+  transfer->enqueued = TRUE;
+
+  if (!stream->backend->stream->flush (stream, error))
+    {
+      g_clear_pointer (&event, _gpu_native_event_unref);
+      return FALSE;
+    }
+
+  g_mutex_lock (&transfer->lock);
+  transfer->events[chunk] = event;
+  transfer->n_submitted = chunk + 1;
+  g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
+
+  return TRUE;
+}
+
+/* Whoever waits for the operation itself waits for the last bytes to have been fetched, too, but
+ * for who fetches them. */
+static GpuNativeEvent *
+submit_end (GpuTransfer      *transfer,
+            GpuNativeStream  *stream,
+            GError          **error)
+{
+  guint last = transfer->shape.n_chunks - 1;
+
+  if (!transfer->copy.write && !transfer->blocking
+      && !wait_for_gate (transfer, stream, last, error))
+    return NULL;
+
+  return stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+}
+
+/* The ring may give away what the commands in the stream will be done with in time. Bytes that only
+ * the caller fetches stay. */
+static void
+settle (GpuTransfer    *transfer,
+        GpuNativeEvent *last)
+{
+  if (transfer->copy.write || !transfer->blocking)
+    {
+      transfer->settled = TRUE;
+      _gpu_transfer_ring_submit (transfer->context, transfer->order, transfer->leases,
+                                 transfer->n_leases, last);
+    }
+
+  g_mutex_lock (&transfer->lock);
+  transfer->last = last;
+  transfer->submitted = TRUE;
+  g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
+}
+
+/* What is in the stream already is let go, and is over before the places are used again. */
+static gboolean
+fail_submission (GpuTransfer     *transfer,
+                 GpuNativeStream *stream)
+{
+  g_mutex_lock (&transfer->lock);
+  abort_locked (transfer);
+  wait_until_copied_locked (transfer);
+  transfer->submitted = TRUE;
+  g_mutex_unlock (&transfer->lock);
+
+  if (transfer->enqueued)
+    {
+      stream->partial = TRUE;
+      stream->backend->stream->finish (stream, NULL);
+    }
+
+  return FALSE;
+}
+
+/* So that the attendant knows when it is the turn of the copy. */
+static gboolean
+submit_first (GpuTransfer      *transfer,
+              GpuNativeStream  *stream,
+              GError          **error)
+{
+  GpuNativeEvent *first = NULL;
+
+  /* From now on the back end has to see to it that nobody overtakes the copy. */
+  g_atomic_int_set (&transfer->context->stages_host_memory, TRUE);
+
+  if (!transfer->copy.write)
+    return TRUE;
+
+  first = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
+
+  if (first == NULL || !stream->backend->stream->flush (stream, error))
+    {
+      g_clear_pointer (&first, _gpu_native_event_unref);
+      return FALSE;
+    }
+
+  g_mutex_lock (&transfer->lock);
+  transfer->first = first;
+  transfer->has_first = TRUE;
+  g_cond_broadcast (&transfer->cond);
+  g_mutex_unlock (&transfer->lock);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_transfer_submit (GpuTransfer      *transfer,
+                      GpuNativeStream  *stream,
+                      GpuNativeMemory  *memory,
+                      GpuNativeEvent  **event,
+                      GError          **error)
+{
+  GpuNativeEvent *last;
+
+  transfer->copy.device.memory = memory;
+
+  if (transfer->copy.in_order && !submit_first (transfer, stream, error))
+    return fail_submission (transfer, stream);
+
+  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+    {
+      if (!submit_chunk (transfer, stream, i, error))
+        return fail_submission (transfer, stream);
+    }
+
+  last = submit_end (transfer, stream, error);
+
+  if (last == NULL)
+    return fail_submission (transfer, stream);
+
+  if (event != NULL)
+    *event = _gpu_native_event_ref (last);
+  settle (transfer, last);
+
+  return TRUE;
+}
+
+/* --- beginning and end ------------------------------------------------------------------------ */
+
+/* All from the first byte to the last, with what lies between the rows. */
+static gboolean
+is_page_locked (GpuNativeContext      *context,
+                const GpuTransferCopy *copy)
+{
+  const GpuRegionSide *host = &copy->host;
+  gsize size = (copy->extent.depth - 1) * host->slice_pitch
+               + (copy->extent.height - 1) * host->row_pitch + copy->extent.width * copy->unit;
+
+  return context->backend->transfer->is_page_locked (context,
+                                                     (guint8 *) host->data + host->offset, size);
+}
+
+static gboolean
+is_worth_it (GpuNativeContext      *context,
+             const GpuTransferCopy *copy,
+             gsize                  size,
+             gboolean               blocking)
+{
+  const GpuTransferOps *ops = context->backend->transfer;
+  gsize least = ops != NULL ? ops->get_min_size (context, copy->write, blocking) : 0;
+
+  if (least == 0 || !_gpu_backend_check_process (NULL))
+    return FALSE;
+
+  if (_gpu_debug_has (GPU_DEBUG_STAGE))
+    least = 1;
+  else if (blocking && _gpu_transfer_get_n_threads () == 1)
+    least = G_MAXSIZE;
+
+  return size >= least && (ops->has_gates == NULL || ops->has_gates (context))
+         && !is_page_locked (context, copy);
+}
+
+static GpuTransfer *
+transfer_new (GpuNativeContext       *context,
+              gconstpointer           order,
+              const GpuTransferCopy  *copy,
+              const GpuTransferShape *shape,
+              gboolean                blocking)
+{
+  GpuTransfer *transfer = g_new0 (GpuTransfer, 1);
+
+  g_atomic_ref_count_init (&transfer->refs);
+  transfer->context = _gpu_native_context_ref (context);
+  transfer->order = order;
+  transfer->copy = *copy;
+  transfer->shape = *shape;
+  transfer->blocking = blocking;
+  transfer->per_lease = _gpu_transfer_get_slot_size () / shape->chunk_size;
+  transfer->events = g_new0 (GpuNativeEvent *, shape->n_chunks);
+  transfer->gates = g_new0 (GpuNativeEvent *, shape->n_chunks);
+  transfer->n_left = g_new (guint, shape->n_chunks);
+  if (copy->bytes != NULL)
+    g_bytes_ref (copy->bytes);
+  g_mutex_init (&transfer->lock);
+  g_cond_init (&transfer->cond);
+  _gpu_live_add (GPU_LIVE_TRANSFER, 1);
+
+  for (guint i = 0; i < shape->n_chunks; i++)
+    {
+      GpuTransferBox box;
+
+      _gpu_transfer_get_box (shape, i, &box);
+      transfer->n_left[i] = _gpu_transfer_get_n_pieces (shape, &box);
+    }
+
+  return transfer;
+}
+
+/* What it has allocated for it should cost a copy no more than it gains. */
+static void
+lease (GpuTransfer *transfer)
+{
+  guint n_chunks = transfer->shape.n_chunks;
+  guint wanted = (n_chunks + transfer->per_lease - 1) / transfer->per_lease;
+
+  transfer->n_leases = _gpu_transfer_ring_lease (transfer->context, transfer->order, wanted,
+                                                 MAX (wanted / 4, 1), transfer->leases);
+  transfer->n_places = MIN (transfer->n_leases * transfer->per_lease, n_chunks);
+}
+
+/* Who submits may have to wait for the device, and then another thread must see to the chunks that
+ * it waits for. */
+static void
+choose_threads (GpuTransfer *transfer)
+{
+  transfer->attended = transfer->blocking && transfer->n_places == transfer->shape.n_chunks;
+
+  for (guint i = 0; i < transfer->n_leases; i++)
+    {
+      if (transfer->leases[i].before != NULL)
+        transfer->attended = FALSE;
+    }
+
+  transfer->max_helpers = MAX (_gpu_transfer_get_n_threads () - transfer->attended, 1);
+}
+
+/* Places that nobody uses can be filled before anything is submitted, and threads be awake in time
+ * for what will come soon. FALSE if there is no thread for what has to be seen to. */
+static gboolean
+start (GpuTransfer *transfer)
+{
+  guint n_ready = 0;
+
+  while (transfer->copy.write && !transfer->copy.in_order && n_ready < transfer->n_places
+         && get_lease (transfer, n_ready)->before == NULL)
+    n_ready++;
+
+  if (!transfer->attended && !_gpu_transfer_push_attend (_gpu_transfer_ref (transfer)))
+    {
+      _gpu_transfer_unref (transfer);
+      return FALSE;
+    }
+
+  g_mutex_lock (&transfer->lock);
+  if (n_ready > transfer->n_ready || transfer->attended)
+    set_ready_locked (transfer, n_ready);
+  g_mutex_unlock (&transfer->lock);
+
+  return TRUE;
+}
+
+static void
+tell_straight (gsize       size,
+               const char *reason)
+{
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of ordinary memory go "
+                    "straight, and may make the caller wait: %s", size, reason);
+}
+
+GpuTransfer *
+_gpu_transfer_begin (GpuNativeContext      *context,
+                     gconstpointer          order,
+                     const GpuTransferCopy *copy,
+                     gboolean               blocking)
+{
+  gsize size = copy->extent.width * copy->unit * copy->extent.height * copy->extent.depth;
+  GpuTransferCopy own = *copy;
+  GpuTransferShape shape;
+  GpuTransfer *transfer;
+
+  if (!is_worth_it (context, copy, size, blocking) || !_gpu_transfer_shape_init (&shape, &own))
+    return NULL;
+
+  transfer = transfer_new (context, order, &own, &shape, blocking);
+  lease (transfer);
+
+  if (transfer->n_leases == 0)
+    {
+      tell_straight (size, "no page-locked memory is left");
+      _gpu_transfer_unref (transfer);
+      return NULL;
+    }
+
+  choose_threads (transfer);
+
+  if (!start (transfer))
+    {
+      tell_straight (size, "no thread can be started");
+      _gpu_transfer_ring_return (context, transfer->leases, transfer->n_leases);
+      _gpu_transfer_unref (transfer);
+      _gpu_transfer_tell_threads ();
+      return NULL;
+    }
+
+  _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes %s the device by way of %u "
+                    "chunks in %u places", size, copy->write ? "to" : "from", shape.n_chunks,
+                    transfer->n_places);
+
+  return transfer;
+}
+
+/* Nothing looks at the memory of the host any more, nor at the places. */
+static void
+wait_for_end (GpuTransfer *transfer,
+              gboolean     give_up)
+{
+  GpuNativeEvent *last;
+
+  g_mutex_lock (&transfer->lock);
+
+  if (give_up)
+    {
+      abort_locked (transfer);
+      transfer->submitted = TRUE;
+    }
+
+  wait_until_copied_locked (transfer);
+  last = transfer->aborted ? transfer->last : NULL;
+  g_mutex_unlock (&transfer->lock);
+
+  if (last != NULL)
+    last->backend->event->wait (last, FALSE, NULL);
+}
+
+gboolean
+_gpu_transfer_has_begun (GpuTransfer *transfer)
+{
+  return transfer->enqueued;
+}
+
+gboolean
+_gpu_transfer_check (GpuTransfer  *transfer,
+                     GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
+
+  if (transfer->last == NULL || transfer->failure == NULL)
+    return TRUE;
+
+  set_aborted_error_locked (transfer, error);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_transfer_end (GpuTransfer  *transfer,
+                   gboolean      success,
+                   GError      **error)
+{
+  gboolean is_staged = success && transfer->last != NULL;
+  gboolean whole = TRUE;
+
+  if (is_staged && transfer->attended)
+    attend (transfer, TRUE);
+  else if (!is_staged || transfer->blocking)
+    wait_for_end (transfer, !is_staged);
+
+  if (!transfer->settled)
+    _gpu_transfer_ring_return (transfer->context, transfer->leases, transfer->n_leases);
+
+  if (is_staged && transfer->blocking)
+    {
+      g_mutex_lock (&transfer->lock);
+      whole = !transfer->aborted;
+      if (!whole)
+        set_aborted_error_locked (transfer, error);
+      g_mutex_unlock (&transfer->lock);
+    }
+
+  _gpu_transfer_unref (transfer);
+  _gpu_transfer_tell_threads ();
+
+  return whole;
+}

@@ -1,0 +1,1062 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+
+/**
+ * SECTION:gpu-event
+ * @title: GpuEvent
+ * @short_description: a point of a stream's work
+ *
+ * An event stands for everything submitted to a stream before gpu_stream_record() made it. It
+ * costs the driver nothing until somebody waits or asks. User events, made by
+ * gpu_event_new_user(), are completed by the program itself.
+ *
+ * All methods may be called from any thread.
+ */
+
+/**
+ * GpuEvent:
+ *
+ * A point of a stream's work, or an event that the program completes.
+ *
+ * Since: 0.1
+ */
+struct _GpuEvent
+{
+  GObject         parent_instance;
+
+  GpuContext     *context;
+  GMainContext   *main_context;     /* where ::completed is emitted */
+  GpuUserEvent   *user;             /* NULL for an event of a stream */
+  GpuPoint        point;            /* of a stream; no timeline for a user event */
+  GpuWatch        watch;            /* of the point */
+  GpuNativeEvent *timed;            /* tells times, nullable */
+  GpuNativeEvent *start;            /* the time before, if timed does not tell it; nullable */
+  GpuNativeEvent *shared;           /* for other processes, nullable */
+  gint            watched;          /* atomic */
+};
+
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_USER,
+  N_PROPS
+};
+
+enum
+{
+  COMPLETED,
+  N_SIGNALS
+};
+
+static GParamSpec *props[N_PROPS];
+static guint signals[N_SIGNALS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuEvent, gpu_event, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_event_get_property (GObject    *object,
+                        guint       id,
+                        GValue     *value,
+                        GParamSpec *pspec)
+{
+  GpuEvent *event = GPU_EVENT (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, event->context);
+      break;
+    case PROP_USER:
+      g_value_set_boolean (value, event->user != NULL);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_event_set_property (GObject      *object,
+                        guint         id,
+                        const GValue *value,
+                        GParamSpec   *pspec)
+{
+  GpuEvent *event = GPU_EVENT (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      event->context = g_value_dup_object (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_event_dispose (GObject *object)
+{
+  GpuEvent *event = GPU_EVENT (object);
+
+  g_clear_object (&event->context);
+
+  G_OBJECT_CLASS (gpu_event_parent_class)->dispose (object);
+}
+
+/* Nobody can complete a user event that is gone: what waits for it must not wait for ever. */
+static void
+abandon_user_event (GpuUserEvent *user)
+{
+  g_autoptr (GError) failure = NULL;
+
+  if (_gpu_user_event_query (user, NULL) != GPU_EVENT_STATUS_PENDING)
+    return;
+
+  failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED,
+                                 "the user event was dropped before it was completed");
+  _gpu_user_event_set (user, failure, NULL);
+}
+
+static void
+gpu_event_finalize (GObject *object)
+{
+  GpuEvent *event = GPU_EVENT (object);
+
+  if (event->user != NULL)
+    {
+      abandon_user_event (event->user);
+      _gpu_user_event_unref (event->user);
+    }
+
+  g_clear_pointer (&event->timed, _gpu_native_event_unref);
+  g_clear_pointer (&event->start, _gpu_native_event_unref);
+  g_clear_pointer (&event->shared, _gpu_native_event_unref);
+
+  if (event->point.timeline != NULL)
+    _gpu_timeline_unwatch (event->point.timeline, &event->watch);
+
+  _gpu_point_clear (&event->point);
+  g_main_context_unref (event->main_context);
+  _gpu_live_add (GPU_LIVE_EVENT, -1);
+
+  G_OBJECT_CLASS (gpu_event_parent_class)->finalize (object);
+}
+
+static void
+gpu_event_class_init (GpuEventClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+
+  object_class->get_property = gpu_event_get_property;
+  object_class->set_property = gpu_event_set_property;
+  object_class->dispose = gpu_event_dispose;
+  object_class->finalize = gpu_event_finalize;
+
+  /**
+   * GpuEvent:context:
+   *
+   * The context that the event belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] =
+    g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT,
+                         G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuEvent:user:
+   *
+   * Whether the program completes the event itself.
+   *
+   * Since: 0.1
+   */
+  props[PROP_USER] =
+    g_param_spec_boolean ("user", NULL, NULL, FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+
+  /**
+   * GpuEvent::completed:
+   * @event: the event
+   * @error: (nullable): why it failed, or %NULL if it completed well
+   *
+   * Emitted once after gpu_event_watch(), when the event is complete or has failed, in the
+   * thread-default main context of the thread that made @event.
+   *
+   * Since: 0.1
+   */
+  signals[COMPLETED] =
+    g_signal_new ("completed", GPU_TYPE_EVENT, G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+                  G_TYPE_NONE, 1, G_TYPE_ERROR);
+}
+
+static void
+gpu_event_init (GpuEvent *event)
+{
+  event->main_context = g_main_context_ref_thread_default ();
+  _gpu_live_add (GPU_LIVE_EVENT, 1);
+}
+
+static gboolean
+gpu_event_initable_init (GInitable     *initable,
+                         GCancellable  *cancellable,
+                         GError       **error)
+{
+  GpuEvent *event = GPU_EVENT (initable);
+  GpuNativeContext *native;
+
+  if (event->user != NULL || event->point.timeline != NULL)
+    return TRUE;
+
+  if (event->context == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_event_new_user: no context was given");
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (event->context, "gpu_event_new_user", error))
+    return FALSE;
+
+  native = _gpu_context_get_native (event->context);
+
+  if (native->backend->event->create_user == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "gpu_event_new_user: the back end %s has no user events",
+                   native->backend->name);
+      return FALSE;
+    }
+
+  event->user = _gpu_user_event_new (native);
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_event_initable_init;
+}
+
+GpuEvent *
+_gpu_event_new_for_point (GpuContext     *context,
+                          GpuTimeline    *timeline,
+                          guint64         seq,
+                          GpuNativeEvent *timed)
+{
+  GpuEvent *event = g_object_new (GPU_TYPE_EVENT, "context", context, NULL);
+
+  _gpu_point_set (&event->point, timeline, seq);
+  _gpu_timeline_watch (timeline, &event->watch, seq);
+  event->timed = timed != NULL ? _gpu_native_event_ref (timed) : NULL;
+
+  return event;
+}
+
+void
+_gpu_event_set_shared (GpuEvent       *event,
+                       GpuNativeEvent *shared)
+{
+  event->shared = shared != NULL ? _gpu_native_event_ref (shared) : NULL;
+}
+
+void
+_gpu_event_set_start (GpuEvent       *event,
+                      GpuNativeEvent *start)
+{
+  event->start = start != NULL ? _gpu_native_event_ref (start) : NULL;
+}
+
+GpuNativeEvent *
+_gpu_event_get_shared (GpuEvent *event)
+{
+  return event->shared;
+}
+
+GpuNativeEvent *
+_gpu_event_get_timed (GpuEvent *event)
+{
+  return event->timed;
+}
+
+gboolean
+_gpu_event_check (GpuEvent    *event,
+                  const char  *function,
+                  GError     **error)
+{
+  if (G_LIKELY (event->user != NULL || event->point.timeline != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the event was never initialised", function);
+
+  return FALSE;
+}
+
+GpuUserEvent *
+_gpu_event_get_user (GpuEvent *event)
+{
+  return event->user;
+}
+
+const GpuPoint *
+_gpu_event_get_point (GpuEvent *event)
+{
+  return &event->point;
+}
+
+/**
+ * gpu_event_new_user:
+ * @context: a #GpuContext
+ * @error: return location for an error
+ *
+ * Makes an event that the program completes itself, with gpu_event_complete() or gpu_event_fail();
+ * streams wait for it by gpu_stream_wait_event() (OpenCL: clCreateUserEvent, when the first stream
+ * waits; CUDA has none). An event that is dropped before fails.
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none, or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuEvent *
+gpu_event_new_user (GpuContext  *context,
+                    GError     **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return g_initable_new (GPU_TYPE_EVENT, NULL, error, "context", context, NULL);
+}
+
+static gboolean
+set_user (GpuEvent      *event,
+          const char    *function,
+          const GError  *failure,
+          GError       **error)
+{
+  if (!_gpu_event_check (event, function, error))
+    return FALSE;
+
+  if (event->user == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the event is of a stream, only user events are completed by the program",
+                   function);
+      return FALSE;
+    }
+
+  if (_gpu_user_event_set (event->user, failure, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/**
+ * gpu_event_complete:
+ * @event: a user event
+ * @error: return location for an error
+ *
+ * Completes @event: what waits for it goes on (OpenCL: clSetUserEventStatus if a stream waits).
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
+ *   completed or failed before, or with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_complete (GpuEvent  *event,
+                    GError   **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  return set_user (event, "gpu_event_complete", NULL, error);
+}
+
+/**
+ * gpu_event_fail:
+ * @event: a user event
+ * @message: (nullable): why, for those who wait
+ * @error: return location for an error
+ *
+ * Fails @event: work that waits for it does not run, and everybody who waits for that work or
+ * for @event is told %GPU_ERROR_FAILED with @message (OpenCL: clSetUserEventStatus if a stream
+ * waits).
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
+ *   completed or failed before, or with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_fail (GpuEvent    *event,
+                const char  *message,
+                GError     **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  failure = g_error_new_literal (GPU_ERROR, GPU_ERROR_FAILED,
+                                 message != NULL ? message : "the user event was failed");
+
+  return set_user (event, "gpu_event_fail", failure, error);
+}
+
+/**
+ * gpu_event_is_user:
+ * @event: a #GpuEvent
+ *
+ * Tells whether the program completes @event itself.
+ *
+ * Returns: %TRUE for a user event
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_is_user (GpuEvent *event)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  return event->user != NULL;
+}
+
+/**
+ * gpu_event_get_context:
+ * @event: a #GpuEvent
+ *
+ * Gets the context that @event belongs to.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_event_get_context (GpuEvent *event)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), NULL);
+
+  return event->context;
+}
+
+static GpuEventStatus
+query (GpuEvent    *event,
+       const char  *function,
+       GError     **error)
+{
+  GpuEventStatus status;
+
+  if (!_gpu_event_check (event, function, error))
+    return GPU_EVENT_STATUS_PENDING;
+
+  if (event->user != NULL)
+    status = _gpu_user_event_query (event->user, error);
+  else
+    status = _gpu_timeline_query (event->point.timeline, event->point.seq, error);
+
+  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
+    g_prefix_error (error, "%s: ", function);
+
+  return status;
+}
+
+/**
+ * gpu_event_query:
+ * @event: a #GpuEvent
+ * @error: return location for an error
+ *
+ * Asks where @event stands (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first to ask,
+ * clGetEventInfo; CUDA: cuEventRecord for the first to ask, cuEventQuery). Does not block. The
+ * answer may lag a little behind: work submitted after @event may have to complete too.
+ *
+ * Returns: the status; with %GPU_EVENT_STATUS_FAILED @error says why, with
+ *   %GPU_EVENT_STATUS_PENDING @error is set only if the driver could not tell
+ *
+ * Since: 0.1
+ */
+GpuEventStatus
+gpu_event_query (GpuEvent  *event,
+                 GError   **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
+
+  return query (event, "gpu_event_query", error);
+}
+
+static gboolean
+wait_until (GpuEvent      *event,
+            const char    *function,
+            gint64         deadline,
+            GCancellable  *cancellable,
+            GError       **error)
+{
+  gboolean success;
+
+  if (!_gpu_event_check (event, function, error))
+    return FALSE;
+
+  if (event->user != NULL)
+    success = _gpu_user_event_wait_until (event->user, deadline, cancellable, error);
+  else
+    success = _gpu_timeline_wait_until (event->point.timeline, event->point.seq, deadline,
+                                        cancellable, error);
+
+  if (!success)
+    g_prefix_error (error, "%s: ", function);
+
+  return success;
+}
+
+static gint64
+get_deadline (gint64 timeout_usec)
+{
+  gint64 now = g_get_monotonic_time ();
+
+  return timeout_usec >= 0 && timeout_usec < G_MAXINT64 - now ? now + timeout_usec : -1;
+}
+
+/**
+ * gpu_event_wait:
+ * @event: a #GpuEvent
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until @event is complete (OpenCL: clEnqueueMarkerWithWaitList and clFlush for the first
+ * to wait, clWaitForEvents; CUDA: cuEventRecord, cuEventSynchronize). Cancelling ends the waiting,
+ * not the work.
+ *
+ * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_wait (GpuEvent      *event,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  return wait_until (event, "gpu_event_wait", -1, cancellable, error);
+}
+
+/**
+ * gpu_event_wait_timeout:
+ * @event: a #GpuEvent
+ * @timeout_usec: how long to wait at most, in microseconds; negative for no limit
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until @event is complete or the time is over. The work goes on in any case.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_TIMED_OUT, the error of the work that failed, or
+ *   %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_wait_timeout (GpuEvent      *event,
+                        gint64         timeout_usec,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  return wait_until (event, "gpu_event_wait_timeout", get_deadline (timeout_usec), cancellable,
+                     error);
+}
+
+/**
+ * gpu_event_poll:
+ * @event: a #GpuEvent
+ * @timeout_usec: how long to wait at most, in microseconds; negative for no limit
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Waits as gpu_event_wait_timeout() does, to whom it is no error that the time is over: for those
+ * who have something else to look after between two waits.
+ *
+ * Returns: the status when the wait ended; with %GPU_EVENT_STATUS_FAILED @error says why, with
+ *   %GPU_EVENT_STATUS_PENDING @error is set only if the wait was cancelled or the driver could not
+ *   tell
+ *
+ * Since: 0.1
+ */
+GpuEventStatus
+gpu_event_poll (GpuEvent      *event,
+                gint64         timeout_usec,
+                GCancellable  *cancellable,
+                GError       **error)
+{
+  g_autoptr (GError) failure = NULL;
+  GpuEventStatus status;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), GPU_EVENT_STATUS_PENDING);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable),
+                        GPU_EVENT_STATUS_PENDING);
+
+  status = query (event, "gpu_event_poll", &failure);
+
+  if (status == GPU_EVENT_STATUS_PENDING && failure == NULL)
+    {
+      if (wait_until (event, "gpu_event_poll", get_deadline (timeout_usec), cancellable, &failure))
+        return GPU_EVENT_STATUS_COMPLETE;
+
+      /* Work that failed may say that its time was over, too. */
+      status = gpu_event_query (event, NULL);
+
+      if (status != GPU_EVENT_STATUS_FAILED
+          && g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT))
+        return status;
+    }
+
+  if (failure != NULL)
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return status;
+}
+
+/**
+ * gpu_event_wait_all:
+ * @events: (array length=n_events): events
+ * @n_events: number of events
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until all @events are complete, of whatever streams and contexts.
+ *
+ * Returns: %TRUE, or %FALSE with the error of the first in @events that failed, once all were
+ *   waited for, or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_wait_all (GpuEvent     **events,
+                    gsize          n_events,
+                    GCancellable  *cancellable,
+                    GError       **error)
+{
+  g_autoptr (GError) first = NULL;
+
+  g_return_val_if_fail (events != NULL || n_events == 0, FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  for (gsize i = 0; i < n_events; i++)
+    {
+      g_return_val_if_fail (GPU_IS_EVENT (events[i]), FALSE);
+
+      wait_until (events[i], "gpu_event_wait_all", -1, cancellable,
+                  first == NULL ? &first : NULL);
+    }
+
+  if (first == NULL)
+    return TRUE;
+
+  g_propagate_error (error, g_steal_pointer (&first));
+
+  return FALSE;
+}
+
+/**
+ * gpu_event_wait_async:
+ * @event: a #GpuEvent
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when @event is complete
+ * @user_data: for @callback
+ *
+ * Waits like gpu_event_wait() without blocking. @callback is called in the thread-default main
+ * context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_event_wait_async (GpuEvent            *event,
+                      GCancellable        *cancellable,
+                      GAsyncReadyCallback  callback,
+                      gpointer             user_data)
+{
+  g_autoptr (GTask) task = NULL;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_EVENT (event));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  task = g_task_new (event, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_event_wait_async);
+
+  if (!_gpu_event_check (event, "gpu_event_wait", &error))
+    g_task_return_error (task, error);
+  else if (event->user != NULL)
+    _gpu_user_event_return_task (event->user, task);
+  else
+    _gpu_timeline_return_task (event->point.timeline, event->point.seq, task, NULL, NULL);
+}
+
+/**
+ * gpu_event_wait_finish:
+ * @event: a #GpuEvent
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_event_wait_async().
+ *
+ * Returns: as gpu_event_wait()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_wait_finish (GpuEvent      *event,
+                       GAsyncResult  *result,
+                       GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, event), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}
+
+/* A watched event lives until it has been told. */
+typedef struct
+{
+  GpuEvent *event;
+  GError   *error;
+} Completion;
+
+static void
+completion_free (gpointer data)
+{
+  Completion *completion = data;
+
+  g_object_unref (completion->event);
+  g_clear_error (&completion->error);
+  g_free (completion);
+}
+
+static gboolean
+emit_completed (gpointer data)
+{
+  Completion *completion = data;
+
+  g_signal_emit (completion->event, signals[COMPLETED], 0, completion->error);
+
+  return G_SOURCE_REMOVE;
+}
+
+static void
+watched_completed (gpointer      data,
+                   const GError *error)
+{
+  g_autoptr (GSource) source = g_idle_source_new ();
+  Completion *completion = g_new0 (Completion, 1);
+
+  completion->event = data;
+  completion->error = error != NULL ? g_error_copy (error) : NULL;
+  g_source_set_priority (source, G_PRIORITY_DEFAULT);
+  g_source_set_callback (source, emit_completed, completion, completion_free);
+  g_source_attach (source, completion->event->main_context);
+}
+
+/* What of a watched user event is told must not keep it: dropping it fails it. */
+static void
+user_completed (gpointer      data,
+                const GError *error)
+{
+  GWeakRef *ref = data;
+  GpuEvent *event = g_weak_ref_get (ref);
+
+  if (event != NULL)
+    watched_completed (event, error);
+
+  g_weak_ref_clear (ref);
+  g_free (ref);
+}
+
+/**
+ * gpu_event_watch:
+ * @event: a #GpuEvent
+ * @error: return location for an error
+ *
+ * Has #GpuEvent::completed emitted once @event is complete or has failed, by the main loop also if
+ * it is already. An event of a stream is kept until then. Calling it again does nothing.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error if it cannot be watched
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_watch (GpuEvent  *event,
+                 GError   **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  if (!_gpu_event_check (event, "gpu_event_watch", error))
+    return FALSE;
+
+  if (!g_atomic_int_compare_and_exchange (&event->watched, FALSE, TRUE))
+    return TRUE;
+
+  if (event->user != NULL)
+    {
+      GWeakRef *ref = g_new (GWeakRef, 1);
+
+      g_weak_ref_init (ref, event);
+      _gpu_user_event_notify (event->user, user_completed, ref);
+      return TRUE;
+    }
+
+  if (_gpu_timeline_notify (event->point.timeline, event->point.seq, watched_completed,
+                            g_object_ref (event), error))
+    return TRUE;
+
+  g_atomic_int_set (&event->watched, FALSE);
+  g_object_unref (event);
+  g_prefix_error (error, "gpu_event_watch: ");
+
+  return FALSE;
+}
+
+/* The native event that tells the times of @event, once it is complete, or NULL. */
+static GpuNativeEvent *
+get_timed (GpuEvent    *event,
+           const char  *function,
+           GError     **error)
+{
+  if (!_gpu_event_check (event, function, error))
+    return NULL;
+
+  if (event->timed == NULL || event->timed->backend->event->get_profiling_time == NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%s: the event tells no times; record it on a stream that is "
+                   "GPU_STREAM_FLAGS_PROFILING, or with GPU_EVENT_FLAGS_TIMING", function);
+      return NULL;
+    }
+
+  switch (query (event, function, error))
+    {
+    case GPU_EVENT_STATUS_COMPLETE:
+      return event->timed;
+
+    case GPU_EVENT_STATUS_PENDING:
+      if (error == NULL || *error == NULL)
+        g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY, "%s: the event is not complete", function);
+      return NULL;
+
+    case GPU_EVENT_STATUS_FAILED:
+    default:
+      return NULL;
+    }
+}
+
+static gboolean
+get_time (GpuEvent           *event,
+          const char         *function,
+          GpuProfilingPoint   point,
+          guint64            *nanoseconds,
+          GError            **error)
+{
+  GpuNativeEvent *timed = get_timed (event, function, error);
+
+  if (timed == NULL)
+    return FALSE;
+
+  if (timed->backend->event->get_profiling_time (timed, point, nanoseconds, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/* From the end of @since to that of @event. */
+static gboolean
+measure (GpuNativeEvent  *event,
+         GpuNativeEvent  *since,
+         gint64          *nanoseconds,
+         GError         **error)
+{
+  const GpuEventOps *ops = event->backend->event;
+  guint64 from;
+  guint64 to;
+
+  if (ops->get_elapsed != NULL)
+    return ops->get_elapsed (event, since, nanoseconds, error);
+
+  if (!ops->get_profiling_time (since, GPU_PROFILING_POINT_ENDED, &from, error)
+      || !ops->get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &to, error))
+    return FALSE;
+
+  *nanoseconds = (gint64) (to - from);
+
+  return TRUE;
+}
+
+static gboolean
+measure_operation (GpuNativeEvent  *event,
+                   gint64          *nanoseconds,
+                   GError         **error)
+{
+  const GpuEventOps *ops = event->backend->event;
+  guint64 from;
+  guint64 to;
+
+  if (ops->get_duration != NULL)
+    {
+      if (!ops->get_duration (event, &to, error))
+        return FALSE;
+
+      *nanoseconds = (gint64) to;
+      return TRUE;
+    }
+
+  if (!ops->get_profiling_time (event, GPU_PROFILING_POINT_STARTED, &from, error)
+      || !ops->get_profiling_time (event, GPU_PROFILING_POINT_ENDED, &to, error))
+    return FALSE;
+
+  *nanoseconds = (gint64) (to - from);
+
+  return TRUE;
+}
+
+/**
+ * gpu_event_get_elapsed:
+ * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream or with %GPU_EVENT_FLAGS_TIMING,
+ *   complete
+ * @since: an earlier event of such a kind, complete
+ * @nanoseconds: (out): the time from the end of @since to the end of @event, in nanoseconds;
+ *   negative if @since came later
+ * @error: return location for an error
+ *
+ * Tells how much time passed on the device between two events of one context (OpenCL:
+ * clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if one of them is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if one tells no times, %GPU_ERROR_INVALID_ARGUMENT for events of two
+ *   contexts, the error of one that failed, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_get_elapsed (GpuEvent  *event,
+                       GpuEvent  *since,
+                       gint64    *nanoseconds,
+                       GError   **error)
+{
+  const char *function = "gpu_event_get_elapsed";
+  GpuNativeEvent *from;
+  GpuNativeEvent *to;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (GPU_IS_EVENT (since), FALSE);
+  g_return_val_if_fail (nanoseconds != NULL, FALSE);
+
+  from = get_timed (since, function, error);
+  to = from != NULL ? get_timed (event, function, error) : NULL;
+
+  if (to == NULL)
+    return FALSE;
+
+  if (event->point.timeline->context != since->point.timeline->context)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the events are of different contexts, on %s and %s", function,
+                   event->point.timeline->device->id, since->point.timeline->device->id);
+      return FALSE;
+    }
+
+  if (measure (to, from, nanoseconds, error))
+    return TRUE;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return FALSE;
+}
+
+/**
+ * gpu_event_get_duration:
+ * @event: a #GpuEvent, complete, of gpu_stream_launch_timed() or of a
+ *   %GPU_STREAM_FLAGS_PROFILING stream
+ * @nanoseconds: (out): the time in nanoseconds
+ * @error: return location for an error
+ *
+ * Tells how long the operation took on the device that was submitted right before @event was
+ * recorded (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_get_duration (GpuEvent  *event,
+                        guint64   *nanoseconds,
+                        GError   **error)
+{
+  const char *function = "gpu_event_get_duration";
+  GpuNativeEvent *timed;
+  gint64 elapsed = 0;
+  gboolean success;
+
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (nanoseconds != NULL, FALSE);
+
+  timed = get_timed (event, function, error);
+
+  if (timed == NULL)
+    return FALSE;
+
+  if (event->start != NULL)
+    success = measure (timed, event->start, &elapsed, error);
+  else
+    success = measure_operation (timed, &elapsed, error);
+
+  *nanoseconds = MAX (elapsed, 0);
+
+  if (!success)
+    g_prefix_error (error, "%s: ", function);
+
+  return success;
+}
+
+/**
+ * gpu_event_get_profiling_time:
+ * @event: a #GpuEvent of a %GPU_STREAM_FLAGS_PROFILING stream, complete
+ * @point: which moment
+ * @nanoseconds: (out): the time in nanoseconds of a clock of the device
+ * @error: return location for an error
+ *
+ * Tells when the operation submitted right before @event was recorded was queued, submitted,
+ * started or ended (OpenCL: clGetEventProfilingInfo; CUDA: cuEventElapsedTime). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_BUSY if @event is not complete,
+ *   %GPU_ERROR_NOT_SUPPORTED if it tells no times, its error if it failed,
+ *   %GPU_ERROR_INVALID_ARGUMENT if there is no such @point, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_event_get_profiling_time (GpuEvent           *event,
+                              GpuProfilingPoint   point,
+                              guint64            *nanoseconds,
+                              GError            **error)
+{
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+  g_return_val_if_fail (nanoseconds != NULL, FALSE);
+
+  if (point > GPU_PROFILING_POINT_ENDED)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_event_get_profiling_time: there is no profiling point %d", point);
+      return FALSE;
+    }
+
+  return get_time (event, "gpu_event_get_profiling_time", point, nanoseconds, error);
+}

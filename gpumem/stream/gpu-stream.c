@@ -1,0 +1,1175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-device-private.h"
+#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
+
+/**
+ * SECTION:gpu-stream
+ * @title: GpuStream
+ * @short_description: an ordered queue of work
+ *
+ * A stream runs what it is given in the order it was given. All its verbs return at once; what
+ * they use is kept until it is no longer needed, so dropping every reference right after a call
+ * is safe. Memory used on several streams is ordered by the library: a wait for the use on the
+ * other stream is inserted where one is needed, unless the memory is %GPU_MEMORY_UNTRACKED.
+ *
+ * All methods may be called from any thread; each call is one submission, and those of several
+ * threads come in some order.
+ *
+ * A stream that is %GPU_STREAM_FLAGS_OUT_OF_ORDER keeps the order only between operations on the
+ * same memory, and around gpu_stream_barrier() and gpu_stream_wait_event(). Once 64 operations of
+ * it are not complete a submission waits for them, unless they wait for a user event, or it is the
+ * end of a mapping: drivers slow down without bounds behind many barriers.
+ */
+
+/**
+ * GpuStream:
+ *
+ * An ordered queue of work on a device.
+ *
+ * Since: 0.1
+ */
+enum
+{
+  PROP_0,
+  PROP_CONTEXT,
+  PROP_DEVICE,
+  PROP_FLAGS,
+  PROP_PRIORITY,
+  PROP_NATIVE_HANDLE,
+  PROP_N_SUBMITTED,
+  PROP_N_COMPLETED,
+  PROP_N_HAZARD_WAITS,
+  N_PROPS
+};
+
+static GParamSpec *props[N_PROPS];
+
+static void initable_iface_init (GInitableIface *iface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (GpuStream, gpu_stream, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
+
+static void
+gpu_stream_get_property (GObject    *object,
+                         guint       id,
+                         GValue     *value,
+                         GParamSpec *pspec)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      g_value_set_object (value, stream->context);
+      break;
+    case PROP_DEVICE:
+      g_value_set_object (value, stream->device);
+      break;
+    case PROP_FLAGS:
+      g_value_set_flags (value, stream->flags);
+      break;
+    case PROP_PRIORITY:
+      g_value_set_int (value, stream->priority);
+      break;
+    case PROP_NATIVE_HANDLE:
+      g_value_set_uint64 (value, gpu_stream_get_native_handle (stream));
+      break;
+    case PROP_N_SUBMITTED:
+      g_value_set_uint64 (value, gpu_stream_get_n_submitted (stream));
+      break;
+    case PROP_N_COMPLETED:
+      g_value_set_uint64 (value, gpu_stream_get_n_completed (stream));
+      break;
+    case PROP_N_HAZARD_WAITS:
+      g_value_set_uint64 (value, gpu_stream_get_n_hazard_waits (stream));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_stream_set_property (GObject      *object,
+                         guint         id,
+                         const GValue *value,
+                         GParamSpec   *pspec)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  switch (id)
+    {
+    case PROP_CONTEXT:
+      stream->context = g_value_dup_object (value);
+      break;
+    case PROP_DEVICE:
+      stream->device = g_value_dup_object (value);
+      break;
+    case PROP_FLAGS:
+      stream->flags = g_value_get_flags (value);
+      break;
+    case PROP_PRIORITY:
+      stream->priority = g_value_get_int (value);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_stream_dispose (GObject *object)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  g_clear_object (&stream->context);
+  g_clear_object (&stream->device);
+
+  G_OBJECT_CLASS (gpu_stream_parent_class)->dispose (object);
+}
+
+static void
+gpu_stream_finalize (GObject *object)
+{
+  GpuStream *stream = GPU_STREAM (object);
+
+  if (stream->timeline != NULL)
+    {
+      _gpu_timeline_unuse (stream->timeline);
+      _gpu_timeline_unref (stream->timeline);
+    }
+
+  _gpu_live_add (GPU_LIVE_STREAM, -1);
+
+  G_OBJECT_CLASS (gpu_stream_parent_class)->finalize (object);
+}
+
+static void
+install_construct_properties (void)
+{
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  /**
+   * GpuStream:context:
+   *
+   * The context that the stream belongs to.
+   *
+   * Since: 0.1
+   */
+  props[PROP_CONTEXT] = g_param_spec_object ("context", NULL, NULL, GPU_TYPE_CONTEXT, flags);
+  /**
+   * GpuStream:device:
+   *
+   * The device that runs the work; the first of the context if not given.
+   *
+   * Since: 0.1
+   */
+  props[PROP_DEVICE] = g_param_spec_object ("device", NULL, NULL, GPU_TYPE_DEVICE, flags);
+  /**
+   * GpuStream:flags:
+   *
+   * How the stream behaves.
+   *
+   * Since: 0.1
+   */
+  props[PROP_FLAGS] = g_param_spec_flags ("flags", NULL, NULL, GPU_TYPE_STREAM_FLAGS,
+                                          GPU_STREAM_FLAGS_NONE, flags);
+  /**
+   * GpuStream:priority:
+   *
+   * Streams of lower numbers go first; 0 is ordinary.
+   *
+   * Since: 0.1
+   */
+  props[PROP_PRIORITY] = g_param_spec_int ("priority", NULL, NULL, G_MININT, G_MAXINT, 0, flags);
+}
+
+static void
+gpu_stream_class_init (GpuStreamClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+  _gpu_hot.stream_class = klass;
+  object_class->get_property = gpu_stream_get_property;
+  object_class->set_property = gpu_stream_set_property;
+  object_class->dispose = gpu_stream_dispose;
+  object_class->finalize = gpu_stream_finalize;
+
+  install_construct_properties ();
+  /**
+   * GpuStream:native-handle:
+   *
+   * The driver's handle, see gpu_stream_get_native_handle().
+   *
+   * Since: 0.1
+   */
+  props[PROP_NATIVE_HANDLE] = g_param_spec_uint64 ("native-handle", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                   flags);
+  /**
+   * GpuStream:n-submitted:
+   *
+   * Number of operations submitted so far.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_SUBMITTED] = g_param_spec_uint64 ("n-submitted", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                 flags);
+  /**
+   * GpuStream:n-completed:
+   *
+   * Number of operations known to be complete.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_COMPLETED] = g_param_spec_uint64 ("n-completed", NULL, NULL, 0, G_MAXUINT64, 0,
+                                                 flags);
+  /**
+   * GpuStream:n-hazard-waits:
+   *
+   * Number of waits for other streams that the library inserted.
+   *
+   * Since: 0.1
+   */
+  props[PROP_N_HAZARD_WAITS] = g_param_spec_uint64 ("n-hazard-waits", NULL, NULL, 0, G_MAXUINT64,
+                                                    0, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_stream_init (GpuStream *stream)
+{
+  _gpu_live_add (GPU_LIVE_STREAM, 1);
+}
+
+static gboolean
+check_capability (GpuNativeDevice  *device,
+                  gboolean          wanted,
+                  GpuCapabilities   capability,
+                  const char       *what,
+                  GError          **error)
+{
+  if (!wanted || (device->capabilities & capability) != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "gpu_stream_new: the device %s has no %s", device->id, what);
+
+  return FALSE;
+}
+
+static GpuNativeDevice *
+choose_device (GpuStream         *stream,
+               GpuNativeContext  *context,
+               GError           **error)
+{
+  GpuNativeDevice *device;
+
+  if (stream->device == NULL)
+    return context->devices[0];
+
+  device = _gpu_device_get_native (stream->device);
+
+  for (guint i = 0; i < context->n_devices; i++)
+    {
+      if (context->devices[i] == device)
+        return device;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_stream_new: the device %s is not one of the context's",
+               gpu_device_get_id (stream->device));
+
+  return NULL;
+}
+
+/* The front class's own errors have its name already. */
+static GpuNativeStream *
+create_native (GpuStream         *stream,
+               GpuNativeContext  *context,
+               GpuNativeDevice  **device,
+               GError           **error)
+{
+  const GpuStreamOps *ops = context->backend->stream;
+  GpuNativeStream *native;
+
+  *device = choose_device (stream, context, error);
+
+  if (*device == NULL
+      || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0,
+                            GPU_CAPABILITIES_OUT_OF_ORDER, "streams out of order", error)
+      || !check_capability (*device, (stream->flags & GPU_STREAM_FLAGS_PROFILING) != 0,
+                            GPU_CAPABILITIES_PROFILING, "timed streams", error)
+      || !check_capability (*device, stream->priority != 0, GPU_CAPABILITIES_PRIORITY,
+                            "priorities", error))
+    return NULL;
+
+  native = ops->create (context, *device, stream->flags, stream->priority, error);
+
+  if (native == NULL)
+    g_prefix_error (error, "gpu_stream_new: ");
+
+  return native;
+}
+
+static GpuNativeStream *
+wrap_native (GpuStream         *stream,
+             GpuNativeContext  *context,
+             GpuNativeDevice  **device,
+             GError           **error)
+{
+  const GpuStreamOps *ops = context->backend->stream;
+  GpuNativeStream *native = NULL;
+
+  if (ops->wrap == NULL)
+    {
+      _gpu_backend_fail (context->backend, "gpu_stream_new_wrapped", "streams to wrap", error);
+      return NULL;
+    }
+
+  native = ops->wrap (context, stream->handle, stream->mode, device, &stream->flags, error);
+
+  if (native == NULL)
+    g_prefix_error (error, "gpu_stream_new_wrapped: ");
+
+  return native;
+}
+
+static gboolean
+gpu_stream_initable_init (GInitable     *initable,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  GpuStream *stream = GPU_STREAM (initable);
+  GpuNativeContext *context;
+  GpuNativeDevice *device;
+  GpuNativeStream *native;
+  GError *failure = NULL;
+
+  if (stream->timeline != NULL)
+    return TRUE;
+
+  if (stream->context == NULL)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                           "gpu_stream_new: no context was given");
+      return FALSE;
+    }
+
+  if (!_gpu_context_check (stream->context, "gpu_stream_new", error))
+    return FALSE;
+
+  context = _gpu_context_get_native (stream->context);
+  native = stream->is_foreign ? wrap_native (stream, context, &device, &failure)
+                              : create_native (stream, context, &device, &failure);
+
+  if (native == NULL)
+    {
+      _gpu_native_context_report (context, failure);
+      g_propagate_error (error, failure);
+
+      return FALSE;
+    }
+
+  stream->timeline = _gpu_timeline_new (context, device, native, stream->flags, stream->priority);
+  stream->timeline->is_open = stream->is_foreign;
+  stream->timeline->is_borrowed = stream->is_foreign && stream->mode == GPU_WRAP_MODE_BORROW;
+
+  if (stream->device == NULL)
+    stream->device = _gpu_device_new_for_native (device);
+
+  return TRUE;
+}
+
+static void
+initable_iface_init (GInitableIface *iface)
+{
+  iface->init = gpu_stream_initable_init;
+}
+
+GpuTimeline *
+_gpu_stream_fail (const char  *function,
+                  GError     **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: the stream was never initialised",
+               function);
+
+  return NULL;
+}
+
+GpuStream *
+_gpu_stream_new_for_timeline (GpuContext  *context,
+                              GpuTimeline *timeline)
+{
+  g_autoptr (GpuDevice) device = _gpu_device_new_for_native (timeline->device);
+  GpuStream *stream = g_object_new (GPU_TYPE_STREAM, "context", context, "device", device,
+                                    "flags", timeline->flags, "priority", timeline->priority,
+                                    NULL);
+
+  stream->timeline = _gpu_timeline_ref (timeline);
+  _gpu_timeline_use (timeline);
+
+  return stream;
+}
+
+/**
+ * gpu_stream_new:
+ * @context: a #GpuContext
+ * @flags: how the stream behaves
+ * @error: return location for an error
+ *
+ * Makes a stream on the first device of @context (OpenCL: clCreateCommandQueueWithProperties,
+ * clCreateCommandQueue before 2.0; CUDA: cuStreamCreateWithPriority).
+ * %GPU_STREAM_FLAGS_NON_BLOCKING changes nothing but on CUDA.
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
+ *   lacks what @flags ask for, %GPU_ERROR_INVALID_ARGUMENT if there are no such flags,
+ *   %GPU_ERROR_DEVICE_LOST, or the driver's error
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new (GpuContext      *context,
+                GpuStreamFlags   flags,
+                GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return gpu_stream_new_full (context, NULL, flags, 0, error);
+}
+
+/**
+ * gpu_stream_new_full:
+ * @context: a #GpuContext
+ * @device: (nullable): one of the devices of @context, %NULL for the first
+ * @flags: how the stream behaves
+ * @priority: lower numbers go first, 0 is ordinary
+ * @error: return location for an error
+ *
+ * Makes a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
+ * OpenCL knows three priorities: that of negative numbers, of 0, and of positive ones;
+ * gpu_context_get_priority_range() tells those of CUDA.
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
+ *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
+ *   @context, or with the driver's error
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new_full (GpuContext      *context,
+                     GpuDevice       *device,
+                     GpuStreamFlags   flags,
+                     int              priority,
+                     GError         **error)
+{
+  const GpuStreamFlags known = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING
+                               | GPU_STREAM_FLAGS_NON_BLOCKING;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (device == NULL || GPU_IS_DEVICE (device), NULL);
+
+  /* A property would drop them silently. */
+  if ((flags & ~known) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_new: there are no stream flags 0x%x", flags & ~known);
+      return NULL;
+    }
+
+  return g_initable_new (GPU_TYPE_STREAM, NULL, error, "context", context, "device", device,
+                         "flags", flags, "priority", priority, NULL);
+}
+
+/**
+ * gpu_stream_new_wrapped:
+ * @context: a #GpuContext
+ * @handle: the driver's handle: a cl_command_queue on OpenCL, a CUstream on CUDA or one of
+ *   %GPU_STREAM_HANDLE_DEFAULT, %GPU_STREAM_HANDLE_LEGACY and %GPU_STREAM_HANDLE_PER_THREAD
+ * @mode: who owns @handle
+ * @error: return location for an error
+ *
+ * Makes a stream around one that was made elsewhere, with its device and flags (OpenCL:
+ * clGetCommandQueueInfo, clRetainCommandQueue if @mode is %GPU_WRAP_MODE_BORROW; CUDA:
+ * cuStreamGetFlags, cuStreamGetPriority; a borrowed stream must outlive this one). What others
+ * submit to it directly is not tracked, but is ordered with what is submitted here as the driver
+ * orders one queue. If the call fails, @handle stays the caller's whatever @mode is.
+ *
+ * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED where the back end
+ *   has none to wrap, as the host has not, %GPU_ERROR_INVALID_ARGUMENT if @handle is one of
+ *   those constants and not on CUDA, not of @context or a queue on the device, or the driver's
+ *   error
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_stream_new_wrapped (GpuContext   *context,
+                        guint64       handle,
+                        GpuWrapMode   mode,
+                        GError      **error)
+{
+  g_autoptr (GpuStream) stream = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  if (!_gpu_context_check (context, "gpu_stream_new_wrapped", error))
+    return NULL;
+
+  if (handle <= GPU_STREAM_HANDLE_PER_THREAD
+      && !_gpu_context_get_native (context)->backend->stream->has_default_handles)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_stream_new_wrapped: the handle is %" G_GUINT64_FORMAT, handle);
+      return NULL;
+    }
+
+  stream = g_object_new (GPU_TYPE_STREAM, "context", context, NULL);
+  stream->is_foreign = TRUE;
+  stream->handle = handle;
+  stream->mode = mode;
+
+  if (!g_initable_init (G_INITABLE (stream), NULL, error))
+    return NULL;
+
+  return g_steal_pointer (&stream);
+}
+
+/**
+ * gpu_stream_get_context:
+ * @stream: a #GpuStream
+ *
+ * Gets the context that @stream belongs to.
+ *
+ * Returns: (transfer none): the context
+ *
+ * Since: 0.1
+ */
+GpuContext *
+gpu_stream_get_context (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return stream->context;
+}
+
+/**
+ * gpu_stream_get_device:
+ * @stream: a #GpuStream
+ *
+ * Gets the device that runs the work.
+ *
+ * Returns: (transfer none): the device
+ *
+ * Since: 0.1
+ */
+GpuDevice *
+gpu_stream_get_device (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return stream->device;
+}
+
+/**
+ * gpu_stream_get_flags:
+ * @stream: a #GpuStream
+ *
+ * Gets how @stream behaves.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuStreamFlags
+gpu_stream_get_flags (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), GPU_STREAM_FLAGS_NONE);
+
+  return stream->flags;
+}
+
+/**
+ * gpu_stream_get_priority:
+ * @stream: a #GpuStream
+ *
+ * Gets the priority of @stream.
+ *
+ * Returns: the priority; lower numbers go first
+ *
+ * Since: 0.1
+ */
+int
+gpu_stream_get_priority (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  return stream->priority;
+}
+
+/**
+ * gpu_stream_get_native_handle:
+ * @stream: a #GpuStream
+ *
+ * Gets the driver's own handle: a cl_command_queue on OpenCL, a CUstream on CUDA; on the host back
+ * end a number that means nothing to others. It stays with @stream: do not release it.
+ *
+ * Returns: the handle, 0 if @stream was never initialised
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_native_handle (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  g_atomic_int_set (&stream->timeline->is_open, TRUE);
+
+  return stream->timeline->context->backend->stream->get_handle (stream->timeline->stream);
+}
+
+/**
+ * gpu_stream_get_n_submitted:
+ * @stream: a #GpuStream
+ *
+ * Gets how many operations were submitted to @stream so far. Some verbs are several: fills with
+ * unusual patterns, regions that are filled. No call of the driver.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_submitted (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  return stream->timeline != NULL ? _gpu_timeline_get_submitted (stream->timeline) : 0;
+}
+
+/**
+ * gpu_stream_get_n_completed:
+ * @stream: a #GpuStream
+ *
+ * Gets how many operations are known to be complete: more may be, until somebody waits or asks
+ * with gpu_stream_is_idle(). No call of the driver.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_completed (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  return __atomic_load_n (&stream->timeline->completed, __ATOMIC_ACQUIRE);
+}
+
+/**
+ * gpu_stream_get_n_hazard_waits:
+ * @stream: a #GpuStream
+ *
+ * Gets how many waits for other streams the library inserted, because memory was last used
+ * there.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_stream_get_n_hazard_waits (GpuStream *stream)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  if (stream->timeline == NULL)
+    return 0;
+
+  return __atomic_load_n (&stream->timeline->n_hazard_waits, __ATOMIC_RELAXED);
+}
+
+/* For calls of the driver that are no operations: the timeline, unless the device is lost. */
+static GpuTimeline *
+begin_call (GpuStream   *stream,
+            const char  *function,
+            GError     **error)
+{
+  GpuTimeline *timeline = _gpu_stream_get_timeline (stream, function, error);
+
+  if (timeline == NULL || _gpu_native_context_check (timeline->context, error))
+    return timeline;
+
+  g_prefix_error (error, "%s: ", function);
+
+  return NULL;
+}
+
+/* Takes @failure over; TRUE if there is none. */
+static gboolean
+end_call (GpuTimeline  *timeline,
+          const char   *function,
+          GError       *failure,
+          GError      **error)
+{
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+
+  return FALSE;
+}
+
+static gboolean
+fail_foreign (GError **error)
+{
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                       "gpu_stream_wait_event: the event and the stream belong to different "
+                       "contexts");
+
+  return FALSE;
+}
+
+static gboolean
+wait_user_event (GpuTimeline   *timeline,
+                 GpuUserEvent  *user_event,
+                 GError       **error)
+{
+  const GpuSubmission submission = { .function = "gpu_stream_wait_event",
+                                     .user_event = user_event };
+
+  if (user_event->context != timeline->context)
+    return fail_foreign (error);
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+static gboolean
+wait_point (GpuTimeline     *timeline,
+            const GpuPoint  *point,
+            GError         **error)
+{
+  const GpuSubmission submission = { .function = "gpu_stream_wait_event", .after = point };
+  const GpuBackend *backend = timeline->context->backend;
+
+  if (point->timeline->context != timeline->context
+      && (point->timeline->context->backend != backend || !backend->stream->foreign_events))
+    return fail_foreign (error);
+
+  return _gpu_submit (timeline, &submission, NULL, error);
+}
+
+/**
+ * gpu_stream_wait_event:
+ * @stream: a #GpuStream
+ * @event: a #GpuEvent of the same context, on CUDA and the host of any of the back end
+ * @error: return location for an error
+ *
+ * Has everything submitted to @stream from now on wait for @event (OpenCL:
+ * clEnqueueBarrierWithWaitList; CUDA: cuStreamWaitEvent). Does not block. If @event fails later,
+ * the work that waits for it does not run, and its points fail. An event of another process is
+ * waited for like any other.
+ *
+ * Returns: %TRUE, or %FALSE with the error of @event if it failed already, which is
+ *   %GPU_ERROR_DEVICE_LOST if its device is lost, with %GPU_ERROR_INVALID_ARGUMENT for an
+ *   event of a foreign context, with %GPU_ERROR_NOT_SUPPORTED for a user event if the device lacks
+ *   %GPU_CAPABILITIES_USER_EVENTS, or with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_wait_event (GpuStream  *stream,
+                       GpuEvent   *event,
+                       GError    **error)
+{
+  GpuTimeline *timeline;
+  GpuUserEvent *user_event;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (GPU_IS_EVENT (event), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_wait_event", error);
+
+  if (timeline == NULL || !_gpu_event_check (event, "gpu_stream_wait_event", error))
+    return FALSE;
+
+  user_event = _gpu_event_get_user (event);
+
+  if (user_event != NULL)
+    return wait_user_event (timeline, user_event, error);
+
+  return wait_point (timeline, _gpu_event_get_point (event), error);
+}
+
+/**
+ * gpu_stream_barrier:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Has everything submitted to @stream from now on wait for everything submitted before (OpenCL:
+ * clEnqueueBarrierWithWaitList). Streams that are in order do so anyway. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_barrier (GpuStream  *stream,
+                    GError    **error)
+{
+  GpuTimeline *timeline;
+  GError *failure = NULL;
+  gboolean has_failure_lock;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = begin_call (stream, "gpu_stream_barrier", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  _gpu_timeline_barrier_locked (timeline, &failure);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return end_call (timeline, "gpu_stream_barrier", failure, error);
+}
+
+/* With the lock held: the event that times the newest point, if @flags or the stream ask for
+ * one. */
+static gboolean
+get_timed_event_locked (GpuTimeline     *timeline,
+                        GpuEventFlags    flags,
+                        GpuNativeEvent **event,
+                        GError         **error)
+{
+  gboolean is_last = timeline->timed_event != NULL && timeline->timed_seq == timeline->submitted;
+
+  *event = NULL;
+
+  if (is_last)
+    *event = _gpu_native_event_ref (timeline->timed_event);
+  else if ((flags & GPU_EVENT_FLAGS_TIMING) != 0)
+    *event = timeline->context->backend->stream->record (timeline->stream, flags, error);
+
+  /* The moment is an operation of its own: its point is not reached before it. */
+  if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
+    _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (*event));
+
+  return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
+}
+
+/* With the lock held: a point after what the program itself put into a stream that it has, which
+ * @timed still stands for if it did for the last. */
+static void
+cover_recorded_locked (GpuTimeline    *timeline,
+                       GpuNativeEvent *timed)
+{
+  gboolean is_last = timed != NULL && timed == timeline->timed_event;
+
+  _gpu_timeline_cover_locked (timeline);
+
+  if (is_last)
+    timeline->timed_seq = timeline->submitted;
+}
+
+static gboolean
+check_record_flags (GpuTimeline    *timeline,
+                    GpuEventFlags   flags,
+                    GError        **error)
+{
+  const GpuEventFlags known = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_BLOCKING_SYNC
+                              | GPU_EVENT_FLAGS_INTERPROCESS;
+  const GpuEventFlags either = GPU_EVENT_FLAGS_TIMING | GPU_EVENT_FLAGS_INTERPROCESS;
+  const GpuBackend *backend = timeline->context->backend;
+  gboolean can_time = (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0
+                      || backend->stream->times_any;
+  gboolean can_share = backend->event->export_handle != NULL
+                       && (timeline->device->capabilities & GPU_CAPABILITIES_IPC_HANDLES) != 0;
+
+  gboolean cannot = ((flags & GPU_EVENT_FLAGS_TIMING) != 0 && !can_time)
+                    || ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0 && !can_share);
+  g_autofree char *text = NULL;
+
+  if ((flags & ~known) == 0 && (flags & either) != either && !cannot)
+    return TRUE;
+
+  text = _gpu_flags_get_nicks (GPU_TYPE_EVENT_FLAGS, flags);
+
+  if ((flags & ~known) != 0)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_record: there are no event flags 0x%x", flags & ~known);
+  else if ((flags & either) == either)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_stream_record: the event flags %s do not go together", text);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                 "gpu_stream_record: the stream on %s cannot record events with flags %s",
+                 timeline->device->id, text);
+
+  return FALSE;
+}
+
+/* With the lock held: an event for other processes, which is an operation of its own. */
+static GpuNativeEvent *
+record_shared_locked (GpuTimeline    *timeline,
+                      GpuEventFlags   flags,
+                      GError        **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuNativeEvent *event = ops->record (timeline->stream, flags, error);
+
+  if (event == NULL)
+    return NULL;
+
+  _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (event));
+  ops->flush (timeline->stream, error);
+
+  return event;
+}
+
+/**
+ * gpu_stream_record:
+ * @stream: a #GpuStream
+ * @flags: what the event is for
+ * @error: return location for an error
+ *
+ * Makes an event of everything submitted to @stream so far. Without flags that is only a number:
+ * the driver is asked for nothing until somebody waits. Of a stream whose native handle the program
+ * has, or gave, that is also what the program put into it. On a %GPU_STREAM_FLAGS_PROFILING stream
+ * the event tells the times of the operation submitted last, and %GPU_EVENT_FLAGS_TIMING has the
+ * moment itself taken where there was none (OpenCL: clEnqueueMarkerWithWaitList; CUDA:
+ * cuEventRecord, on any stream). An event that is %GPU_EVENT_FLAGS_INTERPROCESS can be handed over
+ * with gpu_event_export_handle() (CUDA: cuEventCreate, cuEventRecord). Does not block.
+ *
+ * Returns: (transfer full): the event, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the stream
+ *   cannot do what @flags ask for: %GPU_EVENT_FLAGS_INTERPROCESS without
+ *   %GPU_CAPABILITIES_IPC_HANDLES, %GPU_EVENT_FLAGS_TIMING on OpenCL without
+ *   %GPU_STREAM_FLAGS_PROFILING; with %GPU_ERROR_INVALID_ARGUMENT if there are no such flags, or
+ *   for those two together; or with the driver's error
+ *
+ * Since: 0.1
+ */
+GpuEvent *
+gpu_stream_record (GpuStream      *stream,
+                   GpuEventFlags   flags,
+                   GError        **error)
+{
+  g_autoptr (GpuNativeEvent) timed = NULL;
+  g_autoptr (GpuNativeEvent) shared = NULL;
+  GpuTimeline *timeline;
+  GpuEvent *event;
+  GError *failure = NULL;
+  gboolean has_failure_lock;
+  guint64 seq;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  timeline = begin_call (stream, "gpu_stream_record", error);
+
+  if (timeline == NULL || !check_record_flags (timeline, flags, error))
+    return NULL;
+
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+
+  if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0)
+    shared = record_shared_locked (timeline, flags, &failure);
+  else
+    get_timed_event_locked (timeline, flags, &timed, &failure);
+
+  if (shared == NULL)
+    cover_recorded_locked (timeline, timed);
+
+  seq = timeline->submitted;
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  if (!end_call (timeline, "gpu_stream_record", failure, error))
+    return NULL;
+
+  event = _gpu_event_new_for_point (stream->context, timeline, seq, timed);
+  _gpu_event_set_shared (event, shared);
+
+  return event;
+}
+
+/**
+ * gpu_stream_flush:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Makes sure that everything submitted to @stream starts although nobody waits for it (OpenCL:
+ * clFlush; CUDA starts work by itself). Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_flush (GpuStream  *stream,
+                  GError    **error)
+{
+  GpuTimeline *timeline;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = begin_call (stream, "gpu_stream_flush", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  _gpu_timeline_lock (timeline);
+  timeline->context->backend->stream->flush (timeline->stream, &failure);
+  _gpu_timeline_unlock (timeline);
+
+  return end_call (timeline, "gpu_stream_flush", failure, error);
+}
+
+/**
+ * gpu_stream_is_idle:
+ * @stream: a #GpuStream
+ * @error: return location for an error
+ *
+ * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList
+ * and clFlush for the first to ask, clGetEventInfo; CUDA: cuEventRecord for the first to ask,
+ * cuEventQuery). Does not block.
+ *
+ * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
+ *   it failed or the driver could not tell
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_is_idle (GpuStream  *stream,
+                    GError    **error)
+{
+  GpuTimeline *timeline;
+  GpuEventStatus status;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+
+  timeline = _gpu_stream_get_timeline (stream, "gpu_stream_is_idle", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), error);
+
+  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
+    g_prefix_error (error, "gpu_stream_is_idle: ");
+
+  return status == GPU_EVENT_STATUS_COMPLETE;
+}
+
+/* What the program itself put into a stream that it has comes before this, too. */
+static guint64
+get_last_point (GpuTimeline *timeline)
+{
+  return g_atomic_int_get (&timeline->is_open) ? _gpu_timeline_cover (timeline)
+                                               : _gpu_timeline_get_submitted (timeline);
+}
+
+/**
+ * gpu_stream_synchronize:
+ * @stream: a #GpuStream
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @error: return location for an error
+ *
+ * Blocks until everything submitted to @stream before is complete, and what the program put into it
+ * by its native handle (OpenCL: clEnqueueMarkerWithWaitList, clFlush, clWaitForEvents; CUDA:
+ * cuEventRecord, cuEventSynchronize; nothing if it is known to be). Cancelling ends the waiting,
+ * not the work.
+ *
+ * Returns: %TRUE, or %FALSE with the error of the work that failed or %G_IO_ERROR_CANCELLED
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_synchronize (GpuStream     *stream,
+                        GCancellable  *cancellable,
+                        GError       **error)
+{
+  GpuTimeline *timeline;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable), FALSE);
+
+  timeline = begin_call (stream, "gpu_stream_synchronize", error);
+
+  if (timeline == NULL)
+    return FALSE;
+
+  if (_gpu_timeline_wait_until (timeline, get_last_point (timeline), -1, cancellable, error))
+    return TRUE;
+
+  g_prefix_error (error, "gpu_stream_synchronize: ");
+
+  return FALSE;
+}
+
+/**
+ * gpu_stream_synchronize_async:
+ * @stream: a #GpuStream
+ * @cancellable: (nullable): a #GCancellable, or %NULL
+ * @callback: (scope async) (nullable): called when the work is complete
+ * @user_data: for @callback
+ *
+ * Waits like gpu_stream_synchronize() without blocking. @callback is called in the thread-default
+ * main context of the calling thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_stream_synchronize_async (GpuStream           *stream,
+                              GCancellable        *cancellable,
+                              GAsyncReadyCallback  callback,
+                              gpointer             user_data)
+{
+  g_autoptr (GTask) task = NULL;
+  GpuTimeline *timeline;
+  GError *error = NULL;
+
+  g_return_if_fail (GPU_IS_STREAM (stream));
+  g_return_if_fail (cancellable == NULL || G_IS_CANCELLABLE (cancellable));
+
+  task = g_task_new (stream, cancellable, callback, user_data);
+  g_task_set_source_tag (task, gpu_stream_synchronize_async);
+  timeline = begin_call (stream, "gpu_stream_synchronize", &error);
+
+  if (timeline == NULL)
+    g_task_return_error (task, error);
+  else
+    _gpu_timeline_return_task (timeline, get_last_point (timeline), task, NULL, NULL);
+}
+
+/**
+ * gpu_stream_synchronize_finish:
+ * @stream: a #GpuStream
+ * @result: what the callback was given
+ * @error: return location for an error
+ *
+ * Ends gpu_stream_synchronize_async().
+ *
+ * Returns: as gpu_stream_synchronize()
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_synchronize_finish (GpuStream     *stream,
+                               GAsyncResult  *result,
+                               GError       **error)
+{
+  g_return_val_if_fail (g_task_is_valid (result, stream), FALSE);
+
+  return g_task_propagate_boolean (G_TASK (result), error);
+}

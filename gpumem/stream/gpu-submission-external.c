@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory that another API has, too. Each operation takes it over before its own commands and gives
+ * it back behind them, in the same stream. A mapping keeps it until it ends. All of that is under
+ * the lock of the root, so that in the order of the calls nothing is ever taken, or given back,
+ * twice; and each use counts as a write, so that streams do it in that order, too.
+ */
+#include "config.h"
+
+#include "gpumem/stream/gpu-submission-order-private.h"
+
+static void
+note_event (GpuSubmitter   *s,
+            GpuNativeEvent *event)
+{
+  if (event == NULL)
+    return;
+
+  g_assert (s->n_handover < G_N_ELEMENTS (s->handover));
+  s->handover[s->n_handover++] = event;
+}
+
+/* Between handing over and what uses the memory; in order nothing overtakes. */
+static gboolean
+separate (GpuSubmitter  *s,
+          GError       **error)
+{
+  GpuNativeStream *stream = s->timeline->stream;
+  GpuNativeEvent *event = NULL;
+  gboolean success;
+
+  if ((s->timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+    return TRUE;
+
+  success = stream->backend->stream->barrier (stream, s->keeps_events ? &event : NULL, error);
+  note_event (s, event);
+
+  return success;
+}
+
+static void
+set_acquired (GpuSubmitter *s,
+              gboolean      acquired)
+{
+  for (guint i = 0; i < s->n_roots; i++)
+    {
+      GpuStorage *root = s->roots[i];
+
+      if (root->is_external && (acquired || root->n_maps == 0))
+        root->is_acquired = acquired;
+    }
+}
+
+/* Whoever sets the event may need the locks that are held. */
+static gboolean
+check_waits (GpuSubmitter     *s,
+             GpuNativeBuffer **buffers,
+             guint             n_buffers,
+             GError          **error)
+{
+  if (!_gpu_timeline_may_fail_locked (s->timeline))
+    return TRUE;
+
+  for (guint i = 0; i < n_buffers; i++)
+    {
+      if (!buffers[i]->acquire_waits)
+        continue;
+
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "the stream waits for an event of the user, and the driver of %s hands memory "
+                   "of another API only to streams that do not: wait for the event first",
+                   s->timeline->device->id);
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submitter_acquire_locked (GpuSubmitter  *s,
+                               GError       **error)
+{
+  GpuNativeStream *stream = s->timeline->stream;
+  g_autofree GpuNativeBuffer **buffers = g_new (GpuNativeBuffer *, s->n_roots);
+  GpuNativeEvent *event = NULL;
+  guint n_buffers = 0;
+
+  for (guint i = 0; i < s->n_roots; i++)
+    {
+      if (s->roots[i]->is_external && !s->roots[i]->is_acquired)
+        buffers[n_buffers++] = s->roots[i]->buffer;
+    }
+
+  if (n_buffers == 0)
+    return TRUE;
+
+  if (!check_waits (s, buffers, n_buffers, error)
+      || !stream->backend->buffer->acquire (stream, buffers, n_buffers,
+                                         s->keeps_events ? &event : NULL, error))
+    return FALSE;
+
+  note_event (s, event);
+  set_acquired (s, TRUE);
+  stream->partial = TRUE;
+
+  return separate (s, error);
+}
+
+/* What could not be unmapped stays acquired. */
+static void
+count_maps (GpuSubmitter *s,
+            GpuStorage   *root,
+            gboolean      success)
+{
+  if (!success)
+    return;
+
+  if (s->submission->maps)
+    root->n_maps++;
+  else if (s->submission->unmaps)
+    root->n_maps--;
+}
+
+gboolean
+_gpu_submitter_release_locked (GpuSubmitter    *s,
+                               gboolean         success,
+                               GpuNativeEvent **event,
+                               GError         **error)
+{
+  GpuNativeStream *stream = s->timeline->stream;
+  g_autofree GpuNativeBuffer **buffers = g_new (GpuNativeBuffer *, s->n_roots);
+  GpuNativeEvent *last = NULL;
+  guint n_buffers = 0;
+
+  for (guint i = 0; i < s->n_roots; i++)
+    {
+      GpuStorage *root = s->roots[i];
+
+      if (!root->is_external)
+        continue;
+
+      count_maps (s, root, success);
+
+      if (root->is_acquired && root->n_maps == 0)
+        buffers[n_buffers++] = root->buffer;
+    }
+
+  if (n_buffers == 0)
+    return TRUE;
+
+  if (!separate (s, error)
+      || !stream->backend->buffer->release (stream, buffers, n_buffers,
+                                            event != NULL || s->keeps_events ? &last : NULL,
+                                            error))
+    return FALSE;
+
+  set_acquired (s, FALSE);
+
+  if (event != NULL)
+    *event = last;
+  else
+    note_event (s, last);
+
+  return TRUE;
+}
+
+void
+_gpu_submitter_keep_handover_locked (GpuSubmitter *s)
+{
+  while (s->n_handover > 0)
+    _gpu_timeline_keep_locked (s->timeline, s->handover[--s->n_handover],
+                               (GDestroyNotify) _gpu_native_event_unref, 0);
+}
+
+/* What went in before the failure uses the memory as all of it would have. */
+static gboolean
+fail_locked (GpuSubmitter *s,
+             GpuPending   *pending)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  if (!timeline->stream->partial)
+    return FALSE;
+
+  timeline->stream->partial = FALSE;
+  _gpu_submission_enter_locked (s->submission, timeline, NULL, NULL, NULL);
+  _gpu_submitter_keep_handover_locked (s);
+
+  if (pending != NULL)
+    pending->covers = timeline->submitted;
+
+  return FALSE;
+}
+
+static gboolean
+run_locked (GpuSubmitter    *s,
+            GpuNativeEvent **event,
+            GError         **error)
+{
+  const GpuSubmission *submission = s->submission;
+  GpuOperationFunc run = submission->run;
+
+  if (submission->run_steady != NULL && s->timeline->n_user_waits == 0)
+    run = submission->run_steady;
+
+  return run (submission->operation, s->timeline->stream, event, error);
+}
+
+gboolean
+_gpu_submitter_run_external_locked (GpuSubmitter  *s,
+                                    GpuPending    *pending,
+                                    GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  GpuNativeEvent *event = NULL;
+  GpuNativeEvent *last = NULL;
+  gboolean with_event;
+  gboolean has_run;
+  gboolean success;
+
+  s->keeps_events = _gpu_timeline_may_fail_locked (timeline);
+  with_event = pending != NULL || s->keeps_events
+               || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
+
+  has_run = _gpu_submitter_acquire_locked (s, error)
+            && run_locked (s, with_event ? &event : NULL, error);
+  success = _gpu_submitter_release_locked (s, has_run,
+                                           has_run && pending != NULL ? &last : NULL,
+                                           has_run ? error : NULL)
+            && has_run;
+
+  if (!success)
+    {
+      timeline->stream->partial |= has_run;
+      note_event (s, event);
+      return fail_locked (s, pending);
+    }
+
+  timeline->stream->partial = FALSE;
+
+  if (last != NULL)
+    _gpu_submission_enter_locked (s->submission, timeline, last, event, pending);
+  else
+    _gpu_submission_enter_locked (s->submission, timeline, event, NULL, pending);
+
+  _gpu_submitter_keep_handover_locked (s);
+
+  return TRUE;
+}

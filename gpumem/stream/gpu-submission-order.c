@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a submission has to wait for, and how its stream is made to. */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/stream/gpu-submission-order-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
+
+static void
+wait_clear (gpointer data)
+{
+  GpuFenceWait *wait = data;
+
+  _gpu_fence_unref (wait->fence);
+  g_clear_pointer (&wait->user_events, g_ptr_array_unref);
+  g_clear_pointer (&wait->across, g_ptr_array_unref);
+}
+
+static GpuFenceWait *
+get_wait (GpuSubmitter *s,
+          guint         i)
+{
+  return &g_array_index (s->waits, GpuFenceWait, i);
+}
+
+static gboolean
+has_fence (GpuSubmitter *s,
+           GpuFence     *fence)
+{
+  for (guint i = 0; i < s->waits->len; i++)
+    {
+      if (get_wait (s, i)->fence == fence)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* FALSE if nothing was added, or user events cannot fail it. */
+static gboolean
+add_wait_locked (GpuSubmitter *s,
+                 GpuTimeline  *timeline,
+                 GpuFence     *fence,
+                 gboolean      is_asked)
+{
+  GpuFenceWait wait = { .fence = fence, .context = timeline->context, .is_asked = is_asked };
+
+  if (s->waits == NULL)
+    {
+      s->waits = g_array_new (FALSE, FALSE, sizeof (GpuFenceWait));
+      g_array_set_clear_func (s->waits, wait_clear);
+    }
+
+  if (has_fence (s, fence))
+    return FALSE;
+
+  _gpu_fence_ref (fence);
+  wait.user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
+  wait.across = _gpu_timeline_list_across_locked (timeline, fence->seq);
+  g_array_append_val (s->waits, wait);
+  s->may_fail = s->may_fail || wait.user_events != NULL;
+
+  return wait.user_events != NULL;
+}
+
+/* A user event that fails may end @fence at once, while what came before it is still at work: that
+ * has fences of its own. */
+static void
+add_overtaken_locked (GpuSubmitter *s,
+                      GpuTimeline  *timeline,
+                      GpuFence     *fence)
+{
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      GpuFence *earlier = l->data;
+
+      if (earlier->seq < fence->seq)
+        add_wait_locked (s, timeline, earlier, FALSE);
+    }
+}
+
+static gboolean
+add_fence_locked (GpuSubmitter  *s,
+                  GpuTimeline   *timeline,
+                  guint64        seq,
+                  GError       **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (timeline->completed >= seq)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  if (fence == NULL)
+    return FALSE;
+
+  if (add_wait_locked (s, timeline, fence, s->submission->after != NULL))
+    add_overtaken_locked (s, timeline, fence);
+
+  return TRUE;
+}
+
+static gboolean
+is_loss (const GError *failure)
+{
+  return g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST);
+}
+
+static gboolean
+uses_context (const GpuSubmission *submission,
+              GpuNativeContext    *context)
+{
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      if (submission->accesses[i].storage->context == context)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static void
+note_lost (GpuSubmitter     *s,
+           GpuNativeContext *context,
+           const GError     *failure)
+{
+  if (s->lost != NULL)
+    return;
+
+  s->lost = _gpu_native_context_ref (context);
+  s->loss = g_error_copy (failure);
+}
+
+/* What was at work in another context that is lost is over: FALSE if the caller cannot do without
+ * it. Takes @failure over. */
+static gboolean
+skip_lost (GpuSubmitter      *s,
+           GpuNativeContext  *context,
+           GError            *failure,
+           GError           **error)
+{
+  note_lost (s, context, failure);
+
+  if (s->submission->after == NULL && !uses_context (s->submission, context))
+    {
+      g_error_free (failure);
+      return TRUE;
+    }
+
+  s->is_others = TRUE;
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
+ * that it must not be waited for. */
+static gboolean
+add_fence (GpuSubmitter    *s,
+           const GpuPoint  *point,
+           GError         **error)
+{
+  GpuNativeContext *context = point->timeline->context;
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (point->timeline);
+  GError *failure = NULL;
+  gboolean success = add_fence_locked (s, point->timeline, point->seq, &failure);
+
+  _gpu_timeline_unlock_steady (point->timeline, has_failure_lock);
+
+  if (success)
+    return TRUE;
+
+  if (context != s->timeline->context && is_loss (failure))
+    return skip_lost (s, context, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* A use on the same stream costs a compare. */
+static inline gboolean
+add_wait (GpuSubmitter    *s,
+          const GpuPoint  *point,
+          GError         **error)
+{
+  if (point->timeline == s->timeline)
+    {
+      s->own = MAX (s->own, point->seq);
+      return TRUE;
+    }
+
+  return !_gpu_point_is_pending (point) || add_fence (s, point, error);
+}
+
+static void
+follow_point (GpuSubmitter   *s,
+              const GpuPoint *point)
+{
+  if (point->timeline == s->timeline)
+    s->own = MAX (s->own, point->seq);
+}
+
+/* Untracked memory waits for nothing, but that a mapping must have begun before it ends. */
+static void
+follow_mapping_locked (GpuSubmitter *s,
+                       GpuStorage   *root)
+{
+  follow_point (s, &root->reader);
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    follow_point (s, &g_array_index (root->readers, GpuPoint, i));
+}
+
+static gboolean
+add_waits_locked (GpuSubmitter     *s,
+                  const GpuAccess  *access,
+                  GError          **error)
+{
+  GpuStorage *root = access->storage->root;
+
+  if ((root->flags & GPU_MEMORY_UNTRACKED) != 0)
+    {
+      if (access->memory == NULL)
+        follow_mapping_locked (s, root);
+
+      return TRUE;
+    }
+
+  if (!add_wait (s, &root->writer, error))
+    return FALSE;
+
+  if (!access->write)
+    return TRUE;
+
+  if (!add_wait (s, &root->reader, error))
+    return FALSE;
+
+  for (guint i = 0; root->readers != NULL && i < root->readers->len; i++)
+    {
+      if (!add_wait (s, &g_array_index (root->readers, GpuPoint, i), error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* How the point ended counts if it is reached by now, with a wait for it or without. */
+static gboolean
+add_asked (GpuSubmitter    *s,
+           const GpuPoint  *point,
+           GError         **error)
+{
+  if (!add_wait (s, point, error))
+    return FALSE;
+
+  if (_gpu_point_is_pending (point) || _gpu_timeline_check (point->timeline, point->seq, error))
+    return TRUE;
+
+  s->is_others = TRUE;
+
+  return FALSE;
+}
+
+gboolean
+_gpu_submitter_collect_locked (GpuSubmitter  *s,
+                               GError       **error)
+{
+  const GpuSubmission *submission = s->submission;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      if (!add_waits_locked (s, &submission->accesses[i], error))
+        return FALSE;
+    }
+
+  return submission->after == NULL || add_asked (s, submission->after, error);
+}
+
+/* The user event that failed says more of the reason than the driver. Takes @failure over. */
+static void
+propagate_cause (const GpuFenceWait  *wait,
+                 GError              *failure,
+                 GError             **error)
+{
+  for (guint i = 0; wait->user_events != NULL && i < wait->user_events->len; i++)
+    {
+      g_autoptr (GError) cause = NULL;
+
+      if (_gpu_user_event_query (wait->user_events->pdata[i], &cause) == GPU_EVENT_STATUS_FAILED)
+        {
+          g_error_free (failure);
+          failure = g_steal_pointer (&cause);
+          break;
+        }
+    }
+
+  g_propagate_error (error, failure);
+}
+
+/* Takes @failure over. */
+static gboolean
+drop_wait (GpuSubmitter        *s,
+           const GpuFenceWait  *wait,
+           GError              *failure,
+           GError             **error)
+{
+  if (wait->context != s->timeline->context && is_loss (failure))
+    return skip_lost (s, wait->context, failure, error);
+
+  if (wait->is_asked)
+    {
+      propagate_cause (wait, failure, error);
+      return FALSE;
+    }
+
+  g_error_free (failure);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submitter_drop_failed (GpuSubmitter  *s,
+                            GError       **error)
+{
+  const GpuEventOps *ops = s->timeline->context->backend->event;
+
+  for (guint i = s->waits->len; i > 0; i--)
+    {
+      const GpuFenceWait *wait = get_wait (s, i - 1);
+      GError *failure = NULL;
+
+      if (ops->query (wait->fence->event, &failure) != GPU_EVENT_STATUS_FAILED)
+        continue;
+
+      if (!drop_wait (s, wait, failure, error))
+        return FALSE;
+
+      g_array_remove_index_fast (s->waits, i - 1);
+    }
+
+  return TRUE;
+}
+
+/* Some drivers fail what waits for failed work a little later, on a thread of their own, and refuse
+ * to wait for what has failed: at once, where others let the wait fail. */
+#define N_REFUSED 100
+#define REFUSED_PAUSE 100
+
+/* Whether the driver refused on account of what failed. */
+static gboolean
+is_refused (const GError *failure)
+{
+  return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
+}
+
+/* Who waits for work submitted before must not wait for a user's event as well. */
+static gboolean
+fence_off_locked (GpuTimeline  *timeline,
+                  GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (timeline->completed == timeline->submitted)
+    return TRUE;
+
+  fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, error);
+
+  return fence != NULL;
+}
+
+/* Has the stream wait. @event may be set although it fails. */
+static gboolean
+enqueue_wait_locked (GpuTimeline            *timeline,
+                     GpuNativeEvent *const  *events,
+                     guint                   n_events,
+                     GpuNativeEvent        **event,
+                     GError                **error)
+{
+  if (timeline->context->backend->stream->wait (timeline->stream, events, n_events, event, error))
+    return TRUE;
+
+  /* A part may have gone in, at which PoCL forgets the barrier before it. */
+  timeline->barrier = 0;
+
+  return FALSE;
+}
+
+static gboolean
+waits_for_users (GpuSubmitter *s)
+{
+  for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+    {
+      if (get_wait (s, i)->user_events != NULL)
+        return TRUE;
+    }
+
+  return s->user_wait != NULL;
+}
+
+static void
+inherit_user_events_locked (GpuTimeline        *timeline,
+                            const GpuFenceWait *wait)
+{
+  for (guint i = 0; wait->user_events != NULL && i < wait->user_events->len; i++)
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, wait->user_events->pdata[i],
+                                    wait->fence);
+}
+
+static gboolean
+wait_locked (GpuSubmitter           *s,
+             GpuNativeEvent *const  *events,
+             guint                   n_events,
+             GError                **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  gboolean is_users = waits_for_users (s);
+  gboolean may_fail = is_users || _gpu_timeline_may_fail_locked (timeline);
+  GpuNativeEvent *event = NULL;
+  gboolean success;
+
+  if (is_users && !fence_off_locked (timeline, error))
+    return FALSE;
+
+  success = enqueue_wait_locked (timeline, events, n_events, may_fail ? &event : NULL, error);
+
+  if (!success && event == NULL)
+    return FALSE;
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  if (s->user_wait != NULL)
+    _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event, NULL);
+
+  for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
+    {
+      inherit_user_events_locked (timeline, get_wait (s, i));
+      _gpu_timeline_inherit_across_locked (timeline, get_wait (s, i)->across);
+    }
+
+  return success;
+}
+
+static gboolean
+wait_for_overtaken_locked (GpuTimeline  *timeline,
+                           GError      **error)
+{
+  g_autoptr (GPtrArray) events = g_ptr_array_new ();
+  GpuNativeEvent *event = NULL;
+  gboolean success;
+
+  _gpu_timeline_list_overtaken_locked (timeline, events);
+  success = events->len == 0
+            || enqueue_wait_locked (timeline, (GpuNativeEvent *const *) events->pdata,
+                                    events->len, &event, error);
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  return success;
+}
+
+/* After the failure of a user event, with the failure lock held: has the stream wait for what came
+ * before it. */
+static gboolean
+mend_order_locked (GpuTimeline  *timeline,
+                   GError      **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  for (guint i = 0; !wait_for_overtaken_locked (timeline, &failure); i++)
+    {
+      if (i == N_REFUSED || !is_refused (failure))
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+
+      g_clear_error (&failure);
+      g_usleep (REFUSED_PAUSE);
+    }
+
+  _gpu_timeline_set_mended_locked (timeline);
+
+  return TRUE;
+}
+
+static gboolean
+wait_for_fences_locked (GpuSubmitter  *s,
+                        GError       **error)
+{
+  g_autofree GpuNativeEvent **events = g_new (GpuNativeEvent *, s->waits->len);
+
+  for (guint i = 0; i < s->waits->len; i++)
+    events[i] = get_wait (s, i)->fence->event;
+
+  return wait_locked (s, events, s->waits->len, error);
+}
+
+/* After a wait that the driver did not take: FALSE if that is for good. What failed need not be
+ * waited for, unless waiting is all that was asked for. */
+static gboolean
+drop_refused (GpuSubmitter  *s,
+              guint          n_refused,
+              GError        *failure,
+              GError       **error)
+{
+  guint n = s->waits->len;
+
+  if (n_refused < N_REFUSED && (is_refused (failure) || is_loss (failure)))
+    {
+      if (n_refused > 0 && is_refused (failure))
+        g_usleep (REFUSED_PAUSE);
+
+      if (!_gpu_submitter_drop_failed (s, error))
+        {
+          g_error_free (failure);
+          return FALSE;
+        }
+
+      /* A device that is lost and none of theirs is ours. */
+      if (is_refused (failure) || s->waits->len < n)
+        {
+          g_error_free (failure);
+          return TRUE;
+        }
+    }
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+static gboolean
+wait_for_others_locked (GpuSubmitter  *s,
+                        GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  GError *failure = NULL;
+
+  if (_gpu_debug_has (GPU_DEBUG_HAZARDS))
+    _gpu_debug_print (GPU_DEBUG_HAZARDS, "%s: timeline %p waits for %u others",
+                      s->submission->function, (void *) timeline, s->waits->len);
+
+  if (s->submission->after == NULL)
+    __atomic_add_fetch (&timeline->n_hazard_waits, s->waits->len, __ATOMIC_RELAXED);
+
+  for (guint i = 0; s->waits->len > 0 && !wait_for_fences_locked (s, &failure); i++)
+    {
+      if (!drop_refused (s, i, g_steal_pointer (&failure), error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submitter_order_locked (GpuSubmitter  *s,
+                             GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  if (s->has_failure_lock && !mend_order_locked (timeline, error))
+    return FALSE;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
+      && !_gpu_timeline_barrier_locked (timeline, error))
+    return FALSE;
+
+  if (s->user_wait != NULL)
+    return wait_locked (s, &s->user_wait, 1, error);
+
+  return s->waits == NULL || s->waits->len == 0 || wait_for_others_locked (s, error);
+}
+
+static gboolean
+is_lost (GpuTimeline *timeline)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  g_autoptr (GError) failure = NULL;
+  g_autoptr (GpuNativeEvent) event = NULL;
+
+  event = timeline->context->backend->stream->record (timeline->stream, GPU_EVENT_FLAGS_NONE,
+                                                      &failure);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return event == NULL && is_loss (failure);
+}
+
+void
+_gpu_submitter_find_lost (GpuSubmitter *s,
+                          const GError *failure)
+{
+  const GpuSubmission *submission = s->submission;
+
+  if (!submission->peers || s->is_others || !is_loss (failure) || is_lost (s->timeline))
+    return;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      GpuNativeContext *context = submission->accesses[i].storage->context;
+
+      if (context != s->timeline->context)
+        note_lost (s, context, failure);
+    }
+
+  s->is_others = TRUE;
+}
+
+void
+_gpu_submitter_clear (GpuSubmitter *s)
+{
+  g_clear_pointer (&s->waits, g_array_unref);
+  g_clear_pointer (&s->lost, _gpu_native_context_unref);
+  g_clear_error (&s->loss);
+  g_clear_pointer (&s->user_wait, _gpu_native_event_unref);
+
+  while (s->n_handover > 0)
+    _gpu_native_event_unref (s->handover[--s->n_handover]);
+}

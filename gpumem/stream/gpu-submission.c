@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-submission-order-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
+
+const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,
+                                      (GDestroyNotify) g_bytes_unref };
+
+#define MAX_ROOTS 16
+
+/* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
+ * operations depend on others must not run away from the device. */
+#define MAX_BEHIND 64
+
+GPU_COLD static gboolean
+fail_memory (const GpuSubmission  *submission,
+             GpuMemory            *memory,
+             GError              **error)
+{
+  if (memory->storage == NULL)
+    return _gpu_memory_fail (memory, submission->function, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the memory %p and the stream belong to different contexts",
+               submission->function, (void *) memory);
+
+  return FALSE;
+}
+
+/* @held becomes whether the lock of the timeline, once it is taken, may be all that it takes. */
+static inline gboolean
+check_memories (const GpuSubmission  *submission,
+                GpuTimeline          *timeline,
+                gboolean             *held,
+                GError              **error)
+{
+  const GpuNativeContext *context = timeline->context;
+  GpuAccess *end = submission->accesses + submission->n_accesses;
+
+  *held = submission->user_event == NULL && submission->after == NULL;
+
+  for (GpuAccess *access = submission->accesses; access < end; access++)
+    {
+      GpuMemory *memory = access->memory;
+
+      if (G_LIKELY (memory != NULL))
+        {
+          access->storage = memory->storage;
+
+          if (G_UNLIKELY (access->storage == NULL)
+              || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
+            return fail_memory (submission, memory, error);
+        }
+
+      *held &= _gpu_storage_is_held_by (access->storage->root, timeline);
+    }
+
+  return TRUE;
+}
+
+/* Locks are taken by address, so that two submissions never wait for each other. */
+static void
+lock_roots (GpuSubmitter *s)
+{
+  if (s->submission->n_accesses == 1)
+    {
+      s->roots[s->n_roots++] = s->submission->accesses[0].storage->root;
+      _gpu_storage_lock_shared (s->roots[0]);
+      return;
+    }
+
+  for (guint i = 0; i < s->submission->n_accesses; i++)
+    {
+      GpuStorage *root = s->submission->accesses[i].storage->root;
+      guint at = s->n_roots;
+
+      while (at > 0 && s->roots[at - 1] > root)
+        at--;
+
+      if (at > 0 && s->roots[at - 1] == root)
+        continue;
+
+      memmove (&s->roots[at + 1], &s->roots[at], (s->n_roots - at) * sizeof *s->roots);
+      s->roots[at] = root;
+      s->n_roots++;
+    }
+
+  for (guint i = 0; i < s->n_roots; i++)
+    _gpu_storage_lock_shared (s->roots[i]);
+}
+
+static void
+unlock_roots (GpuSubmitter *s)
+{
+  for (guint i = s->n_roots; i > 0; i--)
+    _gpu_storage_unlock_shared (s->roots[i - 1]);
+}
+
+/* What an access clashes with, or NULL. A device has no use of exclusive memory while any of it is
+ * mapped. */
+static const GpuMappedRange *
+find_clash_locked (const GpuSubmission *submission,
+                   const GpuAccess     *access)
+{
+  GpuStorage *storage = access->storage;
+  GpuStorage *root = storage->root;
+
+  if (root->is_exclusive && !submission->maps)
+    return root->mapped->len > 0 ? &g_array_index (root->mapped, GpuMappedRange, 0) : NULL;
+
+  return _gpu_storage_find_clash_locked (root, storage->offset + access->offset, access->size,
+                                         access->write);
+}
+
+/* With the locks held: what another thread may change. */
+GPU_COLD static gboolean
+check_access_locked (const GpuSubmission  *submission,
+                     const GpuAccess      *access,
+                     GError              **error)
+{
+  const char *function = submission->function;
+  GpuStorage *storage = access->storage;
+  const GpuMappedRange *clash;
+
+  if (access->memory == NULL)
+    return TRUE;
+
+  if (!_gpu_memory_check (access->memory, function, error))
+    return FALSE;
+
+  if (storage->root->mapped == NULL
+      || ((storage->root->flags & GPU_MEMORY_UNTRACKED) != 0 && !storage->root->constant))
+    return TRUE;
+
+  clash = find_clash_locked (submission, access);
+
+  if (clash == NULL)
+    return TRUE;
+
+  if (storage->root->constant && access->write)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be written, of "
+                   "memory that was given to be read only", function,
+                   storage->offset + access->offset,
+                   storage->offset + access->offset + access->size);
+      return FALSE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
+               G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " are mapped for %s; unmap them first",
+               function, storage->offset + access->offset,
+               storage->offset + access->offset + access->size,
+               access->write ? "written" : "read", clash->offset, clash->offset + clash->size,
+               clash->write ? "writing" : "reading");
+
+  return FALSE;
+}
+
+/* Whether check_access_locked() has nothing to say. In this order: nothing guards the rest of what
+ * was released. */
+static inline gboolean
+is_usable_locked (const GpuAccess *access)
+{
+  return G_LIKELY (access->memory != NULL)
+         && G_LIKELY (g_atomic_int_get (&access->memory->state) == GPU_MEMORY_STATE_USABLE)
+         && G_LIKELY (access->storage->root->mapped == NULL);
+}
+
+G_GNUC_NO_INLINE gboolean
+_gpu_submission_check_locked (const GpuSubmission  *submission,
+                              GError              **error)
+{
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+
+      if (!is_usable_locked (access)
+          && !check_access_locked (submission, access, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+G_GNUC_NO_INLINE static void
+commit_event_locked (GpuTimeline     *timeline,
+                     guint64          seq,
+                     GpuNativeEvent  *event,
+                     GpuPending      *pending)
+{
+  if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
+    {
+      g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
+      timeline->timed_event = _gpu_native_event_ref (event);
+      timeline->timed_seq = seq;
+    }
+
+  if (pending == NULL)
+    {
+      _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+      return;
+    }
+
+  pending->event = event;
+  pending->covers = (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 ? 0 : seq;
+}
+
+static inline void
+set_uses_locked (GpuTimeline         *timeline,
+                 const GpuSubmission *submission,
+                 guint64              seq)
+{
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
+
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
+    _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
+}
+
+/* What the driver took: its number. */
+G_ALWAYS_INLINE static inline guint64
+enter_locked (GpuTimeline         *timeline,
+              const GpuSubmission *submission)
+{
+  guint64 seq = _gpu_timeline_submit_locked (timeline);
+
+  set_uses_locked (timeline, submission, seq);
+
+  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
+    {
+      if (keep->size == 0)
+        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->type);
+      else
+        _gpu_timeline_keep_locked (timeline, keep->type->retain (keep->object),
+                                   keep->type->release, keep->size);
+    }
+
+  return seq;
+}
+
+void
+_gpu_submission_enter_locked (const GpuSubmission *submission,
+                              GpuTimeline         *timeline,
+                              GpuNativeEvent      *event,
+                              GpuNativeEvent      *timed,
+                              GpuPending          *pending)
+{
+  guint64 seq = enter_locked (timeline, submission);
+
+  if (event != NULL)
+    commit_event_locked (timeline, seq, event, pending);
+
+  if (timed != NULL)
+    commit_event_locked (timeline, seq, timed, NULL);
+}
+
+/* The driver may have taken a part, which uses the memory as all of it would have. */
+G_GNUC_NO_INLINE static gboolean
+fail_locked (GpuTimeline         *timeline,
+             const GpuSubmission *submission,
+             GpuNativeEvent      *event,
+             GpuPending          *pending)
+{
+  guint64 seq;
+
+  if (!timeline->stream->partial)
+    return FALSE;
+
+  timeline->stream->partial = FALSE;
+  seq = enter_locked (timeline, submission);
+
+  if (pending != NULL)
+    pending->covers = seq;
+
+  if (event != NULL)
+    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+
+  return FALSE;
+}
+
+/* Calls the driver, and enters what it took. */
+G_ALWAYS_INLINE static inline gboolean
+run_locked (GpuTimeline          *timeline,
+            const GpuSubmission  *submission,
+            gboolean              may_fail,
+            GpuPending           *pending,
+            GError              **error)
+{
+  gboolean with_event = pending != NULL || may_fail
+                        || G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0);
+  GpuOperationFunc run = submission->run;
+  GpuNativeEvent *event = NULL;
+  guint64 seq;
+
+  if (G_UNLIKELY (submission->run_steady != NULL) && timeline->n_user_waits == 0)
+    run = submission->run_steady;
+
+  if (G_LIKELY (run != NULL)
+      && G_UNLIKELY (!run (submission->operation, timeline->stream, with_event ? &event : NULL,
+                           error)))
+    return fail_locked (timeline, submission, event, pending);
+
+  seq = enter_locked (timeline, submission);
+
+  if (G_UNLIKELY (event != NULL))
+    commit_event_locked (timeline, seq, event, pending);
+
+  return TRUE;
+}
+
+/* Whether to wait with the locks held, if there is nothing to wait for elsewhere: when that takes
+ * no longer than to submit. */
+static inline gboolean
+can_run_now_locked (GpuTimeline         *timeline,
+                    const GpuSubmission *submission)
+{
+  const GpuStreamFlags flags = GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING;
+
+  return submission->run_now != NULL && (timeline->flags & flags) == 0
+         && _gpu_timeline_is_alone_locked (timeline);
+}
+
+static gboolean
+run_now_locked (GpuTimeline          *timeline,
+                const GpuSubmission  *submission,
+                GError              **error)
+{
+  if (!submission->run_now (submission->operation, timeline->stream, NULL, error))
+    return FALSE;
+
+  set_uses_locked (timeline, submission, _gpu_timeline_pass_locked (timeline));
+
+  return TRUE;
+}
+
+/* @usable becomes whether the memories need no closer look. */
+static inline gboolean
+is_held_locked (GpuTimeline         *timeline,
+                const GpuSubmission *submission,
+                gboolean            *usable)
+{
+  const GpuAccess *end = submission->accesses + submission->n_accesses;
+
+  *usable = TRUE;
+
+  for (const GpuAccess *access = submission->accesses; access < end; access++)
+    {
+      if (G_UNLIKELY (!_gpu_storage_is_held_by (access->storage->root, timeline)))
+        return FALSE;
+
+      if (!is_usable_locked (access))
+        *usable = FALSE;
+    }
+
+  return G_LIKELY (timeline->n_user_waits == 0);
+}
+
+G_GNUC_NO_INLINE static gboolean
+run_pending_locked (GpuTimeline          *timeline,
+                    const GpuSubmission  *submission,
+                    GpuPending           *pending,
+                    GError              **error)
+{
+  if (can_run_now_locked (timeline, submission))
+    return run_now_locked (timeline, submission, error);
+
+  if (pending->if_idle && timeline->completed != timeline->submitted)
+    {
+      pending->busy = TRUE;
+      return TRUE;
+    }
+
+  return run_locked (timeline, submission, FALSE, pending, error);
+}
+
+/* FALSE, and nothing done, if the timeline holds the memory no more. */
+static inline gboolean
+submit_held (GpuTimeline          *timeline,
+             const GpuSubmission  *submission,
+             GpuPending           *pending,
+             GError              **error)
+{
+  gboolean usable;
+  gboolean held;
+
+  _gpu_timeline_lock (timeline);
+  held = is_held_locked (timeline, submission, &usable);
+
+  /* It is in order, and holds all the memory: there is nothing to wait for. */
+  if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
+    {
+      gboolean success = G_LIKELY (pending == NULL)
+                         ? run_locked (timeline, submission, FALSE, NULL, error)
+                         : run_pending_locked (timeline, submission, pending, error);
+
+      if (G_UNLIKELY (!success))
+        g_prefix_error (error, "%s: ", submission->function);
+    }
+
+  _gpu_timeline_unlock (timeline);
+
+  return held;
+}
+
+static gboolean
+is_idle_locked (const GpuSubmitter *s)
+{
+  return s->timeline->completed == s->timeline->submitted && s->user_wait == NULL
+         && (s->waits == NULL || s->waits->len == 0);
+}
+
+gboolean
+_gpu_submitter_attach_locked (GpuSubmitter  *s,
+                              GError       **error)
+{
+  const GpuSubmission *submission = s->submission;
+  GpuNativeStream *stream = s->timeline->stream;
+
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+      GpuStorage *root = access->storage->root;
+
+      if (!root->is_exclusive || access->memory == NULL)
+        continue;
+
+      if (!stream->backend->svm->attach (stream, root->buffer,
+                                         submission->maps ? GPU_SVM_ATTACHMENT_HOST
+                                                          : root->attachment, NULL, error))
+        return FALSE;
+
+      stream->partial = TRUE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+run_attached_locked (GpuSubmitter  *s,
+                     GpuPending    *pending,
+                     GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  gboolean may_fail = _gpu_timeline_may_fail_locked (timeline);
+  gboolean success;
+
+  if (s->is_external && s->submission->run != NULL)
+    return _gpu_submitter_run_external_locked (s, pending, error);
+
+  if (!s->is_exclusive)
+    return run_locked (timeline, s->submission, may_fail, pending, error);
+
+  if (!_gpu_submitter_attach_locked (s, error))
+    return fail_locked (timeline, s->submission, NULL, pending);
+
+  success = run_locked (timeline, s->submission, may_fail, pending, error);
+  timeline->stream->partial = FALSE;
+
+  return success;
+}
+
+static gboolean
+order_and_run_locked (GpuSubmitter  *s,
+                      GpuPending    *pending,
+                      GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+
+  if (s->waits == NULL && s->user_wait == NULL && !s->is_exclusive && !s->is_external
+      && can_run_now_locked (timeline, s->submission))
+    return run_now_locked (timeline, s->submission, error);
+
+  if (pending != NULL && pending->if_idle && !is_idle_locked (s))
+    {
+      pending->busy = TRUE;
+      return TRUE;
+    }
+
+  return _gpu_submitter_order_locked (s, error) && run_attached_locked (s, pending, error);
+}
+
+static gboolean
+run_shared (GpuSubmitter  *s,
+            GpuPending    *pending,
+            GError       **error)
+{
+  GpuTimeline *timeline = s->timeline;
+  GpuUserEvent *user_event = s->submission->user_event;
+  gboolean success;
+
+  if (user_event != NULL && !_gpu_user_event_get_native (user_event, &s->user_wait, error))
+    return FALSE;
+
+  if (s->has_failure_lock)
+    _gpu_timeline_lock (timeline);
+  else
+    s->has_failure_lock = _gpu_timeline_lock_steady (timeline);
+
+  success = order_and_run_locked (s, pending, error);
+
+  /* Out of order there is something to wait for even so. */
+  if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+    {
+      for (guint i = 0; i < s->n_roots; i++)
+        _gpu_storage_hold_locked (s->roots[i], timeline);
+    }
+
+  _gpu_timeline_unlock (timeline);
+
+  return success;
+}
+
+void
+_gpu_submitter_claim (GpuSubmitter *s)
+{
+  for (guint i = 0; i < s->submission->n_accesses; i++)
+    {
+      GpuAccess *access = &s->submission->accesses[i];
+
+      if (!access->storage->root->is_exclusive && !access->storage->root->is_external)
+        continue;
+
+      access->write = TRUE;
+      s->is_exclusive |= access->storage->root->is_exclusive;
+      s->is_external |= access->storage->root->is_external;
+    }
+}
+
+/* With the locks of the roots held. */
+static gboolean
+submit_shared_locked (GpuSubmitter  *s,
+                      GpuPending    *pending,
+                      GError       **error)
+{
+  _gpu_submitter_claim (s);
+
+  if (!_gpu_submitter_collect_locked (s, error))
+    return FALSE;
+
+  if (s->submission->user_event != NULL || s->may_fail)
+    {
+      g_mutex_lock (&s->timeline->context->failure_lock);
+      s->has_failure_lock = TRUE;
+
+      if (s->waits != NULL && !_gpu_submitter_drop_failed (s, error))
+        return FALSE;
+    }
+
+  return run_shared (s, pending, error);
+}
+
+GPU_COLD static gboolean
+fail (GpuTimeline  *timeline,
+      GError       *failure,
+      GError      **error)
+{
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* With no lock held. Takes @failure over; TRUE if there is none. A device that was lost elsewhere
+ * takes none with it that only waited for it. */
+static gboolean
+end_shared (GpuSubmitter  *s,
+            GError        *failure,
+            GError       **error)
+{
+  if (failure != NULL)
+    _gpu_submitter_find_lost (s, failure);
+
+  if (s->lost != NULL)
+    _gpu_native_context_report (s->lost, s->loss);
+
+  if (failure == NULL)
+    return TRUE;
+
+  if (!s->is_others)
+    return fail (s->timeline, failure, error);
+
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+G_GNUC_NO_INLINE static gboolean
+submit_shared (GpuTimeline          *timeline,
+               const GpuSubmission  *submission,
+               GpuPending           *pending,
+               GError              **error)
+{
+  GpuStorage *few[MAX_ROOTS];
+  g_autofree GpuStorage **many = NULL;
+  GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GError *failure = NULL;
+  gboolean success;
+
+  if (submission->n_accesses > MAX_ROOTS)
+    s.roots = many = g_new (GpuStorage *, submission->n_accesses);
+
+  lock_roots (&s);
+
+  if (_gpu_submission_check_locked (submission, &failure)
+      && !submit_shared_locked (&s, pending, &failure))
+    g_prefix_error (&failure, "%s: ", submission->function);
+
+  if (s.has_failure_lock)
+    g_mutex_unlock (&timeline->context->failure_lock);
+
+  unlock_roots (&s);
+  success = end_shared (&s, failure, error);
+  _gpu_submitter_clear (&s);
+
+  return success;
+}
+
+/* Not a finalizer that unmaps, nor who wants no more than an idle stream. */
+static gboolean
+may_block (const GpuSubmission *submission,
+           const GpuPending    *pending)
+{
+  return (pending == NULL || !pending->if_idle)
+         && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
+}
+
+/* Nobody but the device must be needed for going on: not the user's event, for one. */
+static gboolean
+must_catch_up (GpuTimeline *timeline)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+  guint64 submitted = _gpu_timeline_get_submitted (timeline);
+
+  if (submitted < MAX_BEHIND
+      || _gpu_timeline_is_complete (timeline, submitted - MAX_BEHIND))
+    return FALSE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+
+  return timeline->n_user_waits == 0;
+}
+
+/* Of a stream out of order. How the work ended is told to who waits for it. */
+GPU_COLD static void
+catch_up (GpuTimeline         *timeline,
+          const GpuSubmission *submission,
+          const GpuPending    *pending)
+{
+  if (may_block (submission, pending) && must_catch_up (timeline))
+    _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), NULL);
+}
+
+GPU_HOT gboolean
+_gpu_submit (GpuTimeline          *timeline,
+             const GpuSubmission  *submission,
+             GpuPending           *pending,
+             GError              **error)
+{
+  GError *failure = NULL;
+  gboolean held;
+
+  if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0))
+    catch_up (timeline, submission, pending);
+
+  if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
+    g_prefix_error (&failure, "%s: ", submission->function);
+  else if (G_LIKELY (check_memories (submission, timeline, &held, &failure))
+           && (G_UNLIKELY (!held)
+               || G_UNLIKELY (!submit_held (timeline, submission, pending, &failure))))
+    return submit_shared (timeline, submission, pending, error);
+
+  return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
+}

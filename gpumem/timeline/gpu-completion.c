@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waiting for points: by the thread that calls, or by jobs on behalf of whoever asked to be told.
+ *
+ * A job sleeps in the driver's own wait for one fence, retires what it covers and goes on to the
+ * next fence that somebody needs, so a stream costs a thread only while somebody listens to it.
+ * No callback of a driver is involved: some drivers never call back when work fails.
+ */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-latch-private.h"
+#include "gpumem/stream/gpu-submission-private.h"
+
+static void job (gpointer data,
+                 gpointer user_data);
+
+static GThreadPool *
+get_pool (void)
+{
+  static GThreadPool *pool;
+
+  if (g_once_init_enter (&pool))
+    {
+      GThreadPool *new_pool = g_thread_pool_new (job, NULL, -1, FALSE, NULL);
+
+      g_once_init_leave (&pool, new_pool);
+    }
+
+  return pool;
+}
+
+static void
+start_job_locked (GpuTimeline *timeline)
+{
+  g_thread_pool_push (get_pool (), _gpu_timeline_ref (timeline), NULL);
+}
+
+static gboolean
+job_waits_for_locked (GpuTimeline *timeline,
+                      guint64      seq)
+{
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) <= seq)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+/* FALSE if there is nothing to do that another job does not do already. Sets @seq, and @fence if
+ * one could be recorded, or else @drained if all is over without one, and @failure if badly. */
+static gboolean
+job_begin_locked (GpuTimeline  *timeline,
+                  guint64      *seq,
+                  GpuFence    **fence,
+                  gboolean     *drained,
+                  GError      **failure)
+{
+  g_autoptr (GError) error = NULL;
+
+  *seq = _gpu_timeline_get_needed_locked (timeline);
+
+  if (*seq == 0)
+    return FALSE;
+
+  *fence = _gpu_timeline_get_fence_locked (timeline, *seq, &error);
+  *seq = *fence != NULL ? (*fence)->seq : timeline->submitted;
+  *drained = *fence == NULL && _gpu_timeline_drain_locked (timeline, failure);
+
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) == *seq)
+        return FALSE;
+    }
+
+  g_array_append_val (timeline->jobs, *seq);
+
+  return TRUE;
+}
+
+static gboolean
+job_begin (GpuTimeline  *timeline,
+           guint64      *seq,
+           GpuFence    **fence,
+           gboolean     *drained,
+           GError      **failure)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean success = job_begin_locked (timeline, seq, fence, drained, failure);
+
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  if (!success)
+    g_clear_pointer (fence, _gpu_fence_unref);
+
+  return success;
+}
+
+/* PoCL fails what waits for a user event at once, and gives up the order of the queue with it,
+ * while work ahead of it still runs. Such work has a fence of its own: the first before @seq that
+ * has to be waited for, too. (transfer full) (nullable) */
+static GpuFence *
+get_earlier_fence (GpuTimeline *timeline,
+                   guint64      seq,
+                   gboolean     failed)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  GpuFence *fence = g_queue_peek_head (&timeline->fences);
+
+  if (fence == NULL || fence->seq >= seq || (!failed && timeline->n_user_waits == 0))
+    return NULL;
+
+  return _gpu_fence_ref (fence);
+}
+
+static void
+retire_fences (GpuTimeline *timeline,
+               guint64      before,
+               gboolean     failed)
+{
+  GpuFence *fence;
+
+  while ((fence = get_earlier_fence (timeline, before, failed)) != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+
+      timeline->context->backend->event->wait (fence->event, FALSE, &failure);
+      _gpu_timeline_retire (timeline, fence->seq, failure);
+      _gpu_fence_unref (fence);
+    }
+}
+
+static void
+retire (GpuTimeline  *timeline,
+        guint64       seq,
+        const GError *failure)
+{
+  retire_fences (timeline, seq, failure != NULL);
+  _gpu_timeline_retire (timeline, seq, failure);
+}
+
+/* All is over, and only fences tell how. */
+static void
+retire_finished (GpuTimeline *timeline,
+                 guint64      seq)
+{
+  retire_fences (timeline, seq + 1, TRUE);
+  _gpu_timeline_retire (timeline, seq, NULL);
+}
+
+static void
+job (gpointer data,
+     gpointer user_data)
+{
+  g_autoptr (GpuTimeline) timeline = data;
+  const GpuBackend *backend = timeline->context->backend;
+  g_autoptr (GpuFence) fence = NULL;
+  g_autoptr (GError) failure = NULL;
+  gboolean drained;
+  guint64 seq;
+
+  while (job_begin (timeline, &seq, &fence, &drained, &failure))
+    {
+      if (fence != NULL)
+        backend->event->wait (fence->event, FALSE, &failure);
+      else if (!drained)
+        backend->stream->finish (timeline->stream, &failure);
+
+      if (fence == NULL && failure == NULL)
+        retire_finished (timeline, seq);
+      else
+        retire (timeline, seq, failure);
+
+      _gpu_timeline_job_end (timeline, seq);
+      g_clear_pointer (&fence, _gpu_fence_unref);
+      g_clear_error (&failure);
+    }
+}
+
+gboolean
+_gpu_pending_wait (GpuPending   *pending,
+                   GpuTimeline  *timeline,
+                   GError      **error)
+{
+  g_autoptr (GpuNativeEvent) event = g_steal_pointer (&pending->event);
+  g_autoptr (GError) failure = NULL;
+
+  if (event == NULL)
+    return TRUE;
+
+  event->backend->event->wait (event, TRUE, &failure);
+  retire (timeline, pending->covers, failure);
+
+  if (!_gpu_timeline_check (timeline, pending->covers, error))
+    return FALSE;
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+/* As _gpu_timeline_get_fence(), with no lock held: the context hears of the failure. */
+static gboolean
+get_fence (GpuTimeline  *timeline,
+           guint64       seq,
+           GpuFence    **fence,
+           GError      **error)
+{
+  GError *failure = NULL;
+
+  if ((_gpu_timeline_is_complete (timeline, seq) || _gpu_backend_check_process (&failure))
+      && _gpu_timeline_get_fence (timeline, seq, fence, &failure))
+    return TRUE;
+
+  _gpu_native_context_report (timeline->context, failure);
+  g_propagate_error (error, failure);
+
+  return FALSE;
+}
+
+/* FALSE if there is no stream any more. In a process that was forked nobody may ever unlock what
+ * others had locked. */
+static gboolean
+begin_finish (GpuTimeline *timeline,
+              guint64     *submitted)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  if (!_gpu_backend_check_process (NULL))
+    return FALSE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+
+  return _gpu_timeline_begin_finish_locked (timeline, submitted);
+}
+
+/* No fence could be recorded, but who waits may be about to free what the device still uses. */
+static gboolean
+finish (GpuTimeline *timeline)
+{
+  guint64 submitted;
+  gboolean success;
+
+  if (!begin_finish (timeline, &submitted))
+    return FALSE;
+
+  success = timeline->context->backend->stream->finish (timeline->stream, NULL);
+
+  if (success)
+    retire_finished (timeline, submitted);
+
+  _gpu_timeline_end_finish (timeline);
+
+  return success;
+}
+
+/* FALSE if there is a fence already, or nobody may submit any more, or the program may destroy the
+ * stream meanwhile. */
+static gboolean
+begin_wait (GpuTimeline *timeline,
+            guint64      seq,
+            guint64     *submitted)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+  const GpuFence *newest = g_queue_peek_tail (&timeline->fences);
+
+  if (timeline->completed >= seq || (newest != NULL && newest->seq >= seq)
+      || timeline->n_user_waits > 0 || (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0
+      || timeline->is_borrowed || g_atomic_int_get (&timeline->users) == 0)
+    return FALSE;
+
+  return _gpu_timeline_begin_finish_locked (timeline, submitted);
+}
+
+/* Waits for all that was submitted, without a fence that others could share. FALSE, and nothing
+ * done, if that cannot be. */
+static gboolean
+wait_for_queue (GpuTimeline *timeline,
+                guint64      seq)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  g_autoptr (GError) failure = NULL;
+  guint64 submitted;
+
+  if (!ops->finish_tells || g_atomic_int_get (&_gpu_hot.forked)
+      || !begin_wait (timeline, seq, &submitted))
+    return FALSE;
+
+  ops->finish (timeline->stream, &failure);
+  retire (timeline, submitted, failure);
+  _gpu_timeline_end_finish (timeline);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_wait (GpuTimeline  *timeline,
+                    guint64       seq,
+                    GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+  g_autoptr (GError) failure = NULL;
+
+  if (wait_for_queue (timeline, seq))
+    return _gpu_timeline_check (timeline, seq, error);
+
+  if (!get_fence (timeline, seq, &fence, &failure))
+    {
+      if (finish (timeline) || _gpu_timeline_is_complete (timeline, seq))
+        return _gpu_timeline_check (timeline, seq, error);
+
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return FALSE;
+    }
+
+  if (fence != NULL)
+    {
+      timeline->context->backend->event->wait (fence->event, TRUE, &failure);
+      retire (timeline, fence->seq, failure);
+    }
+
+  return _gpu_timeline_check (timeline, seq, error);
+}
+
+gboolean
+_gpu_timeline_wait_until (GpuTimeline   *timeline,
+                          guint64        seq,
+                          gint64         deadline,
+                          GCancellable  *cancellable,
+                          GError       **error)
+{
+  g_autoptr (GpuLatch) latch = NULL;
+
+  if (g_cancellable_set_error_if_cancelled (cancellable, error))
+    return FALSE;
+
+  if (deadline < 0 && cancellable == NULL)
+    return _gpu_timeline_wait (timeline, seq, error);
+
+  latch = _gpu_latch_new ();
+
+  if (!_gpu_timeline_notify (timeline, seq, _gpu_latch_open, _gpu_latch_ref (latch), error))
+    {
+      _gpu_latch_unref (latch);
+      return FALSE;
+    }
+
+  if (_gpu_latch_wait (latch, deadline, cancellable, error))
+    return TRUE;
+
+  if (_gpu_timeline_remove_waiter (timeline, _gpu_latch_open, latch))
+    _gpu_latch_unref (latch);
+
+  return FALSE;
+}
+
+/* Complete or failed only once all before it is, as for retire(). */
+static GpuEventStatus
+query_fence (GpuTimeline  *timeline,
+             GpuFence     *fence,
+             GError      **error)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  GpuEventStatus status = ops->query (fence->event, error);
+  GpuFence *earlier;
+
+  while (status != GPU_EVENT_STATUS_PENDING
+         && (earlier = get_earlier_fence (timeline, fence->seq,
+                                          status == GPU_EVENT_STATUS_FAILED)) != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+
+      if (ops->query (earlier->event, &failure) == GPU_EVENT_STATUS_PENDING)
+        {
+          g_clear_error (error);
+          status = GPU_EVENT_STATUS_PENDING;
+        }
+      else
+        _gpu_timeline_retire (timeline, earlier->seq, failure);
+
+      _gpu_fence_unref (earlier);
+    }
+
+  return status;
+}
+
+GpuEventStatus
+_gpu_timeline_query (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  g_autoptr (GpuFence) fence = NULL;
+
+  if (!get_fence (timeline, seq, &fence, error))
+    return g_atomic_int_get (&timeline->context->lost) ? GPU_EVENT_STATUS_FAILED
+                                                       : GPU_EVENT_STATUS_PENDING;
+
+  if (fence != NULL)
+    {
+      g_autoptr (GError) failure = NULL;
+      GpuEventStatus status;
+
+      status = query_fence (timeline, fence, &failure);
+
+      if (status == GPU_EVENT_STATUS_PENDING)
+        return status;
+
+      _gpu_timeline_retire (timeline, fence->seq, failure);
+    }
+
+  return _gpu_timeline_check (timeline, seq, error) ? GPU_EVENT_STATUS_COMPLETE
+                                                    : GPU_EVENT_STATUS_FAILED;
+}
+
+static gboolean
+add_waiter_locked (GpuTimeline    *timeline,
+                   guint64         seq,
+                   GpuWaiterFunc   func,
+                   gpointer        data,
+                   GError        **error)
+{
+  g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  if (fence == NULL)
+    return FALSE;
+
+  _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
+
+  if (!job_waits_for_locked (timeline, fence->seq))
+    start_job_locked (timeline);
+
+  return TRUE;
+}
+
+/* Sets @over, and adds nothing, if the point is reached already. */
+static gboolean
+add_waiter (GpuTimeline    *timeline,
+            guint64         seq,
+            GpuWaiterFunc   func,
+            gpointer        data,
+            gboolean       *over,
+            GError        **error)
+{
+  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean success;
+
+  *over = timeline->completed >= seq;
+  success = *over || add_waiter_locked (timeline, seq, func, data, error);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return success;
+}
+
+gboolean
+_gpu_timeline_notify (GpuTimeline    *timeline,
+                      guint64         seq,
+                      GpuWaiterFunc   func,
+                      gpointer        data,
+                      GError        **error)
+{
+  g_autoptr (GError) failure = NULL;
+  gboolean over = _gpu_timeline_is_complete (timeline, seq);
+
+  if (!over && (!_gpu_backend_check_process (&failure)
+                || !add_waiter (timeline, seq, func, data, &over, &failure)))
+    {
+      _gpu_native_context_report (timeline->context, failure);
+      g_propagate_error (error, g_steal_pointer (&failure));
+
+      return FALSE;
+    }
+
+  if (over)
+    {
+      _gpu_timeline_check (timeline, seq, &failure);
+      func (data, failure);
+    }
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_reap_locked (GpuTimeline *timeline)
+{
+  gboolean pending = timeline->reap > timeline->completed;
+
+  timeline->reap = timeline->submitted;
+
+  if (!pending && timeline->reap > timeline->completed)
+    start_job_locked (timeline);
+}
+
+void
+_gpu_timeline_park (GpuTimeline    *timeline,
+                    gpointer        object,
+                    GDestroyNotify  release)
+{
+  g_mutex_lock (&timeline->lock);
+
+  if (timeline->completed == timeline->submitted)
+    {
+      g_mutex_unlock (&timeline->lock);
+      release (object);
+      return;
+    }
+
+  _gpu_timeline_keep_locked (timeline, object, release, 0);
+  _gpu_timeline_reap_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+}

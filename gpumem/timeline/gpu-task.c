@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Tasks that return when a point is reached. */
+#include "config.h"
+
+#include "gpumem/stream/gpu-event-private.h"
+
+/* Both the point and the cancellable may end the wait, on different threads: the first wins. What
+ * the task holds, its source object before all, then goes in the task's main context, and does not
+ * stay until the other is through with the wait, too. */
+typedef struct
+{
+  gatomicrefcount  refs;
+  GSource         *cancel_source;   /* nullable */
+  gint             returned;        /* atomic; the rest is whose who set it */
+  GTask           *task;
+  gpointer         result;          /* what the task returns, NULL for TRUE */
+  GDestroyNotify   result_free;
+  GError          *error;           /* nullable */
+} TaskWait;
+
+static TaskWait *
+task_wait_ref (TaskWait *wait)
+{
+  g_atomic_ref_count_inc (&wait->refs);
+
+  return wait;
+}
+
+static void
+clear_result (TaskWait *wait)
+{
+  if (wait->result != NULL)
+    wait->result_free (g_steal_pointer (&wait->result));
+
+  g_clear_error (&wait->error);
+}
+
+/* The task is there still if its main context went before it could return. */
+static void
+task_wait_unref (gpointer data)
+{
+  TaskWait *wait = data;
+
+  if (!g_atomic_ref_count_dec (&wait->refs))
+    return;
+
+  clear_result (wait);
+  g_clear_pointer (&wait->cancel_source, g_source_unref);
+  g_clear_object (&wait->task);
+  g_free (wait);
+}
+
+static gboolean
+task_cancelled (GCancellable *cancellable,
+                gpointer      data)
+{
+  TaskWait *wait = data;
+  g_autoptr (GTask) task = NULL;
+
+  if (!g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
+    return G_SOURCE_REMOVE;
+
+  task = g_steal_pointer (&wait->task);
+  clear_result (wait);
+  g_task_return_new_error (task, G_IO_ERROR, G_IO_ERROR_CANCELLED, "the operation was cancelled");
+
+  return G_SOURCE_REMOVE;
+}
+
+static TaskWait *
+task_wait_new (GTask          *task,
+               gpointer        result,
+               GDestroyNotify  result_free)
+{
+  GCancellable *cancellable = g_task_get_cancellable (task);
+  TaskWait *wait = g_new0 (TaskWait, 1);
+
+  g_atomic_ref_count_init (&wait->refs);
+  wait->task = g_object_ref (task);
+  wait->result = result;
+  wait->result_free = result_free;
+
+  if (cancellable != NULL)
+    {
+      wait->cancel_source = g_cancellable_source_new (cancellable);
+      g_source_set_callback (wait->cancel_source, G_SOURCE_FUNC (task_cancelled),
+                             task_wait_ref (wait), task_wait_unref);
+      g_source_attach (wait->cancel_source, g_task_get_context (task));
+    }
+
+  return wait;
+}
+
+static gboolean
+return_result (gpointer data)
+{
+  TaskWait *wait = data;
+  g_autoptr (GTask) task = g_steal_pointer (&wait->task);
+
+  if (wait->error != NULL)
+    g_task_return_error (task, g_steal_pointer (&wait->error));
+  else if (wait->result == NULL)
+    g_task_return_boolean (task, TRUE);
+  else
+    g_task_return_pointer (task, g_steal_pointer (&wait->result), wait->result_free);
+
+  clear_result (wait);
+
+  return G_SOURCE_REMOVE;
+}
+
+/* A task may call back within the call that returns it, and that may be within a call of the
+ * program: a query can be what reaches the point. */
+static void
+return_later (TaskWait *wait)
+{
+  g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (wait->task));
+  g_autoptr (GSource) source = g_idle_source_new ();
+
+  g_source_set_priority (source, g_task_get_priority (wait->task));
+  g_source_set_callback (source, return_result, task_wait_ref (wait), task_wait_unref);
+  g_source_attach (source, context);
+}
+
+static void
+point_reached (gpointer      data,
+               const GError *error)
+{
+  TaskWait *wait = data;
+
+  if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
+    {
+      wait->error = error != NULL ? g_error_copy (error) : NULL;
+
+      if (wait->cancel_source != NULL)
+        g_source_destroy (wait->cancel_source);
+
+      return_later (wait);
+    }
+
+  task_wait_unref (wait);
+}
+
+void
+_gpu_timeline_return_task (GpuTimeline    *timeline,
+                           guint64         seq,
+                           GTask          *task,
+                           gpointer        result,
+                           GDestroyNotify  result_free)
+{
+  TaskWait *wait = task_wait_new (task, result, result_free);
+  g_autoptr (GError) error = NULL;
+
+  if (!_gpu_timeline_notify (timeline, seq, point_reached, wait, &error))
+    point_reached (wait, error);
+}
+
+void
+_gpu_user_event_return_task (GpuUserEvent *event,
+                             GTask        *task)
+{
+  _gpu_user_event_notify (event, point_reached, task_wait_new (task, NULL, NULL));
+}

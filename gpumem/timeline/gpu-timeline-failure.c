@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Which points of a timeline failed, and the user events on account of which others still may. */
+#include "config.h"
+
+#include "gpumem/timeline/gpu-timeline-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
+#include "gpumem/staging/gpu-transfer-across.h"
+#include "gpumem/staging/gpu-transfer.h"
+
+/* So many failures, the last ones, are not forgotten even if nobody watches their points: who has
+ * just waited for one is about to look it up. */
+#define RECENT_FAILURES 16
+
+/* The points in (from, to] failed. */
+typedef struct
+{
+  guint64  from;
+  guint64  to;
+  GError  *error;
+} GpuFailure;
+
+typedef struct
+{
+  guint64       seq;
+  GpuUserEvent *event;
+  GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
+  gboolean      mended;             /* later work waits for what is before this itself */
+} GpuUserWait;
+
+static void
+failure_clear (gpointer data)
+{
+  GpuFailure *failure = data;
+
+  g_error_free (failure->error);
+}
+
+void
+_gpu_user_wait_free (gpointer data)
+{
+  GpuUserWait *wait = data;
+
+  _gpu_user_event_unref (wait->event);
+  g_clear_pointer (&wait->fence, _gpu_fence_unref);
+  g_free (wait);
+}
+
+void
+_gpu_timeline_init_failures (GpuTimeline *timeline)
+{
+  timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
+  timeline->n_failures_max = 4 * RECENT_FAILURES;
+  timeline->user_waits = g_ptr_array_new_with_free_func (_gpu_user_wait_free);
+  g_array_set_clear_func (timeline->failures, failure_clear);
+}
+
+static const GError *
+find_failure_locked (GpuTimeline *timeline,
+                     guint64      seq)
+{
+  for (guint i = 0; i < timeline->failures->len; i++)
+    {
+      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i);
+
+      if (failure->from < seq && seq <= failure->to)
+        return failure->error;
+    }
+
+  return NULL;
+}
+
+gboolean
+_gpu_timeline_check (GpuTimeline  *timeline,
+                     guint64       seq,
+                     GError      **error)
+{
+  const GError *failure;
+
+  if (G_LIKELY (!g_atomic_int_get (&timeline->failed)))
+    return TRUE;
+
+  g_mutex_lock (&timeline->lock);
+  failure = find_failure_locked (timeline, seq);
+
+  if (failure != NULL && error != NULL)
+    *error = g_error_copy (failure);
+
+  g_mutex_unlock (&timeline->lock);
+
+  return failure == NULL;
+}
+
+void
+_gpu_timeline_watch (GpuTimeline *timeline,
+                     GpuWatch    *watch,
+                     guint64      seq)
+{
+  watch->link.data = watch;
+  watch->seq = seq;
+  g_mutex_lock (&timeline->lock);
+  g_queue_push_tail_link (&timeline->watches, &watch->link);
+  g_mutex_unlock (&timeline->lock);
+}
+
+void
+_gpu_timeline_unwatch (GpuTimeline *timeline,
+                       GpuWatch    *watch)
+{
+  g_mutex_lock (&timeline->lock);
+  g_queue_unlink (&timeline->watches, &watch->link);
+  g_mutex_unlock (&timeline->lock);
+}
+
+static gboolean
+is_watched_locked (GpuTimeline      *timeline,
+                   const GpuFailure *failure)
+{
+  for (GList *l = timeline->watches.head; l != NULL; l = l->next)
+    {
+      const GpuWatch *watch = l->data;
+
+      if (failure->from < watch->seq && watch->seq <= failure->to)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+static void
+forget_failures_locked (GpuTimeline *timeline)
+{
+  for (guint i = timeline->failures->len - RECENT_FAILURES; i > 0; i--)
+    {
+      if (!is_watched_locked (timeline, &g_array_index (timeline->failures, GpuFailure, i - 1)))
+        g_array_remove_index (timeline->failures, i - 1);
+    }
+
+  timeline->n_failures_max = 2 * timeline->failures->len + 2 * RECENT_FAILURES;
+}
+
+void
+_gpu_timeline_fail_locked (GpuTimeline *timeline,
+                           guint64      from,
+                           guint64      to,
+                           GError      *error)
+{
+  const GpuFailure failure = { from, to, error };
+
+  if (timeline->failures->len >= timeline->n_failures_max)
+    forget_failures_locked (timeline);
+
+  g_array_append_val (timeline->failures, failure);
+  g_atomic_int_set (&timeline->failed, TRUE);
+}
+
+gboolean
+_gpu_timeline_search_failing_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (_gpu_user_event_query (wait->event, NULL) != GPU_EVENT_STATUS_COMPLETE)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+GPtrArray *
+_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
+                                       guint64      seq)
+{
+  GPtrArray *events = NULL;
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (wait->seq > seq
+          || _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_COMPLETE)
+        continue;
+
+      if (events == NULL)
+        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+
+      if (!g_ptr_array_find (events, wait->event, NULL))
+        g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
+    }
+
+  return events;
+}
+
+gboolean
+_gpu_timeline_lock_steady (GpuTimeline *timeline)
+{
+  _gpu_timeline_lock (timeline);
+
+  if (!_gpu_timeline_may_fail_locked (timeline))
+    return FALSE;
+
+  _gpu_timeline_unlock (timeline);
+  g_mutex_lock (&timeline->context->failure_lock);
+  _gpu_timeline_lock (timeline);
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_unlock_steady (GpuTimeline *timeline,
+                             gboolean     has_failure_lock)
+{
+  _gpu_timeline_unlock (timeline);
+
+  if (has_failure_lock)
+    g_mutex_unlock (&timeline->context->failure_lock);
+}
+
+static gboolean
+is_overtaken (GpuUserWait *wait)
+{
+  return !wait->mended && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
+}
+
+void
+_gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+                                     GPtrArray   *events)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 seq = 0;
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (is_overtaken (wait))
+        seq = MAX (seq, wait->seq);
+    }
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      GpuFence *fence = l->data;
+
+      if (fence->seq < seq && ops->query (fence->event, NULL) == GPU_EVENT_STATUS_PENDING)
+        g_ptr_array_add (events, fence->event);
+    }
+}
+
+void
+_gpu_timeline_set_mended_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      wait->mended = wait->mended || is_overtaken (wait);
+    }
+}
+
+void
+_gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GpuUserEvent *event,
+                                GpuFence     *fence)
+{
+  GpuUserWait *wait = g_new0 (GpuUserWait, 1);
+
+  wait->seq = seq;
+  wait->event = _gpu_user_event_ref (event);
+
+  if (fence != NULL && _gpu_user_event_query (event, NULL) == GPU_EVENT_STATUS_FAILED)
+    wait->fence = _gpu_fence_ref (fence);
+
+  g_ptr_array_add (timeline->user_waits, wait);
+  __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
+}
+
+/* What was waited for is over, as is what waited for it, but that PoCL may have ended early. */
+static gboolean
+has_failed (GpuTimeline  *timeline,
+            GpuUserWait  *wait,
+            GError      **cause)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+
+  return (wait->fence == NULL
+          || ops->query (wait->fence->event, NULL) == GPU_EVENT_STATUS_FAILED)
+         && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
+}
+
+/* A driver says of work behind a failed user event that it failed, if it says anything; what we
+ * know of the user event says why. */
+void
+_gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
+                                        guint64       seq,
+                                        GQueue       *retired,
+                                        guint64      *from,
+                                        GError      **failure)
+{
+  GPtrArray *waits = timeline->user_waits;
+  gboolean failed = FALSE;
+
+  while (waits->len > 0 && ((GpuUserWait *) waits->pdata[0])->seq <= seq)
+    {
+      GpuUserWait *wait = g_ptr_array_steal_index (waits, 0);
+      g_autoptr (GError) cause = NULL;
+
+      if (has_failed (timeline, wait, &cause))
+        {
+          g_clear_error (failure);
+          *failure = g_steal_pointer (&cause);
+
+          /* What was submitted before the first such wait ran. */
+          if (!failed)
+            *from = MAX (*from, wait->seq - 1);
+
+          failed = TRUE;
+        }
+
+      g_queue_push_tail (retired, wait);
+    }
+
+  __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
+}
+
+/* Of work behind work that failed the driver says no more than that it failed, too. */
+void
+_gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
+                                    guint64       from,
+                                    GError      **failure)
+{
+  guint n = timeline->failures->len;
+  const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
+
+  if (last == NULL || last->to != from
+      || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
+    return;
+
+  g_clear_error (failure);
+  *failure = g_error_copy (last->error);
+}
+
+/* --- copies that no driver knows to have failed ----------------------------------------------- */
+
+/* Of a copy that is not the timeline's, but comes before work of it. */
+static void
+release_inherited (gpointer across)
+{
+  _gpu_across_unref (across);
+}
+
+gboolean
+_gpu_kept_is_across (const GpuKept *kept)
+{
+  return kept->release == (GDestroyNotify) _gpu_across_unref || kept->release == release_inherited;
+}
+
+GPtrArray *
+_gpu_timeline_list_across_locked (GpuTimeline *timeline,
+                                  guint64      seq)
+{
+  GPtrArray *list = NULL;
+
+  if (timeline->n_across == 0)
+    return NULL;
+
+  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+    {
+      const GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+
+      if (kept->seq > seq || !_gpu_kept_is_across (kept) || _gpu_across_is_over (kept->object))
+        continue;
+
+      if (list == NULL)
+        list = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_across_unref);
+
+      g_ptr_array_add (list, _gpu_across_ref (kept->object));
+    }
+
+  return list;
+}
+
+static gboolean
+keeps_locked (GpuTimeline   *timeline,
+              gconstpointer  object)
+{
+  for (guint i = timeline->kept->len; i > timeline->kept_first; i--)
+    {
+      if (g_array_index (timeline->kept, GpuKept, i - 1).object == object)
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+void
+_gpu_timeline_inherit_across_locked (GpuTimeline *timeline,
+                                     GPtrArray   *list)
+{
+  gboolean is_counted = FALSE;
+
+  for (guint i = 0; list != NULL && i < list->len; i++)
+    {
+      if (keeps_locked (timeline, list->pdata[i]))
+        continue;
+
+      if (!is_counted)
+        _gpu_timeline_submit_locked (timeline);
+
+      is_counted = TRUE;
+      _gpu_timeline_keep_locked (timeline, _gpu_across_ref (list->pdata[i]), release_inherited, 0);
+    }
+}
+
+/* What became of the commands that this stream has of a copy is told better by itself, if it is at
+ * all. */
+static gboolean
+check_across_locked (GpuTimeline    *timeline,
+                     const GpuKept  *kept,
+                     gboolean        failed,
+                     GError        **error)
+{
+  const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
+
+  if (kept->release == release_inherited)
+    return failed || _gpu_across_check (kept->object, NULL, error);
+
+  return _gpu_across_check (kept->object, known, error);
+}
+
+void
+_gpu_timeline_check_kept_locked (GpuTimeline   *timeline,
+                                 const GpuKept *kept,
+                                 gboolean       failed)
+{
+  GError *failure = NULL;
+
+  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
+      && !_gpu_transfer_check (kept->object, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
+
+  if (!_gpu_kept_is_across (kept))
+    return;
+
+  timeline->n_across--;
+
+  /* All that is behind it by now has to do with what it left. */
+  if (!check_across_locked (timeline, kept, failed, &failure))
+    _gpu_timeline_fail_locked (timeline, kept->seq - 1, timeline->submitted, failure);
+}

@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
+#include "gpumem/staging/gpu-transfer-across.h"
+#include "gpumem/staging/gpu-transfer.h"
+
+/* So many references, or bytes of host memory, are kept before a job looks whether some of them
+ * can go: a stream that nobody ever waits for must not hold everything it has seen. */
+#define KEPT_MAX 4096
+#define KEPT_SIZE_MAX (1024 * 1024)
+
+typedef struct
+{
+  guint64        seq;
+  GpuWaiterFunc  func;
+  gpointer       data;
+} GpuWaiter;
+
+/* What a retirement takes out under the lock, to be let go of without it. */
+typedef struct
+{
+  GpuKept  shared;
+  GpuKept *kept;
+  guint    n_kept;
+  GQueue   fences;
+  GQueue   waiters;
+  GQueue   user_waits;
+} GpuRetired;
+
+static GpuFence *
+fence_new (guint64         seq,
+           GpuNativeEvent *event)
+{
+  GpuFence *fence = g_new0 (GpuFence, 1);
+
+  g_atomic_ref_count_init (&fence->refs);
+  fence->seq = seq;
+  fence->event = event;
+  _gpu_live_add (GPU_LIVE_FENCE, 1);
+
+  return fence;
+}
+
+GpuFence *
+_gpu_fence_ref (GpuFence *fence)
+{
+  g_atomic_ref_count_inc (&fence->refs);
+
+  return fence;
+}
+
+void
+_gpu_fence_unref (GpuFence *fence)
+{
+  if (!g_atomic_ref_count_dec (&fence->refs))
+    return;
+
+  _gpu_native_event_unref (fence->event);
+  g_free (fence);
+  _gpu_live_add (GPU_LIVE_FENCE, -1);
+}
+
+static GpuTimeline *
+timeline_new (GpuNativeContext *context,
+              GpuNativeDevice  *device,
+              GpuNativeStream  *stream,
+              GpuStreamFlags    flags,
+              int               priority)
+{
+  GpuTimeline *timeline = g_aligned_alloc0 (1, sizeof (GpuTimeline), GPU_LINE);
+
+  timeline->refs = 1;
+  timeline->users = 1;
+  timeline->context = _gpu_native_context_ref (context);
+  timeline->device = device;
+  timeline->stream = stream;
+  timeline->flags = flags;
+  timeline->priority = priority;
+  timeline->kept = g_array_new (FALSE, FALSE, sizeof (GpuKept));
+  timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
+  _gpu_timeline_init_failures (timeline);
+  g_mutex_init (&timeline->lock);
+  g_mutex_init (&timeline->pair_lock);
+  _gpu_live_add (GPU_LIVE_TIMELINE, 1);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_new (GpuNativeContext *context,
+                   GpuNativeDevice  *device,
+                   GpuNativeStream  *stream,
+                   GpuStreamFlags    flags,
+                   int               priority)
+{
+  GpuTimeline *timeline = timeline_new (context, device, stream, flags, priority);
+
+  g_mutex_lock (&context->lock);
+  g_ptr_array_add (context->timelines, timeline);
+  g_mutex_unlock (&context->lock);
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_new_for_event (GpuNativeContext *context,
+                             GpuNativeEvent   *event)
+{
+  GpuTimeline *timeline = timeline_new (context, context->devices[0], NULL,
+                                        GPU_STREAM_FLAGS_NONE, 0);
+
+  timeline->users = 0;
+  g_queue_push_tail (&timeline->fences,
+                     fence_new (_gpu_timeline_submit_locked (timeline), event));
+
+  return timeline;
+}
+
+GpuTimeline *
+_gpu_timeline_ref (GpuTimeline *timeline)
+{
+  g_atomic_int_inc (&timeline->refs);
+
+  return timeline;
+}
+
+/* The context's list holds no reference, so what it finds there may be going already. */
+static gboolean
+timeline_try_ref (GpuTimeline *timeline)
+{
+  gint refs = g_atomic_int_get (&timeline->refs);
+
+  while (refs > 0)
+    {
+      if (g_atomic_int_compare_and_exchange (&timeline->refs, refs, refs + 1))
+        return TRUE;
+
+      refs = g_atomic_int_get (&timeline->refs);
+    }
+
+  return FALSE;
+}
+
+static void
+release_shared (const GpuKept *shared)
+{
+  if (shared->object != NULL)
+    shared->release (shared->object);
+}
+
+static void
+timeline_release_kept (GpuTimeline *timeline)
+{
+  release_shared (&timeline->shared);
+
+  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+    {
+      GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+
+      kept->release (kept->object);
+    }
+}
+
+/* With the lock held: the driver's stream, if it is to be freed now. */
+static GpuNativeStream *
+take_stream_locked (GpuTimeline *timeline)
+{
+  if (g_atomic_int_get (&timeline->users) > 0 || timeline->jobs->len > 0
+      || timeline->n_finishing > 0 || timeline->completed != timeline->submitted)
+    return NULL;
+
+  return g_steal_pointer (&timeline->stream);
+}
+
+static void
+free_stream (GpuTimeline     *timeline,
+             GpuNativeStream *stream)
+{
+  if (stream != NULL)
+    timeline->context->backend->stream->free (stream);
+}
+
+void
+_gpu_timeline_use (GpuTimeline *timeline)
+{
+  g_atomic_int_inc (&timeline->users);
+}
+
+gboolean
+_gpu_timeline_drain_locked (GpuTimeline  *timeline,
+                            GError      **failure)
+{
+  if (!timeline->is_borrowed || timeline->n_user_waits > 0)
+    return FALSE;
+
+  if (!timeline->is_ended)
+    timeline->context->backend->stream->finish (timeline->stream, failure);
+
+  return TRUE;
+}
+
+gboolean
+_gpu_timeline_begin_finish_locked (GpuTimeline *timeline,
+                                   guint64     *submitted)
+{
+  if (timeline->stream == NULL || timeline->is_ended)
+    return FALSE;
+
+  timeline->n_finishing++;
+  *submitted = timeline->submitted;
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_end_finish (GpuTimeline *timeline)
+{
+  GpuNativeStream *stream;
+
+  g_mutex_lock (&timeline->lock);
+  timeline->n_finishing--;
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
+}
+
+void
+_gpu_timeline_cover_locked (GpuTimeline *timeline)
+{
+  if (g_atomic_int_get (&timeline->is_open) && timeline->stream != NULL
+      && !g_atomic_int_get (&timeline->context->lost))
+    _gpu_timeline_submit_locked (timeline);
+}
+
+guint64
+_gpu_timeline_cover (GpuTimeline *timeline)
+{
+  guint64 seq;
+
+  _gpu_timeline_lock (timeline);
+
+  if (!timeline->is_ended)
+    _gpu_timeline_cover_locked (timeline);
+
+  seq = timeline->submitted;
+  _gpu_timeline_unlock (timeline);
+
+  return seq;
+}
+
+void
+_gpu_timeline_job_end (GpuTimeline *timeline,
+                       guint64      seq)
+{
+  GpuNativeStream *stream;
+
+  g_mutex_lock (&timeline->lock);
+
+  for (guint i = 0; i < timeline->jobs->len; i++)
+    {
+      if (g_array_index (timeline->jobs, guint64, i) == seq)
+        {
+          g_array_remove_index_fast (timeline->jobs, i);
+          break;
+        }
+    }
+
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
+}
+
+void
+_gpu_timeline_unref (GpuTimeline *timeline)
+{
+  GpuNativeContext *context = timeline->context;
+
+  if (!g_atomic_int_dec_and_test (&timeline->refs))
+    return;
+
+  g_mutex_lock (&context->lock);
+  g_ptr_array_remove_fast (context->timelines, timeline);
+  g_mutex_unlock (&context->lock);
+
+  if (timeline->completed != timeline->submitted)
+    g_atomic_int_add (&context->n_active, -1);
+
+  timeline_release_kept (timeline);
+  g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
+  g_queue_clear_full (&timeline->fences, (GDestroyNotify) _gpu_fence_unref);
+  g_array_unref (timeline->kept);
+  g_array_unref (timeline->jobs);
+  g_array_unref (timeline->failures);
+  g_ptr_array_unref (timeline->user_waits);
+  free_stream (timeline, timeline->stream);
+  g_mutex_clear (&timeline->lock);
+  g_mutex_clear (&timeline->pair_lock);
+  g_aligned_free (timeline);
+  _gpu_live_add (GPU_LIVE_TIMELINE, -1);
+  _gpu_native_context_unref (context);
+}
+
+GPtrArray *
+_gpu_timeline_list (GpuNativeContext *context)
+{
+  GPtrArray *timelines = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
+
+  g_mutex_lock (&context->lock);
+
+  for (guint i = 0; i < context->timelines->len; i++)
+    {
+      GpuTimeline *timeline = g_ptr_array_index (context->timelines, i);
+
+      if (timeline_try_ref (timeline))
+        g_ptr_array_add (timelines, timeline);
+    }
+
+  g_mutex_unlock (&context->lock);
+
+  return timelines;
+}
+
+guint64
+_gpu_timeline_get_submitted (GpuTimeline *timeline)
+{
+  return __atomic_load_n (&timeline->submitted, __ATOMIC_ACQUIRE);
+}
+
+void
+_gpu_timeline_keep_locked (GpuTimeline    *timeline,
+                           gpointer        object,
+                           GDestroyNotify  release,
+                           gsize           size)
+{
+  GpuKept kept = { timeline->submitted, object, release, size };
+
+  if (_gpu_kept_is_across (&kept))
+    timeline->n_across++;
+
+  g_array_append_val (timeline->kept, kept);
+  timeline->kept_size += size;
+
+  if (timeline->kept->len - timeline->kept_first >= KEPT_MAX
+      || timeline->kept_size >= KEPT_SIZE_MAX)
+    _gpu_timeline_reap_locked (timeline);
+}
+
+void
+_gpu_timeline_share_locked (GpuTimeline       *timeline,
+                            gpointer           object,
+                            const GpuKeepType *type)
+{
+  const GpuKept *last = &timeline->shared;
+
+  if (last->object != NULL)
+    _gpu_timeline_keep_locked (timeline, last->object, last->release, 0);
+
+  timeline->shared = (GpuKept) { timeline->submitted, type->retain (object), type->release,
+                                 0 };
+}
+
+GpuFence *
+_gpu_timeline_get_fence_locked (GpuTimeline  *timeline,
+                                guint64       seq,
+                                GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GpuNativeEvent *event;
+  GpuFence *fence;
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      fence = l->data;
+
+      if (fence->seq >= seq)
+        return _gpu_fence_ref (fence);
+    }
+
+  if (timeline->is_ended)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED,
+                           "nobody could be told when a stream that was borrowed came to its end");
+      return NULL;
+    }
+
+  event = ops->record (timeline->stream, GPU_EVENT_FLAGS_NONE, error);
+
+  if (event == NULL)
+    return NULL;
+
+  fence = fence_new (timeline->submitted, event);
+  g_queue_push_tail (&timeline->fences, fence);
+
+  return ops->flush (timeline->stream, error) ? _gpu_fence_ref (fence) : NULL;
+}
+
+gboolean
+_gpu_timeline_barrier_locked (GpuTimeline  *timeline,
+                              GError      **error)
+{
+  GpuNativeEvent *event = NULL;
+  GpuNativeEvent **wanted = _gpu_timeline_may_fail_locked (timeline) ? &event : NULL;
+
+  if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0
+      || timeline->barrier == timeline->submitted)
+    return TRUE;
+
+  if (!timeline->context->backend->stream->barrier (timeline->stream, wanted, error))
+    return FALSE;
+
+  timeline->barrier = timeline->submitted;
+
+  if (event != NULL)
+    _gpu_timeline_keep_event_locked (timeline, event);
+
+  return TRUE;
+}
+
+void
+_gpu_timeline_keep_event_locked (GpuTimeline    *timeline,
+                                 GpuNativeEvent *event)
+{
+  _gpu_timeline_submit_locked (timeline);
+  _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+}
+
+gboolean
+_gpu_timeline_get_fence (GpuTimeline  *timeline,
+                         guint64       seq,
+                         GpuFence    **fence,
+                         GError      **error)
+{
+  gboolean has_failure_lock;
+  gboolean over;
+
+  *fence = NULL;
+
+  if (_gpu_timeline_is_complete (timeline, seq))
+    return TRUE;
+
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  over = timeline->completed >= seq;
+
+  if (!over)
+    *fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
+
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+
+  return over || *fence != NULL;
+}
+
+void
+_gpu_timeline_add_waiter_locked (GpuTimeline   *timeline,
+                                 guint64        seq,
+                                 GpuWaiterFunc  func,
+                                 gpointer       data)
+{
+  GpuWaiter *waiter = g_new (GpuWaiter, 1);
+  GList *l = timeline->waiters.tail;
+
+  waiter->seq = seq;
+  waiter->func = func;
+  waiter->data = data;
+
+  while (l != NULL && ((GpuWaiter *) l->data)->seq > seq)
+    l = l->prev;
+
+  if (l != NULL)
+    g_queue_insert_after (&timeline->waiters, l, waiter);
+  else
+    g_queue_push_head (&timeline->waiters, waiter);
+}
+
+guint64
+_gpu_timeline_get_needed_locked (GpuTimeline *timeline)
+{
+  const GpuWaiter *waiter = g_queue_peek_head (&timeline->waiters);
+  guint64 reap = timeline->reap > timeline->completed ? timeline->reap : 0;
+
+  if (waiter == NULL)
+    return reap;
+
+  return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
+}
+
+static void
+retire_kept_locked (GpuTimeline *timeline,
+                    guint64      seq,
+                    gboolean     failed,
+                    GpuRetired  *retired)
+{
+  GpuKept *first = (GpuKept *) timeline->kept->data + timeline->kept_first;
+  guint n = timeline->kept->len - timeline->kept_first;
+
+  while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
+    {
+      _gpu_timeline_check_kept_locked (timeline, &first[retired->n_kept], failed);
+      timeline->kept_size -= first[retired->n_kept++].size;
+    }
+
+  retired->kept = g_memdup2 (first, retired->n_kept * sizeof *first);
+  timeline->kept_first += retired->n_kept;
+
+  if (timeline->kept_first > timeline->kept->len / 2)
+    {
+      g_array_remove_range (timeline->kept, 0, timeline->kept_first);
+      timeline->kept_first = 0;
+    }
+}
+
+static void
+retire_locked (GpuTimeline  *timeline,
+               guint64       seq,
+               const GError *error,
+               GpuRetired   *retired)
+{
+  g_autoptr (GError) failure = error != NULL ? g_error_copy (error) : NULL;
+  guint64 from = timeline->completed;
+  GQueue *fences = &timeline->fences;
+  GQueue *waiters = &timeline->waiters;
+
+  if (seq <= from)
+    return;
+
+  if (failure != NULL)
+    _gpu_timeline_inherit_cause_locked (timeline, from, &failure);
+
+  if (timeline->kept->len > 0)
+    retire_kept_locked (timeline, seq, failure != NULL, retired);
+
+  if (timeline->shared.seq <= seq)
+    {
+      retired->shared = timeline->shared;
+      timeline->shared.object = NULL;
+    }
+
+  if (timeline->n_user_waits > 0)
+    _gpu_timeline_retire_user_waits_locked (timeline, seq, &retired->user_waits, &from,
+                                            &failure);
+
+  while (!g_queue_is_empty (fences) && ((GpuFence *) fences->head->data)->seq <= seq)
+    g_queue_push_tail (&retired->fences, g_queue_pop_head (fences));
+
+  while (!g_queue_is_empty (waiters) && ((GpuWaiter *) waiters->head->data)->seq <= seq)
+    g_queue_push_tail (&retired->waiters, g_queue_pop_head (waiters));
+
+  if (failure != NULL)
+    _gpu_timeline_fail_locked (timeline, from, seq, g_steal_pointer (&failure));
+
+  /* Last: who sees without the lock that the point is reached must see that it failed, too. */
+  __atomic_store_n (&timeline->completed, seq, __ATOMIC_RELEASE);
+
+  if (seq == timeline->submitted)
+    g_atomic_int_add (&timeline->context->n_active, -1);
+}
+
+gboolean
+_gpu_timeline_remove_waiter (GpuTimeline   *timeline,
+                             GpuWaiterFunc  func,
+                             gpointer       data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&timeline->lock);
+
+  for (GList *l = timeline->waiters.head; l != NULL; l = l->next)
+    {
+      GpuWaiter *waiter = l->data;
+
+      if (waiter->func == func && waiter->data == data)
+        {
+          g_queue_delete_link (&timeline->waiters, l);
+          g_free (waiter);
+          return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
+static void
+retired_finish (GpuRetired  *retired,
+                GpuTimeline *timeline)
+{
+  GpuWaiter *waiter;
+
+  release_shared (&retired->shared);
+
+  for (guint i = 0; i < retired->n_kept; i++)
+    retired->kept[i].release (retired->kept[i].object);
+
+  g_free (retired->kept);
+
+  if (retired->fences.length > 0)
+    g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
+
+  if (retired->user_waits.length > 0)
+    g_queue_clear_full (&retired->user_waits, _gpu_user_wait_free);
+
+  while ((waiter = g_queue_pop_head (&retired->waiters)) != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+
+      _gpu_timeline_check (timeline, waiter->seq, &error);
+      waiter->func (waiter->data, error);
+      g_free (waiter);
+    }
+}
+
+/* PoCL aborts when an event that it is failing is let go of: whoever fails one must be done, also
+ * if what was waited for did not fail, as the order of a queue is given up then. */
+static void
+lock_to_retire (GpuTimeline *timeline,
+                gboolean     failed)
+{
+  g_mutex_lock (&timeline->lock);
+
+  if (!failed && timeline->n_user_waits == 0)
+    return;
+
+  g_mutex_unlock (&timeline->lock);
+  g_mutex_lock (&timeline->context->failure_lock);
+  g_mutex_unlock (&timeline->context->failure_lock);
+  g_mutex_lock (&timeline->lock);
+}
+
+void
+_gpu_timeline_retire (GpuTimeline  *timeline,
+                      guint64       seq,
+                      const GError *failure)
+{
+  GpuRetired retired = { 0 };
+  GpuNativeStream *stream;
+
+  lock_to_retire (timeline, failure != NULL);
+  retire_locked (timeline, seq, failure, &retired);
+  stream = take_stream_locked (timeline);
+  g_mutex_unlock (&timeline->lock);
+  free_stream (timeline, stream);
+
+  if (failure != NULL)
+    _gpu_native_context_report (timeline->context, failure);
+
+  if (_gpu_debug_has (GPU_DEBUG_COMPLETION))
+    _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
+                      ", let go of %u%s", (void *) timeline, seq, retired.n_kept,
+                      failure != NULL ? ", failed" : "");
+
+  retired_finish (&retired, timeline);
+}
+
+/* All is over, also if badly, and nobody can ask the stream any more: what became of it is entered
+ * before the lock is released. Fences may know of failures that the stream does not tell. */
+static void
+retire_drained_locked (GpuTimeline  *timeline,
+                       const GError *failure,
+                       GpuRetired   *retired)
+{
+  const GpuEventOps *ops = timeline->context->backend->event;
+  guint64 from = timeline->completed;
+
+  for (GList *l = timeline->fences.head; l != NULL; l = l->next)
+    {
+      const GpuFence *fence = l->data;
+      GError *error = NULL;
+
+      if (ops->query (fence->event, &error) == GPU_EVENT_STATUS_FAILED)
+        _gpu_timeline_fail_locked (timeline, from, fence->seq, error);
+
+      from = fence->seq;
+    }
+
+  retire_locked (timeline, timeline->submitted, failure, retired);
+}
+
+/* A stream that is borrowed may be destroyed after this: what is waited for is recorded now, and
+ * what the program has put into it itself is waited for only where a pool needs that. */
+static void
+end_use_locked (GpuTimeline  *timeline,
+                GpuRetired   *retired,
+                GError      **failure)
+{
+  g_autoptr (GpuFence) fence = NULL;
+  gboolean pending;
+
+  if (timeline->is_ended)
+    return;
+
+  if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
+    _gpu_timeline_cover_locked (timeline);
+
+  pending = timeline->is_borrowed && timeline->completed != timeline->submitted;
+
+  if (pending && !g_atomic_int_get (&timeline->context->lost))
+    fence = _gpu_timeline_get_fence_locked (timeline, timeline->submitted, NULL);
+
+  if (pending && fence == NULL && _gpu_timeline_drain_locked (timeline, failure))
+    retire_drained_locked (timeline, *failure, retired);
+
+  timeline->is_ended = timeline->is_borrowed;
+}
+
+static void
+free_partners (GPtrArray *partners)
+{
+  for (guint i = 0; partners != NULL && i < partners->len; i++)
+    {
+      _gpu_timeline_unuse (g_ptr_array_index (partners, i));
+      _gpu_timeline_unref (g_ptr_array_index (partners, i));
+    }
+
+  g_clear_pointer (&partners, g_ptr_array_unref);
+}
+
+void
+_gpu_timeline_unuse (GpuTimeline *timeline)
+{
+  g_autoptr (GError) failure = NULL;
+  GpuRetired retired = { 0 };
+  gboolean has_failure_lock;
+  GpuNativeStream *stream;
+  GPtrArray *partners;
+
+  if (!g_atomic_int_dec_and_test (&timeline->users))
+    return;
+
+  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  end_use_locked (timeline, &retired, &failure);
+  _gpu_timeline_reap_locked (timeline);
+  stream = take_stream_locked (timeline);
+  partners = g_steal_pointer (&timeline->partners);
+  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  free_stream (timeline, stream);
+  free_partners (partners);
+
+  if (failure != NULL)
+    _gpu_native_context_report (timeline->context, failure);
+
+  retired_finish (&retired, timeline);
+}
+
+void
+_gpu_point_set (GpuPoint    *point,
+                GpuTimeline *timeline,
+                guint64      seq)
+{
+  if (point->timeline != timeline)
+    {
+      GpuTimeline *old = point->timeline;
+
+      point->timeline = _gpu_timeline_ref (timeline);
+      g_clear_pointer (&old, _gpu_timeline_unref);
+    }
+
+  point->seq = seq;
+}
+
+void
+_gpu_point_clear (GpuPoint *point)
+{
+  g_clear_pointer (&point->timeline, _gpu_timeline_unref);
+  point->seq = 0;
+}

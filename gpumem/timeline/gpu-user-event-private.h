@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The core of an event that the program completes itself. */
+#pragma once
+
+#include "gpumem/timeline/gpu-timeline-private.h"
+
+G_BEGIN_DECLS
+
+struct _GpuUserEvent
+{
+  gatomicrefcount   refs;
+  GpuNativeContext *context;
+  GMutex            lock;           /* guards what follows */
+  GpuEventStatus    status;
+  GError           *error;          /* if status is FAILED */
+  GpuNativeEvent   *event;          /* made when the first stream waits */
+  GQueue            waiters;        /* of GpuUserWaiter */
+};
+
+GpuUserEvent   *_gpu_user_event_new        (GpuNativeContext  *context);
+GpuUserEvent   *_gpu_user_event_ref        (GpuUserEvent      *event);
+void            _gpu_user_event_unref      (GpuUserEvent      *event);
+/* TRUE once the status is set; the failure, if it is one, in @failure. */
+GpuEventStatus  _gpu_user_event_query      (GpuUserEvent      *event,
+                                            GError           **failure);
+/* Completes the event, or fails it if @failure is not NULL. FALSE if it was set before. */
+gboolean        _gpu_user_event_set        (GpuUserEvent      *event,
+                                            const GError      *failure,
+                                            GError           **error);
+/* The driver's event, for streams to wait for: NULL without error once the event is complete. */
+gboolean        _gpu_user_event_get_native (GpuUserEvent      *event,
+                                            GpuNativeEvent   **native,
+                                            GError           **error);
+void            _gpu_user_event_notify     (GpuUserEvent      *event,
+                                            GpuWaiterFunc      func,
+                                            gpointer           data);
+gboolean        _gpu_user_event_wait_until (GpuUserEvent      *event,
+                                            gint64             deadline,
+                                            GCancellable      *cancellable,
+                                            GError           **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuUserEvent, _gpu_user_event_unref)
+
+G_END_DECLS
