@@ -4,6 +4,7 @@
 
 #include "gpumem/array/gpu-array-transfer-private.h"
 #include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* Whether the elements are one run of bytes, in the same order on both sides. */
 static gboolean

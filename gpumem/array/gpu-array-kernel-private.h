@@ -32,6 +32,8 @@ typedef struct
 } GpuArrayKernelCopy;
 
 /* Those of a context, which owns them; they are built when one is first needed. */
+typedef struct _GpuArrayKernels GpuArrayKernels;
+
 GpuArrayKernels *_gpu_array_kernels_new    (void);
 /* NULL does nothing. */
 void             _gpu_array_kernels_free   (GpuArrayKernels           *kernels);

@@ -293,7 +293,8 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->unit = get_unit (plan, addresses);
   set_walk (copy, (gint64) copy->unit);
 
-  copy->code = get_code (_gpu_context_get_array_kernels (to->context), context, copy);
+  copy->code = get_code (_gpu_context_get_attached (to->context, (gpointer (*) (void)) _gpu_array_kernels_new,
+                                                  (GDestroyNotify) _gpu_array_kernels_free), context, copy);
 
   return copy->code != NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "gpumem/array/gpu-array-transfer-private.h"
 #include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* Rows shorter than this are read with what is between them, if that is not much more. */
 #define SHORT_ROW 256

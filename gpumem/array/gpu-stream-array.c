@@ -7,6 +7,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* A copy, while its regions are submitted. */
 typedef struct

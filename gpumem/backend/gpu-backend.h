@@ -86,6 +86,9 @@ struct _GpuNativeContext
   GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
+  /* nullable; called once, on any thread, when the context turns out to be lost */
+  void             (*notify_lost) (GpuNativeContext *context,
+                                   const GError     *error);
   struct _GpuTransferRing *ring;    /* of the staging engine; NULL until first needed */
   void             (*ring_free)  (GpuNativeContext *context);
 

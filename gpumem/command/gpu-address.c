@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 static gboolean
 check_address (const char  *function,

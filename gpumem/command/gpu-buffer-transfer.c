@@ -4,7 +4,7 @@
 
 #include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/command/gpu-stream-across-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /**
  * gpu_buffer_read: (skip)

@@ -4,7 +4,7 @@
 
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/command/gpu-memory-transfer-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* Nobody knows how large memory of the caller is. */
 static GpuHostBytes

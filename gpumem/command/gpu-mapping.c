@@ -8,7 +8,7 @@
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/format/gpu-region-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /**
  * SECTION:gpu-mapping

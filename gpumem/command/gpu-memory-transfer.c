@@ -4,7 +4,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/command/gpu-memory-transfer-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 GpuTimeline *
 _gpu_memory_peek_timeline (GpuMemory     *memory,

@@ -5,7 +5,7 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/command/gpu-stream-across-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 #include "gpumem/staging/gpu-transfer-across.h"
 

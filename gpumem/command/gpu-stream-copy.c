@@ -7,7 +7,7 @@
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/command/gpu-stream-across-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* With the host. */
 typedef struct

@@ -7,7 +7,7 @@
 
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /* The largest pattern that every driver takes. */
 #define MAX_NATIVE_PATTERN 128

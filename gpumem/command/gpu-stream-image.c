@@ -6,7 +6,7 @@
 
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/format/gpu-region-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 #include "gpumem/format/gpu-texel-private.h"
 
 typedef struct

@@ -6,7 +6,7 @@
 #include "gpumem/device/gpu-device-private.h"
 #include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
+#include "gpumem/command/gpu-command-private.h"
 
 /**
  * gpu_svm_map:

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/array/gpu-array-kernel-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-device-private.h"
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
 
 /**
  * SECTION:gpu-context
@@ -38,12 +36,13 @@ struct _GpuContext
   GpuNativeContext *native;           /* NULL until initialised */
   GMainContext     *main_context;     /* where signals are emitted */
   GThread          *thread;           /* that made the context */
-  GpuArrayKernels  *array_kernels;
 
   GMutex            lock;             /* guards what follows */
   GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
   char             *build_options;
+  gpointer          attached;         /* of a higher layer */
+  GDestroyNotify    detach;
 };
 
 enum
@@ -161,7 +160,8 @@ gpu_context_finalize (GObject *object)
       _gpu_timeline_unref (context->default_timeline);
     }
 
-  _gpu_array_kernels_free (context->array_kernels);
+  if (context->attached != NULL)
+    context->detach (context->attached);
 
   if (context->native != NULL)
     {
@@ -311,7 +311,6 @@ gpu_context_init (GpuContext *context)
   context->devices = g_ptr_array_new_with_free_func (g_object_unref);
   context->main_context = g_main_context_ref_thread_default ();
   context->thread = g_thread_self ();
-  context->array_kernels = _gpu_array_kernels_new ();
   g_mutex_init (&context->lock);
   g_weak_ref_init (&context->default_stream, NULL);
   _gpu_live_add (GPU_LIVE_CONTEXT, 1);
@@ -383,6 +382,9 @@ check_flags (GpuContext           *context,
   return FALSE;
 }
 
+static void notify_lost (GpuNativeContext *native,
+                         const GError     *error);
+
 static gboolean
 gpu_context_initable_init (GInitable     *initable,
                            GCancellable  *cancellable,
@@ -423,6 +425,7 @@ gpu_context_initable_init (GInitable     *initable,
   owner = g_new (GWeakRef, 1);
   g_weak_ref_init (owner, context);
   context->native->owner = owner;
+  context->native->notify_lost = notify_lost;
 
   return TRUE;
 }
@@ -437,50 +440,6 @@ GpuNativeContext *
 _gpu_context_get_native (GpuContext *context)
 {
   return context->native;
-}
-
-GpuArrayKernels *
-_gpu_context_get_array_kernels (GpuContext *context)
-{
-  return context->array_kernels;
-}
-
-gboolean
-_gpu_native_context_fail (GpuNativeContext  *context,
-                          GError           **error)
-{
-  if (_gpu_backend_check_process (error))
-    g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the device %s was lost",
-                 context->devices[0]->id);
-
-  return FALSE;
-}
-
-gboolean
-_gpu_native_context_end (GpuNativeContext  *context,
-                         const char        *function,
-                         GError            *failure,
-                         GError           **error)
-{
-  if (failure == NULL)
-    return TRUE;
-
-  _gpu_native_context_report (context, failure);
-  g_propagate_prefixed_error (error, failure, "%s: ", function);
-
-  return FALSE;
-}
-
-gboolean
-_gpu_backend_fail (const GpuBackend  *backend,
-                   const char        *function,
-                   const char        *what,
-                   GError           **error)
-{
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s has no %s",
-               function, backend->name, what);
-
-  return FALSE;
 }
 
 gboolean
@@ -560,17 +519,11 @@ post_emission (GpuContext   *context,
   g_source_attach (source, context->main_context);
 }
 
-void
-_gpu_native_context_report (GpuNativeContext *native,
-                            const GError     *error)
+static void
+notify_lost (GpuNativeContext *native,
+             const GError     *error)
 {
   g_autoptr (GpuContext) context = NULL;
-
-  _gpu_debug_print (GPU_DEBUG_ERRORS, "%s", error->message);
-
-  if (!g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
-      || !g_atomic_int_compare_and_exchange (&native->lost, FALSE, TRUE))
-    return;
 
   g_mutex_lock (&native->lock);
 
@@ -581,6 +534,22 @@ _gpu_native_context_report (GpuNativeContext *native,
 
   if (context != NULL)
     post_emission (context, error, 0);
+}
+
+gpointer
+_gpu_context_get_attached (GpuContext      *context,
+                           gpointer       (*create) (void),
+                           GDestroyNotify   destroy)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  if (context->attached == NULL)
+    {
+      context->attached = create ();
+      context->detach = destroy;
+    }
+
+  return context->attached;
 }
 
 gboolean
@@ -630,16 +599,12 @@ get_default_timeline_locked (GpuContext  *context,
 }
 
 GpuTimeline *
-_gpu_context_peek_timeline (GpuContext  *context,
-                            GpuStream   *stream,
-                            const char  *function,
-                            GError     **error)
+_gpu_context_peek_default_timeline (GpuContext  *context,
+                                    const char  *function,
+                                    GError     **error)
 {
   g_autoptr (GMutexLocker) locker = NULL;
   GpuTimeline *timeline;
-
-  if (stream != NULL)
-    return _gpu_stream_get_timeline (stream, function, error);
 
   if (!_gpu_context_check (context, function, error))
     return NULL;
@@ -658,15 +623,32 @@ _gpu_context_peek_timeline (GpuContext  *context,
   return timeline;
 }
 
-GpuTimeline *
-_gpu_context_get_timeline (GpuContext  *context,
-                           GpuStream   *stream,
-                           const char  *function,
-                           GError     **error)
+GpuStream *
+_gpu_context_ref_default_stream (GpuContext     *context,
+                                 GpuStreamFunc   create)
 {
-  GpuTimeline *timeline = _gpu_context_peek_timeline (context, stream, function, error);
+  g_autoptr (GMutexLocker) locker = NULL;
+  GpuTimeline *timeline;
+  GpuStream *stream;
 
-  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+  if (context->native == NULL)
+    return NULL;
+
+  locker = g_mutex_locker_new (&context->lock);
+  timeline = get_default_timeline_locked (context, NULL);
+
+  if (timeline == NULL)
+    return NULL;
+
+  stream = g_weak_ref_get (&context->default_stream);
+
+  if (stream == NULL)
+    {
+      stream = create (context, timeline);
+      g_weak_ref_set (&context->default_stream, stream);
+    }
+
+  return stream;
 }
 
 /**
@@ -878,47 +860,6 @@ gpu_context_list_devices (GpuContext *context)
     devices = g_list_prepend (devices, g_object_ref (context->devices->pdata[i - 1]));
 
   return devices;
-}
-
-/**
- * gpu_context_get_default_stream:
- * @context: a #GpuContext
- *
- * Gets the stream that blocking calls use when they are given none: in order, untimed, on the
- * first device. Every call gives an object for the same stream.
- *
- * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
- *   the driver could not make it; gpu_stream_new() tells why
- *
- * Since: 0.1
- */
-GpuStream *
-gpu_context_get_default_stream (GpuContext *context)
-{
-  g_autoptr (GMutexLocker) locker = NULL;
-  GpuTimeline *timeline;
-  GpuStream *stream;
-
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
-
-  if (context->native == NULL)
-    return NULL;
-
-  locker = g_mutex_locker_new (&context->lock);
-  timeline = get_default_timeline_locked (context, NULL);
-
-  if (timeline == NULL)
-    return NULL;
-
-  stream = g_weak_ref_get (&context->default_stream);
-
-  if (stream == NULL)
-    {
-      stream = _gpu_stream_new_for_timeline (context, timeline);
-      g_weak_ref_set (&context->default_stream, stream);
-    }
-
-  return stream;
 }
 
 /**

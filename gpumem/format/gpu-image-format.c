@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/program/gpu-arguments-private.h"
-#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/format/gpu-image-type-private.h"
 
 /**
  * SECTION:gpu-image-format

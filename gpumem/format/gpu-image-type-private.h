@@ -24,4 +24,7 @@ gboolean    _gpu_image_get_size              (const GpuImageDescription  *descri
                                               guint                       n_levels,
                                               gsize                      *size);
 
+/* gpu-image-format.c */
+gboolean    _gpu_image_format_is_known       (const GpuImageFormat       *format);
+
 G_END_DECLS

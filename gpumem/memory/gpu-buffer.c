@@ -937,3 +937,21 @@ gpu_buffer_get_row_pitch (GpuBuffer *buffer)
 
   return buffer->row_pitch;
 }
+
+/**
+ * gpu_buffer_is_spilled:
+ * @buffer: a #GpuBuffer
+ *
+ * Tells whether the content of @buffer is on the host, see gpu_buffer_spill(). Any thread.
+ *
+ * Returns: %TRUE if it is
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_buffer_is_spilled (GpuBuffer *buffer)
+{
+  g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
+
+  return g_atomic_int_get (&GPU_MEMORY (buffer)->state) == GPU_MEMORY_STATE_SPILLED;
+}

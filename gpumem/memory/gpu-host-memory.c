@@ -553,3 +553,40 @@ gpu_host_memory_is_page_locked (GpuHostMemory *memory)
 
   return memory->is_locked;
 }
+
+/**
+ * gpu_host_memory_get_data: (skip)
+ * @memory: a #GpuHostMemory
+ *
+ * Gets where the memory is. The pointer is good until the last reference to @memory goes or
+ * gpu_memory_release() is called; gpu_host_memory_get_bytes() keeps it good. Whoever looks there
+ * waits for the device before, with gpu_host_memory_synchronize(). Does not block.
+ *
+ * Returns: (nullable): the first byte, or %NULL once the memory is released
+ *
+ * Since: 0.1
+ */
+gpointer
+gpu_host_memory_get_data (GpuHostMemory *memory)
+{
+  g_return_val_if_fail (GPU_IS_HOST_MEMORY (memory), NULL);
+
+  return gpu_memory_is_released (GPU_MEMORY (memory)) ? NULL : memory->data;
+}
+
+/**
+ * gpu_host_memory_get_address:
+ * @memory: a #GpuHostMemory
+ *
+ * Gets where the memory is, as a number for languages without pointers. It is where the host finds
+ * it: the address for kernels is gpu_memory_get_device_address(). Does not block.
+ *
+ * Returns: the address, 0 once the memory is released
+ *
+ * Since: 0.1
+ */
+guint64
+gpu_host_memory_get_address (GpuHostMemory *memory)
+{
+  return (guint64) (guintptr) gpu_host_memory_get_data (memory);
+}

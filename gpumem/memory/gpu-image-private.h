@@ -40,9 +40,6 @@ GpuExtent
 gboolean _gpu_image_is_alike       (GpuImage                  *a,
                                     GpuImage                  *b);
 
-/* gpu-image-format.c */
-gboolean _gpu_image_format_is_known (const GpuImageFormat     *format);
-
 /* gpu-image-support.c: FALSE if there are no images, none with these flags, or not this one. Sets
  * the size of texels. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,
@@ -56,15 +53,6 @@ gboolean _gpu_image_check_description (GpuNativeContext       *context,
                                     GpuMemoryFlags             flags,
                                     GpuImageDescription       *description,
                                     const char                *function,
-                                    GError                   **error);
-
-/* gpu-image-object.c: whether its flags let kernels write an image, or read it; what is wrong goes
- * on where the caller names the object. And whether what is read of it can be read in this way. */
-gboolean _gpu_image_check_access   (GpuImage                  *image,
-                                    gboolean                   is_written,
-                                    GError                   **error);
-gboolean _gpu_image_check_texture  (GpuImage                  *image,
-                                    const GpuSamplerDescription *sampler,
                                     GError                   **error);
 
 /* gpu-image-new.c: makes the native image that construction asked for. */

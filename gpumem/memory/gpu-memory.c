@@ -6,7 +6,6 @@
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/stream/gpu-stream-private.h"
 #include "gpumem/staging/gpu-transfer.h"
 
 /**
@@ -632,55 +631,6 @@ gpu_memory_get_attributes (GpuMemory  *memory,
   g_variant_dict_insert (&dict, "device-address", "t", memory->address);
 
   return g_variant_ref_sink (g_variant_dict_end (&dict));
-}
-
-/**
- * gpu_memory_add_stream:
- * @memory: a #GpuMemory
- * @stream: a #GpuStream of the context of @memory
- * @error: return location for an error
- *
- * Tells that work which the library knows nothing of uses @memory on @stream: work that the program
- * puts into the driver's stream itself, or kernels that find the memory through its address alone.
- * The driver's memory is not freed, and that of a pool given to nobody else, before all is over
- * that was submitted to @stream until @memory was released or its last reference dropped. What
- * happens before that it does not put in order: gpu_stream_wait_event() does. A slice counts for
- * the memory that it was cut from. Any thread; does not block, and calls no driver.
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
- *   is spilled, see gpu_buffer_spill(), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to
- *   another context
- *
- * Since: 0.1
- */
-gboolean
-gpu_memory_add_stream (GpuMemory  *memory,
-                       GpuStream  *stream,
-                       GError    **error)
-{
-  const char *function = "gpu_memory_add_stream";
-  GpuTimeline *timeline;
-  GpuStorage *storage;
-
-  g_return_val_if_fail (GPU_IS_MEMORY (memory), FALSE);
-  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
-
-  timeline = _gpu_stream_get_timeline (stream, function, error);
-  storage = timeline != NULL ? _gpu_memory_acquire (memory, function, error) : NULL;
-
-  if (storage == NULL)
-    return FALSE;
-
-  if (timeline->context == storage->context)
-    _gpu_storage_add_stream (storage->root, timeline);
-  else
-    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                 "%s: the memory %p and the stream belong to different contexts", function,
-                 (void *) memory);
-
-  _gpu_storage_unuse (storage);
-
-  return timeline->context == storage->context;
 }
 
 /**

@@ -115,4 +115,10 @@ gboolean      _gpu_arguments_resolve      (GpuArguments      *arguments,
                                            GpuMemory        **memories,
                                            GError           **error);
 
+/* @size bytes of @memory from @offset on, @memory being what the kernel gets the address of. */
+void _gpu_arguments_add_range (GpuArguments *arguments,
+                               GpuMemory    *memory,
+                               gsize         offset,
+                               gsize         size);
+
 G_END_DECLS

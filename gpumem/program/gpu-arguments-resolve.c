@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gpumem/program/gpu-arguments-private.h"
-#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/program/gpu-image-object-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
 

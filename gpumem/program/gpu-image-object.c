@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/memory/gpu-image-private.h"
+#include "gpumem/program/gpu-image-object-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
 #include "gpumem/format/gpu-texel-private.h"

@@ -26,14 +26,4 @@ gboolean        _gpu_event_check         (GpuEvent        *event,
 GpuUserEvent   *_gpu_event_get_user      (GpuEvent        *event);
 const GpuPoint *_gpu_event_get_point     (GpuEvent        *event);
 
-/* Returns @task once the point is reached, or once its cancellable is cancelled: with @result,
- * which it takes over, or with TRUE if that is NULL. */
-void            _gpu_timeline_return_task   (GpuTimeline     *timeline,
-                                             guint64          seq,
-                                             GTask           *task,
-                                             gpointer         result,
-                                             GDestroyNotify   result_free);
-void            _gpu_user_event_return_task (GpuUserEvent    *event,
-                                             GTask           *task);
-
 G_END_DECLS

@@ -1173,3 +1173,44 @@ gpu_stream_synchronize_finish (GpuStream     *stream,
 
   return g_task_propagate_boolean (G_TASK (result), error);
 }
+
+/**
+ * gpu_context_get_default_stream:
+ * @context: a #GpuContext
+ *
+ * Gets the stream that blocking calls use when they are given none: in order, untimed, on the
+ * first device. Every call gives an object for the same stream.
+ *
+ * Returns: (transfer full) (nullable): the stream, or %NULL if @context was never initialised or
+ *   the driver could not make it; gpu_stream_new() tells why
+ *
+ * Since: 0.1
+ */
+GpuStream *
+gpu_context_get_default_stream (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return _gpu_context_ref_default_stream (context, _gpu_stream_new_for_timeline);
+}
+
+GpuTimeline *
+_gpu_context_peek_timeline (GpuContext  *context,
+                            GpuStream   *stream,
+                            const char  *function,
+                            GError     **error)
+{
+  return stream != NULL ? _gpu_stream_get_timeline (stream, function, error)
+                        : _gpu_context_peek_default_timeline (context, function, error);
+}
+
+GpuTimeline *
+_gpu_context_get_timeline (GpuContext  *context,
+                           GpuStream   *stream,
+                           const char  *function,
+                           GError     **error)
+{
+  GpuTimeline *timeline = _gpu_context_peek_timeline (context, stream, function, error);
+
+  return timeline != NULL ? _gpu_timeline_ref (timeline) : NULL;
+}

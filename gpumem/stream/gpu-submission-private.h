@@ -57,16 +57,6 @@ typedef struct
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;
 
-/* What to wait for after an operation: nothing if there is no event. */
-typedef struct
-{
-  GpuNativeEvent *event;
-  guint64         covers;           /* the point that is reached with the event, 0 for none; after
-                                     * a failure, that of the part which the driver took */
-  gboolean        if_idle;          /* set by the caller: submit only what waits for nothing */
-  gboolean        busy;             /* with if_idle: nothing was submitted */
-} GpuPending;
-
 /* @pending, if not NULL, is set to what to wait for, with _gpu_pending_wait(). */
 gboolean _gpu_submit       (GpuTimeline          *timeline,
                             const GpuSubmission  *submission,
@@ -99,10 +89,6 @@ gboolean _gpu_submit_pair  (GpuPairSide          *sides,
                             GpuPairFunc           run,
                             gpointer              data,
                             GpuPending           *pending,
-                            GError              **error);
-/* Blocks until the operation is over, and lets go of the event. */
-gboolean _gpu_pending_wait (GpuPending           *pending,
-                            GpuTimeline          *timeline,
                             GError              **error);
 
 G_END_DECLS

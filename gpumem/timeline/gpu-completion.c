@@ -8,10 +8,10 @@
  */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-latch-private.h"
-#include "gpumem/stream/gpu-submission-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
 
 static void job (gpointer data,
                  gpointer user_data);

@@ -2,7 +2,8 @@
 /* Tasks that return when a point is reached. */
 #include "config.h"
 
-#include "gpumem/stream/gpu-event-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
+#include "gpumem/timeline/gpu-user-event-private.h"
 
 /* Both the point and the cancellable may end the wait, on different threads: the first wins. What
  * the task holds, its source object before all, then goes in the task's main context, and does not

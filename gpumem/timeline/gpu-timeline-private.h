@@ -369,6 +369,29 @@ _gpu_point_is_pending (const GpuPoint *point)
   return point->timeline != NULL && !_gpu_timeline_is_complete (point->timeline, point->seq);
 }
 
+/* What to wait for after an operation: nothing if there is no event. */
+typedef struct
+{
+  GpuNativeEvent *event;
+  guint64         covers;           /* the point that is reached with the event, 0 for none; after
+                                     * a failure, that of the part which the driver took */
+  gboolean        if_idle;          /* set by the caller: submit only what waits for nothing */
+  gboolean        busy;             /* with if_idle: nothing was submitted */
+} GpuPending;
+
+/* Blocks until the operation is over, and lets go of the event. */
+gboolean _gpu_pending_wait (GpuPending           *pending,
+                            GpuTimeline          *timeline,
+                            GError              **error);
+
+/* Returns @task once the point is reached, or once its cancellable is cancelled: with @result,
+ * which it takes over, or with TRUE if that is NULL. */
+void            _gpu_timeline_return_task   (GpuTimeline     *timeline,
+                                             guint64          seq,
+                                             GTask           *task,
+                                             gpointer         result,
+                                             GDestroyNotify   result_free);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuTimeline, _gpu_timeline_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuFence, _gpu_fence_unref)
 

@@ -41,4 +41,7 @@ gboolean        _gpu_user_event_wait_until (GpuUserEvent      *event,
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuUserEvent, _gpu_user_event_unref)
 
+void            _gpu_user_event_return_task (GpuUserEvent    *event,
+                                             GTask           *task);
+
 G_END_DECLS

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Errors of a context: every one of a driver passes here. */
+#include "config.h"
+
+#include "gpumem/backend/gpu-native-context-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+
+void
+_gpu_native_context_report (GpuNativeContext *native,
+                            const GError     *error)
+{
+  _gpu_debug_print (GPU_DEBUG_ERRORS, "%s", error->message);
+
+  if (!g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
+      || !g_atomic_int_compare_and_exchange (&native->lost, FALSE, TRUE))
+    return;
+
+  if (native->notify_lost != NULL)
+    native->notify_lost (native, error);
+}
+
+gboolean
+_gpu_native_context_fail (GpuNativeContext  *context,
+                          GError           **error)
+{
+  if (_gpu_backend_check_process (error))
+    g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "the device %s was lost",
+                 context->devices[0]->id);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_native_context_end (GpuNativeContext  *context,
+                         const char        *function,
+                         GError            *failure,
+                         GError           **error)
+{
+  if (failure == NULL)
+    return TRUE;
+
+  _gpu_native_context_report (context, failure);
+  g_propagate_prefixed_error (error, failure, "%s: ", function);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_backend_fail (const GpuBackend  *backend,
+                   const char        *function,
+                   const char        *what,
+                   GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s has no %s",
+               function, backend->name, what);
+
+  return FALSE;
+}
+

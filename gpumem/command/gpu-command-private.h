@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "gpumem/stream/gpu-stream-private.h"
+
+G_BEGIN_DECLS
+
+/* The verbs behind both the methods of GpuStream and the blocking ones of GpuBuffer: @pending, if
+ * not NULL, is set to what to wait for; it has no event if there was nothing to do. */
+gboolean     _gpu_timeline_copy           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         destination_offset,
+                                           GpuMemory    *source,
+                                           gsize         source_offset,
+                                           gsize         size,
+                                           GpuPending   *pending,
+                                           GError      **error);
+/* @bytes, if not NULL, are what @data belongs to, and are kept. */
+gboolean     _gpu_timeline_write          (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         offset,
+                                           gconstpointer data,
+                                           gsize         size,
+                                           GBytes       *bytes,
+                                           GpuPending   *pending,
+                                           GError      **error);
+gboolean     _gpu_timeline_read           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *source,
+                                           gsize         offset,
+                                           gpointer      data,
+                                           gsize         size,
+                                           GBytes       *bytes,
+                                           GpuPending   *pending,
+                                           GError      **error);
+gboolean     _gpu_timeline_fill           (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *destination,
+                                           gsize         offset,
+                                           gsize         size,
+                                           const guint8 *pattern,
+                                           gsize         pattern_size,
+                                           GError      **error);
+gboolean     _gpu_timeline_fill_region    (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuMemory        *destination,
+                                           const GpuLayout  *layout,
+                                           const GpuExtent  *extent,
+                                           const guint8     *pattern,
+                                           gsize             pattern_size,
+                                           GError          **error);
+gboolean     _gpu_timeline_copy_region    (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuMemory        *destination,
+                                           const GpuLayout  *destination_layout,
+                                           GpuMemory        *source,
+                                           const GpuLayout  *source_layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
+/* What a region of the host is copied from or to. */
+typedef struct
+{
+  gpointer         data;
+  gsize            size;            /* bytes */
+  const GpuLayout *layout;          /* nullable: from the first byte on, without gaps */
+  GBytes          *bytes;           /* nullable: what @data belongs to, and is kept */
+} GpuHostBytes;
+
+gboolean     _gpu_timeline_write_region   (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           GpuMemory           *destination,
+                                           const GpuLayout     *destination_layout,
+                                           const GpuHostBytes  *host,
+                                           const GpuExtent     *extent,
+                                           GpuPending          *pending,
+                                           GError             **error);
+gboolean     _gpu_timeline_read_region    (GpuTimeline         *timeline,
+                                           const char          *function,
+                                           GpuMemory           *source,
+                                           const GpuLayout     *source_layout,
+                                           const GpuHostBytes  *host,
+                                           const GpuExtent     *extent,
+                                           GpuPending          *pending,
+                                           GError             **error);
+/* FALSE if the region reaches past the end of @memory, which is named: "destination". */
+gboolean     _gpu_region_check            (GpuMemory           *memory,
+                                           const GpuLayout     *layout,
+                                           const GpuExtent     *extent,
+                                           const char          *function,
+                                           const char          *name,
+                                           GError             **error);
+/* (transfer full): memory for all of a region without gaps, to be read into. */
+GBytes      *_gpu_region_bytes_new        (GpuMemory           *memory,
+                                           const GpuExtent     *extent,
+                                           const char          *function,
+                                           GpuHostBytes        *host,
+                                           GError             **error);
+/* Memory of the host to be filled in by a read; NULL if there is none. */
+GBytes      *_gpu_bytes_new               (gsize         size,
+                                           const char   *function,
+                                           gpointer     *data,
+                                           GError      **error);
+GpuMapping  *_gpu_timeline_map            (GpuTimeline  *timeline,
+                                           const char   *function,
+                                           GpuMemory    *memory,
+                                           GpuMapFlags   flags,
+                                           gsize         offset,
+                                           gsize         size,
+                                           GError      **error);
+/* @extent is not empty. */
+GpuMapping  *_gpu_timeline_map_image      (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuImage         *image,
+                                           GpuMapFlags       flags,
+                                           const GpuLayout  *layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
+gboolean     _gpu_timeline_fill_image     (GpuTimeline      *timeline,
+                                           const char       *function,
+                                           GpuImage         *image,
+                                           const GpuColor   *color,
+                                           const GpuLayout  *layout,
+                                           const GpuExtent  *extent,
+                                           GError          **error);
+
+G_END_DECLS
