@@ -6,7 +6,7 @@
 #include "fault-util.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/memory/gpu-virtual-private.h"
+#include "gpumem/memory/gpu-virtual-memory-private.h"
 
 #define N_PIECES 3
 

@@ -3,8 +3,8 @@
  * one that refuses to. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 #include "test-util.h"
@@ -165,9 +165,9 @@ completion_forked (TestFixture *fixture)
   timeline = _gpu_timeline_new_for_event (context, native);
   event = _gpu_event_new_for_point (fixture->context, timeline, 1, NULL);
 
-  g_atomic_int_set (&_gpu_hot.forked, TRUE);
+  g_atomic_int_set (&_gpu_forked, TRUE);
   g_assert_false (gpu_event_wait (event, NULL, &error));
-  g_atomic_int_set (&_gpu_hot.forked, FALSE);
+  g_atomic_int_set (&_gpu_forked, FALSE);
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "forked");
 }
 

@@ -4,8 +4,8 @@
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"

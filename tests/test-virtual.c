@@ -11,7 +11,7 @@
 #include "cuda-driver/cuda-driver.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/memory/gpu-virtual-private.h"
+#include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "test-util.h"
 
 #define N_UNITS 8

@@ -2,9 +2,9 @@
 /* Copies between arrays that take a kernel instead of many regions. */
 #pragma once
 
-#include "gpumem/format/gpu-array-plan-private.h"
 #include "gpumem/array/gpu-array-private.h"
 #include "gpumem/device/gpu-context-private.h"
+#include "gpumem/format/gpu-array-plan-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
 G_BEGIN_DECLS

@@ -3,8 +3,8 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-kernel-private.h"
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/program/gpu-launch-private.h"
 
 /* So many commands take less time than to build a kernel once, and not much more than one. */

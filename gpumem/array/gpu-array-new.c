@@ -2,8 +2,8 @@
 /* Making arrays: over new memory, and over memory that is there. */
 #include "config.h"
 
+#include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/array/gpu-array-private.h"
-#include "gpumem/array/gpu-array-transfer-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-dtype-private.h"
 #include "gpumem/memory/gpu-memory-private.h"

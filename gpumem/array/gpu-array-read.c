@@ -2,9 +2,9 @@
 /* The methods of an array that read it to the host, and wait, and their asynchronous pairs. */
 #include "config.h"
 
-#include "gpumem/array/gpu-array-transfer-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 
 /* Rows shorter than this are read with what is between them, if that is not much more. */
 #define SHORT_ROW 256

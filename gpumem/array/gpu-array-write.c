@@ -2,8 +2,8 @@
 /* The methods of an array that write it from the host, and wait, and their asynchronous pairs. */
 #include "config.h"
 
-#include "gpumem/array/gpu-array-transfer-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
+#include "gpumem/array/gpu-array-io-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 
 GpuTimeline *
 _gpu_array_begin (GpuArray      *array,

@@ -2,8 +2,8 @@
 #include "config.h"
 
 #include "gpumem/array/gpu-array-private.h"
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
 /**

@@ -2,12 +2,12 @@
 /* The verbs of a stream that move arrays, whatever their strides are. */
 #include "config.h"
 
+#include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/array/gpu-array-kernel-private.h"
-#include "gpumem/array/gpu-array-transfer-private.h"
+#include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-dtype-private.h"
-#include "gpumem/command/gpu-stream-across-private.h"
-#include "gpumem/command/gpu-command-private.h"
 
 /* A copy, while its regions are submitted. */
 typedef struct

@@ -5,40 +5,24 @@
 #include <unistd.h>
 
 #include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-hot-private.h"
 
-static const GpuBackend *const backends[] =
-{
-#ifdef HAVE_CUDA
-  &_gpu_cuda_backend,
-#endif
-#ifdef HAVE_OPENCL
-  &_gpu_opencl_backend,
-#endif
-  &_gpu_host_backend,
-  NULL
-};
+gint _gpu_forked;
 
 static GMutex contexts_lock;
 static GPtrArray *contexts;         /* of GpuNativeContext; NULL: none */
 
 static GMutex registry_lock;
-static GPtrArray *registry_devices[G_N_ELEMENTS (backends)];
-
-const GpuBackend *const *
-_gpu_backend_list (void)
-{
-  return backends;
-}
+static GPtrArray *registry_devices[GPU_MAX_BACKENDS];
 
 const GpuBackend *
 _gpu_backend_lookup (const char *name)
 {
-  for (gsize i = 0; backends[i] != NULL; i++)
+  for (gsize i = 0; _gpu_backends[i] != NULL; i++)
     {
-      if (g_str_equal (backends[i]->name, name))
-        return backends[i];
+      if (g_str_equal (_gpu_backends[i]->name, name))
+        return _gpu_backends[i];
     }
 
   return NULL;
@@ -69,7 +53,7 @@ _gpu_backend_list_devices (const GpuBackend  *backend,
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&registry_lock);
   gsize i = 0;
 
-  while (backends[i] != backend)
+  while (_gpu_backends[i] != backend)
     i++;
 
   if (registry_devices[i] == NULL)
@@ -81,7 +65,7 @@ _gpu_backend_list_devices (const GpuBackend  *backend,
 static void
 on_fork (void)
 {
-  g_atomic_int_set (&_gpu_hot.forked, TRUE);
+  g_atomic_int_set (&_gpu_forked, TRUE);
 }
 
 void
@@ -99,7 +83,7 @@ _gpu_backend_watch_process (void)
 gboolean
 _gpu_backend_check_process (GError **error)
 {
-  if (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     return TRUE;
 
   /* Not even the quark without need: locks of GLib may be held by threads that are not there. */
@@ -127,7 +111,7 @@ static void
 unlist_context (GpuNativeContext *context)
 {
   /* After a fork the lock may be somebody's who is not there. */
-  if (g_atomic_int_get (&_gpu_hot.forked))
+  if (g_atomic_int_get (&_gpu_forked))
     return;
 
   g_mutex_lock (&contexts_lock);

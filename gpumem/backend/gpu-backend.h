@@ -1126,8 +1126,12 @@ struct _GpuBackend
   const GpuTransferOps *transfer;   /* nullable: all memory of the host is as good as any */
 };
 
-/* The registry: every back end that was built in, in the order of preference. */
-const GpuBackend *const *_gpu_backend_list         (void);
+#define GPU_MAX_BACKENDS 3
+
+/* Every driver in this build, in order of preference; NULL-terminated. gpu-backends.c, on top of
+ * the drivers, defines it. */
+extern const GpuBackend *const _gpu_backends[GPU_MAX_BACKENDS + 1];
+
 const GpuBackend        *_gpu_backend_lookup       (const char        *name);
 /* (transfer none): devices of @backend, found once in a process. NULL: why, in @error. */
 GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
@@ -1137,6 +1141,8 @@ GPtrArray               *_gpu_backend_list_devices (const GpuBackend  *backend,
  * and hangs in them, or in locks that no thread holds any more: FALSE in such a one, where its
  * parent was watched. */
 void                     _gpu_backend_watch_process (void);
+/* Atomic: TRUE in a child process of one that had used a device. */
+extern gint _gpu_forked;
 gboolean                 _gpu_backend_check_process (GError           **error);
 
 /* For the back ends: fill in the common part of a new object. */
@@ -1158,9 +1164,5 @@ void                     _gpu_native_event_unref   (GpuNativeEvent          *eve
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeContext, _gpu_native_context_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuNativeEvent, _gpu_native_event_unref)
-
-extern const GpuBackend _gpu_cuda_backend;
-extern const GpuBackend _gpu_host_backend;
-extern const GpuBackend _gpu_opencl_backend;
 
 G_END_DECLS

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 
 G_BEGIN_DECLS
 
@@ -15,7 +15,7 @@ _gpu_native_context_check (GpuNativeContext  *context,
                            GError           **error)
 {
   return (G_LIKELY (!g_atomic_int_get (&context->lost))
-          && G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
+          && G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
          || _gpu_native_context_fail (context, error);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/gpumem.h"
 #include "gpumem/base/gpu-latch-private.h"
+#include "gpumem/gpumem.h"
 
 struct _GpuLatch
 {

@@ -2,8 +2,8 @@
 /* Buffers whose content is on the host for a while, and their memory somebody else's. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/device/gpu-context-private.h"
 
 typedef enum
 {

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "gpumem/stream/gpu-event-private.h"
-#include "gpumem/memory/gpu-host-memory-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 
 /* The uses that the host waits for, one after the other. The first is the last that wrote. */
 typedef struct

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/format/gpu-region-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 /**
  * SECTION:gpu-mapping

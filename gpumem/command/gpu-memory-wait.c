@@ -2,8 +2,8 @@
 /* Waiting for all that uses a memory. */
 #include "config.h"
 
-#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 /* The uses that a task waits for, one after the other. */

@@ -2,8 +2,8 @@
 /* Between the verbs that copy memory of the host and the staging engine. */
 #pragma once
 
-#include "gpumem/stream/gpu-submission-private.h"
 #include "gpumem/staging/gpu-transfer.h"
+#include "gpumem/stream/gpu-submission-private.h"
 
 G_BEGIN_DECLS
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/command/gpu-staging-private.h"
+#include "gpumem/device/gpu-context-private.h"
 
 /**
  * SECTION:gpu-staging

@@ -2,12 +2,12 @@
 /* The linear verbs of a stream: copy, write, read, migrate. */
 #include "config.h"
 
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
+#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-host-memory-private.h"
-#include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/command/gpu-staging-private.h"
-#include "gpumem/command/gpu-stream-across-private.h"
-#include "gpumem/command/gpu-command-private.h"
 
 /* With the host. */
 typedef struct

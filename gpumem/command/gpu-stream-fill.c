@@ -5,9 +5,9 @@
 
 #include <string.h>
 
+#include "gpumem/command/gpu-command-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
-#include "gpumem/command/gpu-command-private.h"
 
 /* The largest pattern that every driver takes. */
 #define MAX_NATIVE_PATTERN 128

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "gpumem/memory/gpu-image-private.h"
-#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/format/gpu-region-private.h"
 #include "gpumem/format/gpu-texel-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 typedef struct
 {

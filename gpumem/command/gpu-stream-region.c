@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "gpumem/device/gpu-context-private.h"
-#include "gpumem/memory/gpu-image-private.h"
-#include "gpumem/format/gpu-region-private.h"
-#include "gpumem/command/gpu-staging-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-staging-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/format/gpu-region-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 /* One of the two sides. What it covers, in bytes as if it were linear, is what hazards, mappings
  * and overlaps are told by. */

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda.h"
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/gpu-cuda.h"
 
 typedef enum
 {

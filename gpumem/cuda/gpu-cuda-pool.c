@@ -88,7 +88,7 @@ _gpu_cuda_pool_clear (GpuCudaContext *context,
                       gboolean        can_free)
 {
   /* After a fork the lock may be somebody's who is not there. */
-  if (context->pool == NULL || g_atomic_int_get (&_gpu_hot.forked))
+  if (context->pool == NULL || g_atomic_int_get (&_gpu_forked))
     return;
 
   unlist_pool (context);
@@ -203,7 +203,7 @@ _gpu_cuda_pool_forget (GpuCudaStream *stream)
 {
   GpuCudaContext *context = (GpuCudaContext *) stream->base.context;
 
-  if (!g_atomic_int_get (&stream->frees) || g_atomic_int_get (&_gpu_hot.forked))
+  if (!g_atomic_int_get (&stream->frees) || g_atomic_int_get (&_gpu_forked))
     return;
 
   g_mutex_lock (&context->freeing_lock);

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/cuda/gpu-cuda-image.h"
 #include "gpumem/format/gpu-image-type-private.h"
-#include "gpumem/base/gpu-nick-private.h"
 
 typedef struct
 {

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/gpu-cuda.h"
 
 #define WORDS_PER_BLOCK 1024
 

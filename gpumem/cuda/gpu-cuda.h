@@ -10,11 +10,14 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/cuda/gpu-cuda-api.h"
 
 G_BEGIN_DECLS
+
+/* The tables of this driver; its address tells its objects from those of other drivers. */
+extern const GpuBackend _gpu_cuda_backend;
 
 typedef struct
 {
@@ -199,7 +202,7 @@ _gpu_cuda_enter (GpuCudaContext  *context,
 
   *entered = FALSE;
 
-  return (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked))
+  return (G_LIKELY (!g_atomic_int_get (&_gpu_forked))
           && G_LIKELY (_gpu_cuda.cuCtxGetCurrent (&current) == CUDA_SUCCESS)
           && G_LIKELY (current == context->context))
          || _gpu_cuda_push (context, entered, error);
@@ -310,7 +313,7 @@ _gpu_cuda_begin_plain (GpuNativeStream  *stream,
   call->event = NULL;
 
   return G_LIKELY (event == NULL) && G_LIKELY (handle > (guintptr) CU_STREAM_PER_THREAD)
-         && G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked));
+         && G_LIKELY (!g_atomic_int_get (&_gpu_forked));
 }
 
 /* TRUE in place of an _end() that has nothing to do but to leave. */

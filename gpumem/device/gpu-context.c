@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/device/gpu-device-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/device/gpu-device-private.h"
 
 /**
  * SECTION:gpu-context

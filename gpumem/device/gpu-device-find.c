@@ -13,26 +13,25 @@ collect_devices (const GpuBackend *backend,
                  GPtrArray        *devices,
                  GString          *reasons)
 {
-  const GpuBackend *const *backends = _gpu_backend_list ();
 
-  for (guint i = 0; backends[i] != NULL; i++)
+  for (guint i = 0; _gpu_backends[i] != NULL; i++)
     {
       g_autoptr (GError) error = NULL;
       GPtrArray *found;
 
-      if (backend != NULL && backend != backends[i])
+      if (backend != NULL && backend != _gpu_backends[i])
         continue;
 
-      found = _gpu_backend_list_devices (backends[i], &error);
+      found = _gpu_backend_list_devices (_gpu_backends[i], &error);
       if (found != NULL)
         {
           g_ptr_array_extend (devices, found, NULL, NULL);
           continue;
         }
 
-      _gpu_debug_print (GPU_DEBUG_DEVICES, "%s: %s", backends[i]->name, error->message);
+      _gpu_debug_print (GPU_DEBUG_DEVICES, "%s: %s", _gpu_backends[i]->name, error->message);
       if (reasons != NULL)
-        g_string_append_printf (reasons, "; %s: %s", backends[i]->name, error->message);
+        g_string_append_printf (reasons, "; %s: %s", _gpu_backends[i]->name, error->message);
     }
 }
 
@@ -438,10 +437,9 @@ char **
 gpu_device_list_backends (void)
 {
   g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
-  const GpuBackend *const *backends = _gpu_backend_list ();
 
-  for (guint i = 0; backends[i] != NULL; i++)
-    g_strv_builder_add (builder, backends[i]->name);
+  for (guint i = 0; _gpu_backends[i] != NULL; i++)
+    g_strv_builder_add (builder, _gpu_backends[i]->name);
 
   return g_strv_builder_end (builder);
 }

@@ -9,7 +9,7 @@
 
 #include <glib/gstdio.h>
 
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/host/gpu-host.h"
 
 /* As GPUs have it: the system lets a process map some 65,000 pieces. */
@@ -157,7 +157,7 @@ host_virtual_destroy_piece (GpuNativeContext *context,
   GpuHostPiece *self = (GpuHostPiece *) piece;
 
   /* A process that was forked leaves to its parent what is in the file of both. */
-  if (G_LIKELY (!g_atomic_int_get (&_gpu_hot.forked)))
+  if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
     fallocate (((GpuHostContext *) context)->pieces_fd,
                FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) self->offset,
                (off_t) piece->size);

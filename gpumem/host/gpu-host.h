@@ -13,6 +13,9 @@
 
 G_BEGIN_DECLS
 
+/* The tables of this driver; its address tells its objects from those of other drivers. */
+extern const GpuBackend _gpu_host_backend;
+
 GPU_HOST_ABI (GPU_HOST_ABI_AS_C)
 
 #define GPU_HOST_BASE_ALIGNMENT      64

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
 
 /**
  * SECTION:gpu-buffer
@@ -48,6 +48,8 @@ enum
 static GParamSpec *props[N_PROPS];
 
 static void initable_iface_init (GInitableIface *iface);
+
+gpointer _gpu_buffer_class;
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuBuffer, gpu_buffer, GPU_TYPE_MEMORY,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
@@ -106,7 +108,7 @@ gpu_buffer_class_init (GpuBufferClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_hot.buffer_class = klass;
+  _gpu_buffer_class = klass;
   object_class->get_property = gpu_buffer_get_property;
   object_class->dispose = gpu_buffer_dispose;
   object_class->finalize = gpu_buffer_finalize;

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/memory/gpu-host-memory-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-host-memory-private.h"
 
 /**
  * SECTION:gpu-host-memory

@@ -2,10 +2,10 @@
 /* What images are made from. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
-#include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-region-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 #define ACCESS_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_HOST_READ_ONLY \
                       | GPU_MEMORY_HOST_WRITE_ONLY | GPU_MEMORY_HOST_NO_ACCESS)

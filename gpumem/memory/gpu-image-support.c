@@ -2,9 +2,9 @@
 /* Which images a context can have. */
 #include "config.h"
 
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-image-private.h"
-#include "gpumem/base/gpu-nick-private.h"
 
 #define EXTENT_FORMAT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
 #define EXTENT_ARGS(extent) (extent)->width, (extent)->height, (extent)->depth

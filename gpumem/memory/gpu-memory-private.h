@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
 G_BEGIN_DECLS
@@ -143,5 +144,29 @@ gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,
                                   gboolean         write,
                                   GError         **error);
+
+/* Set by class_init. */
+extern gpointer _gpu_buffer_class;
+extern gpointer _gpu_svm_class;
+
+static inline gboolean
+_gpu_is_buffer (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_buffer_class) || _gpu_is_a (object, gpu_buffer_get_type);
+}
+
+/* Memory that kernels take as a pointer. */
+static inline gboolean
+_gpu_is_linear (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_buffer_class) || _gpu_has_class (object, _gpu_svm_class)
+         || _gpu_is_a (object, gpu_buffer_get_type) || _gpu_is_a (object, gpu_svm_get_type);
+}
+
+static inline gboolean
+_gpu_is_memory (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_buffer_class) || _gpu_is_a (object, gpu_memory_get_type);
+}
 
 G_END_DECLS

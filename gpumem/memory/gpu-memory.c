@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/staging/gpu-transfer.h"
 
 /**

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
 
 /**

@@ -148,7 +148,7 @@ gboolean    _gpu_storage_empty          (GpuStorage        *storage,
 void        _gpu_storage_take_buffer    (GpuStorage        *storage,
                                          GpuNativeBuffer   *buffer,
                                          GpuStorageKind     kind);
-/* gpu-storage-origin.c, for a storage that was just made: finds the root of the memory, if others
+/* gpu-storage-alias.c, for a storage that was just made: finds the root of the memory, if others
  * are over it, which it is a user of from then on. @is_new: there can be none. */
 void        _gpu_storage_join           (GpuStorage        *storage,
                                          gboolean           is_new);

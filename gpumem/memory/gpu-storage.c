@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
 /* So often another stream becomes the holder of a root before it is taken for one that they

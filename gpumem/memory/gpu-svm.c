@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-hot-private.h"
-#include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/memory/gpu-svm-private.h"
 
 /**
@@ -82,6 +82,8 @@ static GParamSpec *props[N_PROPS];
 
 static void initable_iface_init (GInitableIface *iface);
 
+gpointer _gpu_svm_class;
+
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuSvm, gpu_svm, GPU_TYPE_MEMORY,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
 
@@ -141,7 +143,7 @@ gpu_svm_class_init (GpuSvmClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
 
-  _gpu_hot.svm_class = klass;
+  _gpu_svm_class = klass;
   object_class->get_property = gpu_svm_get_property;
   object_class->set_property = gpu_svm_set_property;
   object_class->finalize = gpu_svm_finalize;

@@ -13,6 +13,9 @@
 
 G_BEGIN_DECLS
 
+/* The tables of this driver; its address tells its objects from those of other drivers. */
+extern const GpuBackend _gpu_opencl_backend;
+
 /* Texels in each dimension, and layers; zeros where there are no images. */
 typedef struct
 {

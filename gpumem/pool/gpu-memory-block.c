@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/pool/core/gpu-pool-node.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
-#include "gpumem/allocator/gpu-svm-allocator.h"
-#include "gpumem/pool/core/gpu-pool-node.h"
 
 /**
  * SECTION:gpu-memory-block
@@ -329,7 +329,7 @@ get_usual_key (GpuMemoryPool *pool,
   GpuTimeline *timeline;
 
   if (G_UNLIKELY (pool->blocks == NULL)
-      || G_UNLIKELY (!_gpu_has_class (stream, _gpu_hot.stream_class)))
+      || G_UNLIKELY (!_gpu_has_class (stream, _gpu_stream_class)))
     return NULL;
 
   timeline = stream->timeline;

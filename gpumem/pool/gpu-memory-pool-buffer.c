@@ -3,11 +3,11 @@
  * with the work that is still pending; objects that nothing else refers to are used again. */
 #include "config.h"
 
-#include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-hot-private.h"
-#include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/memory/gpu-svm-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
 
 #define MAX_DATA   16
 #define MAX_YIELDS 100000
@@ -151,7 +151,7 @@ _gpu_pool_core_drop_spare (GpuPoolCore *core)
   for (guint i = 0; i < core->n_spare; i++)
     {
       for (guint n = 0; n < MAX_YIELDS && !is_settled (G_OBJECT (core->spare[i]))
-                        && !g_atomic_int_get (&_gpu_hot.forked); n++)
+                        && !g_atomic_int_get (&_gpu_forked); n++)
         g_thread_yield ();
 
       if (is_settled (G_OBJECT (core->spare[i])))

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/core/gpu-pool-bins.h"
 #include "gpumem/pool/core/gpu-pool-lock.h"
@@ -192,5 +193,14 @@ GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore        *core,
                                             GError            **error);
 /* Closed, a pool keeps no objects to use them again. */
 void          _gpu_pool_core_drop_spare    (GpuPoolCore        *core);
+
+/* Set by class_init. */
+extern gpointer _gpu_memory_pool_class;
+
+static inline gboolean
+_gpu_is_memory_pool (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_memory_pool_class) || _gpu_is_a (object, gpu_memory_pool_get_type);
+}
 
 G_END_DECLS

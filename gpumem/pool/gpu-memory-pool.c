@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/base/gpu-hot-private.h"
-#include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 /**
@@ -105,6 +105,8 @@ static guint signals[N_SIGNALS];
 
 static void initable_iface_init (GInitableIface *iface);
 static void allocator_iface_init (GpuAllocatorInterface *iface);
+
+gpointer _gpu_memory_pool_class;
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuMemoryPool, gpu_memory_pool, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init)
@@ -496,7 +498,7 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
-  _gpu_hot.memory_pool_class = klass;
+  _gpu_memory_pool_class = klass;
   object_class->get_property = gpu_memory_pool_get_property;
   object_class->set_property = gpu_memory_pool_set_property;
   object_class->finalize = gpu_memory_pool_finalize;

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 
 G_BEGIN_DECLS
 

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpumem/program/gpu-arguments-private.h"
-#include "gpumem/program/gpu-image-object-private.h"
-#include "gpumem/program/gpu-kernel-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
+#include "gpumem/program/gpu-arguments-private.h"
+#include "gpumem/program/gpu-image-argument-private.h"
+#include "gpumem/program/gpu-kernel-private.h"
 
 static const struct
 {

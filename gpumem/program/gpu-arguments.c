@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpumem/program/gpu-arguments-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/format/gpu-half-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/program/gpu-arguments-private.h"
 
 /**
  * SECTION:gpu-arguments

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/program/gpu-program-private.h"
 
 G_BEGIN_DECLS
@@ -69,5 +70,14 @@ void                   _gpu_kernel_complete      (GVariant               *descri
                                                   const char             *name,
                                                   GpuArgumentInfo        *arguments,
                                                   guint                   n_arguments);
+
+/* Set by class_init. */
+extern gpointer _gpu_kernel_class;
+
+static inline gboolean
+_gpu_is_kernel (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_kernel_class) || _gpu_is_a (object, gpu_kernel_get_type);
+}
 
 G_END_DECLS

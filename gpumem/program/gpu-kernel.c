@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "gpumem/program/gpu-arguments-private.h"
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/program/gpu-arguments-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
 /**
@@ -32,6 +32,8 @@
  * Since: 0.1
  */
 static void gpu_kernel_initable_iface_init (GInitableIface *iface);
+
+gpointer _gpu_kernel_class;
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuKernel, gpu_kernel, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE,
@@ -120,7 +122,7 @@ gpu_kernel_class_init (GpuKernelClass *klass)
     G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
   const GParamFlags readable = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_hot.kernel_class = klass;
+  _gpu_kernel_class = klass;
   object_class->set_property = gpu_kernel_set_property;
   object_class->get_property = gpu_kernel_get_property;
   object_class->finalize = gpu_kernel_finalize;

@@ -2,11 +2,11 @@
 /* Launches of kernels. */
 #include "config.h"
 
-#include "gpumem/program/gpu-arguments-private.h"
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-event-private.h"
-#include "gpumem/program/gpu-launch-private.h"
 #include "gpumem/memory/gpu-sampler-private.h"
+#include "gpumem/program/gpu-arguments-private.h"
+#include "gpumem/program/gpu-launch-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 /* Launches of few arguments need no allocation. */

@@ -11,8 +11,8 @@
 #include <glib/gstdio.h>
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-event-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
+#include "gpumem/stream/gpu-event-private.h"
 
 /* What it is, back end, bytes of memory, its flags, index of the file descriptor, and the rest. */
 #define ENVELOPE_TYPE "(sstuiay)"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include "gpumem/base/gpu-type-check-private.h"
 #include "gpumem/stream/gpu-submission-private.h"
 
 G_BEGIN_DECLS
@@ -47,5 +48,14 @@ GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
+
+/* Set by class_init. */
+extern gpointer _gpu_stream_class;
+
+static inline gboolean
+_gpu_is_stream (gpointer object)
+{
+  return _gpu_has_class (object, _gpu_stream_class) || _gpu_is_a (object, gpu_stream_get_type);
+}
 
 G_END_DECLS

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/device/gpu-device-private.h"
 #include "gpumem/stream/gpu-event-private.h"
-#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 /**
@@ -51,6 +51,8 @@ enum
 static GParamSpec *props[N_PROPS];
 
 static void initable_iface_init (GInitableIface *iface);
+
+gpointer _gpu_stream_class;
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuStream, gpu_stream, G_TYPE_OBJECT,
                                G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init))
@@ -194,7 +196,7 @@ gpu_stream_class_init (GpuStreamClass *klass)
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-  _gpu_hot.stream_class = klass;
+  _gpu_stream_class = klass;
   object_class->get_property = gpu_stream_get_property;
   object_class->set_property = gpu_stream_set_property;
   object_class->dispose = gpu_stream_dispose;

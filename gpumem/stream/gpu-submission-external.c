@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "gpumem/stream/gpu-submission-order-private.h"
+#include "gpumem/stream/gpu-submission-hazard-private.h"
 
 static void
 note_event (GpuSubmitter   *s,

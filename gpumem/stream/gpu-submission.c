@@ -2,7 +2,7 @@
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-submission-order-private.h"
+#include "gpumem/stream/gpu-submission-hazard-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 
 G_BEGIN_DECLS
 
@@ -143,7 +143,7 @@ _gpu_timeline_is_complete (GpuTimeline *timeline,
   return __atomic_load_n (&timeline->completed, __ATOMIC_ACQUIRE) >= seq;
 }
 
-/* gpu-timeline-failure.c, for a new timeline and for what retires: the points after @from up to @to
+/* gpu-timeline-error.c, for a new timeline and for what retires: the points after @from up to @to
  * failed with @error, which is taken over. */
 void            _gpu_timeline_init_failures   (GpuTimeline       *timeline);
 void            _gpu_timeline_fail_locked     (GpuTimeline       *timeline,

@@ -3,10 +3,10 @@
 
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
+#include "gpumem/staging/gpu-transfer.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
-#include "gpumem/staging/gpu-transfer-across.h"
-#include "gpumem/staging/gpu-transfer.h"
 
 /* So many references, or bytes of host memory, are kept before a job looks whether some of them
  * can go: a stream that nobody ever waits for must not hold everything it has seen. */

@@ -2,7 +2,7 @@
 /* The insides of pools of items; see gpu-pool-bins.h. */
 #pragma once
 
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/pool/core/gpu-pool-bins.h"
 #include "gpumem/pool/core/gpu-pool-lock.h"
 

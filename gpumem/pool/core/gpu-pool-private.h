@@ -3,7 +3,7 @@
  * of the heap, that of the streams. */
 #pragma once
 
-#include "gpumem/base/gpu-hot-private.h"
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/pool/core/gpu-pool-index.h"
 #include "gpumem/pool/core/gpu-pool-lock.h"
 #include "gpumem/pool/core/gpu-pool-node.h"

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/pool/core/gpu-pool-pieces-private.h"
+#include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
 /* Pieces are as large as can be for few calls, but small parts of what they serve and of all there
  * is: only whole ones move. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-event-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
-#include "gpumem/command/gpu-command-private.h"
 
 GpuTimeline *
 _gpu_memory_peek_timeline (GpuMemory     *memory,

@@ -2,8 +2,8 @@
 /* Memory in the order of a stream. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 typedef struct

@@ -2,9 +2,9 @@
 /* The methods of a buffer that wait, and their asynchronous pairs. */
 #include "config.h"
 
-#include "gpumem/command/gpu-memory-transfer-private.h"
-#include "gpumem/command/gpu-stream-across-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 
 /**
  * gpu_buffer_read: (skip)

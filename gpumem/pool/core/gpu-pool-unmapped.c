@@ -2,7 +2,7 @@
 /* The range of addresses of an expandable pool: what has pieces of memory behind it, and gaps. */
 #include "config.h"
 
-#include "gpumem/pool/core/gpu-pool-pieces-private.h"
+#include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
 void
 _gpu_pool_add_gap (GpuPool     *pool,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/memory/gpu-virtual-private.h"
+#include "gpumem/memory/gpu-virtual-memory-private.h"
 
 gboolean
 _gpu_virtual_check (GpuNativeContext  *context,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
-#include "gpumem/command/gpu-stream-across-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
-#include "gpumem/staging/gpu-transfer-across.h"
 
 /* Of a copy that the streams cannot do by themselves, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)

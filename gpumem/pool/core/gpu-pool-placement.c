@@ -3,7 +3,7 @@
  * lock of the heap. */
 #include "config.h"
 
-#include "gpumem/pool/core/gpu-pool-pieces-private.h"
+#include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
 /* Nodes on each side of a gap that are looked at. */
 #define RADIUS 4

@@ -4,11 +4,11 @@
 
 #include "gpumem/allocator/gpu-allocator-adaptor.h"
 #include "gpumem/allocator/gpu-allocator.h"
-#include "gpumem/device/gpu-context-private.h"
-#include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/pool/gpu-memory-pool-private.h"
 #include "gpumem/allocator/gpu-svm-allocator.h"
-#include "gpumem/memory/gpu-virtual-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/memory/gpu-virtual-memory-private.h"
+#include "gpumem/pool/gpu-memory-pool-private.h"
 
 /* Bytes: of a block the least, of an ordinary segment, and between addresses that are made up. */
 #define UNIT         512

@@ -2,9 +2,9 @@
 /* The methods of an image that wait, and their asynchronous pairs. */
 #include "config.h"
 
-#include "gpumem/memory/gpu-image-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/memory/gpu-image-private.h"
 
 /* Nobody knows how large memory of the caller is. */
 static GpuHostBytes

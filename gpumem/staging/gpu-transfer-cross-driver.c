@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/staging/gpu-transfer-across.h"
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/staging/gpu-transfer-private.h"
 
 #define FROM GPU_ACROSS_FROM

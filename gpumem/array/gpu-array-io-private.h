@@ -2,8 +2,8 @@
 /* What all copies of arrays are made of. Only _gpu_array_wait() blocks. */
 #pragma once
 
-#include "gpumem/format/gpu-array-plan-private.h"
 #include "gpumem/array/gpu-array-private.h"
+#include "gpumem/format/gpu-array-plan-private.h"
 #include "gpumem/stream/gpu-stream-private.h"
 
 G_BEGIN_DECLS

@@ -4,9 +4,9 @@
 
 #include <glib/gstdio.h>
 
+#include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/base/gpu-nick-private.h"
 
 #define DESTINATION_FLAGS (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY | GPU_MEMORY_UNTRACKED \
                            | GPU_MEMORY_HOST_READ_ONLY | GPU_MEMORY_HOST_WRITE_ONLY \

@@ -2,11 +2,11 @@
 /* What the driver's own launches take for an image. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
-#include "gpumem/program/gpu-image-object-private.h"
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/memory/gpu-sampler-private.h"
+#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/format/gpu-texel-private.h"
+#include "gpumem/memory/gpu-sampler-private.h"
+#include "gpumem/program/gpu-image-argument-private.h"
 
 gboolean
 _gpu_image_check_access (GpuImage  *image,

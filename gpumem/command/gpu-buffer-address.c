@@ -2,8 +2,8 @@
 /* Memory of the host for languages that know its address as a number. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/device/gpu-context-private.h"
 
 static gboolean
 check_address (const char  *function,

@@ -2,9 +2,9 @@
 /* Copies of arrays between contexts that no driver copies between. */
 #include "config.h"
 
-#include "gpumem/array/gpu-array-transfer-private.h"
-#include "gpumem/command/gpu-stream-across-private.h"
+#include "gpumem/array/gpu-array-io-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-copy-cross-driver-private.h"
 
 /* Whether the elements are one run of bytes, in the same order on both sides. */
 static gboolean

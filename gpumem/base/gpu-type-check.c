@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/base/gpu-hot-private.h"
-
-GpuHot _gpu_hot __attribute__ ((aligned (GPU_LINE)));
-
-G_STATIC_ASSERT (sizeof (GpuHot) <= GPU_LINE);
+#include "gpumem/base/gpu-type-check-private.h"
 
 gboolean
 _gpu_is_a (gpointer   object,

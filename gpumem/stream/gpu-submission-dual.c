@@ -7,8 +7,8 @@
 #include "config.h"
 
 #include "gpumem/device/gpu-context-private.h"
-#include "gpumem/stream/gpu-submission-order-private.h"
-#include "gpumem/staging/gpu-transfer-across.h"
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
+#include "gpumem/stream/gpu-submission-hazard-private.h"
 
 typedef struct
 {

@@ -2,11 +2,11 @@
 /* What is done with shared memory: mapping it, and telling the driver where it will be used. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
-#include "gpumem/device/gpu-device-private.h"
-#include "gpumem/command/gpu-memory-transfer-private.h"
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/command/gpu-command-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/device/gpu-device-private.h"
 
 /**
  * gpu_svm_map:

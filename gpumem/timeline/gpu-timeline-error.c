@@ -2,10 +2,10 @@
 /* Which points of a timeline failed, and the user events on account of which others still may. */
 #include "config.h"
 
+#include "gpumem/staging/gpu-transfer-cross-driver.h"
+#include "gpumem/staging/gpu-transfer.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
-#include "gpumem/staging/gpu-transfer-across.h"
-#include "gpumem/staging/gpu-transfer.h"
 
 /* So many failures, the last ones, are not forgotten even if nobody watches their points: who has
  * just waited for one is about to look it up. */

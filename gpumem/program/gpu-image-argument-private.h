@@ -5,7 +5,7 @@
 
 G_BEGIN_DECLS
 
-/* gpu-image-object.c: whether its flags let kernels write an image, or read it; what is wrong goes
+/* gpu-image-argument.c: whether its flags let kernels write an image, or read it; what is wrong goes
  * on where the caller names the object. And whether what is read of it can be read in this way. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,

@@ -2,9 +2,9 @@
 /* What a submission has to wait for, and how its stream is made to. */
 #include "config.h"
 
-#include "gpumem/device/gpu-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/stream/gpu-submission-order-private.h"
+#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/stream/gpu-submission-hazard-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
 static void

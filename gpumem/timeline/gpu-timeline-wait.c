@@ -288,7 +288,7 @@ wait_for_queue (GpuTimeline *timeline,
   g_autoptr (GError) failure = NULL;
   guint64 submitted;
 
-  if (!ops->finish_tells || g_atomic_int_get (&_gpu_hot.forked)
+  if (!ops->finish_tells || g_atomic_int_get (&_gpu_forked)
       || !begin_wait (timeline, seq, &submitted))
     return FALSE;
 
