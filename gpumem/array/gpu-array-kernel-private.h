@@ -31,13 +31,6 @@ typedef struct
   GpuKernelCode *code;              /* not owned: the context has it */
 } GpuArrayKernelCopy;
 
-/* Those of a context, which owns them; they are built when one is first needed. */
-typedef struct _GpuArrayKernels GpuArrayKernels;
-
-GpuArrayKernels *_gpu_array_kernels_new    (void);
-/* NULL does nothing. */
-void             _gpu_array_kernels_free   (GpuArrayKernels           *kernels);
-
 /* FALSE where regions are better, or there can be no kernel. */
 gboolean         _gpu_array_kernel_prepare (GpuArrayKernelCopy        *copy,
                                             GpuTimeline               *timeline,

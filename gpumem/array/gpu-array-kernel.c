@@ -76,24 +76,14 @@ static const char *const names[2 * N_UNITS] =
   "gpumem_copy_many_1", "gpumem_copy_many_2", "gpumem_copy_many_4", "gpumem_copy_many_8"
 };
 
-struct _GpuArrayKernels
+typedef struct
 {
   GMutex         lock;              /* guards what follows */
   gboolean       is_built;          /* or was tried */
   GpuKernelCode *codes[2 * N_UNITS]; /* all NULL where they could not be built */
-};
+} GpuArrayKernels;
 
 /* --- kernels ---------------------------------------------------------------- */
-
-GpuArrayKernels *
-_gpu_array_kernels_new (void)
-{
-  GpuArrayKernels *kernels = g_new0 (GpuArrayKernels, 1);
-
-  g_mutex_init (&kernels->lock);
-
-  return kernels;
-}
 
 static void
 forget_codes (GpuArrayKernels *kernels)
@@ -102,15 +92,36 @@ forget_codes (GpuArrayKernels *kernels)
     g_clear_pointer (&kernels->codes[i], _gpu_kernel_code_unref);
 }
 
-void
-_gpu_array_kernels_free (GpuArrayKernels *kernels)
+static void
+kernels_free (gpointer data)
 {
-  if (kernels == NULL)
-    return;
+  GpuArrayKernels *kernels = data;
 
   forget_codes (kernels);
   g_mutex_clear (&kernels->lock);
   g_free (kernels);
+}
+
+/* The kernels of @context, which owns them. */
+static GpuArrayKernels *
+get_kernels (GpuContext *context)
+{
+  const GQuark quark = g_quark_from_static_string ("gpu-array-kernels");
+  GpuArrayKernels *kernels = g_object_get_qdata (G_OBJECT (context), quark);
+
+  if (kernels != NULL)
+    return kernels;
+
+  kernels = g_new0 (GpuArrayKernels, 1);
+  g_mutex_init (&kernels->lock);
+
+  if (g_object_replace_qdata (G_OBJECT (context), quark, NULL, kernels, kernels_free, NULL))
+    return kernels;
+
+  /* Another thread was first. */
+  kernels_free (kernels);
+
+  return g_object_get_qdata (G_OBJECT (context), quark);
 }
 
 static gboolean
@@ -293,8 +304,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->unit = get_unit (plan, addresses);
   set_walk (copy, (gint64) copy->unit);
 
-  copy->code = get_code (_gpu_context_get_attached (to->context, (gpointer (*) (void)) _gpu_array_kernels_new,
-                                                  (GDestroyNotify) _gpu_array_kernels_free), context, copy);
+  copy->code = get_code (get_kernels (to->context), context, copy);
 
   return copy->code != NULL;
 }

@@ -24,10 +24,6 @@ typedef GpuStream *(*GpuStreamFunc) (GpuContext  *context,
 /* (transfer full): the default stream, which @create makes when there is none. */
 GpuStream        *_gpu_context_ref_default_stream   (GpuContext        *context,
                                                      GpuStreamFunc      create);
-/* What a higher layer keeps with the context, made when first asked for. */
-gpointer          _gpu_context_get_attached         (GpuContext        *context,
-                                                     gpointer         (*create) (void),
-                                                     GDestroyNotify     destroy);
 /* Tells ::memory-pressure of a request that the device has no room for. TRUE if the handlers have
  * run, so that trying again may help. */
 gboolean          _gpu_context_signal_pressure      (GpuContext        *context,

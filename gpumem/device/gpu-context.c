@@ -41,8 +41,6 @@ struct _GpuContext
   GpuTimeline      *default_timeline; /* set once, and atomic */
   GWeakRef          default_stream;
   char             *build_options;
-  gpointer          attached;         /* of a higher layer */
-  GDestroyNotify    detach;
 };
 
 enum
@@ -159,9 +157,6 @@ gpu_context_finalize (GObject *object)
       _gpu_timeline_unuse (context->default_timeline);
       _gpu_timeline_unref (context->default_timeline);
     }
-
-  if (context->attached != NULL)
-    context->detach (context->attached);
 
   if (context->native != NULL)
     {
@@ -534,22 +529,6 @@ notify_lost (GpuNativeContext *native,
 
   if (context != NULL)
     post_emission (context, error, 0);
-}
-
-gpointer
-_gpu_context_get_attached (GpuContext      *context,
-                           gpointer       (*create) (void),
-                           GDestroyNotify   destroy)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
-
-  if (context->attached == NULL)
-    {
-      context->attached = create ();
-      context->detach = destroy;
-    }
-
-  return context->attached;
 }
 
 gboolean
