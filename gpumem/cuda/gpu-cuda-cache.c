@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the library keeps in a context for itself: events to use again, a stream, a pool. */
+/* What the library keeps in a context for itself: events to use again, and streams. */
 #include "config.h"
 
 #include "gpumem/cuda/gpu-cuda.h"
 
 /* So many events of a kind are kept; more in use at a time are made and destroyed. */
 #define N_SPARE_MAX 1024
-
-gboolean
-_gpu_cuda_enter_again (GpuCudaContext  *context,
-                       gboolean        *entered,
-                       GError         **error)
-{
-  return _gpu_cuda_enter (context, entered, NULL) || _gpu_cuda_enter (context, entered, error);
-}
 
 /* With the context entered. */
 gboolean
@@ -131,23 +123,12 @@ destroy_all (GpuCudaContext *context)
 }
 
 void
-_gpu_cuda_context_clear (GpuCudaContext *context)
+_gpu_cuda_cache_clear (GpuCudaContext *context,
+                       gboolean        can_free)
 {
-  gboolean entered = FALSE;
-  gboolean can_free = _gpu_cuda_enter_again (context, &entered, NULL);
-
-  g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
-  _gpu_cuda_staging_clear (context, can_free);
-  _gpu_cuda_gates_clear (context, can_free);
-
-  _gpu_cuda_pool_clear (context, can_free);
-
   if (can_free)
     destroy_all (context);
 
-  _gpu_cuda_leave (entered);
   g_clear_pointer (&context->spare_events, g_ptr_array_unref);
   g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
-  g_clear_pointer (&context->imported, g_hash_table_unref);
-  g_clear_pointer (&context->accessors, g_hash_table_unref);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Handles for other processes, and those of events. */
+/* Handles for other processes. */
 #include "config.h"
 
 #include <string.h>
@@ -94,56 +94,4 @@ _gpu_cuda_handle_read (GpuCudaHandle  *handle,
     return TRUE;
 
   return FALSE;
-}
-
-GBytes *
-_gpu_cuda_event_export (GpuNativeEvent  *native,
-                        GError         **error)
-{
-  GpuCudaEvent *event = (GpuCudaEvent *) native;
-  CUipcEventHandle ipc;
-  gboolean entered;
-  gboolean exported;
-  GpuCudaHandle handle;
-
-  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
-      || !_gpu_cuda_enter (event->context, &entered, error))
-    return NULL;
-
-  exported = _gpu_cuda_handle_init (&handle, event->context, GPU_CUDA_HANDLE_EVENT, error)
-             && _gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetEventHandle (&ipc, event->event),
-                                     "cuIpcGetEventHandle", error);
-  _gpu_cuda_leave (entered);
-
-  if (!exported)
-    return NULL;
-
-  memcpy (handle.native, &ipc, sizeof ipc);
-
-  return g_bytes_new (&handle, sizeof handle);
-}
-
-GpuNativeEvent *
-_gpu_cuda_event_import (GpuNativeContext  *native,
-                        GBytes            *bytes,
-                        GError           **error)
-{
-  GpuCudaContext *context = (GpuCudaContext *) native;
-  CUipcEventHandle ipc;
-  CUevent event = NULL;
-  gboolean entered;
-  gboolean opened;
-  GpuCudaHandle handle;
-
-  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
-      || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_EVENT, 0, error)
-      || !_gpu_cuda_enter (context, &entered, error))
-    return NULL;
-
-  memcpy (&ipc, handle.native, sizeof ipc);
-  opened = _gpu_cuda_check_ipc (_gpu_cuda.cuIpcOpenEventHandle (&event, ipc),
-                                "cuIpcOpenEventHandle", error);
-  _gpu_cuda_leave (entered);
-
-  return opened ? &_gpu_cuda_event_new_for (context, event)->base : NULL;
 }

@@ -28,6 +28,29 @@ compare_offsets (gconstpointer a,
 
 /* --- access ----------------------------------------------------------------------------------- */
 
+guint
+_gpu_cuda_list_access (GpuCudaContext  *context,
+                       CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1])
+{
+  guint64 peers = __atomic_load_n (&context->peers, __ATOMIC_RELAXED);
+  guint n = 1;
+
+  access[0].location.id = context->device->device;
+  for (int i = 0; i < GPU_CUDA_MAX_PEERS; i++)
+    {
+      if (peers & (G_GUINT64_CONSTANT (1) << i))
+        access[n++].location.id = i;
+    }
+
+  for (guint i = 0; i < n; i++)
+    {
+      access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+
+  return n;
+}
+
 static void
 extent_set_access (Extent *extent)
 {

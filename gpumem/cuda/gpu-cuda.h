@@ -178,14 +178,20 @@ gboolean    _gpu_cuda_check        (CUresult     code,
                                     const char  *function,
                                     GError     **error);
 
-/* gpu-cuda-device.c */
+/* gpu-cuda-device-query.c */
+/* References @devices (element-type GpuCudaDevice), for _gpu_cuda_device_lookup(). */
+void        _gpu_cuda_device_set_known (GPtrArray   *devices);
 /* The device of the driver's @device, if it was enumerated. */
 GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
+gboolean    _gpu_cuda_device_get   (GpuCudaDevice       *device,
+                                    CUdevice_attribute   attribute,
+                                    int                 *value,
+                                    GError             **error);
 /* 0 as well where the driver does not know @attribute. */
 int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
                                     CUdevice_attribute  attribute);
 
-/* gpu-cuda-context.c */
+/* gpu-cuda-current.c */
 /* Makes @context current on the calling thread; what it has to undo goes to @entered. */
 GPU_COLD gboolean
             _gpu_cuda_push         (GpuCudaContext  *context,
@@ -217,7 +223,16 @@ _gpu_cuda_leave (gboolean entered)
     _gpu_cuda.cuCtxPopCurrent (&popped);
 }
 
-CUfunc_cache _gpu_cuda_cache_to_native (GpuCachePreference preference);
+/* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
+ * what was not waited for is taken to be over. FALSE where there is nothing to be done: the driver
+ * is gone, or is that of the process before a fork. */
+gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
+                                    gboolean        *entered,
+                                    GError         **error);
+
+/* gpu-cuda-cache-preference.c */
+CUfunc_cache       _gpu_cuda_cache_to_native   (GpuCachePreference preference);
+GpuCachePreference _gpu_cuda_cache_from_native (CUfunc_cache       config);
 
 /* gpu-cuda-address.c, gpu-cuda-peer.c: ops of contexts and devices. */
 gboolean    _gpu_cuda_get_address_attributes (GpuNativeContext  *context,
@@ -232,10 +247,6 @@ gboolean    _gpu_cuda_get_peer_attributes    (GpuNativeDevice   *device,
                                               GpuNativeDevice   *peer,
                                               GVariantDict      *attributes,
                                               GError           **error);
-/* Fills in the devices that reach memory of @context, its own one first, and tells how many. */
-#define GPU_CUDA_MAX_PEERS 64
-guint       _gpu_cuda_list_access            (GpuCudaContext    *context,
-                                              CUmemAccessDesc    access[GPU_CUDA_MAX_PEERS + 1]);
 gboolean    _gpu_cuda_enable_peer            (GpuNativeContext  *context,
                                               GpuNativeContext  *peer,
                                               GError           **error);
@@ -243,7 +254,7 @@ gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
                                               GpuNativeContext  *peer,
                                               GError           **error);
 
-/* gpu-cuda-event.c: what every op that enqueues begins and ends with. They enter and leave the
+/* gpu-cuda-call.c: what every op that enqueues begins and ends with. They enter and leave the
  * context of the stream. @event is what the op was given; streams that profile have the time
  * before the operation taken, too. After a _begin() that returned TRUE there must be an _end(),
  * with what the driver answered: it sets @error unless that was CUDA_SUCCESS. */
@@ -349,13 +360,7 @@ CUresult    _gpu_cuda_poll         (const GpuCudaContext *context,
                                     CUevent          event,
                                     CUstream         stream);
 
-/* gpu-cuda-cache.c. To be called with the context entered, but for the first and _give_event(). */
-/* For ops that free or wait, which do not give up at once: nobody else frees what they leave, and
- * what was not waited for is taken to be over. FALSE where there is nothing to be done: the driver
- * is gone, or is that of the process before a fork. */
-gboolean    _gpu_cuda_enter_again  (GpuCudaContext  *context,
-                                    gboolean        *entered,
-                                    GError         **error);
+/* gpu-cuda-cache.c. Caller has entered the context, except for _give_event(). */
 gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
                                     gboolean         timing,
                                     CUevent         *event,
@@ -371,11 +376,15 @@ gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
 gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
                                         CUstream        *stream,
                                         GError         **error);
-/* By the op that frees a context: frees all that the ops of streams, events and buffers left in
- * it, whatever the driver says. The context need not be entered. */
-void        _gpu_cuda_context_clear (GpuCudaContext *context);
+/* Frees all of it. With the context entered, if @can_free: else what the driver has is not freed. */
+void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
+                                    gboolean         can_free);
 
-/* gpu-cuda-transfer.c */
+/* gpu-cuda-gate.c */
+/* GpuTransferOps.create_gate() */
+GpuNativeEvent *
+            _gpu_cuda_gate_new     (GpuNativeContext *context,
+                                    GError          **error);
 /* With the context entered: for streams, in the place of an event. */
 CUresult    _gpu_cuda_wait_for_gate (CUstream        stream,
                                     GpuCudaEvent    *gate);
@@ -398,14 +407,12 @@ gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
                                     guint64         *nanoseconds,
                                     GError         **error);
 
-/* gpu-cuda-buffer.c */
+/* gpu-cuda-allocation.c */
 /* Takes nothing over; the rest of the structure is 0. */
 GpuCudaBuffer *
             _gpu_cuda_buffer_new   (CUdeviceptr      address,
                                     gsize            size,
                                     int              kind);
-void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
-                                    GpuNativeBuffer  *buffer);
 /* With the context entered. Says what was asked for and what there is. */
 void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
                                     const char      *function,
@@ -417,6 +424,10 @@ guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
                                     CUpointer_attribute attribute,
                                     guint64          fallback);
 
+/* gpu-cuda-buffer.c */
+void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
+                                    GpuNativeBuffer  *buffer);
+
 /* gpu-cuda-range.c: addresses, and the allocations that are mapped there. */
 typedef struct
 {
@@ -425,6 +436,11 @@ typedef struct
   GTree       *mapped;              /* of bytes by offset: each allocation */
 } GpuCudaRange;
 
+/* Fills in the devices that reach memory of @context, its own one first, and returns their
+ * number. */
+#define GPU_CUDA_MAX_PEERS 64
+guint       _gpu_cuda_list_access  (GpuCudaContext  *context,
+                                    CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1]);
 /* With the context entered. */
 GpuCudaRange *
             _gpu_cuda_range_new    (GpuCudaContext  *context,
@@ -639,7 +655,6 @@ gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
                                     gpointer              data,
                                     GpuNativeEvent      **event,
                                     GError              **error);
-/* With the context entered, if @can_free: else what the driver has is not freed. */
 /* GpuBufferOps.fill() for ordinary memory of the host. */
 gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
                                     GpuNativeBuffer      *destination,
@@ -649,10 +664,11 @@ gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
                                     gsize                 pattern_size,
                                     GpuNativeEvent      **event,
                                     GError              **error);
+/* With the context entered, if @can_free: else what the driver has is not freed. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
-/* gpu-cuda-export.c, gpu-cuda-import.c, gpu-cuda-ipc.c */
+/* gpu-cuda-export.c, gpu-cuda-import.c */
 GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
                                     GpuNativeBuffer      *buffer,
                                     GError              **error);
@@ -693,12 +709,6 @@ GpuNativeBuffer *
 CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);
-GBytes *    _gpu_cuda_event_export (GpuNativeEvent       *event,
-                                    GError              **error);
-GpuNativeEvent *
-            _gpu_cuda_event_import (GpuNativeContext     *context,
-                                    GBytes               *handle,
-                                    GError              **error);
 
 /* gpu-cuda-managed.c: GpuSvmOps.prefetch() */
 gboolean    _gpu_cuda_prefetch (GpuNativeStream  *stream,
