@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define CUDA_MACHINE 190

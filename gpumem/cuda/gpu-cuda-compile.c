@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
 
 static GpuError
 map_result (nvrtcResult result)
@@ -191,7 +191,7 @@ compile (const char          *text,
 }
 
 GBytes *
-_gpu_cuda_compile (GpuCudaContext      *context,
+_gpu_cuda_compile (int                  compute_capability,
                    const char          *source,
                    const char          *options,
                    gboolean             relocatable,
@@ -209,7 +209,7 @@ _gpu_cuda_compile (GpuCudaContext      *context,
   if (!_gpu_backend_check_process (error) || !_gpu_cuda_nvrtc_load (error))
     return NULL;
 
-  words = _gpu_cuda_options_new (context->device, language, options, error);
+  words = _gpu_cuda_options_new (compute_capability, language, options, error);
   if (words == NULL)
     return NULL;
 
@@ -227,11 +227,9 @@ _gpu_cuda_compile (GpuCudaContext      *context,
 }
 
 void
-_gpu_cuda_compile_identify (GpuCudaContext *context,
-                            GString        *text)
+_gpu_cuda_compile_identify (GString *text)
 {
-  g_string_append_printf (text, "%s\nsm_%d\ndriver %d\n", context->device->base.name,
-                          context->device->compute_capability, _gpu_cuda.version);
+  g_string_append_printf (text, "driver %d\n", _gpu_cuda.version);
 
   if (_gpu_cuda_nvrtc_load (NULL))
     g_string_append_printf (text, "nvrtc %d\n", _gpu_cuda_nvrtc.version);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/cuda/gpu-cuda-error.h"
 
 #define GPU_CUDA_ERROR(name, value, error) { name, #name, GPU_ERROR_##error },
 

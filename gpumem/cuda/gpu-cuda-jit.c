@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 
 #define LOG_SIZE 16384
 

@@ -7,7 +7,10 @@
 
 #include <gmodule.h>
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/cuda/gpu-cuda-error.h"
 
 /* The name without a number is that of the stub in a CUDA Toolkit. */
 #define DRIVER_LIBRARY "libcuda.so.1"

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/cuda/gpu-cuda.h"
 
 /* Blocks are whole multiples of this many bytes. */
 #define GRANULE (64 * 1024)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 
 /* What the mangled name of @name begins with, for any parameters. */
 static char *

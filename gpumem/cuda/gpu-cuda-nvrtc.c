@@ -7,8 +7,9 @@
 
 #include <gmodule.h>
 
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/gpu-cuda-api.h"
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda.h"
 
 #define VARIABLE "GPUMEM_NVRTC"
 

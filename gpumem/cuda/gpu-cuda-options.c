@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 #include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
 
 /* Those that are not here change nothing that a program in the dialect could notice. */
 static const struct
@@ -91,7 +91,7 @@ parse_words (char            **words,
 /* Machine code for the device if the compiler knows it, or else the newest code that the driver
  * can compile for it. */
 static char *
-get_architecture (GpuCudaDevice *device)
+get_architecture (int compute_capability)
 {
   int best = 0;
 
@@ -99,20 +99,20 @@ get_architecture (GpuCudaDevice *device)
     {
       int architecture = _gpu_cuda_nvrtc.architectures[i];
 
-      if (architecture == device->compute_capability)
+      if (architecture == compute_capability)
         return g_strdup_printf ("--gpu-architecture=sm_%d", architecture);
 
-      if (architecture < device->compute_capability)
+      if (architecture < compute_capability)
         best = MAX (best, architecture);
     }
 
   /* An older device than any that the compiler knows: let it say so. */
   return g_strdup_printf ("--gpu-architecture=%s_%d", best > 0 ? "compute" : "sm",
-                          best > 0 ? best : device->compute_capability);
+                          best > 0 ? best : compute_capability);
 }
 
 static void
-add_defaults (GpuCudaDevice   *device,
+add_defaults (int              compute_capability,
               GpuCudaLanguage  language,
               GPtrArray       *options)
 {
@@ -123,7 +123,7 @@ add_defaults (GpuCudaDevice   *device,
 
   if (!_gpu_cuda_options_have (options, "--gpu-architecture") &&
       !_gpu_cuda_options_have (options, "-arch"))
-    g_ptr_array_add (options, get_architecture (device));
+    g_ptr_array_add (options, get_architecture (compute_capability));
 
   if (language != GPU_CUDA_LANGUAGE_PORTABLE)
     return;
@@ -140,7 +140,7 @@ add_defaults (GpuCudaDevice   *device,
 }
 
 GPtrArray *
-_gpu_cuda_options_new (GpuCudaDevice    *device,
+_gpu_cuda_options_new (int               compute_capability,
                        GpuCudaLanguage   language,
                        const char       *text,
                        GError          **error)
@@ -161,7 +161,7 @@ _gpu_cuda_options_new (GpuCudaDevice    *device,
       parse_words (words, language, options);
     }
 
-  add_defaults (device, language, options);
+  add_defaults (compute_capability, language, options);
 
   return g_steal_pointer (&options);
 }

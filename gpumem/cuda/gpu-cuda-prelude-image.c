@@ -5,8 +5,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-image.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 
 #define DEFINE(name, value) "#define " #name " " #value "\n"
 

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 
 /* Each component has its names by a union of its own: not every NVRTC knows structures without a
  * name. */

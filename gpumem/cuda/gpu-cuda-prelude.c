@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
 /* What stands before CUDA C++ too: only names that begin with gpu_, also in what the macro becomes,

@@ -3,6 +3,12 @@
 
 #include "gpumem/cuda/gpu-cuda-program.h"
 
+static const GpuCudaDevice *
+get_device (GpuNativeContext *context)
+{
+  return ((GpuCudaContext *) context)->device;
+}
+
 /* Takes @module and @log over; nothing is made of a @module that is NULL. */
 static GpuNativeProgram *
 program_new (GpuCudaModule *module,
@@ -34,8 +40,8 @@ program_build_names (GpuNativeContext    *context,
                      GError             **error)
 {
   g_autofree char *messages = NULL;
-  g_autoptr (GBytes) image = _gpu_cuda_compile ((GpuCudaContext *) context, source, options, FALSE,
-                                                names, lowered, &messages, error);
+  g_autoptr (GBytes) image = _gpu_cuda_compile (get_device (context)->compute_capability, source,
+                                                options, FALSE, names, lowered, &messages, error);
   GpuNativeProgram *program;
   GpuCudaModule *module;
   GString *log;
@@ -88,8 +94,8 @@ program_compile (GpuNativeContext  *context,
                  const char        *options,
                  GError           **error)
 {
-  return _gpu_cuda_compile ((GpuCudaContext *) context, source, options, TRUE, NULL, NULL, NULL,
-                            error);
+  return _gpu_cuda_compile (get_device (context)->compute_capability, source, options, TRUE, NULL,
+                            NULL, NULL, error);
 }
 
 static GpuNativeProgram *
@@ -109,8 +115,11 @@ static void
 program_fingerprint (GpuNativeContext *context,
                      GString          *text)
 {
-  g_string_append (text, "cuda " PACKAGE_VERSION "\n");
-  _gpu_cuda_compile_identify ((GpuCudaContext *) context, text);
+  const GpuCudaDevice *device = get_device (context);
+
+  g_string_append_printf (text, "cuda " PACKAGE_VERSION "\n%s\nsm_%d\n", device->base.name,
+                          device->compute_capability);
+  _gpu_cuda_compile_identify (text);
 }
 
 static void

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/cuda/gpu-cuda.h"
 
 /* The driver takes no longer pitches. */
 #define PITCH_MAX ((gsize) G_MAXINT32)

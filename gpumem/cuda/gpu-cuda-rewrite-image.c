@@ -6,8 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-image.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
 #define ALL_SAMPLERS ((1u << GPU_CUDA_N_CONSTANT_SAMPLERS) - 1)

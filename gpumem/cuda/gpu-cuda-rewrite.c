@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/gpu-cuda-compiler.h"
 #include "gpumem/dialect/gpu-source-private.h"
 
 /* Of parameters, beside those of C. */

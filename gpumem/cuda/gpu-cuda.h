@@ -13,6 +13,8 @@
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/cuda/gpu-cuda-error.h"
+#include "gpumem/cuda/gpu-cuda-sampler-words.h"
 
 G_BEGIN_DECLS
 
@@ -146,6 +148,23 @@ typedef struct
   guint             stream;             /* its serial, with GPU_SVM_ATTACHMENT_STREAM */
 } GpuCudaManaged;
 
+typedef struct
+{
+  GpuNativeImage    base;
+  CUarray           array;              /* the first level; NULL if the image is linear */
+  CUmipmappedArray  mipmapped;          /* NULL unless there are several levels */
+  CUdeviceptr       address;            /* of a linear image */
+  gsize             pitch;              /* of a linear image of rows, as the driver takes it */
+  CUarray_format    format;
+  guint             n_channels;
+  gboolean          owned;              /* the array goes with the image */
+  gboolean          has_surface;        /* the array was made for surfaces */
+  GMutex            lock;               /* guards what follows */
+  CUsurfObject      surface;            /* 0 until first needed */
+  GHashTable       *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
+  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* the same, by number, or 0 */
+} GpuCudaImage;
+
 typedef struct _GpuCudaModule GpuCudaModule;
 
 typedef struct
@@ -153,30 +172,6 @@ typedef struct
   GpuNativeProgram  base;
   GpuCudaModule    *module;             /* kernels of the program hold it too */
 } GpuCudaProgram;
-
-/* gpu-cuda-error.c: the only file that knows what the codes of CUDA mean. */
-typedef struct
-{
-  CUresult    code;
-  const char *name;
-  GpuError    error;
-} GpuCudaErrorEntry;
-
-/* Ends with an entry whose name is NULL. */
-extern const GpuCudaErrorEntry _gpu_cuda_error_table[];
-
-const char *_gpu_cuda_error_name   (CUresult     code);
-GpuError    _gpu_cuda_error_map    (CUresult     code);
-/* Sets "cuFunction: CUDA_ERROR_NAME (1): the driver's text: details". */
-void        _gpu_cuda_set_error    (GError     **error,
-                                    const char  *function,
-                                    CUresult     code,
-                                    const char  *format,
-                                    ...) G_GNUC_PRINTF (4, 5);
-/* TRUE for CUDA_SUCCESS, else FALSE with the error without details. */
-gboolean    _gpu_cuda_check        (CUresult     code,
-                                    const char  *function,
-                                    GError     **error);
 
 /* gpu-cuda-device-query.c */
 /* References @devices (element-type GpuCudaDevice), for _gpu_cuda_device_lookup(). */
@@ -650,6 +645,15 @@ gpointer    _gpu_cuda_map          (GpuNativeStream      *stream,
                                     gsize                 size,
                                     GpuNativeEvent      **event,
                                     GError              **error);
+gpointer    _gpu_cuda_map_image    (GpuNativeStream       *stream,
+                                    GpuNativeImage        *image,
+                                    GpuMapFlags            flags,
+                                    const GpuRegionSide   *side,
+                                    const GpuExtent       *extent,
+                                    gsize                 *row_pitch,
+                                    gsize                 *slice_pitch,
+                                    GpuNativeEvent       **event,
+                                    GError               **error);
 gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
                                     GpuNativeMemory      *memory,
                                     gpointer              data,
