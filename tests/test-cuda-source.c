@@ -5,8 +5,8 @@
 
 #include <elf.h>
 
-#include "gpumem/cuda/gpu-cuda-compiler.h"
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "test-util.h"
 
 #define CUDA_MACHINE 190

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 
 /* What cuMemAlloc() keeps at least. */
 #define BASE_ALIGNMENT 256

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-ipc.h"
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
 static void
 event_free (GpuNativeEvent *native)
