@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
 static void

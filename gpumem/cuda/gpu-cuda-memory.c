@@ -2,6 +2,7 @@
 /* What buffers and images have in common. */
 #include "config.h"
 
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 
 static void

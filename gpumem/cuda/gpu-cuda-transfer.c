@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 static gsize
 transfer_get_min_size (GpuNativeContext *context G_GNUC_UNUSED,

@@ -2,7 +2,7 @@
 /* What the library keeps in a context for itself: events to use again, and streams. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* So many events of a kind are kept; more in use at a time are made and destroyed. */
 #define N_SPARE_MAX 1024

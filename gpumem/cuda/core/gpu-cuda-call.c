@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 GpuCudaEvent *
 _gpu_cuda_event_new (GpuCudaContext  *context,

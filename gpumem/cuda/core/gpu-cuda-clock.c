@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* Within so many microseconds a float of milliseconds tells tenths of microseconds. */
 #define CLOCK_AGE_MAX G_USEC_PER_SEC

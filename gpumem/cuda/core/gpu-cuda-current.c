@@ -2,7 +2,7 @@
 /* The current context of a thread; the fast path of _gpu_cuda_enter() is inline. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 gboolean
 _gpu_cuda_push (GpuCudaContext  *context,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 #define WORDS_PER_BLOCK 1024
 

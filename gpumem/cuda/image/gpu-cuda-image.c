@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/format/gpu-image-type-private.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpumem/base/gpu-nick-private.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/format/gpu-image-type-private.h"
 

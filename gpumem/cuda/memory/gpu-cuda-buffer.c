@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* On a stream of our own: that of cuMemcpyHtoD() waits for streams of the user, and other streams
  * do not wait for it. */

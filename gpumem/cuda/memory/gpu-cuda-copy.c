@@ -3,7 +3,7 @@
  * only the copies that look at addresses take it on either side. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 static inline CUstream
 get_stream (GpuNativeStream *stream)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* Bytes that the kernel takes: the pattern, so often that a whole number of units results. */
 #define TABLE_SIZE   3072

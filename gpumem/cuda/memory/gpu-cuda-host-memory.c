@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* The driver has one code for either memory. */
 static void

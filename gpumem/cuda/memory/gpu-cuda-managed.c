@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 static gboolean
 is_concurrent (const GpuNativeDevice *device)

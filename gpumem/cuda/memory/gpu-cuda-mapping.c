@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* Blocks are whole multiples of this many bytes. */
 #define GRANULE (64 * 1024)

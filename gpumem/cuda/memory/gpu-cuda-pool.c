@@ -2,7 +2,7 @@
 /* Memory in the order of a stream, all of it from one pool of the driver for each context. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* In which an event in a stream with nothing to do is over, on a busy machine as well,
  * microseconds. */

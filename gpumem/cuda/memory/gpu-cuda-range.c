@@ -3,7 +3,7 @@
  * mapped at the time: so all of it is listed, for those that come later. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* Allocations that follow each other without a gap. */
 typedef struct

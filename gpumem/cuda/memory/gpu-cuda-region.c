@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* The driver takes no longer pitches. */
 #define PITCH_MAX ((gsize) G_MAXINT32)

@@ -3,7 +3,7 @@
  * memory that passes to other processes as a file descriptor. */
 #include "config.h"
 
-#include "gpumem/cuda/core/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 typedef struct
 {

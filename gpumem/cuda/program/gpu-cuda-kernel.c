@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/image/gpu-cuda-image.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 

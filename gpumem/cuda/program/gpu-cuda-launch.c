@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
 /* Work-items of a block when nobody says how many. */

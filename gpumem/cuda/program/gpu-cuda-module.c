@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
 G_LOCK_DEFINE_STATIC (limits);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/program/gpu-cuda-program.h"
 
 static const GpuCudaDevice *
