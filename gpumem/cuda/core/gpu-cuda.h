@@ -271,7 +271,7 @@ guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
                                     CUpointer_attribute attribute,
                                     guint64          fallback);
 
-/* gpu-cuda-buffer.c */
+/* gpu-cuda-free.c */
 void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
                                     GpuNativeBuffer  *buffer);
 
@@ -319,7 +319,17 @@ gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,
                                     GError               **error);
 
-/* gpu-cuda-virtual.c */
+/* gpu-cuda-physical.c */
+/* With the context entered. */
+gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
+                                    gboolean         shareable,
+                                    gsize           *granularity,
+                                    GError         **error);
+gboolean    _gpu_cuda_physical_create (GpuCudaContext *context,
+                                    gsize            size,
+                                    gboolean         shareable,
+                                    CUmemGenericAllocationHandle *allocation,
+                                    GError         **error);
 /* With the context entered. Memory that passes to other processes as a file descriptor. */
 GpuCudaBuffer *
             _gpu_cuda_virtual_alloc (GpuCudaContext *context,

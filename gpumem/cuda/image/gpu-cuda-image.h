@@ -27,7 +27,12 @@ void        _gpu_cuda_get_max_extent     (GpuNativeContext      *context,
                                           GpuImageType           type,
                                           GpuExtent             *extent);
 
-/* gpu-cuda-image.c */
+/* gpu-cuda-image-info.c */
+/* Takes nothing over. The front class has seen that the sizes can be multiplied. */
+GpuCudaImage *
+            _gpu_cuda_image_new          (const GpuImageDescription *description,
+                                          CUarray_format         format,
+                                          guint                  n_channels);
 void        _gpu_cuda_image_free         (GpuNativeContext      *context,
                                           GpuNativeMemory       *memory);
 /* An array, a mipmapped array, or the address of a linear image. */

@@ -5,12 +5,11 @@
  * while the memory may be used by the device is the end of the process. There the memory belongs
  * to the host, to one stream or to all of them, and changes hands in the order of a stream: the
  * front class has it handed over before each use, and refuses those that clash with a mapping.
- *
- * Ordinary memory of the host is here, too, for devices that reach it.
  */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-call.h"
+#include "gpumem/cuda/memory/gpu-cuda-managed.h"
 
 static gboolean
 is_concurrent (const GpuNativeDevice *device)
@@ -18,12 +17,12 @@ is_concurrent (const GpuNativeDevice *device)
   return (device->capabilities & GPU_CAPABILITIES_SVM_FINE) != 0;
 }
 
-/* With the context entered. Other memory of the driver is aligned as the device says. */
-static GpuCudaBuffer *
-alloc_entered (GpuCudaContext  *context,
-               gsize            size,
-               gsize            alignment,
-               GError         **error)
+/* Other memory of the driver is aligned as the device says. */
+GpuCudaBuffer *
+_gpu_cuda_managed_alloc (GpuCudaContext  *context,
+                         gsize            size,
+                         gsize            alignment,
+                         GError         **error)
 {
   const GpuNativeDevice *device = &context->device->base;
   unsigned int flags = is_concurrent (device) ? CU_MEM_ATTACH_GLOBAL : CU_MEM_ATTACH_HOST;
@@ -59,41 +58,6 @@ alloc_entered (GpuCudaContext  *context,
     buffer->base.host = (gpointer) (guintptr) address;
 
   return buffer;
-}
-
-static GpuNativeBuffer *
-svm_alloc (GpuNativeContext  *native,
-           GpuMemoryFlags     flags G_GNUC_UNUSED,
-           GpuSvmFlags        svm_flags G_GNUC_UNUSED,
-           gsize              size,
-           gsize              alignment,
-           GError           **error)
-{
-  GpuCudaContext *context = (GpuCudaContext *) native;
-  GpuCudaBuffer *buffer;
-  gboolean entered;
-
-  if (!_gpu_cuda_enter (context, &entered, error))
-    return NULL;
-
-  buffer = alloc_entered (context, size, alignment, error);
-  _gpu_cuda_leave (entered);
-
-  return buffer != NULL ? &buffer->base : NULL;
-}
-
-static GpuNativeBuffer *
-svm_alloc_for_host (GpuNativeContext  *context G_GNUC_UNUSED,
-                    GpuMemoryFlags     flags G_GNUC_UNUSED,
-                    gpointer           data,
-                    gsize              size,
-                    GError           **error G_GNUC_UNUSED)
-{
-  GpuCudaBuffer *buffer = _gpu_cuda_buffer_new ((guintptr) data, size, GPU_CUDA_MEMORY_SYSTEM);
-
-  buffer->base.host = data;
-
-  return &buffer->base;
 }
 
 /* For an op that has nothing to do. */
@@ -153,12 +117,12 @@ is_attached (const GpuCudaStream  *stream,
 
 /* A stream that is gone has given the memory back to the host, and its number does not come again.
  * The driver takes whole allocations only, for which it wants no size. */
-static gboolean
-svm_attach (GpuNativeStream   *native,
-            GpuNativeBuffer   *native_buffer,
-            GpuSvmAttachment   attachment,
-            GpuNativeEvent   **event,
-            GError           **error)
+gboolean
+_gpu_cuda_managed_attach (GpuNativeStream   *native,
+                          GpuNativeBuffer   *native_buffer,
+                          GpuSvmAttachment   attachment,
+                          GpuNativeEvent   **event,
+                          GError           **error)
 {
   GpuCudaStream *stream = (GpuCudaStream *) native;
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
@@ -257,7 +221,7 @@ _gpu_cuda_prefetch (GpuNativeStream  *stream,
   CUresult code;
 
   if (native->is_exclusive && to_host)
-    return svm_attach (stream, native, GPU_SVM_ATTACHMENT_HOST, event, error);
+    return _gpu_cuda_managed_attach (stream, native, GPU_SVM_ATTACHMENT_HOST, event, error);
 
   if (!is_concurrent (&context->device->base))
     return do_nothing (stream, event, error);
@@ -274,14 +238,14 @@ _gpu_cuda_prefetch (GpuNativeStream  *stream,
                         native->size, to_host ? "the host" : context->device->base.id);
 }
 
-static gboolean
-svm_advise (GpuNativeContext  *context,
-            GpuNativeBuffer   *native,
-            GpuMemoryAdvice    advice,
-            gsize              offset,
-            gsize              size,
-            GpuNativeDevice   *device,
-            GError           **error)
+gboolean
+_gpu_cuda_managed_advise (GpuNativeContext  *context,
+                          GpuNativeBuffer   *native,
+                          GpuMemoryAdvice    advice,
+                          gsize              offset,
+                          gsize              size,
+                          GpuNativeDevice   *device,
+                          GError           **error)
 {
   static const CUmem_advise advices[] =
   {
@@ -385,13 +349,3 @@ _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
   insert_accessors (buffer, attributes);
   _gpu_cuda_leave (entered);
 }
-
-const GpuSvmOps _gpu_cuda_svm_ops =
-{
-  .is_unlimited   = TRUE,
-  .alloc          = svm_alloc,
-  .alloc_for_host = svm_alloc_for_host,
-  .advise         = svm_advise,
-  .attach         = svm_attach,
-  .prefetch       = _gpu_cuda_prefetch
-};
