@@ -8,7 +8,7 @@
 #include "benchmarks/bench-raw.h"
 
 #ifdef HAVE_CUDA
-#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
 #endif
 
 static gboolean

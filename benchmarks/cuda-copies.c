@@ -12,7 +12,7 @@
 #include <gpumem/gpumem.h>
 
 #include "benchmarks/bench-util.h"
-#include "gpumem/cuda/gpu-cuda-api.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
 
 #define N_COPIES 16
 #define N_ROUNDS 21

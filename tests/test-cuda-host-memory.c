@@ -3,7 +3,7 @@
  * The functions of the driver that the tests stand in front of are those that the library found. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-cuda-util.h"
 
 #define SIZE 65536

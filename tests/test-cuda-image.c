@@ -4,8 +4,8 @@
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
-#include "gpumem/cuda/gpu-cuda-image.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/image/gpu-cuda-image.h"
+#include "gpumem/cuda/program/gpu-cuda-program.h"
 #include "test-cuda-util.h"
 #include "test-image-util.h"
 

@@ -3,7 +3,7 @@
  * of its own, for devices are found once. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-util.h"
 
 #define CHILD_VARIABLE "GPUMEM_TEST_EXPECTED"

@@ -4,7 +4,7 @@
  * found. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "test-cuda-util.h"
 

@@ -5,8 +5,8 @@
 
 #include <elf.h>
 
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda-program.h"
+#include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 #include "test-util.h"
 
 #define CUDA_MACHINE 190
@@ -196,8 +196,7 @@ source_macros (void)
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_autoptr (GError) error = NULL;
-      GpuCudaDevice device = { .compute_capability = 80 };
-      g_autoptr (GPtrArray) options = _gpu_cuda_options_new (&device, GPU_CUDA_LANGUAGE_CPP,
+      g_autoptr (GPtrArray) options = _gpu_cuda_options_new (80, GPU_CUDA_LANGUAGE_CPP,
                                                              cases[i].options, &error);
       g_autofree char *lines = NULL;
       g_autofree char *left = NULL;
@@ -455,17 +454,14 @@ source_nowhere (void)
 
 /* --- the compiler ---------------------------------------------------------------------------- */
 
-static GpuCudaContext context;
-static GpuCudaDevice device;
+static int capability = 90;
 
 static gboolean
 has_compiler (void)
 {
   g_autoptr (GError) error = NULL;
 
-  context.device = &device;
-  device.base.name = (char *) "of the test";
-  device.compute_capability = 90;
+  capability = 90;
   if (_gpu_cuda_nvrtc_load (&error))
     return TRUE;
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "libnvrtc", "GPUMEM_NVRTC");
@@ -485,7 +481,7 @@ static GBytes *
 compile (const char *source, const char *options, char **log)
 {
   g_autoptr (GError) error = NULL;
-  GBytes *image = _gpu_cuda_compile (&context, source, options, FALSE, NULL, NULL, log, &error);
+  GBytes *image = _gpu_cuda_compile (capability, source, options, FALSE, NULL, NULL, log, &error);
 
   g_assert_no_error (error);
   return image;
@@ -592,7 +588,7 @@ source_architecture (void)
   g_clear_pointer (&image, g_bytes_unref);
 
   /* A device that the compiler does not know yet gets code for its driver to compile. */
-  device.compute_capability = 999;
+  capability = 999;
   image = compile (source, NULL, NULL);
   g_assert_cmpint (_gpu_cuda_binary_identify (image), !=, GPU_CUDA_BINARY_UNKNOWN);
 }
@@ -607,13 +603,13 @@ source_log (void)
 
   if (!has_compiler ())
     return;
-  g_assert_null (_gpu_cuda_compile (&context, "__kernel void f (int x)\n{\n  wrong;\n}\n", NULL,
+  g_assert_null (_gpu_cuda_compile (90, "__kernel void f (int x)\n{\n  wrong;\n}\n", NULL,
                                     FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cl", "3", "wrong");
-  g_assert_null (_gpu_cuda_compile (&context, "__global__ void f (int x)\n{\n  wrong;\n}\n", NULL,
+  g_assert_null (_gpu_cuda_compile (90, "__global__ void f (int x)\n{\n  wrong;\n}\n", NULL,
                                     FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "program.cu", "3", "wrong");
-  g_assert_null (_gpu_cuda_compile (&context, unused, "-no-such-option", FALSE, NULL, NULL, NULL,
+  g_assert_null (_gpu_cuda_compile (90, unused, "-no-such-option", FALSE, NULL, NULL, NULL,
                                     &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "no-such-option");
 
@@ -622,8 +618,7 @@ source_log (void)
   if (log == NULL || strstr (log, "warning") == NULL)
     return;
   g_assert_nonnull (strstr (log, "never_used"));
-  g_assert_null (_gpu_cuda_compile (&context, unused, "-Werror", FALSE, NULL, NULL, NULL,
-                                    &error));
+  g_assert_null (_gpu_cuda_compile (90, unused, "-Werror", FALSE, NULL, NULL, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "never_used");
   g_clear_pointer (&log, g_free);
   g_clear_pointer (&image, g_bytes_unref);
@@ -645,13 +640,12 @@ source_lowered (void)
 
   if (!has_compiler ())
     return;
-  image = _gpu_cuda_compile (&context, source, "--std=c++17", FALSE, names, &lowered, NULL,
-                             &error);
+  image = _gpu_cuda_compile (90, source, "--std=c++17", FALSE, names, &lowered, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (g_strv_length (lowered), ==, 2);
   g_assert_true (g_str_has_prefix (lowered[0], "_Z5scaleIfE"));
   g_assert_true (g_str_has_prefix (lowered[1], "_ZN2ns1fE"));
-  g_assert_null (_gpu_cuda_compile (&context, source, NULL, FALSE, wrong, &lowered, NULL, &error));
+  g_assert_null (_gpu_cuda_compile (90, source, NULL, FALSE, wrong, &lowered, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED);
 }
 

@@ -2,7 +2,7 @@
 /* For tests that call the driver themselves, by the functions that the library found. */
 #pragma once
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 #include "test-util.h"
 
 static inline CUcontext

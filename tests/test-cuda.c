@@ -6,7 +6,7 @@
 
 #include <elf.h>
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "test-cuda-util.h"
 

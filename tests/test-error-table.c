@@ -83,7 +83,7 @@ error_table_meanings (void)
 
 #ifdef HAVE_CUDA
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 
 static void
 error_table_cuda_rows (void)

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 
 typedef enum
 {
@@ -37,7 +37,7 @@ typedef struct
 static const AttributeEntry entries[] =
 {
 #define GPU_CUDA_ATTRIBUTE(name, value, kind) { value, #name, KIND_##kind },
-#include "gpumem/cuda/gpu-cuda-attributes.h"
+#include "gpumem/cuda/driver/gpu-cuda-attributes.h"
 #undef GPU_CUDA_ATTRIBUTE
 };
 

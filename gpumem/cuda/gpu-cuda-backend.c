@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/cuda/image/gpu-cuda-image.h"
 
 const GpuBackend _gpu_cuda_backend =
 {

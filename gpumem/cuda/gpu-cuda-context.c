@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 static const struct
 {
@@ -30,43 +30,6 @@ limit_table[] =
   { GPU_LIMIT_L2_FETCH_GRANULARITY, CU_LIMIT_MAX_L2_FETCH_GRANULARITY },
   { GPU_LIMIT_PERSISTING_L2_SIZE, CU_LIMIT_PERSISTING_L2_CACHE_SIZE }
 };
-
-static const struct
-{
-  GpuCachePreference preference;
-  CUfunc_cache       native;
-}
-cache_table[] =
-{
-  { GPU_CACHE_PREFERENCE_NONE, CU_FUNC_CACHE_PREFER_NONE },
-  { GPU_CACHE_PREFERENCE_SHARED, CU_FUNC_CACHE_PREFER_SHARED },
-  { GPU_CACHE_PREFERENCE_L1, CU_FUNC_CACHE_PREFER_L1 },
-  { GPU_CACHE_PREFERENCE_EQUAL, CU_FUNC_CACHE_PREFER_EQUAL }
-};
-
-gboolean
-_gpu_cuda_push (GpuCudaContext  *context,
-                gboolean        *entered,
-                GError         **error)
-{
-  *entered = _gpu_backend_check_process (error)
-             && _gpu_cuda_check (_gpu_cuda.cuCtxPushCurrent (context->context),
-                                 "cuCtxPushCurrent", error);
-
-  return *entered;
-}
-
-CUfunc_cache
-_gpu_cuda_cache_to_native (GpuCachePreference preference)
-{
-  for (gsize i = 0; i < G_N_ELEMENTS (cache_table); i++)
-    {
-      if (cache_table[i].preference == preference)
-        return cache_table[i].native;
-    }
-
-  return CU_FUNC_CACHE_PREFER_NONE;
-}
 
 static unsigned int
 flags_to_native (GpuContextFlags flags)
@@ -112,12 +75,30 @@ report_free (GpuCudaContext *context,
   _gpu_cuda_check (code, function, &error);
 }
 
+/* Frees all that the ops of streams, events and buffers left in the context, whatever the driver
+ * says. */
+static void
+clear (GpuCudaContext *context)
+{
+  gboolean entered = FALSE;
+  gboolean can_free = _gpu_cuda_enter_again (context, &entered, NULL);
+
+  g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
+  _gpu_cuda_staging_clear (context, can_free);
+  _gpu_cuda_gates_clear (context, can_free);
+  _gpu_cuda_pool_clear (context, can_free);
+  _gpu_cuda_cache_clear (context, can_free);
+  _gpu_cuda_leave (entered);
+  g_clear_pointer (&context->imported, g_hash_table_unref);
+  g_clear_pointer (&context->accessors, g_hash_table_unref);
+}
+
 static void
 context_free (GpuNativeContext *native)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
 
-  _gpu_cuda_context_clear (context);
+  clear (context);
 
   /* A process that was forked leaves what there is to its parent. */
   if (_gpu_backend_check_process (NULL))
@@ -496,13 +477,7 @@ context_get_cache_preference (GpuNativeContext    *native,
 
   code = _gpu_cuda.cuCtxGetCacheConfig (&config);
   _gpu_cuda_leave (entered);
-
-  *preference = GPU_CACHE_PREFERENCE_NONE;
-  for (gsize i = 0; i < G_N_ELEMENTS (cache_table); i++)
-    {
-      if (cache_table[i].native == config)
-        *preference = cache_table[i].preference;
-    }
+  *preference = _gpu_cuda_cache_from_native (config);
 
   return _gpu_cuda_check (code, "cuCtxGetCacheConfig", error);
 }

@@ -3,53 +3,11 @@
 
 #include <stdio.h>
 
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/core/gpu-cuda.h"
 
 /* What cuMemAlloc() keeps at least. */
 #define BASE_ALIGNMENT 256
-
-/* Set by the first enumeration that succeeds, read only after it. */
-static GPtrArray *known_devices;
-
-GpuCudaDevice *
-_gpu_cuda_device_lookup (CUdevice handle)
-{
-  for (guint i = 0; known_devices != NULL && i < known_devices->len; i++)
-    {
-      GpuCudaDevice *device = g_ptr_array_index (known_devices, i);
-
-      if (device->device == handle)
-        return device;
-    }
-
-  return NULL;
-}
-
-static gboolean
-get_attribute (GpuCudaDevice       *device,
-               CUdevice_attribute   attribute,
-               int                 *value,
-               GError             **error)
-{
-  CUresult code = _gpu_cuda.cuDeviceGetAttribute (value, attribute, device->device);
-
-  if (code == CUDA_SUCCESS)
-    return TRUE;
-
-  _gpu_cuda_set_error (error, "cuDeviceGetAttribute", code, "attribute %u", attribute);
-
-  return FALSE;
-}
-
-int
-_gpu_cuda_get_optional (GpuCudaDevice      *device,
-                        CUdevice_attribute  attribute)
-{
-  int value = 0;
-
-  return get_attribute (device, attribute, &value, NULL) ? MAX (value, 0) : 0;
-}
 
 static gboolean
 read_name (GpuCudaDevice  *device,
@@ -90,7 +48,7 @@ read_shape (GpuCudaDevice  *device,
 
   for (gsize i = 0; i < G_N_ELEMENTS (values); i++)
     {
-      if (!get_attribute (device, values[i].attribute, values[i].value, error))
+      if (!_gpu_cuda_device_get (device, values[i].attribute, values[i].value, error))
         return FALSE;
     }
 
@@ -104,8 +62,8 @@ read_version (GpuCudaDevice  *device,
   int major = 0;
   int minor = 0;
 
-  if (!get_attribute (device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, error) ||
-      !get_attribute (device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, error))
+  if (!_gpu_cuda_device_get (device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, error) ||
+      !_gpu_cuda_device_get (device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, error))
     return FALSE;
 
   device->compute_capability = major * 10 + minor;
@@ -195,7 +153,7 @@ has_ipc (GpuCudaDevice *device)
   int value = 0;
 
   return _gpu_cuda.has[GPU_CUDA_GROUP_IPC] &&
-         (!get_attribute (device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &value, NULL) ||
+         (!_gpu_cuda_device_get (device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &value, NULL) ||
           value != 0);
 }
 
@@ -249,8 +207,8 @@ find_fault (GpuCudaDevice  *device,
   int mode = 0;
   int unified = 0;
 
-  if (!get_attribute (device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, &mode, error) ||
-      !get_attribute (device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, &unified, error))
+  if (!_gpu_cuda_device_get (device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, &mode, error) ||
+      !_gpu_cuda_device_get (device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, &unified, error))
     return NULL;
 
   if (mode == CU_COMPUTEMODE_PROHIBITED)
@@ -359,7 +317,7 @@ enumerate (GPtrArray  *devices,
     }
 
   g_ptr_array_set_free_func (found, NULL);
-  known_devices = g_ptr_array_ref (found);
+  _gpu_cuda_device_set_known (found);
   g_ptr_array_extend (devices, found, NULL, NULL);
 
   return TRUE;

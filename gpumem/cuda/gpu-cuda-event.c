@@ -1,245 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Events, and what every op that enqueues begins and ends with.
- *
- * Nothing here calls back: whoever waits polls for a while, or sleeps in cuEventSynchronize().
- */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include <string.h>
 
-GpuCudaEvent *
-_gpu_cuda_event_new (GpuCudaContext  *context,
-                     GpuEventFlags    flags,
-                     GError         **error)
-{
-  GpuCudaEvent *event = g_new0 (GpuCudaEvent, 1);
-  gboolean made;
-
-  event->timing = (flags & GPU_EVENT_FLAGS_TIMING) != 0;
-  event->interprocess = (flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0;
-
-  if (event->interprocess)
-    made = _gpu_cuda_check (_gpu_cuda.cuEventCreate (&event->event, CU_EVENT_INTERPROCESS
-                                                                    | CU_EVENT_DISABLE_TIMING
-                                                                    | CU_EVENT_BLOCKING_SYNC),
-                            "cuEventCreate", error);
-  else
-    made = _gpu_cuda_take_event (context, event->timing, &event->event, error);
-
-  if (made && event->timing)
-    {
-      event->clock = _gpu_cuda_clock_get (context, error);
-      made = event->clock != NULL;
-    }
-
-  if (!made)
-    {
-      if (event->event != NULL)
-        _gpu_cuda_give_event (context, event->timing, event->event);
-      g_free (event);
-      return NULL;
-    }
-
-  _gpu_native_event_init (&event->base, &_gpu_cuda_backend);
-  event->context = context;
-  _gpu_native_context_ref (&context->base);
-
-  return event;
-}
-
-GpuCudaEvent *
-_gpu_cuda_event_new_for (GpuCudaContext *context,
-                         CUevent         handle)
-{
-  GpuCudaEvent *event = g_new0 (GpuCudaEvent, 1);
-
-  _gpu_native_event_init (&event->base, &_gpu_cuda_backend);
-  event->event = handle;
-  event->interprocess = TRUE;
-  event->context = context;
-  _gpu_native_context_ref (&context->base);
-
-  return event;
-}
-
-/* A number of the calling thread, unlike that of any other there ever was. */
-guint
-_gpu_cuda_get_thread (void)
-{
-  static gint n_threads;
-  static _Thread_local guint thread;
-
-  if (thread == 0)
-    thread = g_atomic_int_add (&n_threads, 1) + 1;
-
-  return thread;
-}
-
-/* The handle of the per-thread stream means another queue in every thread: what other threads put
- * into theirs comes first. */
-static gboolean
-follow_thread (GpuCudaStream  *stream,
-               GError        **error)
-{
-  guint thread = _gpu_cuda_get_thread ();
-
-  if (stream->thread == thread)
-    return TRUE;
-
-  if (!_gpu_cuda_check (_gpu_cuda.cuStreamWaitEvent (stream->stream, stream->last, 0),
-                        "cuStreamWaitEvent", error))
-    return FALSE;
-
-  stream->thread = thread;
-
-  return TRUE;
-}
-
-/* With the context entered. */
-static gboolean
-begin_timed (GpuCudaStream  *stream,
-             GpuCudaEvent   *event,
-             GError        **error)
-{
-  return _gpu_cuda_take_event (event->context, TRUE, &event->start, error)
-         && _gpu_cuda_check (_gpu_cuda.cuEventRecord (event->start, stream->stream),
-                             "cuEventRecord", error);
-}
-
-static gboolean
-begin_event (GpuCudaStream    *stream,
-             GpuNativeEvent  **event,
-             GpuCudaCall      *call,
-             GError          **error)
-{
-  if (stream->last != NULL && !follow_thread (stream, error))
-    return FALSE;
-
-  if (event == NULL)
-    return TRUE;
-
-  call->event = _gpu_cuda_event_new ((GpuCudaContext *) stream->base.context,
-                                     stream->profiling ? GPU_EVENT_FLAGS_TIMING
-                                                       : GPU_EVENT_FLAGS_NONE, error);
-
-  if (call->event == NULL)
-    return FALSE;
-
-  if (!stream->profiling || begin_timed (stream, call->event, error))
-    return TRUE;
-
-  _gpu_native_event_unref (&call->event->base);
-
-  return FALSE;
-}
-
-gboolean
-_gpu_cuda_begin_event (GpuNativeStream  *stream,
-                       GpuNativeEvent  **event,
-                       GpuCudaCall      *call,
-                       GError          **error)
-{
-  if (begin_event ((GpuCudaStream *) stream, event, call, error))
-    return TRUE;
-
-  _gpu_cuda_leave (call->entered);
-
-  return FALSE;
-}
-
-gboolean
-_gpu_cuda_begin_fully (GpuNativeStream  *stream,
-                       GpuNativeEvent  **event,
-                       GpuCudaCall      *call,
-                       GError          **error)
-{
-  return _gpu_cuda_begin (stream, event, call, error);
-}
-
-/* The driver says that a value is invalid where memory consists of several mapped pieces. */
-gboolean
-_gpu_cuda_enter_late (GpuNativeStream *stream,
-                      GpuCudaCall     *call,
-                      CUresult         code)
-{
-  return (code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_INVALID_HANDLE
-          || code == CUDA_ERROR_INVALID_VALUE)
-         && !call->entered
-         && _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, NULL)
-         && call->entered;
-}
-
-static CUresult
-record (GpuCudaStream *stream,
-        GpuCudaCall   *call)
-{
-  CUresult code = CUDA_SUCCESS;
-
-  if (call->event != NULL)
-    code = _gpu_cuda.cuEventRecord (call->event->event, stream->stream);
-
-  if (code == CUDA_SUCCESS && stream->last != NULL)
-    code = _gpu_cuda.cuEventRecord (stream->last, stream->stream);
-
-  /* The operation is submitted, but the caller will take it for one that is not and may free what
-   * it uses. */
-  if (code != CUDA_SUCCESS)
-    _gpu_cuda.cuStreamSynchronize (stream->stream);
-
-  return code;
-}
-
-gboolean
-_gpu_cuda_end (GpuNativeStream  *native,
-               GpuNativeEvent  **event,
-               GpuCudaCall      *call,
-               CUresult          code,
-               GError          **error,
-               const char       *function,
-               const char       *format,
-               ...)
-{
-  GpuCudaStream *stream = (GpuCudaStream *) native;
-  g_autofree char *details = NULL;
-  va_list arguments;
-
-  if (G_LIKELY (code == CUDA_SUCCESS) && (call->event != NULL || stream->last != NULL))
-    {
-      code = record (stream, call);
-
-      if (code != CUDA_SUCCESS)
-        function = "cuEventRecord";
-    }
-
-  _gpu_cuda_leave (call->entered);
-
-  if (G_LIKELY (code == CUDA_SUCCESS))
-    {
-      if (call->event != NULL)
-        *event = &call->event->base;
-      return TRUE;
-    }
-
-  if (call->event != NULL)
-    _gpu_native_event_unref (&call->event->base);
-
-  va_start (arguments, format);
-  details = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  _gpu_cuda_set_error (error, function, code, "%s", details);
-
-  return FALSE;
-}
-
-void
-_gpu_cuda_cancel (GpuCudaCall *call)
-{
-  if (call->event != NULL)
-    _gpu_native_event_unref (&call->event->base);
-
-  _gpu_cuda_leave (call->entered);
-}
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
 static void
 event_free (GpuNativeEvent *native)
@@ -300,41 +65,6 @@ event_query (GpuNativeEvent  *native,
 
   return _gpu_cuda_check (code, "cuEventQuery", error) ? GPU_EVENT_STATUS_COMPLETE
                                                        : GPU_EVENT_STATUS_FAILED;
-}
-
-/* How long to poll before the thread sleeps: drivers need up to half a millisecond to wake it. */
-static gint64
-get_poll_time (const GpuCudaContext *context)
-{
-  GpuContextFlags flags = context->base.flags;
-
-  if ((flags & GPU_CONTEXT_FLAGS_SCHED_BLOCKING) != 0)
-    return 0;
-
-  if ((flags & (GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD)) != 0)
-    return G_MAXINT64 / 2;
-
-  return 20 * G_TIME_SPAN_MILLISECOND;
-}
-
-CUresult
-_gpu_cuda_poll (const GpuCudaContext *context,
-                CUevent               event,
-                CUstream              stream)
-{
-  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
-  gint64 end = g_get_monotonic_time () + get_poll_time (context);
-  CUresult code;
-
-  while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
-                               : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
-         && g_get_monotonic_time () < end)
-    {
-      if (yield)
-        g_thread_yield ();
-    }
-
-  return code;
 }
 
 static gboolean
@@ -446,6 +176,58 @@ event_get_duration (GpuNativeEvent  *native,
   return TRUE;
 }
 
+static GBytes *
+event_export (GpuNativeEvent  *native,
+              GError         **error)
+{
+  GpuCudaEvent *event = (GpuCudaEvent *) native;
+  CUipcEventHandle ipc;
+  gboolean entered;
+  gboolean exported;
+  GpuCudaHandle handle;
+
+  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
+      || !_gpu_cuda_enter (event->context, &entered, error))
+    return NULL;
+
+  exported = _gpu_cuda_handle_init (&handle, event->context, GPU_CUDA_HANDLE_EVENT, error)
+             && _gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetEventHandle (&ipc, event->event),
+                                     "cuIpcGetEventHandle", error);
+  _gpu_cuda_leave (entered);
+
+  if (!exported)
+    return NULL;
+
+  memcpy (handle.native, &ipc, sizeof ipc);
+
+  return g_bytes_new (&handle, sizeof handle);
+}
+
+static GpuNativeEvent *
+event_import (GpuNativeContext  *native,
+              GBytes            *bytes,
+              GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  CUipcEventHandle ipc;
+  CUevent event = NULL;
+  gboolean entered;
+  gboolean opened;
+  GpuCudaHandle handle;
+
+  if (!_gpu_cuda_has_group (GPU_CUDA_GROUP_IPC, error)
+      || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_EVENT, 0, error)
+      || !_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  memcpy (&ipc, handle.native, sizeof ipc);
+  opened = _gpu_cuda_check_ipc (_gpu_cuda.cuIpcOpenEventHandle (&event, ipc),
+                                "cuIpcOpenEventHandle", error);
+  _gpu_cuda_leave (entered);
+
+  return opened ? &_gpu_cuda_event_new_for (context, event)->base : NULL;
+}
+
 const GpuEventOps _gpu_cuda_event_ops =
 {
   .free               = event_free,
@@ -455,6 +237,6 @@ const GpuEventOps _gpu_cuda_event_ops =
   .get_profiling_time = event_get_profiling_time,
   .get_elapsed        = event_get_elapsed,
   .get_duration       = event_get_duration,
-  .export_handle      = _gpu_cuda_event_export,
-  .import_handle      = _gpu_cuda_event_import
+  .export_handle      = event_export,
+  .import_handle      = event_import
 };

@@ -2,7 +2,8 @@
 /* What buffers and images have in common. */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda-image.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+#include "gpumem/cuda/image/gpu-cuda-image.h"
 
 static void
 memory_free (GpuNativeContext *context,

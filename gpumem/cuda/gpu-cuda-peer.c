@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-current.h"
 
 gboolean
 _gpu_cuda_can_access_peer (GpuNativeDevice  *device,
@@ -59,29 +59,6 @@ _gpu_cuda_get_peer_attributes (GpuNativeDevice  *device,
     }
 
   return TRUE;
-}
-
-guint
-_gpu_cuda_list_access (GpuCudaContext  *context,
-                       CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1])
-{
-  guint64 peers = __atomic_load_n (&context->peers, __ATOMIC_RELAXED);
-  guint n = 1;
-
-  access[0].location.id = context->device->device;
-  for (int i = 0; i < GPU_CUDA_MAX_PEERS; i++)
-    {
-      if (peers & (G_GUINT64_CONSTANT (1) << i))
-        access[n++].location.id = i;
-    }
-
-  for (guint i = 0; i < n; i++)
-    {
-      access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-      access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    }
-
-  return n;
 }
 
 /* With the lock of @peer held. Whether a context of @device, other than @context, reaches it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/cuda/gpu-cuda.h"
+#include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* Takes @handle over. */
 static GpuNativeStream *

@@ -9,7 +9,7 @@
 
 #define TABLE_SIZE 3072
 
-/* Units of a table, over and over; as in gpumem/cuda/gpu-cuda-fill.c. */
+/* Units of a table, over and over; as in gpumem/cuda/memory/gpu-cuda-fill.c. */
 static void
 fill (void (*function) (void),
       void **arguments)

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "gpumem/cuda/gpu-cuda-types.h"
+#include "gpumem/cuda/driver/gpu-cuda-types.h"
 
 #define EXPORT __attribute__ ((visibility ("default")))
 #define PAGE ((guint64) 4096)

@@ -312,7 +312,7 @@ static const struct
 }
 errors[] = {
 #define GPU_CUDA_ERROR(name, value, error) { value, #name },
-#include "gpumem/cuda/gpu-cuda-errors.h"
+#include "gpumem/cuda/driver/gpu-cuda-errors.h"
 #undef GPU_CUDA_ERROR
 };
 

@@ -20,7 +20,7 @@
 #define NO_LOWERED_NAMES_BEFORE_COMPILATION 9
 
 #define GPU_CUDA_NVRTC_SYMBOL(result, name, parameters) EXPORT result name parameters;
-#include "gpumem/cuda/gpu-cuda-nvrtc-symbols.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc-symbols.h"
 #undef GPU_CUDA_NVRTC_SYMBOL
 
 static const int architectures[] = { 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121 };

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "gpumem/cuda/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
 
 G_BEGIN_DECLS
 

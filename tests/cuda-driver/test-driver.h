@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cuda-driver.h"
-#include "gpumem/cuda/gpu-cuda-types.h"
+#include "gpumem/cuda/driver/gpu-cuda-types.h"
 
 #define DRIVER_SYMBOLS "driver-symbols.h"
 

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What can be read from binaries without the driver, and must be: cuModuleLoadDataEx() is not told
+ * their size and trusts what they say of themselves, and drivers before CUDA 12.4 tell neither the
+ * kernels of a module nor their arguments.
+ */
+#include "config.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define CUDA_MACHINE 190
+
+/* Entries of the sections .nv.info.KERNEL */
+#define INFO_HAS_SIZE        4
+#define INFO_PARAMETER       0x17
+#define INFO_PARAMETER_SIZE  12
+
+typedef struct
+{
+  guint32 magic;
+  guint16 version;
+  guint16 header_size;
+  guint64 size;                 /* of what follows the header */
+} FatbinHeader;
+
+/* What follows it: PTX or a cubin, as nvcc writes it for one architecture. */
+typedef struct
+{
+  guint16 kind;
+  guint16 version;
+  guint32 header_size;
+  guint64 size;                 /* of what follows the entry's header */
+  guint32 compressed_size;      /* 0 if it stands there as it is */
+} FatbinEntry;
+
+typedef struct
+{
+  const guint8 *data;
+  gsize         size;
+  Elf64_Ehdr    header;
+} Elf;
+
+/* The first line that says anything, as in the PTX of all compilers, is ".version". */
+static gboolean
+is_ptx (const char *text,
+        gsize       size)
+{
+  const char *end = text + size;
+
+  while (text < end)
+    {
+      if (g_ascii_isspace (*text))
+        {
+          text++;
+        }
+      else if (end - text > 2 && text[0] == '/' && text[1] == '/')
+        {
+          while (text < end && *text != '\n')
+            text++;
+        }
+      else
+        {
+          return end - text > 8 && memcmp (text, ".version", 8) == 0;
+        }
+    }
+
+  return FALSE;
+}
+
+GpuCudaBinaryKind
+_gpu_cuda_binary_identify (GBytes *binary)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (binary, &size);
+  guint32 magic;
+
+  if (size > SELFMAG && memcmp (data, ELFMAG, SELFMAG) == 0)
+    return GPU_CUDA_BINARY_ELF;
+
+  if (size >= sizeof (FatbinHeader))
+    {
+      memcpy (&magic, data, sizeof magic);
+      if (magic == FATBIN_MAGIC)
+        return GPU_CUDA_BINARY_FATBIN;
+    }
+
+  return is_ptx ((const char *) data, size) ? GPU_CUDA_BINARY_PTX : GPU_CUDA_BINARY_UNKNOWN;
+}
+
+static gboolean
+get_section (const Elf  *elf,
+             guint       i,
+             Elf64_Shdr *section)
+{
+  if (i >= elf->header.e_shnum)
+    return FALSE;
+
+  memcpy (section, elf->data + elf->header.e_shoff + i * sizeof *section, sizeof *section);
+
+  return section->sh_type == SHT_NOBITS ||
+         (section->sh_offset <= elf->size && section->sh_size <= elf->size - section->sh_offset);
+}
+
+/* FALSE: not the whole of an ELF file. */
+static gboolean
+open_elf (GBytes *binary,
+          Elf    *elf)
+{
+  Elf64_Shdr section;
+
+  elf->data = g_bytes_get_data (binary, &elf->size);
+
+  if (elf->size < sizeof elf->header)
+    return FALSE;
+
+  memcpy (&elf->header, elf->data, sizeof elf->header);
+
+  if (elf->header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      elf->header.e_shentsize != sizeof (Elf64_Shdr) || elf->header.e_shoff > elf->size ||
+      elf->header.e_shnum > (elf->size - elf->header.e_shoff) / sizeof (Elf64_Shdr))
+    return FALSE;
+
+  for (guint i = 0; i < elf->header.e_shnum; i++)
+    {
+      if (!get_section (elf, i, &section))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* Of the header's string table; NULL if it is not in there. */
+static const char *
+get_section_name (const Elf        *elf,
+                  const Elf64_Shdr *section)
+{
+  Elf64_Shdr names;
+  const char *name;
+
+  if (!get_section (elf, elf->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
+      section->sh_name >= names.sh_size)
+    return NULL;
+
+  name = (const char *) elf->data + names.sh_offset + section->sh_name;
+
+  return memchr (name, '\0', names.sh_size - section->sh_name) != NULL ? name : NULL;
+}
+
+gboolean
+_gpu_cuda_binary_is_cubin (GBytes *binary)
+{
+  Elf elf;
+
+  return open_elf (binary, &elf) && elf.header.e_machine == CUDA_MACHINE;
+}
+
+static gboolean
+check_fatbin (GBytes *binary)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (binary, &size);
+  FatbinHeader header;
+
+  memcpy (&header, data, sizeof header);
+
+  return header.header_size >= sizeof header && header.header_size <= size &&
+         header.size <= size - header.header_size;
+}
+
+gboolean
+_gpu_cuda_binary_check (GBytes  *binary,
+                        GError **error)
+{
+  const char *what = NULL;
+  Elf elf;
+
+  switch (_gpu_cuda_binary_identify (binary))
+    {
+    case GPU_CUDA_BINARY_ELF:
+      what = open_elf (binary, &elf) ? NULL : "are not the whole of a cubin";
+      break;
+    case GPU_CUDA_BINARY_FATBIN:
+      what = check_fatbin (binary) ? NULL : "are not the whole of a fatbin";
+      break;
+    case GPU_CUDA_BINARY_PTX:
+      break;
+    case GPU_CUDA_BINARY_UNKNOWN:
+    default:
+      what = "are neither PTX nor a cubin nor a fatbin";
+      break;
+    }
+
+  if (what == NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%" G_GSIZE_FORMAT " bytes %s",
+               g_bytes_get_size (binary), what);
+
+  return FALSE;
+}
+
+/* The first binary in a fatbin that can be read: its kernels are those of the others. (transfer
+ * full) (nullable) */
+static GBytes *
+find_in_fatbin (GBytes *binary)
+{
+  gsize size;
+  const guint8 *data = g_bytes_get_data (binary, &size);
+  FatbinHeader header;
+  FatbinEntry entry;
+  gsize at;
+
+  if (!check_fatbin (binary))
+    return NULL;
+
+  memcpy (&header, data, sizeof header);
+
+  for (at = header.header_size; size - at >= sizeof entry; at += entry.header_size + entry.size)
+    {
+      g_autoptr (GBytes) part = NULL;
+
+      memcpy (&entry, data + at, sizeof entry);
+      if (entry.header_size < sizeof entry || entry.header_size > size - at ||
+          entry.size > size - at - entry.header_size)
+        return NULL;
+
+      part = g_bytes_new_from_bytes (binary, at + entry.header_size, entry.size);
+      if (entry.compressed_size == 0 && _gpu_cuda_binary_check (part, NULL))
+        return g_steal_pointer (&part);
+    }
+
+  return NULL;
+}
+
+/* The binary that tells of the kernels. (transfer full) (nullable) */
+static GBytes *
+find_part (GBytes *binary)
+{
+  return _gpu_cuda_binary_identify (binary) == GPU_CUDA_BINARY_FATBIN ? find_in_fatbin (binary)
+                                                                      : g_bytes_ref (binary);
+}
+
+/* --- kernels ------------------------------------------------------------------------------ */
+
+static char **
+list_in_elf (GBytes *binary)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  Elf64_Shdr section;
+  Elf elf;
+
+  if (!open_elf (binary, &elf) || elf.header.e_machine != CUDA_MACHINE)
+    return NULL;
+
+  for (guint i = 0; i < elf.header.e_shnum; i++)
+    {
+      const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
+
+      /* Functions that are no kernels have no constants of their own. */
+      if (name != NULL && g_str_has_prefix (name, ".nv.constant0."))
+        g_ptr_array_add (names, g_strdup (name + strlen (".nv.constant0.")));
+    }
+
+  if (names->len == 0)
+    return NULL;
+
+  g_ptr_array_add (names, NULL);
+
+  return (char **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
+}
+
+static GRegex *
+entry_regex (void)
+{
+  static GRegex *regex;
+
+  if (g_once_init_enter (&regex))
+    g_once_init_leave (&regex, g_regex_new ("\\.entry\\s+([\\w$%]+)\\s*(?:\\(([^)]*)\\))?",
+                                            G_REGEX_RAW, 0, NULL));
+
+  return regex;
+}
+
+static char *
+get_text (GBytes *binary)
+{
+  gsize size;
+  const char *data = g_bytes_get_data (binary, &size);
+
+  return g_strndup (data, size);
+}
+
+static char **
+list_in_ptx (GBytes *binary)
+{
+  g_autofree char *text = get_text (binary);
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autoptr (GMatchInfo) match = NULL;
+
+  g_regex_match (entry_regex (), text, 0, &match);
+
+  while (g_match_info_matches (match))
+    {
+      g_ptr_array_add (names, g_match_info_fetch (match, 1));
+      if (!g_match_info_next (match, NULL))
+        break;
+    }
+
+  g_ptr_array_add (names, NULL);
+
+  return (char **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
+}
+
+char **
+_gpu_cuda_binary_list_kernels (GBytes *binary)
+{
+  g_autoptr (GBytes) part = find_part (binary);
+
+  switch (part != NULL ? _gpu_cuda_binary_identify (part) : GPU_CUDA_BINARY_UNKNOWN)
+    {
+    case GPU_CUDA_BINARY_ELF:
+      return list_in_elf (part);
+    case GPU_CUDA_BINARY_PTX:
+      return list_in_ptx (part);
+    case GPU_CUDA_BINARY_FATBIN:
+    case GPU_CUDA_BINARY_UNKNOWN:
+    default:
+      return NULL;
+    }
+}
+
+/* --- arguments ---------------------------------------------------------------------------- */
+
+static guint32
+read_word (const guint8 *data)
+{
+  guint32 word;
+
+  memcpy (&word, data, sizeof word);
+
+  return GUINT32_FROM_LE (word);
+}
+
+static void
+set_size (GArray *sizes,
+          guint   index,
+          gsize   size)
+{
+  if (index >= sizes->len)
+    g_array_set_size (sizes, index + 1);
+
+  g_array_index (sizes, gsize, index) = size;
+}
+
+/* A parameter: its number in the upper half of the second word, its size in the upper 14 bits of
+ * the third. */
+static void
+read_info (const guint8 *data,
+           gsize         size,
+           GArray       *sizes)
+{
+  while (size >= 4)
+    {
+      gboolean has_size = data[0] == INFO_HAS_SIZE;
+      gsize length = 4 + (has_size ? read_word (data) >> 16 : 0);
+
+      if (length > size)
+        return;
+
+      if (has_size && data[1] == INFO_PARAMETER && length == 4 + INFO_PARAMETER_SIZE)
+        set_size (sizes, read_word (data + 8) & 0xffff, read_word (data + 12) >> 18);
+
+      data += length;
+      size -= length;
+    }
+}
+
+static GArray *
+get_sizes_in_elf (GBytes     *binary,
+                  const char *kernel)
+{
+  g_autofree char *wanted = g_strconcat (".nv.info.", kernel, NULL);
+  Elf64_Shdr section;
+  Elf elf;
+
+  if (!open_elf (binary, &elf) || elf.header.e_machine != CUDA_MACHINE)
+    return NULL;
+
+  for (guint i = 0; i < elf.header.e_shnum; i++)
+    {
+      const char *name = get_section (&elf, i, &section) ? get_section_name (&elf, &section) : NULL;
+
+      if (g_strcmp0 (name, wanted) == 0 && section.sh_type != SHT_NOBITS)
+        {
+          GArray *sizes = g_array_new (FALSE, TRUE, sizeof (gsize));
+
+          read_info (elf.data + section.sh_offset, section.sh_size, sizes);
+          return sizes;
+        }
+    }
+
+  return NULL;
+}
+
+/* ".param .u64 .ptr .align 1 name" or ".param .align 4 .b8 name[12]" */
+static gsize
+get_parameter_size (const char *declaration)
+{
+  g_autoptr (GRegex) regex = g_regex_new ("\\.[busf](8|16|32|64)\\b[^\\[]*(?:\\[(\\d+)\\])?",
+                                          G_REGEX_RAW, 0, NULL);
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *bits = NULL;
+  g_autofree char *count = NULL;
+  gsize size;
+
+  if (!g_regex_match (regex, declaration, 0, &match))
+    return 0;
+
+  bits = g_match_info_fetch (match, 1);
+  count = g_match_info_fetch (match, 2);
+  size = g_ascii_strtoull (bits, NULL, 10) / 8;
+
+  return count != NULL && *count != '\0' ? size * g_ascii_strtoull (count, NULL, 10) : size;
+}
+
+static GArray *
+get_sizes_in_ptx (GBytes     *binary,
+                  const char *kernel)
+{
+  g_autofree char *text = get_text (binary);
+  g_autoptr (GMatchInfo) match = NULL;
+
+  g_regex_match (entry_regex (), text, 0, &match);
+
+  while (g_match_info_matches (match))
+    {
+      g_autofree char *name = g_match_info_fetch (match, 1);
+      g_autofree char *list = g_match_info_fetch (match, 2);
+
+      if (g_str_equal (name, kernel))
+        {
+          g_auto (GStrv) parts = g_strsplit (list != NULL ? list : "", ",", -1);
+          GArray *sizes = g_array_new (FALSE, TRUE, sizeof (gsize));
+
+          for (guint i = 0; parts[i] != NULL && strstr (parts[i], ".param") != NULL; i++)
+            set_size (sizes, i, get_parameter_size (parts[i]));
+          return sizes;
+        }
+
+      if (!g_match_info_next (match, NULL))
+        break;
+    }
+
+  return NULL;
+}
+
+GArray *
+_gpu_cuda_binary_get_sizes (GBytes     *binary,
+                            const char *kernel)
+{
+  g_autoptr (GBytes) part = find_part (binary);
+
+  switch (part != NULL ? _gpu_cuda_binary_identify (part) : GPU_CUDA_BINARY_UNKNOWN)
+    {
+    case GPU_CUDA_BINARY_ELF:
+      return get_sizes_in_elf (part, kernel);
+    case GPU_CUDA_BINARY_PTX:
+      return get_sizes_in_ptx (part, kernel);
+    case GPU_CUDA_BINARY_FATBIN:
+    case GPU_CUDA_BINARY_UNKNOWN:
+    default:
+      return NULL;
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Holds what the back end declares of NVRTC against the header of the CUDA Toolkit. Compiled where
+ * configure finds one, linked nowhere.
+ */
+#include <nvrtc.h>
+
+#define GPU_CUDA_NVRTC_SYMBOL(result, name, parameters) \
+  _Static_assert (__builtin_types_compatible_p (__typeof__ (&name), result (*) parameters), \
+                  #name ": not as in nvrtc.h");
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc-symbols.h"
+#undef GPU_CUDA_NVRTC_SYMBOL
+
+/* Ours beside theirs */
+#define nvrtcResult  gpu_nvrtcResult
+#define nvrtcProgram gpu_nvrtcProgram
+#define GPU_CUDA_CHECK
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#undef nvrtcResult
+#undef nvrtcProgram
+
+#define GPU_CUDA_NVRTC_CONSTANT(name, value) \
+  _Static_assert (name == value, #name ": not as in nvrtc.h");
+GPU_CUDA_NVRTC_CONSTANTS (GPU_CUDA_NVRTC_CONSTANT)
+
+_Static_assert (sizeof (nvrtcResult) == sizeof (gpu_nvrtcResult), "nvrtcResult: another size");

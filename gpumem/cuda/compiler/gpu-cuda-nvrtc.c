@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Opens NVRTC. Its major number should be that of the driver: a driver takes no code of a newer
+ * CUDA than its own, but all of an older one.
+ */
+#include "config.h"
+
+#include <gmodule.h>
+
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+
+#define VARIABLE "GPUMEM_NVRTC"
+
+typedef struct
+{
+  const char *name;
+  gsize       offset;           /* in GpuCudaNvrtc */
+} Symbol;
+
+static const Symbol symbols[] =
+{
+#define GPU_CUDA_NVRTC_SYMBOL(result, name, parameters) \
+  { #name, G_STRUCT_OFFSET (GpuCudaNvrtc, name) },
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc-symbols.h"
+#undef GPU_CUDA_NVRTC_SYMBOL
+};
+
+/* The newest first. */
+static const struct
+{
+  int         major;
+  const char *name;
+}
+libraries[] =
+{
+  { 13, "libnvrtc.so.13" },
+  { 12, "libnvrtc.so.12" },
+  { 11, "libnvrtc.so.11.2" }
+};
+
+GpuCudaNvrtc _gpu_cuda_nvrtc;
+
+static gboolean
+find_symbols (GModule       *module,
+              GpuCudaNvrtc  *nvrtc,
+              const char   **missing)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (symbols); i++)
+    {
+      gpointer *function = &G_STRUCT_MEMBER (gpointer, nvrtc, symbols[i].offset);
+
+      *missing = symbols[i].name;
+      if (!g_module_symbol (module, symbols[i].name, function) || *function == NULL)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+ask (GpuCudaNvrtc *nvrtc)
+{
+  int major;
+  int minor;
+
+  if (nvrtc->nvrtcVersion (&major, &minor) != NVRTC_SUCCESS ||
+      nvrtc->nvrtcGetNumSupportedArchs (&nvrtc->n_architectures) != NVRTC_SUCCESS ||
+      nvrtc->n_architectures <= 0)
+    return FALSE;
+
+  nvrtc->version = major * 1000 + minor * 10;
+  nvrtc->architectures = g_new0 (int, nvrtc->n_architectures);
+
+  return nvrtc->nvrtcGetSupportedArchs (nvrtc->architectures) == NVRTC_SUCCESS;
+}
+
+/* What was wrong is added to @reasons. */
+static gboolean
+try_library (const char *path,
+             GString    *reasons)
+{
+  GModule *module = g_module_open (path, G_MODULE_BIND_LAZY | G_MODULE_BIND_LOCAL);
+  GpuCudaNvrtc nvrtc = { 0 };
+  const char *missing = NULL;
+
+  if (module == NULL)
+    {
+      g_string_append_printf (reasons, "%s%s", reasons->len > 0 ? "; " : "", g_module_error ());
+      return FALSE;
+    }
+
+  if (find_symbols (module, &nvrtc, &missing) && ask (&nvrtc))
+    {
+      g_module_make_resident (module);
+      _gpu_cuda_nvrtc = nvrtc;
+      _gpu_debug_print (GPU_DEBUG_DEVICES, "cuda: NVRTC %d.%d from %s", nvrtc.version / 1000,
+                        nvrtc.version % 1000 / 10, g_module_name (module));
+      return TRUE;
+    }
+
+  g_string_append_printf (reasons, "%s%s does not answer, or has no %s",
+                          reasons->len > 0 ? "; " : "", path, missing);
+  g_free (nvrtc.architectures);
+  g_module_close (module);
+
+  return FALSE;
+}
+
+/* NULL: it is there. */
+static char *
+load (void)
+{
+  g_autoptr (GString) reasons = g_string_new (NULL);
+  const char *path = g_getenv (VARIABLE);
+  int driver_major = _gpu_cuda.version / 1000;
+
+  if (path != NULL && *path != '\0')
+    return try_library (path, reasons) ? NULL : g_strdup (reasons->str);
+
+  /* Those that the driver takes for sure, then those that are too new for it. */
+  for (guint pass = 0; pass < 2; pass++)
+    {
+      for (gsize i = 0; i < G_N_ELEMENTS (libraries); i++)
+        {
+          gboolean is_newer = libraries[i].major > driver_major;
+
+          if (is_newer == (pass == 1) && try_library (libraries[i].name, reasons))
+            return NULL;
+        }
+    }
+
+  return g_strdup (reasons->str);
+}
+
+gboolean
+_gpu_cuda_nvrtc_load (GError **error)
+{
+  static gsize is_tried;
+  static char *failure;
+
+  if (g_once_init_enter (&is_tried))
+    {
+      failure = load ();
+      g_once_init_leave (&is_tried, 1);
+    }
+
+  if (failure == NULL)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "programs in source need NVRTC, the compiler in the package libnvrtc (cuda-nvrtc, "
+               "nvidia-cuda-nvrtc) or in a CUDA Toolkit; " VARIABLE " can name its file: %s",
+               failure);
+
+  return FALSE;
+}

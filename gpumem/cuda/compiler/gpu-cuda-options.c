@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From the options of a program to those of NVRTC: its own go through, those of OpenCL are
+ * translated for programs in the portable dialect, and what the program does not decide is added.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/compiler/gpu-cuda-compiler.h"
+#include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+
+/* Those that are not here change nothing that a program in the dialect could notice. */
+static const struct
+{
+  const char *opencl;
+  const char *nvrtc;
+}
+translations[] =
+{
+  { "-cl-mad-enable", "--fmad=true" },
+  { "-cl-unsafe-math-optimizations", "--fmad=true" },
+  { "-cl-fast-relaxed-math", "--use_fast_math" },
+  { "-cl-fast-relaxed-math", "-D__FAST_RELAXED_MATH__=1" },
+  { "-cl-denorms-are-zero", "--ftz=true" },
+  { "-cl-opt-disable", "--ptxas-options=-O0" },
+  { "-g", "--generate-line-info" }
+};
+
+gboolean
+_gpu_cuda_options_have (GPtrArray  *options,
+                        const char *prefix)
+{
+  for (guint i = 0; i < options->len; i++)
+    {
+      if (g_str_has_prefix (options->pdata[i], prefix))
+        return TRUE;
+    }
+
+  return FALSE;
+}
+
+gboolean
+_gpu_cuda_options_include (GPtrArray *options)
+{
+  return _gpu_cuda_options_have (options, "--pre-include")
+         || _gpu_cuda_options_have (options, "-include");
+}
+
+static gboolean
+translate (const char *word,
+           GPtrArray  *options)
+{
+  gboolean is_known = g_str_has_prefix (word, "-cl-");
+
+  for (gsize i = 0; i < G_N_ELEMENTS (translations); i++)
+    {
+      if (g_str_equal (word, translations[i].opencl))
+        {
+          g_ptr_array_add (options, g_strdup (translations[i].nvrtc));
+          is_known = TRUE;
+        }
+    }
+
+  return is_known;
+}
+
+/* NVRTC wants "-Ipath" and "-Dname" in one word, or in two. */
+static void
+parse_words (char            **words,
+             GpuCudaLanguage   language,
+             GPtrArray        *options)
+{
+  for (gsize i = 0; words[i] != NULL; i++)
+    {
+      gboolean is_pair = g_str_equal (words[i], "-I") || g_str_equal (words[i], "-D") ||
+                         g_str_equal (words[i], "-U");
+
+      if (is_pair && words[i + 1] != NULL)
+        {
+          g_ptr_array_add (options, g_strconcat (words[i], words[i + 1], NULL));
+          i++;
+        }
+      else if (language != GPU_CUDA_LANGUAGE_PORTABLE || !translate (words[i], options))
+        {
+          g_ptr_array_add (options, g_strdup (words[i]));
+        }
+    }
+}
+
+/* Machine code for the device if the compiler knows it, or else the newest code that the driver
+ * can compile for it. */
+static char *
+get_architecture (int compute_capability)
+{
+  int best = 0;
+
+  for (int i = 0; i < _gpu_cuda_nvrtc.n_architectures; i++)
+    {
+      int architecture = _gpu_cuda_nvrtc.architectures[i];
+
+      if (architecture == compute_capability)
+        return g_strdup_printf ("--gpu-architecture=sm_%d", architecture);
+
+      if (architecture < compute_capability)
+        best = MAX (best, architecture);
+    }
+
+  /* An older device than any that the compiler knows: let it say so. */
+  return g_strdup_printf ("--gpu-architecture=%s_%d", best > 0 ? "compute" : "sm",
+                          best > 0 ? best : compute_capability);
+}
+
+static void
+add_defaults (int              compute_capability,
+              GpuCudaLanguage  language,
+              GPtrArray       *options)
+{
+  /* What stands before programs is C++14, which older ones do not begin with. */
+  if (_gpu_cuda_nvrtc.version > 0 && _gpu_cuda_nvrtc.version < 12000 &&
+      !_gpu_cuda_options_have (options, "--std") && !_gpu_cuda_options_have (options, "-std"))
+    g_ptr_array_add (options, g_strdup ("--std=c++14"));
+
+  if (!_gpu_cuda_options_have (options, "--gpu-architecture") &&
+      !_gpu_cuda_options_have (options, "-arch"))
+    g_ptr_array_add (options, get_architecture (compute_capability));
+
+  if (language != GPU_CUDA_LANGUAGE_PORTABLE)
+    return;
+
+  /* Contracting a * b + c would make results differ from those of other devices. */
+  if (!_gpu_cuda_options_have (options, "--fmad") && !_gpu_cuda_options_have (options, "-fmad") &&
+      !_gpu_cuda_options_have (options, "--use_fast_math") &&
+      !_gpu_cuda_options_have (options, "-use_fast_math"))
+    g_ptr_array_add (options, g_strdup ("--fmad=false"));
+
+  g_ptr_array_add (options, g_strdup ("--device-as-default-execution-space"));
+  /* #pragma OPENCL */
+  g_ptr_array_add (options, g_strdup ("--diag-suppress=161"));
+}
+
+GPtrArray *
+_gpu_cuda_options_new (int               compute_capability,
+                       GpuCudaLanguage   language,
+                       const char       *text,
+                       GError          **error)
+{
+  g_autoptr (GPtrArray) options = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GError) reason = NULL;
+  g_auto (GStrv) words = NULL;
+
+  if (text != NULL && text[strspn (text, " \t\n")] != '\0')
+    {
+      if (!g_shell_parse_argv (text, NULL, &words, &reason))
+        {
+          g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "the options '%s': %s", text,
+                       reason->message);
+          return NULL;
+        }
+
+      parse_words (words, language, options);
+    }
+
+  add_defaults (compute_capability, language, options);
+
+  return g_steal_pointer (&options);
+}
+
+/* --- macros ----------------------------------------------------------------------------------- */
+
+/* The value of the option at @i if it is @letter or @name; how many words both are, too. */
+static const char *
+get_value (GPtrArray  *options,
+           guint       i,
+           const char *letter,
+           const char *name,
+           guint      *n_words)
+{
+  const char *word = options->pdata[i];
+  gboolean is_long = g_str_has_prefix (word, name);
+
+  if (!is_long && !g_str_has_prefix (word, letter))
+    return NULL;
+
+  word += strlen (is_long ? name : letter);
+  *n_words = *word == '\0' ? 2 : 1;
+
+  if (*n_words == 2)
+    return i + 1 < options->len ? options->pdata[i + 1] : NULL;
+
+  if (is_long && *word != '=')
+    return NULL;
+
+  return *word == '=' ? word + 1 : word;
+}
+
+/* "NAME", "NAME=VALUE" or "NAME(a,b)=VALUE", as the lines that mean the same. */
+static gboolean
+append_definition (const char *definition,
+                   GString    *lines)
+{
+  static GRegex *regex;
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autofree char *name = NULL;
+  g_autofree char *list = NULL;
+  g_autofree char *value = NULL;
+
+  if (g_once_init_enter (&regex))
+    g_once_init_leave (&regex, g_regex_new ("^([A-Za-z_]\\w*)(\\([^()]*\\))?(=[^\\n]*)?(?<!\\\\)$",
+                                            G_REGEX_RAW | G_REGEX_DOLLAR_ENDONLY, 0, NULL));
+
+  if (!g_regex_match (regex, definition, 0, &match))
+    return FALSE;
+
+  name = g_match_info_fetch (match, 1);
+  list = g_match_info_fetch (match, 2);
+  value = g_match_info_fetch (match, 3);
+  g_string_append_printf (lines, "#undef %s\n#define %s%s %s\n", name, name,
+                          list != NULL ? list : "",
+                          value != NULL && *value == '=' ? value + 1 : "1");
+
+  return TRUE;
+}
+
+static gboolean
+append_undefinition (const char *name,
+                     GString    *lines)
+{
+  if (!g_regex_match_simple ("^[A-Za-z_]\\w*$", name, G_REGEX_RAW | G_REGEX_DOLLAR_ENDONLY, 0))
+    return FALSE;
+
+  g_string_append_printf (lines, "#undef %s\n", name);
+
+  return TRUE;
+}
+
+char *
+_gpu_cuda_options_take_macros (GPtrArray *options)
+{
+  GString *lines = g_string_new (NULL);
+  guint i = 0;
+
+  /* A file that is included before the program needs them sooner. */
+  if (_gpu_cuda_options_include (options))
+    return g_string_free (lines, FALSE);
+
+  while (i < options->len)
+    {
+      guint n_words = 1;
+      const char *value = get_value (options, i, "-D", "--define-macro", &n_words);
+      gboolean is_taken = value != NULL && append_definition (value, lines);
+
+      if (value == NULL)
+        {
+          value = get_value (options, i, "-U", "--undefine-macro", &n_words);
+          is_taken = value != NULL && append_undefinition (value, lines);
+        }
+
+      if (is_taken)
+        g_ptr_array_remove_range (options, i, n_words);
+      else
+        i++;
+    }
+
+  return g_string_free (lines, FALSE);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the library keeps in a context for itself: events to use again, and streams. */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda-current.h"
+
+/* So many events of a kind are kept; more in use at a time are made and destroyed. */
+#define N_SPARE_MAX 1024
+
+/* With the context entered. */
+gboolean
+_gpu_cuda_take_event (GpuCudaContext  *context,
+                      gboolean         timing,
+                      CUevent         *event,
+                      GError         **error)
+{
+  const unsigned int flags = timing ? CU_EVENT_BLOCKING_SYNC
+                                    : CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+  GPtrArray *spare;
+
+  *event = NULL;
+  g_mutex_lock (&context->spare_lock);
+  spare = timing ? context->spare_timers : context->spare_events;
+  if (spare != NULL && spare->len > 0)
+    *event = g_ptr_array_steal_index_fast (spare, spare->len - 1);
+  g_mutex_unlock (&context->spare_lock);
+
+  return *event != NULL
+         || _gpu_cuda_check (_gpu_cuda.cuEventCreate (event, flags), "cuEventCreate", error);
+}
+
+/* FALSE if there are enough. */
+static gboolean
+spare (GpuCudaContext *context,
+       gboolean        timing,
+       CUevent         event)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->spare_lock);
+  GPtrArray **list = timing ? &context->spare_timers : &context->spare_events;
+
+  if (*list == NULL)
+    *list = g_ptr_array_new ();
+
+  if ((*list)->len >= N_SPARE_MAX)
+    return FALSE;
+
+  g_ptr_array_add (*list, event);
+
+  return TRUE;
+}
+
+void
+_gpu_cuda_give_event (GpuCudaContext *context,
+                      gboolean        timing,
+                      CUevent         event)
+{
+  gboolean entered;
+
+  if (spare (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
+    return;
+
+  _gpu_cuda.cuEventDestroy (event);
+  _gpu_cuda_leave (entered);
+}
+
+/* With the context entered. @place is one of the context's. */
+static gboolean
+get_stream (GpuCudaContext  *context,
+            CUstream        *place,
+            CUstream        *stream,
+            GError         **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  CUresult code = CUDA_SUCCESS;
+
+  if (*place == NULL)
+    code = _gpu_cuda.cuStreamCreateWithPriority (place, CU_STREAM_NON_BLOCKING,
+                                                 context->greatest_priority);
+
+  *stream = *place;
+
+  return _gpu_cuda_check (code, "cuStreamCreateWithPriority", error);
+}
+
+/* With the context entered. */
+gboolean
+_gpu_cuda_get_internal_stream (GpuCudaContext  *context,
+                               CUstream        *stream,
+                               GError         **error)
+{
+  return get_stream (context, &context->internal, stream, error);
+}
+
+/* With the context entered. */
+gboolean
+_gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                            CUstream        *stream,
+                            GError         **error)
+{
+  return get_stream (context, &context->clock_stream, stream, error);
+}
+
+static void
+destroy_events (GPtrArray *events)
+{
+  for (guint i = 0; events != NULL && i < events->len; i++)
+    _gpu_cuda.cuEventDestroy (g_ptr_array_index (events, i));
+}
+
+/* With the context entered. */
+static void
+destroy_all (GpuCudaContext *context)
+{
+  destroy_events (context->spare_events);
+  destroy_events (context->spare_timers);
+
+  if (context->fill_module != NULL)
+    _gpu_cuda.cuModuleUnload (context->fill_module);
+  if (context->internal != NULL)
+    _gpu_cuda.cuStreamDestroy (context->internal);
+  if (context->clock_stream != NULL)
+    _gpu_cuda.cuStreamDestroy (context->clock_stream);
+}
+
+void
+_gpu_cuda_cache_clear (GpuCudaContext *context,
+                       gboolean        can_free)
+{
+  if (can_free)
+    destroy_all (context);
+
+  g_clear_pointer (&context->spare_events, g_ptr_array_unref);
+  g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
+}

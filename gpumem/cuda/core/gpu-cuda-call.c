@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What every op that enqueues begins and ends with.
+ *
+ * Nothing here calls back: a thread that waits polls for a while, or sleeps in
+ * cuEventSynchronize().
+ */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+
+GpuCudaEvent *
+_gpu_cuda_event_new (GpuCudaContext  *context,
+                     GpuEventFlags    flags,
+                     GError         **error)
+{
+  GpuCudaEvent *event = g_new0 (GpuCudaEvent, 1);
+  gboolean made;
+
+  event->timing = (flags & GPU_EVENT_FLAGS_TIMING) != 0;
+  event->interprocess = (flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0;
+
+  if (event->interprocess)
+    made = _gpu_cuda_check (_gpu_cuda.cuEventCreate (&event->event, CU_EVENT_INTERPROCESS
+                                                                    | CU_EVENT_DISABLE_TIMING
+                                                                    | CU_EVENT_BLOCKING_SYNC),
+                            "cuEventCreate", error);
+  else
+    made = _gpu_cuda_take_event (context, event->timing, &event->event, error);
+
+  if (made && event->timing)
+    {
+      event->clock = _gpu_cuda_clock_get (context, error);
+      made = event->clock != NULL;
+    }
+
+  if (!made)
+    {
+      if (event->event != NULL)
+        _gpu_cuda_give_event (context, event->timing, event->event);
+      g_free (event);
+      return NULL;
+    }
+
+  _gpu_native_event_init (&event->base, &_gpu_cuda_backend);
+  event->context = context;
+  _gpu_native_context_ref (&context->base);
+
+  return event;
+}
+
+GpuCudaEvent *
+_gpu_cuda_event_new_for (GpuCudaContext *context,
+                         CUevent         handle)
+{
+  GpuCudaEvent *event = g_new0 (GpuCudaEvent, 1);
+
+  _gpu_native_event_init (&event->base, &_gpu_cuda_backend);
+  event->event = handle;
+  event->interprocess = TRUE;
+  event->context = context;
+  _gpu_native_context_ref (&context->base);
+
+  return event;
+}
+
+/* A number of the calling thread, unlike that of any other there ever was. */
+guint
+_gpu_cuda_get_thread (void)
+{
+  static gint n_threads;
+  static _Thread_local guint thread;
+
+  if (thread == 0)
+    thread = g_atomic_int_add (&n_threads, 1) + 1;
+
+  return thread;
+}
+
+/* The handle of the per-thread stream means another queue in every thread: what other threads put
+ * into theirs comes first. */
+static gboolean
+follow_thread (GpuCudaStream  *stream,
+               GError        **error)
+{
+  guint thread = _gpu_cuda_get_thread ();
+
+  if (stream->thread == thread)
+    return TRUE;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuStreamWaitEvent (stream->stream, stream->last, 0),
+                        "cuStreamWaitEvent", error))
+    return FALSE;
+
+  stream->thread = thread;
+
+  return TRUE;
+}
+
+/* With the context entered. */
+static gboolean
+begin_timed (GpuCudaStream  *stream,
+             GpuCudaEvent   *event,
+             GError        **error)
+{
+  return _gpu_cuda_take_event (event->context, TRUE, &event->start, error)
+         && _gpu_cuda_check (_gpu_cuda.cuEventRecord (event->start, stream->stream),
+                             "cuEventRecord", error);
+}
+
+static gboolean
+begin_event (GpuCudaStream    *stream,
+             GpuNativeEvent  **event,
+             GpuCudaCall      *call,
+             GError          **error)
+{
+  if (stream->last != NULL && !follow_thread (stream, error))
+    return FALSE;
+
+  if (event == NULL)
+    return TRUE;
+
+  call->event = _gpu_cuda_event_new ((GpuCudaContext *) stream->base.context,
+                                     stream->profiling ? GPU_EVENT_FLAGS_TIMING
+                                                       : GPU_EVENT_FLAGS_NONE, error);
+
+  if (call->event == NULL)
+    return FALSE;
+
+  if (!stream->profiling || begin_timed (stream, call->event, error))
+    return TRUE;
+
+  _gpu_native_event_unref (&call->event->base);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_cuda_begin_event (GpuNativeStream  *stream,
+                       GpuNativeEvent  **event,
+                       GpuCudaCall      *call,
+                       GError          **error)
+{
+  if (begin_event ((GpuCudaStream *) stream, event, call, error))
+    return TRUE;
+
+  _gpu_cuda_leave (call->entered);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_cuda_begin_fully (GpuNativeStream  *stream,
+                       GpuNativeEvent  **event,
+                       GpuCudaCall      *call,
+                       GError          **error)
+{
+  return _gpu_cuda_begin (stream, event, call, error);
+}
+
+/* The driver says that a value is invalid where memory consists of several mapped pieces. */
+gboolean
+_gpu_cuda_enter_late (GpuNativeStream *stream,
+                      GpuCudaCall     *call,
+                      CUresult         code)
+{
+  return (code == CUDA_ERROR_INVALID_CONTEXT || code == CUDA_ERROR_INVALID_HANDLE
+          || code == CUDA_ERROR_INVALID_VALUE)
+         && !call->entered
+         && _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, NULL)
+         && call->entered;
+}
+
+static CUresult
+record (GpuCudaStream *stream,
+        GpuCudaCall   *call)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  if (call->event != NULL)
+    code = _gpu_cuda.cuEventRecord (call->event->event, stream->stream);
+
+  if (code == CUDA_SUCCESS && stream->last != NULL)
+    code = _gpu_cuda.cuEventRecord (stream->last, stream->stream);
+
+  /* The operation is submitted, but the caller will take it for one that is not and may free what
+   * it uses. */
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream->stream);
+
+  return code;
+}
+
+gboolean
+_gpu_cuda_end (GpuNativeStream  *native,
+               GpuNativeEvent  **event,
+               GpuCudaCall      *call,
+               CUresult          code,
+               GError          **error,
+               const char       *function,
+               const char       *format,
+               ...)
+{
+  GpuCudaStream *stream = (GpuCudaStream *) native;
+  g_autofree char *details = NULL;
+  va_list arguments;
+
+  if (G_LIKELY (code == CUDA_SUCCESS) && (call->event != NULL || stream->last != NULL))
+    {
+      code = record (stream, call);
+
+      if (code != CUDA_SUCCESS)
+        function = "cuEventRecord";
+    }
+
+  _gpu_cuda_leave (call->entered);
+
+  if (G_LIKELY (code == CUDA_SUCCESS))
+    {
+      if (call->event != NULL)
+        *event = &call->event->base;
+      return TRUE;
+    }
+
+  if (call->event != NULL)
+    _gpu_native_event_unref (&call->event->base);
+
+  va_start (arguments, format);
+  details = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  _gpu_cuda_set_error (error, function, code, "%s", details);
+
+  return FALSE;
+}
+
+void
+_gpu_cuda_cancel (GpuCudaCall *call)
+{
+  if (call->event != NULL)
+    _gpu_native_event_unref (&call->event->base);
+
+  _gpu_cuda_leave (call->entered);
+}
+
+/* How long to poll before the thread sleeps: drivers need up to half a millisecond to wake it. */
+static gint64
+get_poll_time (const GpuCudaContext *context)
+{
+  GpuContextFlags flags = context->base.flags;
+
+  if ((flags & GPU_CONTEXT_FLAGS_SCHED_BLOCKING) != 0)
+    return 0;
+
+  if ((flags & (GPU_CONTEXT_FLAGS_SCHED_SPIN | GPU_CONTEXT_FLAGS_SCHED_YIELD)) != 0)
+    return G_MAXINT64 / 2;
+
+  return 20 * G_TIME_SPAN_MILLISECOND;
+}
+
+CUresult
+_gpu_cuda_poll (const GpuCudaContext *context,
+                CUevent               event,
+                CUstream              stream)
+{
+  gboolean yield = (context->base.flags & GPU_CONTEXT_FLAGS_SCHED_SPIN) == 0;
+  gint64 end = g_get_monotonic_time () + get_poll_time (context);
+  CUresult code;
+
+  while ((code = event != NULL ? _gpu_cuda.cuEventQuery (event)
+                               : _gpu_cuda.cuStreamQuery (stream)) == CUDA_ERROR_NOT_READY
+         && g_get_monotonic_time () < end)
+    {
+      if (yield)
+        g_thread_yield ();
+    }
+
+  return code;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the driver says of a device, and the devices that it has. */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda.h"
+
+/* Set by the first enumeration that succeeds, read only after it. */
+static GPtrArray *known_devices;
+
+void
+_gpu_cuda_device_set_known (GPtrArray *devices)
+{
+  known_devices = g_ptr_array_ref (devices);
+}
+
+GpuCudaDevice *
+_gpu_cuda_device_lookup (CUdevice handle)
+{
+  for (guint i = 0; known_devices != NULL && i < known_devices->len; i++)
+    {
+      GpuCudaDevice *device = g_ptr_array_index (known_devices, i);
+
+      if (device->device == handle)
+        return device;
+    }
+
+  return NULL;
+}
+
+gboolean
+_gpu_cuda_device_get (GpuCudaDevice       *device,
+                      CUdevice_attribute   attribute,
+                      int                 *value,
+                      GError             **error)
+{
+  CUresult code = _gpu_cuda.cuDeviceGetAttribute (value, attribute, device->device);
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  _gpu_cuda_set_error (error, "cuDeviceGetAttribute", code, "attribute %u", attribute);
+
+  return FALSE;
+}
+
+int
+_gpu_cuda_get_optional (GpuCudaDevice      *device,
+                        CUdevice_attribute  attribute)
+{
+  int value = 0;
+
+  return _gpu_cuda_device_get (device, attribute, &value, NULL) ? MAX (value, 0) : 0;
+}

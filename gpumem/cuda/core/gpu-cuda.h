@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The structures of the CUDA back end, and what its files share. gpu-cuda-call.h has the beginning
+ * and the end of each call of the driver.
+ */
+#pragma once
+
+#include "gpumem/backend/gpu-backend.h"
+#include "gpumem/base/gpu-attributes-private.h"
+#include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
+#include "gpumem/cuda/driver/gpu-cuda-error.h"
+#include "gpumem/cuda/compiler/gpu-cuda-sampler-words.h"
+
+G_BEGIN_DECLS
+
+/* The tables of this driver; its address tells its objects from those of other drivers. */
+extern const GpuBackend _gpu_cuda_backend;
+
+typedef struct
+{
+  GpuNativeDevice  base;
+  CUdevice         device;
+  int              ordinal;
+  int              compute_capability;  /* 90 for 9.0 */
+  int              warp_size;
+  int              max_threads;         /* of one block */
+  int              max_block[3];
+  int              max_grid[3];
+  gboolean         stream_ordered;      /* the device has memory pools */
+  gboolean         virtual_memory;
+  gboolean         cooperative;
+  gint             refuses_dma_bufs;    /* atomic; one was refused */
+} GpuCudaDevice;
+
+/* Whether streams can wait for the gates of the staging engine */
+typedef enum
+{
+  GPU_CUDA_GATES_UNKNOWN,
+  GPU_CUDA_GATES_WORK,
+  GPU_CUDA_GATES_FAIL
+} GpuCudaGates;
+
+typedef struct
+{
+  GpuNativeContext  base;
+  CUcontext         context;
+  GpuCudaDevice    *device;
+  enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
+  int               least_priority;     /* numerically the greatest */
+  int               greatest_priority;
+  GMutex            spare_lock;         /* guards what follows; never held in a call of the driver:
+                                         * copies that others wait for take it */
+  GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
+  GPtrArray        *spare_timers;       /* of CUevent with timing */
+  GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
+  GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
+  gint              gates;              /* GpuCudaGates; atomic */
+  GMutex            lock;               /* guards what follows */
+  GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
+  struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
+  CUstream          internal;           /* of the library; NULL until first needed */
+  CUstream          clock_stream;       /* likewise, with nothing but clocks in it */
+  CUmemoryPool      pool;               /* behind stream-ordered memory; NULL until first needed */
+  guint64           peers;              /* bits: the devices that may reach this memory, too */
+  GHashTable       *accessors;          /* CUcontext to CUdevice: whom they may for; nullable */
+  CUmodule          fill_module;        /* the library's own kernels, loaded when first needed */
+  CUfunction        fill_function;
+  GMutex            freeing_lock;       /* guards the next */
+  GPtrArray        *freeing;            /* of GpuCudaStream that freed memory of the pool */
+  GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
+                                         * while devices get access to it */
+  GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
+  GMutex            import_lock;        /* guards the next, and is held while the driver opens */
+  GHashTable       *imported;           /* of memory from other processes: imported twice is one */
+} GpuCudaContext;
+
+typedef struct
+{
+  GpuNativeStream  base;
+  CUstream         stream;
+  CUevent          last;                /* of the per-thread stream: after the newest operation */
+  GpuWrapMode      mode;
+  gboolean         profiling;           /* ops that are asked for an event time it */
+  gint             frees;               /* atomic; one of the context's freeing ones */
+  guint            thread;              /* of the per-thread stream: whose queue that went to */
+  guint            serial;              /* no other stream of the process has had it */
+} GpuCudaStream;
+
+/* What an op that enqueues holds between _gpu_cuda_begin() and _gpu_cuda_end(). */
+typedef struct
+{
+  gboolean               entered;
+  struct _GpuCudaEvent  *event;         /* to be recorded after the operation, nullable */
+} GpuCudaCall;
+
+typedef struct _GpuCudaEvent
+{
+  GpuNativeEvent        base;
+  GpuCudaContext       *context;        /* referenced */
+  CUevent               event;
+  CUevent               start;          /* nullable; of a timed operation, before it */
+  struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
+  gboolean              timing;
+  gboolean              interprocess;   /* not one of the context's spare ones */
+  guint32              *word;           /* of a gate, which is nothing else; or NULL */
+  guint32               value;          /* that it is open with */
+} GpuCudaEvent;
+
+typedef struct
+{
+  GpuNativeBuffer  base;
+  CUdeviceptr      address;
+  CUdeviceptr      whole;               /* where the allocation begins; 0: the driver knows */
+  gsize            whole_size;          /* bytes of it */
+  CUdeviceptr      around;              /* of wrapped memory: where the driver's range begins */
+  enum
+  {
+    GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
+    GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
+    GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
+    GPU_CUDA_MEMORY_RESERVED,           /* addresses that pieces are mapped at */
+    GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
+    GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
+    GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
+    GPU_CUDA_MEMORY_MANAGED,            /* cuMemAllocManaged() */
+    GPU_CUDA_MEMORY_SYSTEM,             /* ordinary, too, but the device reaches it */
+    GPU_CUDA_MEMORY_IMPORTED,           /* of another process */
+    GPU_CUDA_MEMORY_BORROWED            /* wrapped, or a slice */
+  }                kind;
+  gpointer         shared;              /* nullable; what several buffers hold: an import, or a
+                                         * registration of host memory; of managed memory, whom it
+                                         * is attached to; of virtual memory, its GpuCudaRange */
+  gboolean         is_managed;          /* or a slice of what is: mapped at its address */
+} GpuCudaBuffer;
+
+/* Whom managed memory belongs to on a device that shares none of it with the host at the same
+ * time. Guarded as the uses of the memory are: by the locks of whoever submits one. */
+typedef struct
+{
+  CUdeviceptr       allocation;         /* where it begins; the memory may do so later */
+  CUcontext         context;
+  GpuSvmAttachment  attachment;
+  guint             stream;             /* its serial, with GPU_SVM_ATTACHMENT_STREAM */
+} GpuCudaManaged;
+
+typedef struct
+{
+  GpuNativeImage    base;
+  CUarray           array;              /* the first level; NULL if the image is linear */
+  CUmipmappedArray  mipmapped;          /* NULL unless there are several levels */
+  CUdeviceptr       address;            /* of a linear image */
+  gsize             pitch;              /* of a linear image of rows, as the driver takes it */
+  CUarray_format    format;
+  guint             n_channels;
+  gboolean          owned;              /* the array goes with the image */
+  gboolean          has_surface;        /* the array was made for surfaces */
+  GMutex            lock;               /* guards what follows */
+  CUsurfObject      surface;            /* 0 until first needed */
+  GHashTable       *textures;           /* of GpuCudaTexture, for each way to sample; nullable */
+  CUtexObject       constants[GPU_CUDA_N_CONSTANT_SAMPLERS]; /* the same, by number, or 0 */
+} GpuCudaImage;
+
+typedef struct _GpuCudaModule GpuCudaModule;
+
+typedef struct
+{
+  GpuNativeProgram  base;
+  GpuCudaModule    *module;             /* kernels of the program hold it too */
+} GpuCudaProgram;
+
+/* gpu-cuda-device-query.c */
+/* References @devices (element-type GpuCudaDevice), for _gpu_cuda_device_lookup(). */
+void        _gpu_cuda_device_set_known (GPtrArray   *devices);
+/* The device of the driver's @device, if it was enumerated. */
+GpuCudaDevice *_gpu_cuda_device_lookup (CUdevice device);
+gboolean    _gpu_cuda_device_get   (GpuCudaDevice       *device,
+                                    CUdevice_attribute   attribute,
+                                    int                 *value,
+                                    GError             **error);
+/* 0 as well where the driver does not know @attribute. */
+int         _gpu_cuda_get_optional (GpuCudaDevice      *device,
+                                    CUdevice_attribute  attribute);
+
+/* gpu-cuda-cache-preference.c */
+CUfunc_cache       _gpu_cuda_cache_to_native   (GpuCachePreference preference);
+GpuCachePreference _gpu_cuda_cache_from_native (CUfunc_cache       config);
+
+/* gpu-cuda-address.c, gpu-cuda-peer.c: ops of contexts and devices. */
+gboolean    _gpu_cuda_get_address_attributes (GpuNativeContext  *context,
+                                              guint64            address,
+                                              GVariantDict      *attributes,
+                                              GError           **error);
+gboolean    _gpu_cuda_can_access_peer        (GpuNativeDevice   *device,
+                                              GpuNativeDevice   *peer,
+                                              gboolean          *can_access,
+                                              GError           **error);
+gboolean    _gpu_cuda_get_peer_attributes    (GpuNativeDevice   *device,
+                                              GpuNativeDevice   *peer,
+                                              GVariantDict      *attributes,
+                                              GError           **error);
+gboolean    _gpu_cuda_enable_peer            (GpuNativeContext  *context,
+                                              GpuNativeContext  *peer,
+                                              GError           **error);
+gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
+                                              GpuNativeContext  *peer,
+                                              GError           **error);
+
+/* gpu-cuda-cache.c. Caller has entered the context, except for _give_event(). */
+gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
+                                    gboolean         timing,
+                                    CUevent         *event,
+                                    GError         **error);
+void        _gpu_cuda_give_event   (GpuCudaContext  *context,
+                                    gboolean         timing,
+                                    CUevent          event);
+/* The library's own stream, which no work of the user's ever holds up. */
+gboolean    _gpu_cuda_get_internal_stream (GpuCudaContext  *context,
+                                           CUstream        *stream,
+                                           GError         **error);
+/* One that nothing holds up: data that somebody uploads go through the other. */
+gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
+                                        CUstream        *stream,
+                                        GError         **error);
+/* Frees all of it. With the context entered if @can_free: otherwise nothing of the driver is
+ * freed. */
+void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
+                                    gboolean         can_free);
+
+/* gpu-cuda-gate.c */
+/* GpuTransferOps.create_gate() */
+GpuNativeEvent *
+            _gpu_cuda_gate_new     (GpuNativeContext *context,
+                                    GError          **error);
+/* With the context entered: for streams, in the place of an event. */
+CUresult    _gpu_cuda_wait_for_gate (CUstream        stream,
+                                    GpuCudaEvent    *gate);
+/* What goes with the event that a gate is. */
+void        _gpu_cuda_gate_free    (GpuCudaEvent    *gate);
+void        _gpu_cuda_gates_clear  (GpuCudaContext  *context,
+                                    gboolean         can_free);
+
+/* gpu-cuda-clock.c */
+typedef struct _GpuCudaClock GpuCudaClock;
+
+/* With the context entered. */
+GpuCudaClock *
+            _gpu_cuda_clock_get    (GpuCudaContext  *context,
+                                    GError         **error);
+void        _gpu_cuda_clock_unref  (GpuCudaClock    *clock);
+/* When the timing event @moment, which is complete, was reached. */
+gboolean    _gpu_cuda_clock_read   (GpuCudaClock    *clock,
+                                    CUevent          moment,
+                                    guint64         *nanoseconds,
+                                    GError         **error);
+
+/* gpu-cuda-allocation.c */
+/* Takes nothing over; the rest of the structure is 0. */
+GpuCudaBuffer *
+            _gpu_cuda_buffer_new   (CUdeviceptr      address,
+                                    gsize            size,
+                                    int              kind);
+/* With the context entered. Says what was asked for and what there is. */
+void        _gpu_cuda_fail_alloc   (GpuCudaContext  *context,
+                                    const char      *function,
+                                    CUresult         code,
+                                    gsize            size,
+                                    GError         **error);
+/* With the context entered. What the driver says of an address, or @fallback. */
+guint64     _gpu_cuda_ask_address  (CUdeviceptr      address,
+                                    CUpointer_attribute attribute,
+                                    guint64          fallback);
+
+/* gpu-cuda-free.c */
+void        _gpu_cuda_buffer_free  (GpuNativeContext *context,
+                                    GpuNativeBuffer  *buffer);
+
+/* gpu-cuda-range.c: addresses, and the allocations that are mapped there. */
+typedef struct
+{
+  CUdeviceptr  address;
+  gsize        size;
+  GTree       *mapped;              /* of bytes by offset: each allocation */
+} GpuCudaRange;
+
+/* Fills in the devices that reach memory of @context, its own one first, and returns their
+ * number. */
+#define GPU_CUDA_MAX_PEERS 64
+guint       _gpu_cuda_list_access  (GpuCudaContext  *context,
+                                    CUmemAccessDesc  access[GPU_CUDA_MAX_PEERS + 1]);
+/* With the context entered. */
+GpuCudaRange *
+            _gpu_cuda_range_new    (GpuCudaContext  *context,
+                                    gsize            size,
+                                    GError         **error);
+/* The same with all of @allocation mapped, which stays the caller's. */
+GpuCudaRange *
+            _gpu_cuda_range_new_for (GpuCudaContext *context,
+                                    CUmemGenericAllocationHandle allocation,
+                                    gsize            size,
+                                    GError         **error);
+/* Unmaps what is there. The context need not be entered. */
+void        _gpu_cuda_range_free   (GpuCudaContext  *context,
+                                    GpuCudaRange    *range);
+/* With the context entered. One after the other from @offset on; all of them or none. */
+gboolean    _gpu_cuda_range_map    (GpuCudaContext  *context,
+                                    GpuCudaRange    *range,
+                                    gsize            offset,
+                                    const CUmemGenericAllocationHandle *allocations,
+                                    const gsize     *sizes,
+                                    guint            n_allocations,
+                                    GError         **error);
+void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
+                                    GpuCudaRange    *range,
+                                    gsize            offset,
+                                    gsize            size);
+/* With the ranges_lock. Gives @access to all that is mapped or, when it fails, to nothing. */
+gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
+                                    const CUmemAccessDesc *access,
+                                    GError               **error);
+
+/* gpu-cuda-physical.c */
+/* With the context entered. */
+gboolean    _gpu_cuda_physical_get_granularity (GpuCudaContext *context,
+                                    gboolean         shareable,
+                                    gsize           *granularity,
+                                    GError         **error);
+gboolean    _gpu_cuda_physical_create (GpuCudaContext *context,
+                                    gsize            size,
+                                    gboolean         shareable,
+                                    CUmemGenericAllocationHandle *allocation,
+                                    GError         **error);
+/* With the context entered. Memory that passes to other processes as a file descriptor. */
+GpuCudaBuffer *
+            _gpu_cuda_virtual_alloc (GpuCudaContext *context,
+                                    gsize            size,
+                                    GError         **error);
+
+/* gpu-cuda-pool.c: memory in the order of a stream. */
+GpuNativeBuffer *
+            _gpu_cuda_alloc_ordered (GpuNativeStream *stream,
+                                    GpuMemoryFlags    flags,
+                                    gsize             size,
+                                    GpuNativeEvent  **event,
+                                    GError          **error);
+gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
+                                    GpuNativeBuffer  *buffer,
+                                    GError          **error);
+/* With the context entered: memory for what is enqueued between the two. Where there are no pools
+ * the second one waits. */
+typedef struct
+{
+  CUdeviceptr address;
+  gboolean    is_ordered;
+} GpuCudaScratch;
+
+CUresult    _gpu_cuda_alloc_scratch (GpuCudaStream   *stream,
+                                    GpuCudaScratch   *scratch,
+                                    gsize             size,
+                                    const char      **function);
+void        _gpu_cuda_free_scratch (GpuCudaStream    *stream,
+                                    GpuCudaScratch   *scratch);
+/* With the context entered. Whether a call that answered @code is to be made again: TRUE if it
+ * lacked memory, and what pools on the device held for nobody is the driver's again. */
+gboolean    _gpu_cuda_make_room    (GpuCudaContext   *context,
+                                    CUresult          code);
+/* By whoever clears the context, which has been entered if @can_free. */
+void        _gpu_cuda_pool_clear   (GpuCudaContext   *context,
+                                    gboolean          can_free);
+/* By whoever frees @stream. */
+void        _gpu_cuda_pool_forget  (GpuCudaStream    *stream);
+/* Bits: how the memory of pools passes to other processes. */
+guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
+
+/* gpu-cuda-register.c: memory of the program that devices reach. */
+GpuNativeBuffer *
+            _gpu_cuda_alloc_for_host (GpuNativeContext *context,
+                                    GpuMemoryFlags     flags,
+                                    gpointer           data,
+                                    gsize              size,
+                                    GError           **error);
+/* The same; the bytes of @read_only are in pages that nobody may be able to write. */
+GpuNativeBuffer *
+            _gpu_cuda_register     (GpuNativeContext  *context,
+                                    gboolean           read_only,
+                                    gpointer           data,
+                                    gsize              size,
+                                    GError           **error);
+void        _gpu_cuda_unregister   (gpointer           registration);
+
+/* gpu-cuda-host-memory.c */
+/* With the context entered. @flags are those of cuMemHostAlloc(). */
+GpuCudaBuffer *
+            _gpu_cuda_alloc_locked (GpuCudaContext    *context,
+                                    unsigned int       flags,
+                                    gsize              size,
+                                    GError           **error);
+GpuNativeBuffer *
+            _gpu_cuda_alloc_host   (GpuNativeContext    *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_register_host (GpuNativeContext   *context,
+                                    GpuHostMemoryFlags  *flags,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
+GpuNativeBuffer *
+            _gpu_cuda_use_host     (GpuNativeContext    *context,
+                                    gpointer             data,
+                                    gsize                size,
+                                    GError             **error);
+
+/* gpu-cuda-copy.c */
+/* With the context entered. Before a copy of either memory; both may be NULL. */
+void        _gpu_cuda_follow       (GpuNativeStream    *stream,
+                                    GpuNativeContext   *context);
+CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
+                                    GpuNativeMemory    *a,
+                                    GpuNativeMemory    *b);
+gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               destination_offset,
+                                    GpuNativeBuffer    *source,
+                                    gsize               source_offset,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_copy_peer    (GpuNativeStream    *stream,
+                                    GpuNativeContext   *destination_context,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               destination_offset,
+                                    GpuNativeContext   *source_context,
+                                    GpuNativeBuffer    *source,
+                                    gsize               source_offset,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_write        (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               offset,
+                                    gconstpointer       data,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_read         (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *source,
+                                    gsize               offset,
+                                    gpointer            data,
+                                    gsize               size,
+                                    GpuNativeEvent    **event,
+                                    GError            **error);
+gboolean    _gpu_cuda_write_now    (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *destination,
+                                    gsize               offset,
+                                    gconstpointer       data,
+                                    gsize               size,
+                                    GError            **error);
+gboolean    _gpu_cuda_read_now     (GpuNativeStream    *stream,
+                                    GpuNativeBuffer    *source,
+                                    gsize               offset,
+                                    gpointer            data,
+                                    gsize               size,
+                                    GError            **error);
+
+/* gpu-cuda-region.c */
+/* With the context entered; @function becomes the one that was called last. When it fails nothing
+ * of the copy is at work. */
+CUresult    _gpu_cuda_enqueue_region (CUstream            stream,
+                                    const GpuRegionSide  *destination,
+                                    const GpuRegionSide  *source,
+                                    const GpuExtent      *extent,
+                                    const char          **function);
+gboolean    _gpu_cuda_copy_region  (GpuNativeStream      *stream,
+                                    const GpuRegionSide  *destination,
+                                    const GpuRegionSide  *source,
+                                    const GpuExtent      *extent,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+
+/* gpu-cuda-fill.c */
+#define GPU_CUDA_PATTERN_MAX 1024
+
+gboolean    _gpu_cuda_fill         (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gboolean    _gpu_cuda_fill_region  (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *destination,
+                                    const GpuRegionSide  *side,
+                                    const GpuExtent      *extent,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+
+/* gpu-cuda-mapping.c */
+gpointer    _gpu_cuda_map          (GpuNativeStream      *stream,
+                                    GpuNativeBuffer      *buffer,
+                                    GpuMapFlags           flags,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+gpointer    _gpu_cuda_map_image    (GpuNativeStream       *stream,
+                                    GpuNativeImage        *image,
+                                    GpuMapFlags            flags,
+                                    const GpuRegionSide   *side,
+                                    const GpuExtent       *extent,
+                                    gsize                 *row_pitch,
+                                    gsize                 *slice_pitch,
+                                    GpuNativeEvent       **event,
+                                    GError               **error);
+gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
+                                    GpuNativeMemory      *memory,
+                                    gpointer              data,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+/* GpuBufferOps.fill() for ordinary memory of the host. */
+gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
+                                    GpuNativeBuffer      *destination,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    gconstpointer         pattern,
+                                    gsize                 pattern_size,
+                                    GpuNativeEvent      **event,
+                                    GError              **error);
+/* With the context entered, if @can_free: else what the driver has is not freed. */
+void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
+                                    gboolean              can_free);
+
+/* gpu-cuda-export.c, gpu-cuda-import.c */
+GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
+                                    GpuNativeBuffer      *buffer,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_import_handle (GpuNativeContext    *context,
+                                    GBytes               *handle,
+                                    gsize                 size,
+                                    GError              **error);
+GBytes *    _gpu_cuda_export_fd    (GpuNativeContext     *context,
+                                    GpuNativeBuffer      *buffer,
+                                    int                  *fd,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_import_fd    (GpuNativeContext     *context,
+                                    GBytes               *handle,
+                                    int                   fd,
+                                    gsize                 size,
+                                    GError              **error);
+/* gpu-cuda-share.c */
+GpuFdKinds  _gpu_cuda_get_fd_kinds (GpuNativeContext     *context,
+                                    gboolean              import);
+gboolean    _gpu_cuda_share_fd     (GpuNativeContext     *context,
+                                    GpuNativeBuffer      *buffer,
+                                    GpuFdKinds            kind,
+                                    int                  *fd,
+                                    gsize                *whole_size,
+                                    gsize                *offset,
+                                    GError              **error);
+GpuNativeBuffer *
+            _gpu_cuda_open_fd      (GpuNativeContext     *context,
+                                    GpuFdKinds            kind,
+                                    int                   fd,
+                                    gsize                 whole_size,
+                                    gsize                 offset,
+                                    gsize                 size,
+                                    GError              **error);
+/* Where the memory of the exporter begins here. */
+CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
+void        _gpu_cuda_import_unref (GpuCudaContext       *context,
+                                    gpointer              import);
+
+/* gpu-cuda-managed.c: GpuSvmOps.prefetch() */
+gboolean    _gpu_cuda_prefetch (GpuNativeStream  *stream,
+                                GpuNativeBuffer  *buffer,
+                                GpuMigrateFlags   flags,
+                                gsize             offset,
+                                gsize             size,
+                                GpuNativeEvent  **event,
+                                GError          **error);
+/* Where the pages of managed memory are and shall be, by nick, as far as the driver tells. */
+void        _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
+                                              GpuCudaBuffer    *buffer,
+                                              GVariantDict     *attributes);
+
+/* gpu-cuda-attributes.c */
+gboolean    _gpu_cuda_get_attributes (GpuNativeDevice  *device,
+                                      GVariantDict     *attributes,
+                                      GError          **error);
+
+extern const GpuDeviceOps  _gpu_cuda_device_ops;
+extern const GpuContextOps _gpu_cuda_context_ops;
+extern const GpuStreamOps  _gpu_cuda_stream_ops;
+extern const GpuEventOps   _gpu_cuda_event_ops;
+extern const GpuMemoryOps  _gpu_cuda_memory_ops;
+extern const GpuBufferOps  _gpu_cuda_buffer_ops;
+extern const GpuVirtualOps _gpu_cuda_virtual_ops;
+extern const GpuSvmOps     _gpu_cuda_svm_ops;
+extern const GpuProgramOps _gpu_cuda_program_ops;
+extern const GpuKernelOps  _gpu_cuda_kernel_ops;
+extern const GpuTransferOps _gpu_cuda_transfer_ops;
+
+G_END_DECLS

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The driver's functions, behind pointers that _gpu_cuda_load() fills in once in a process: the
+ * driver is opened where the library runs, not where it is built.
+ */
+#pragma once
+
+#include "gpumem/cuda/driver/gpu-cuda-types.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  GPU_CUDA_GROUP_CORE,
+  GPU_CUDA_GROUP_HOST_FUNCTION,
+  GPU_CUDA_GROUP_STREAM_WAIT,
+  GPU_CUDA_GROUP_KERNEL_INFO,
+  GPU_CUDA_GROUP_PROFILER,
+  GPU_CUDA_GROUP_IPC,
+  GPU_CUDA_GROUP_STREAM_ORDERED,
+  GPU_CUDA_GROUP_VIRTUAL_MEMORY,
+  GPU_CUDA_GROUP_EXTERNAL_MEMORY,
+  GPU_CUDA_GROUP_DMA_BUF,
+  GPU_CUDA_GROUP_IMAGE,
+  GPU_CUDA_GROUP_MANAGED,
+  GPU_CUDA_GROUP_MEMORY_LOCATION,
+  GPU_CUDA_N_GROUPS
+} GpuCudaGroup;
+
+typedef struct
+{
+#define GPU_CUDA_SYMBOL(group, name, version, parameters) CUresult (CUDAAPI *name) parameters;
+#include "gpumem/cuda/driver/gpu-cuda-symbols.h"
+#undef GPU_CUDA_SYMBOL
+
+  int      version;                     /* of the driver: 12040 for CUDA 12.4 */
+  gboolean has[GPU_CUDA_N_GROUPS];
+} GpuCudaApi;
+
+/* Nothing of it may be called before _gpu_cuda_load() has returned TRUE. */
+extern GpuCudaApi _gpu_cuda;
+
+/* Opens the driver and calls cuInit(). FALSE: why there is none. Not thread-safe: the registry
+ * calls it under its lock. */
+gboolean _gpu_cuda_load      (GError        **error);
+/* TRUE if the driver has every function of @group; else why it has not. */
+gboolean _gpu_cuda_has_group (GpuCudaGroup    group,
+                              GError        **error);
+
+G_END_DECLS

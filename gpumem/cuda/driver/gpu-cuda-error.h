@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the codes of CUDA mean; gpu-cuda-error.c is the only file that knows. */
+#pragma once
+
+#include "gpumem/base/gpu-error.h"
+#include "gpumem/cuda/driver/gpu-cuda-types.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  CUresult    code;
+  const char *name;
+  GpuError    error;
+} GpuCudaErrorEntry;
+
+/* Ends with an entry whose name is NULL. */
+extern const GpuCudaErrorEntry _gpu_cuda_error_table[];
+
+const char *_gpu_cuda_error_name   (CUresult     code);
+GpuError    _gpu_cuda_error_map    (CUresult     code);
+/* Sets "cuFunction: CUDA_ERROR_NAME (1): the driver's text: details". */
+void        _gpu_cuda_set_error    (GError     **error,
+                                    const char  *function,
+                                    CUresult     code,
+                                    const char  *format,
+                                    ...) G_GNUC_PRINTF (4, 5);
+/* TRUE for CUDA_SUCCESS, else FALSE with the error without details. */
+gboolean    _gpu_cuda_check        (CUresult     code,
+                                    const char  *function,
+                                    GError     **error);
+
+G_END_DECLS

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Linear copies. Memory that host and device both reach has an address of the device as well, but
+ * only the copies that look at addresses take it on either side. */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+
+static inline CUstream
+get_stream (GpuNativeStream *stream)
+{
+  return ((GpuCudaStream *) stream)->stream;
+}
+
+static gboolean
+is_used_at_once (const GpuCudaBuffer *buffer,
+                 GpuNativeContext    *context)
+{
+  return buffer->kind == GPU_CUDA_MEMORY_SYSTEM
+         || (buffer->kind == GPU_CUDA_MEMORY_ORDINARY
+             && g_atomic_int_get (&context->stages_host_memory));
+}
+
+/* Ordinary memory of the host the driver copies at once, whatever else is in the stream. What the
+ * device left there, as it can where it reaches such memory, or the staging engine, has to be there
+ * by then. */
+CUresult
+_gpu_cuda_settle (GpuNativeStream *stream,
+                  GpuNativeMemory *a,
+                  GpuNativeMemory *b)
+{
+  GpuNativeMemory *memories[] = { a, b };
+
+  for (guint i = 0; i < G_N_ELEMENTS (memories); i++)
+    {
+      if (memories[i] != NULL && !memories[i]->is_image
+          && is_used_at_once ((GpuCudaBuffer *) memories[i], stream->context))
+        return _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+    }
+
+  return CUDA_SUCCESS;
+}
+
+static inline gboolean
+is_on_device (GpuNativeBuffer *destination,
+              GpuNativeBuffer *source)
+{
+  return G_LIKELY (destination->host == NULL) && G_LIKELY (source->host == NULL);
+}
+
+/* With an error, or an event. */
+GPU_COLD static gboolean
+end_copy (GpuNativeStream  *stream,
+          GpuNativeBuffer  *destination,
+          gsize             destination_offset,
+          GpuNativeBuffer  *source,
+          gsize             source_offset,
+          gsize             size,
+          GpuNativeEvent  **event,
+          GpuCudaCall      *call,
+          CUresult          code,
+          GError          **error)
+{
+  return _gpu_cuda_end (stream, event, call, code, error,
+                        is_on_device (destination, source) ? "cuMemcpyDtoDAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
+                        " bytes", size, source_offset, source->size, destination_offset,
+                        destination->size);
+}
+
+/* Memory that the host reaches, on either side. */
+GPU_COLD static CUresult
+copy_settled (GpuNativeStream *stream,
+              GpuNativeBuffer *destination,
+              CUdeviceptr      to,
+              GpuNativeBuffer *source,
+              CUdeviceptr      from,
+              gsize            size)
+{
+  CUresult code = _gpu_cuda_settle (stream, destination, source);
+
+  return code == CUDA_SUCCESS ? _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream))
+                              : code;
+}
+
+GPU_HOT gboolean
+_gpu_cuda_copy (GpuNativeStream  *stream,
+                GpuNativeBuffer  *destination,
+                gsize             destination_offset,
+                GpuNativeBuffer  *source,
+                gsize             source_offset,
+                gsize             size,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  CUdeviceptr to = ((GpuCudaBuffer *) destination)->address + destination_offset;
+  CUdeviceptr from = ((GpuCudaBuffer *) source)->address + source_offset;
+  gboolean on_device = is_on_device (destination, source);
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!(on_device && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin_fully (stream, event, &call, error))
+    return FALSE;
+
+  do
+    code = on_device ? _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream))
+                     : copy_settled (stream, destination, to, source, from, size);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
+
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_copy (stream, destination, destination_offset, source, source_offset, size, event,
+                      &call, code, error);
+}
+
+/* Of the memory of another context */
+void
+_gpu_cuda_follow (GpuNativeStream  *stream,
+                  GpuNativeContext *context)
+{
+  if (context != NULL && g_atomic_int_get (&context->stages_host_memory))
+    g_atomic_int_set (&stream->context->stages_host_memory, TRUE);
+}
+
+gboolean
+_gpu_cuda_copy_peer (GpuNativeStream   *stream,
+                     GpuNativeContext  *destination_context,
+                     GpuNativeBuffer   *destination,
+                     gsize              destination_offset,
+                     GpuNativeContext  *source_context,
+                     GpuNativeBuffer   *source,
+                     gsize              source_offset,
+                     gsize              size,
+                     GpuNativeEvent   **event,
+                     GError           **error)
+{
+  GpuCudaCall call;
+  CUresult code;
+
+  _gpu_cuda_follow (stream, destination_context);
+  _gpu_cuda_follow (stream, source_context);
+
+  /* At the same addresses in all contexts. */
+  if (destination->host != NULL || source->host != NULL)
+    return _gpu_cuda_copy (stream, destination, destination_offset, source, source_offset, size,
+                           event, error);
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuMemcpyPeerAsync (((GpuCudaBuffer *) destination)->address
+                                      + destination_offset,
+                                      ((GpuCudaContext *) destination_context)->context,
+                                      ((GpuCudaBuffer *) source)->address + source_offset,
+                                      ((GpuCudaContext *) source_context)->context, size,
+                                      get_stream (stream));
+
+  return _gpu_cuda_end (stream, event, &call, code, error, "cuMemcpyPeerAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes on %s to offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes on %s", size, source_offset, source->size,
+                        source_context->devices[0]->id, destination_offset, destination->size,
+                        destination_context->devices[0]->id);
+}
+
+static inline CUresult
+copy_in (GpuCudaBuffer *to,
+         gsize          offset,
+         gconstpointer  data,
+         gsize          size,
+         CUstream       stream)
+{
+  if (to->base.host == NULL)
+    return _gpu_cuda.cuMemcpyHtoDAsync (to->address + offset, data, size, stream);
+
+  return _gpu_cuda.cuMemcpyAsync (to->address + offset, (guintptr) data, size, stream);
+}
+
+static inline CUresult
+copy_out (gpointer       data,
+          GpuCudaBuffer *from,
+          gsize          offset,
+          gsize          size,
+          CUstream       stream)
+{
+  if (from->base.host == NULL)
+    return _gpu_cuda.cuMemcpyDtoHAsync (data, from->address + offset, size, stream);
+
+  return _gpu_cuda.cuMemcpyAsync ((guintptr) data, from->address + offset, size, stream);
+}
+
+/* How much of @size bytes at @data the driver takes at once: nothing that begins in memory that it
+ * has locked and goes on behind that. */
+static gsize
+get_piece (gconstpointer data,
+           gsize         size)
+{
+  CUdeviceptr address = (guintptr) data;
+  guint64 start;
+  guint64 range;
+
+  if (_gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0) == 0)
+    return size;
+
+  start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, size);
+
+  return start + range > address ? MIN (size, start + range - address) : size;
+}
+
+/* After @code: memory of the caller that is locked in part is copied in pieces. */
+GPU_COLD static CUresult
+copy_pieces (GpuNativeStream *stream,
+             GpuCudaBuffer   *buffer,
+             gsize            offset,
+             guint8          *data,
+             gsize            size,
+             gboolean         in,
+             CUresult         code)
+{
+  gsize piece = get_piece (data, size);
+
+  if (piece == size)
+    return code;
+
+  for (gsize done = 0; done < size; done += piece)
+    {
+      piece = get_piece (data + done, size - done);
+      code = in ? copy_in (buffer, offset + done, data + done, piece, get_stream (stream))
+                : copy_out (data + done, buffer, offset + done, piece, get_stream (stream));
+
+      if (code != CUDA_SUCCESS)
+        return code;
+
+      stream->partial = done + piece < size;
+    }
+
+  return code;
+}
+
+static inline CUresult
+write_bytes (GpuNativeStream *stream,
+             GpuCudaBuffer   *to,
+             gsize            offset,
+             gconstpointer    data,
+             gsize            size)
+{
+  CUresult code = copy_in (to, offset, data, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, to, offset, (guint8 *) data, size, TRUE, code);
+}
+
+static inline CUresult
+read_bytes (GpuNativeStream *stream,
+            GpuCudaBuffer   *from,
+            gsize            offset,
+            gpointer         data,
+            gsize            size)
+{
+  CUresult code = copy_out (data, from, offset, size, get_stream (stream));
+
+  return G_LIKELY (code != CUDA_ERROR_INVALID_VALUE)
+         ? code : copy_pieces (stream, from, offset, data, size, FALSE, code);
+}
+
+gboolean
+_gpu_cuda_write (GpuNativeStream  *stream,
+                 GpuNativeBuffer  *destination,
+                 gsize             offset,
+                 gconstpointer     data,
+                 gsize             size,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = _gpu_cuda_settle (stream, destination, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = write_bytes (stream, to, offset, data, size);
+
+  return _gpu_cuda_end (stream, event, &call, code, error,
+                        to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes to offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, destination->size);
+}
+
+/* Into ordinary memory the driver copies before it returns. */
+gboolean
+_gpu_cuda_read (GpuNativeStream  *stream,
+                GpuNativeBuffer  *source,
+                gsize             offset,
+                gpointer          data,
+                gsize             size,
+                GpuNativeEvent  **event,
+                GError          **error)
+{
+  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  code = _gpu_cuda_settle (stream, source, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = read_bytes (stream, from, offset, data, size);
+
+  return _gpu_cuda_end (stream, event, &call, code, error,
+                        from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync",
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, source->size);
+}
+
+/* Whatever the driver says, nothing may be at work on the caller's memory afterwards. */
+static gboolean
+end_now (GpuNativeStream  *stream,
+         GpuCudaCall      *call,
+         CUresult          code,
+         const char       *function,
+         GpuNativeBuffer  *buffer,
+         gsize             offset,
+         gsize             size,
+         GError          **error)
+{
+  CUresult waited = _gpu_cuda.cuStreamSynchronize (get_stream (stream));
+
+  stream->partial = FALSE;
+
+  if (code == CUDA_SUCCESS)
+    {
+      function = "cuStreamSynchronize";
+      code = waited;
+    }
+
+  return _gpu_cuda_end (stream, NULL, call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes at offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, buffer->size);
+}
+
+gboolean
+_gpu_cuda_write_now (GpuNativeStream  *stream,
+                     GpuNativeBuffer  *destination,
+                     gsize             offset,
+                     gconstpointer     data,
+                     gsize             size,
+                     GError          **error)
+{
+  GpuCudaBuffer *to = (GpuCudaBuffer *) destination;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+    return FALSE;
+
+  return end_now (stream, &call, write_bytes (stream, to, offset, data, size),
+                  to->base.host == NULL ? "cuMemcpyHtoDAsync" : "cuMemcpyAsync", destination,
+                  offset, size, error);
+}
+
+gboolean
+_gpu_cuda_read_now (GpuNativeStream  *stream,
+                    GpuNativeBuffer  *source,
+                    gsize             offset,
+                    gpointer          data,
+                    gsize             size,
+                    GError          **error)
+{
+  GpuCudaBuffer *from = (GpuCudaBuffer *) source;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, NULL, &call, error))
+    return FALSE;
+
+  return end_now (stream, &call, read_bytes (stream, from, offset, data, size),
+                  from->base.host == NULL ? "cuMemcpyDtoHAsync" : "cuMemcpyAsync", source, offset,
+                  size, error);
+}

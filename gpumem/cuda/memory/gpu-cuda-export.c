@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory for other processes. */
+#include "config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "gpumem/cuda/core/gpu-cuda-current.h"
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
+
+/* Leaves @value alone where the driver has no answer for such memory. One that it fails to give is
+ * an error: two handles of one allocation must tell the same. */
+static gboolean
+ask (CUdeviceptr           address,
+     CUpointer_attribute   attribute,
+     guint64              *value,
+     GError              **error)
+{
+  guint64 answer = 0;
+  CUresult code = _gpu_cuda.cuPointerGetAttribute (&answer, attribute, address);
+
+  if (code == CUDA_SUCCESS)
+    *value = answer;
+  else if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
+    _gpu_cuda_set_error (error, "cuPointerGetAttribute", code, "attribute %d of the address 0x%"
+                         G_GINT64_MODIFIER "x", (int) attribute, (guint64) address);
+
+  return code == CUDA_SUCCESS || code == CUDA_ERROR_INVALID_VALUE
+         || code == CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* With the context entered. */
+static gboolean
+handle_init_buffer (GpuCudaHandle        *handle,
+                    GpuCudaContext       *context,
+                    GpuCudaBuffer        *buffer,
+                    GpuCudaHandleKind     kind,
+                    CUpointer_attribute   start_attribute,
+                    CUpointer_attribute   size_attribute,
+                    GError              **error)
+{
+  CUdeviceptr address = buffer->address;
+  guint64 start = address;
+  guint64 size = 0;
+  guint64 id;
+
+  if (!_gpu_cuda_handle_init (handle, context, kind, error)
+      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+      || !ask (address, start_attribute, &start, error)
+      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
+      || !ask (address, size_attribute, &size, error))
+    return FALSE;
+
+  id = start;
+
+  if (!ask (start, CU_POINTER_ATTRIBUTE_BUFFER_ID, &id, error))
+    return FALSE;
+
+  handle->size = buffer->base.size;
+  handle->offset = address - start;
+  handle->whole_size = size != 0 ? size : handle->offset + handle->size;
+  handle->id = id;
+
+  return TRUE;
+}
+
+/* With the context entered. */
+static GBytes *
+export_memory (GpuCudaContext  *context,
+               GpuCudaBuffer   *buffer,
+               GError         **error)
+{
+  CUpointer_attribute capable = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
+  CUipcMemHandle native;
+  GpuCudaHandle handle;
+
+  if (_gpu_cuda_ask_address (buffer->address, capable, TRUE) == FALSE)
+    {
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "memory that was allocated in the order of a stream, or as shareable, "
+                           "passes as a file descriptor only");
+      return NULL;
+    }
+
+  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_MEMORY,
+                           CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                           error)
+      || !_gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetMemHandle (&native,
+                                                            buffer->address - handle.offset),
+                               "cuIpcGetMemHandle", error))
+    return NULL;
+
+  memcpy (handle.native, &native, sizeof native);
+
+  return g_bytes_new (&handle, sizeof handle);
+}
+
+static gboolean
+check_exportable (GpuCudaBuffer  *buffer,
+                  GpuCudaGroup    group,
+                  GError        **error)
+{
+  if (!_gpu_cuda_has_group (group, error))
+    return FALSE;
+
+  if (buffer->base.host == NULL)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "memory of the host passes to other processes by means of the system");
+
+  return FALSE;
+}
+
+GBytes *
+_gpu_cuda_export_handle (GpuNativeContext  *native,
+                         GpuNativeBuffer   *native_buffer,
+                         GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
+  gboolean entered;
+  GBytes *bytes;
+
+  if (!check_exportable (buffer, GPU_CUDA_GROUP_IPC, error)
+      || !_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  bytes = export_memory (context, buffer, error);
+  _gpu_cuda_leave (entered);
+
+  return bytes;
+}
+
+/* With the context entered. What the driver takes for the allocation may be the piece of the pool
+ * that it was cut from, with one id for all that lies in there. */
+static gboolean
+handle_init_pooled (GpuCudaHandle   *handle,
+                    GpuCudaContext  *context,
+                    GpuCudaBuffer   *buffer,
+                    GError         **error)
+{
+  if (!handle_init_buffer (handle, context, buffer, GPU_CUDA_HANDLE_POOLED,
+                           CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                           error))
+    return FALSE;
+
+  if (buffer->whole != 0)
+    {
+      handle->offset = buffer->address - buffer->whole;
+      handle->whole_size = buffer->whole_size;
+    }
+
+  handle->id ^= (buffer->address - handle->offset) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+
+  return TRUE;
+}
+
+static gboolean
+fail_pooled (GpuCudaContext  *context,
+             GpuCudaBuffer   *buffer,
+             CUmemoryPool     pool,
+             const char      *function,
+             CUresult         code,
+             GError         **error)
+{
+  CUdeviceptr address = buffer->address;
+
+  _gpu_cuda_set_error (error, function, code,
+                       "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x, allocated at 0x%"
+                       G_GINT64_MODIFIER "x, the driver's range begins at 0x%" G_GINT64_MODIFIER
+                       "x with %" G_GUINT64_FORMAT " bytes; pool %p, that of the context is %p; "
+                       "pools of the device pass as handles of the types 0x%x", buffer->base.size,
+                       (guint64) address, (guint64) buffer->whole,
+                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 0),
+                       _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0),
+                       (void *) pool, (void *) context->pool,
+                       _gpu_cuda_get_pool_handle_types (context));
+
+  return _gpu_cuda_fail_ipc (error);
+}
+
+/* With the context entered. Addresses of a pool pass only once the pool itself has. */
+static GBytes *
+export_pooled (GpuCudaContext  *context,
+               GpuCudaBuffer   *buffer,
+               CUmemoryPool     pool,
+               int             *fd,
+               GError         **error)
+{
+  CUmemPoolPtrExportData native;
+  CUresult code;
+  GpuCudaHandle handle;
+
+  if ((_gpu_cuda_get_pool_handle_types (context) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "memory that was allocated in the order of a stream does not pass as a file "
+                   "descriptor on device %s: its pools have handles of the types 0x%x only",
+                   context->base.devices[0]->id, _gpu_cuda_get_pool_handle_types (context));
+      return NULL;
+    }
+
+  if (!handle_init_pooled (&handle, context, buffer, error))
+    return NULL;
+
+  code = _gpu_cuda.cuMemPoolExportToShareableHandle (fd, pool,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+  if (code != CUDA_SUCCESS)
+    {
+      *fd = -1;
+      fail_pooled (context, buffer, pool, "cuMemPoolExportToShareableHandle", code, error);
+      return NULL;
+    }
+
+  code = _gpu_cuda.cuMemPoolExportPointer (&native, buffer->address - handle.offset);
+
+  if (code != CUDA_SUCCESS)
+    {
+      close (*fd);
+      *fd = -1;
+      fail_pooled (context, buffer, pool, "cuMemPoolExportPointer", code, error);
+      return NULL;
+    }
+
+  memcpy (handle.native, &native, sizeof native);
+
+  return g_bytes_new (&handle, sizeof handle);
+}
+
+/* With the context entered. */
+static GBytes *
+export_virtual (GpuCudaContext  *context,
+                GpuCudaBuffer   *buffer,
+                int             *fd,
+                GError         **error)
+{
+  CUmemGenericAllocationHandle allocation = 0;
+  GpuCudaHandle handle;
+  gboolean exported;
+
+  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_VIRTUAL,
+                           CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
+                           CU_POINTER_ATTRIBUTE_MAPPING_SIZE, error)
+      || !_gpu_cuda_check_ipc (_gpu_cuda.cuMemRetainAllocationHandle
+                                 (&allocation,
+                                  (void *) (guintptr) (buffer->address - handle.offset)),
+                               "cuMemRetainAllocationHandle", error))
+    {
+      g_prefix_error (error, "only memory that was allocated as shareable or from a pool passes as "
+                      "a file descriptor: ");
+      return NULL;
+    }
+
+  if (handle.offset + handle.size > handle.whole_size)
+    {
+      _gpu_cuda.cuMemRelease (allocation);
+      g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                   "%" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT " of a piece of %"
+                   G_GUINT64_FORMAT ": memory in several pieces does not pass as one file "
+                   "descriptor", handle.size, handle.offset, handle.whole_size);
+      return NULL;
+    }
+
+  exported = _gpu_cuda_check_ipc (_gpu_cuda.cuMemExportToShareableHandle
+                                    (fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                                  "cuMemExportToShareableHandle", error);
+  _gpu_cuda.cuMemRelease (allocation);
+
+  return exported ? g_bytes_new (&handle, sizeof handle) : NULL;
+}
+
+GBytes *
+_gpu_cuda_export_fd (GpuNativeContext  *native,
+                     GpuNativeBuffer   *native_buffer,
+                     int               *fd,
+                     GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native_buffer;
+  CUmemoryPool pool;
+  gboolean entered;
+  GBytes *bytes;
+
+  *fd = -1;
+
+  if (!check_exportable (buffer, GPU_CUDA_GROUP_VIRTUAL_MEMORY, error)
+      || !_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  pool = (CUmemoryPool) (guintptr) _gpu_cuda_ask_address
+    (buffer->address, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 0);
+
+  if (pool != NULL)
+    bytes = export_pooled (context, buffer, pool, fd, error);
+  else
+    bytes = export_virtual (context, buffer, fd, error);
+
+  _gpu_cuda_leave (entered);
+
+  return bytes;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Mappings. Memory that the host reaches is mapped where it is. In front of other memory stands a
+ * page-locked block: mapping copies into it, unmapping copies back, both in the order of the
+ * stream. Blocks are used again once their last copy is over: having one made takes the driver
+ * long, and may make it wait for the device.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+
+/* Blocks are whole multiples of this many bytes. */
+#define GRANULE (64 * 1024)
+
+/* Fills of ordinary memory go in pieces of at most this many bytes. */
+#define FILL_SIZE (1024 * 1024)
+
+/* Idle blocks of more bytes than this altogether are given back when a new one is needed. */
+#define IDLE_SIZE_MAX (64 * 1024 * 1024)
+
+typedef struct
+{
+  guint8   *data;
+  gsize     size;
+  CUevent   done;                   /* after the last copy */
+  gboolean  used;                   /* mapped, or about to be */
+  gboolean  write;                  /* to be copied back */
+  gsize     mapped_size;            /* of a buffer */
+  gsize     offset;                 /* within the buffer that it stands for */
+  GpuRegionSide side;               /* of an image; the rows of the block are tight */
+  GpuExtent extent;                 /* texels */
+} GpuCudaStaging;
+
+/* With the context entered, and without its lock: the driver may wait for the device. */
+static void
+staging_free (GpuCudaStaging *staging)
+{
+  if (staging->done != NULL)
+    _gpu_cuda.cuEventDestroy (staging->done);
+  if (staging->data != NULL)
+    _gpu_cuda.cuMemFreeHost (staging->data);
+  g_free (staging);
+}
+
+void
+_gpu_cuda_staging_clear (GpuCudaContext *context,
+                         gboolean        can_free)
+{
+  for (guint i = 0; context->staging != NULL && i < context->staging->len; i++)
+    {
+      if (can_free)
+        staging_free (g_ptr_array_index (context->staging, i));
+      else
+        g_free (g_ptr_array_index (context->staging, i));
+    }
+
+  g_clear_pointer (&context->staging, g_ptr_array_unref);
+}
+
+static gboolean
+is_idle (const GpuCudaStaging *staging)
+{
+  return !staging->used && _gpu_cuda.cuEventQuery (staging->done) == CUDA_SUCCESS;
+}
+
+/* The smallest one that does, unless that is far too large. */
+static GpuCudaStaging *
+find_idle_locked (GpuCudaContext *context,
+                  gsize           size)
+{
+  GpuCudaStaging *best = NULL;
+
+  for (guint i = 0; i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      if (staging->size >= size && staging->size / 4 <= MAX (size, GRANULE)
+          && (best == NULL || staging->size < best->size) && is_idle (staging))
+        best = staging;
+    }
+
+  return best;
+}
+
+/* (transfer container): those that are too many, for the caller to free. */
+static GPtrArray *
+trim_locked (GpuCudaContext *context)
+{
+  GPtrArray *trimmed = g_ptr_array_new ();
+  gsize idle_size = 0;
+
+  for (guint i = context->staging->len; i > 0; i--)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i - 1);
+
+      if (!is_idle (staging))
+        continue;
+
+      idle_size += staging->size;
+      if (idle_size > IDLE_SIZE_MAX)
+        g_ptr_array_add (trimmed, g_ptr_array_steal_index_fast (context->staging, i - 1));
+    }
+
+  return trimmed;
+}
+
+/* Likewise. */
+static GpuCudaStaging *
+staging_new (gsize     size,
+             GError  **error)
+{
+  GpuCudaStaging *staging = g_new0 (GpuCudaStaging, 1);
+  void *data = NULL;
+  CUresult code;
+
+  staging->size = (size + GRANULE - 1) / GRANULE * GRANULE;
+
+  if (!_gpu_cuda_check (_gpu_cuda.cuEventCreate (&staging->done, CU_EVENT_DISABLE_TIMING),
+                        "cuEventCreate", error))
+    {
+      staging_free (staging);
+      return NULL;
+    }
+
+  code = _gpu_cuda.cuMemHostAlloc (&data, staging->size, CU_MEMHOSTALLOC_PORTABLE);
+  staging->data = data;
+
+  if (code == CUDA_SUCCESS)
+    return staging;
+
+  _gpu_cuda_set_error (error, "cuMemHostAlloc", code, "%" G_GSIZE_FORMAT " bytes to map memory of "
+                       "the device with", staging->size);
+  if (error != NULL && g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
+    (*error)->code = GPU_ERROR_OUT_OF_HOST_MEMORY;
+  staging_free (staging);
+
+  return NULL;
+}
+
+static GpuCudaStaging *
+take_idle (GpuCudaContext  *context,
+           gsize            size,
+           GPtrArray      **trimmed)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+  GpuCudaStaging *staging;
+
+  if (context->staging == NULL)
+    context->staging = g_ptr_array_new ();
+
+  staging = find_idle_locked (context, size);
+
+  if (staging != NULL)
+    staging->used = TRUE;
+  else
+    *trimmed = trim_locked (context);
+
+  return staging;
+}
+
+/* With the context entered, and no lock held while the driver takes its time. */
+static GpuCudaStaging *
+take (GpuCudaContext  *context,
+      gsize            size,
+      GError         **error)
+{
+  GPtrArray *trimmed = NULL;
+  GpuCudaStaging *staging = take_idle (context, size, &trimmed);
+
+  if (staging != NULL)
+    return staging;
+
+  g_ptr_array_set_free_func (trimmed, (GDestroyNotify) staging_free);
+  g_ptr_array_unref (trimmed);
+  staging = staging_new (size, error);
+
+  if (staging == NULL)
+    return NULL;
+
+  staging->used = TRUE;
+  g_mutex_lock (&context->lock);
+  g_ptr_array_add (context->staging, staging);
+  g_mutex_unlock (&context->lock);
+
+  return staging;
+}
+
+static void
+give (GpuCudaContext *context,
+      GpuCudaStaging *staging)
+{
+  g_mutex_lock (&context->lock);
+  staging->used = FALSE;
+  g_mutex_unlock (&context->lock);
+}
+
+static GpuCudaStaging *
+find_mapped (GpuCudaContext *context,
+             gpointer        data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->lock);
+
+  for (guint i = 0; context->staging != NULL && i < context->staging->len; i++)
+    {
+      GpuCudaStaging *staging = g_ptr_array_index (context->staging, i);
+
+      if (staging->used && staging->data == data)
+        return staging;
+    }
+
+  return NULL;
+}
+
+/* The context is entered by @call. */
+static gpointer
+map_staged (GpuNativeStream  *stream,
+            GpuCudaBuffer    *buffer,
+            GpuMapFlags       flags,
+            gsize             offset,
+            gsize             size,
+            GpuNativeEvent  **event,
+            GpuCudaCall      *call,
+            GError          **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  GError *failure = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaStaging *staging = take (context, size, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (call);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  staging->mapped_size = size;
+  staging->offset = offset;
+  staging->write = flags != GPU_MAP_FLAGS_READ;
+
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) == 0)
+    code = _gpu_cuda.cuMemcpyDtoHAsync (staging->data, buffer->address + offset, size,
+                                        ((GpuCudaStream *) stream)->stream);
+
+  if (_gpu_cuda_end (stream, event, call, code, error, "cuMemcpyDtoHAsync",
+                     "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                     G_GSIZE_FORMAT " bytes, flags 0x%x", size, offset, buffer->base.size, flags))
+    return staging->data;
+
+  give (context, staging);
+
+  return NULL;
+}
+
+gpointer
+_gpu_cuda_map (GpuNativeStream  *stream,
+               GpuNativeBuffer  *native,
+               GpuMapFlags       flags,
+               gsize             offset,
+               gsize             size,
+               GpuNativeEvent  **event,
+               GError          **error)
+{
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) native;
+  GpuCudaCall call;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return NULL;
+
+  if (buffer->base.host == NULL && !buffer->is_managed)
+    return map_staged (stream, buffer, flags, offset, size, event, &call, error);
+
+  if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
+    return NULL;
+
+  return buffer->base.host != NULL ? (guint8 *) buffer->base.host + offset
+                                   : (guint8 *) (guintptr) buffer->address + offset;
+}
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+/* The block, as one side of a copy. */
+static GpuRegionSide
+get_block_side (const GpuCudaStaging *staging)
+{
+  const GpuCudaImage *image = (GpuCudaImage *) staging->side.memory;
+  gsize row_pitch = staging->extent.width * image->base.description.texel_size;
+
+  return (GpuRegionSide) { .data = staging->data, .row_pitch = row_pitch,
+                           .slice_pitch = row_pitch * staging->extent.height };
+}
+
+/* The context is entered by @call. */
+static gpointer
+map_image_staged (GpuNativeStream      *stream,
+                  GpuMapFlags           flags,
+                  const GpuRegionSide  *side,
+                  const GpuExtent      *extent,
+                  gsize                 size,
+                  GpuNativeEvent      **event,
+                  GpuCudaCall          *call,
+                  GError              **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const char *function = "cuEventRecord";
+  GError *failure = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaStaging *staging = take (context, size, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (call);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  staging->side = *side;
+  staging->extent = *extent;
+  staging->write = flags != GPU_MAP_FLAGS_READ;
+
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) == 0)
+    {
+      const GpuRegionSide block = get_block_side (staging);
+
+      code = _gpu_cuda_enqueue_region (((GpuCudaStream *) stream)->stream, &block, side, extent,
+                                       &function);
+    }
+
+  if (_gpu_cuda_end (stream, event, call, code, error, function,
+                     "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                     " texels to be mapped, flags 0x%x", extent->width, extent->height,
+                     extent->depth, flags))
+    return staging->data;
+
+  give (context, staging);
+
+  return NULL;
+}
+
+gpointer
+_gpu_cuda_map_image (GpuNativeStream      *stream,
+                     GpuNativeImage       *native,
+                     GpuMapFlags           flags,
+                     const GpuRegionSide  *side,
+                     const GpuExtent      *extent,
+                     gsize                *row_pitch,
+                     gsize                *slice_pitch,
+                     GpuNativeEvent      **event,
+                     GError              **error)
+{
+  GpuCudaCall call;
+
+  *row_pitch = native->base.host != NULL ? native->row_pitch
+                                         : extent->width * native->description.texel_size;
+  *slice_pitch = native->base.host != NULL ? native->slice_pitch : *row_pitch * extent->height;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return NULL;
+
+  if (native->base.host == NULL)
+    return map_image_staged (stream, flags, side, extent, *slice_pitch * extent->depth, event,
+                             &call, error);
+
+  if (!_gpu_cuda_end (stream, event, &call, CUDA_SUCCESS, error, "cuEventRecord", "mapping"))
+    return NULL;
+
+  return (guint8 *) native->base.host + side->offset;
+}
+
+/* --- unmapping -------------------------------------------------------------------------------- */
+
+static CUresult
+write_back (CUstream               stream,
+            GpuNativeMemory       *memory,
+            const GpuCudaStaging  *staging,
+            const char           **function)
+{
+  GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
+
+  if (memory->is_image)
+    {
+      const GpuRegionSide block = get_block_side (staging);
+
+      return _gpu_cuda_enqueue_region (stream, &staging->side, &block, &staging->extent, function);
+    }
+
+  *function = "cuMemcpyHtoDAsync";
+
+  return _gpu_cuda.cuMemcpyHtoDAsync (buffer->address + staging->offset, staging->data,
+                                      staging->mapped_size, stream);
+}
+
+/* Whatever fails, the block is no longer the program's. */
+static CUresult
+copy_back (CUstream          stream,
+           GpuNativeMemory  *memory,
+           GpuCudaStaging   *staging,
+           const char      **function)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  if (staging->write)
+    code = write_back (stream, memory, staging, function);
+
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuEventRecord";
+      code = _gpu_cuda.cuEventRecord (staging->done, stream);
+    }
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream);
+
+  return code;
+}
+
+gboolean
+_gpu_cuda_unmap (GpuNativeStream  *stream,
+                 GpuNativeMemory  *memory,
+                 gpointer          data,
+                 GpuNativeEvent  **event,
+                 GError          **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const char *function = "cuEventRecord";
+  GpuCudaStaging *staging = NULL;
+  CUresult code = CUDA_SUCCESS;
+  GpuCudaCall call;
+  gboolean begun;
+
+  if (memory->host == NULL)
+    staging = find_mapped (context, data);
+
+  begun = _gpu_cuda_begin (stream, event, &call, error);
+
+  if (begun && staging != NULL)
+    code = copy_back (((GpuCudaStream *) stream)->stream, memory, staging, &function);
+
+  if (staging != NULL)
+    give (context, staging);
+
+  return begun && _gpu_cuda_end (stream, event, &call, code, error, function,
+                                 "address %p of memory of %" G_GSIZE_FORMAT " bytes", data,
+                                 memory->size);
+}
+
+/* --- fills ------------------------------------------------------------------------------------ */
+
+static CUresult
+copy_pieces (CUstream         stream,
+             CUdeviceptr      address,
+             gsize            size,
+             GpuCudaStaging  *staging,
+             gsize            piece,
+             const char     **function)
+{
+  CUresult code = CUDA_SUCCESS;
+
+  *function = "cuMemcpyAsync";
+
+  for (gsize done = 0; done < size && code == CUDA_SUCCESS; done += MIN (piece, size - done))
+    code = _gpu_cuda.cuMemcpyAsync (address + done, (guintptr) staging->data,
+                                    MIN (piece, size - done), stream);
+
+  if (code == CUDA_SUCCESS)
+    {
+      *function = "cuEventRecord";
+      code = _gpu_cuda.cuEventRecord (staging->done, stream);
+    }
+
+  /* The caller takes the pieces that are at work for ones that are not. */
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda.cuStreamSynchronize (stream);
+
+  return code;
+}
+
+gboolean
+_gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
+                         GpuNativeBuffer  *destination,
+                         gsize             offset,
+                         gsize             size,
+                         gconstpointer     pattern,
+                         gsize             pattern_size,
+                         GpuNativeEvent  **event,
+                         GError          **error)
+{
+  const gsize piece = MIN (size, FILL_SIZE / pattern_size * pattern_size);
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  const char *function = "cuStreamSynchronize";
+  GError *failure = NULL;
+  GpuCudaStaging *staging;
+  GpuCudaCall call;
+  CUresult code;
+
+  if (!_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  staging = take (context, piece, &failure);
+
+  if (staging == NULL)
+    {
+      _gpu_cuda_cancel (&call);
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+
+  for (gsize done = 0; done < piece; done += pattern_size)
+    memcpy (staging->data + done, pattern, pattern_size);
+
+  code = _gpu_cuda_settle (stream, destination, NULL);
+
+  if (code == CUDA_SUCCESS)
+    code = copy_pieces (((GpuCudaStream *) stream)->stream,
+                        ((GpuCudaBuffer *) destination)->address + offset, size, staging, piece,
+                        &function);
+
+  give (context, staging);
+
+  return _gpu_cuda_end (stream, event, &call, code, error, function,
+                        "%" G_GSIZE_FORMAT " bytes from offset %" G_GSIZE_FORMAT " of %"
+                        G_GSIZE_FORMAT " bytes of ordinary memory, with a pattern of %"
+                        G_GSIZE_FORMAT " bytes", size, offset, destination->size, pattern_size);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory of the program that devices reach. The driver locks bytes once in a process, for all
+ * contexts, and copies only within what was registered in one go. So no more is registered than a
+ * buffer is made over: neighbours may share a page. Buffers over parts of that share it.
+ */
+#include "config.h"
+
+#include "gpumem/cuda/core/gpu-cuda-current.h"
+
+typedef struct
+{
+  guint           refs;
+  guintptr        start;
+  guintptr        end;
+  gboolean        read_only;
+  GpuCudaContext *context;          /* that it was made in, referenced */
+} Registration;
+
+static GMutex registrations_lock;
+static GPtrArray *registrations;    /* of Registration */
+
+/* One that holds some of the bytes. */
+static Registration *
+find_locked (guintptr start,
+             guintptr end)
+{
+  for (guint i = 0; registrations != NULL && i < registrations->len; i++)
+    {
+      Registration *registration = g_ptr_array_index (registrations, i);
+
+      if (registration->start < end && start < registration->end)
+        return registration;
+    }
+
+  return NULL;
+}
+
+static Registration *
+add_locked (GpuCudaContext *context,
+            gboolean        read_only,
+            guintptr        start,
+            guintptr        end)
+{
+  Registration *registration = g_new0 (Registration, 1);
+
+  registration->refs = 1;
+  registration->start = start;
+  registration->end = end;
+  registration->read_only = read_only;
+  registration->context = context;
+  _gpu_native_context_ref (&context->base);
+
+  if (registrations == NULL)
+    registrations = g_ptr_array_new ();
+  g_ptr_array_add (registrations, registration);
+
+  return registration;
+}
+
+static Registration *
+share_locked (Registration  *registration,
+              gboolean       read_only,
+              guintptr       start,
+              guintptr       end,
+              GError       **error)
+{
+  if (registration->read_only && !read_only)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                   "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT
+                   " at %p that are registered to be read only", (gsize) (end - start),
+                   (gpointer) start, (gsize) (registration->end - registration->start),
+                   (gpointer) registration->start);
+      return NULL;
+    }
+
+  if (registration->start <= start && end <= registration->end)
+    {
+      registration->refs++;
+      return registration;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "%" G_GSIZE_FORMAT " bytes at %p share some with the %" G_GSIZE_FORMAT " at %p that "
+               "another buffer is over, and are no part of them: one buffer over all can have "
+               "slices that overlap", (gsize) (end - start), (gpointer) start,
+               (gsize) (registration->end - registration->start), (gpointer) registration->start);
+
+  return NULL;
+}
+
+/* With the context entered. NULL with no error for what somebody else registered. */
+static Registration *
+register_locked (GpuCudaContext  *context,
+                 gboolean         read_only,
+                 guintptr         start,
+                 guintptr         end,
+                 GError         **error)
+{
+  unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  Registration *other = find_locked (start, end);
+  unsigned int known;
+  CUresult code;
+
+  if (other != NULL)
+    return share_locked (other, read_only, start, end, error);
+
+  /* Without, the driver takes pages that can be written. */
+  if (read_only && _gpu_cuda_get_optional (context->device,
+                                           CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+    flags |= CU_MEMHOSTREGISTER_READ_ONLY;
+
+  code = _gpu_cuda.cuMemHostRegister ((void *) start, end - start, flags);
+
+  if (code == CUDA_SUCCESS)
+    return add_locked (context, (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0, start, end);
+
+  /* Of memory from cuMemHostAlloc() drivers say either. */
+  if (code != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+      && (code != CUDA_ERROR_INVALID_VALUE
+          || _gpu_cuda.cuMemHostGetFlags (&known, (void *) start) != CUDA_SUCCESS))
+    _gpu_cuda_set_error (error, "cuMemHostRegister", code, "%" G_GSIZE_FORMAT " bytes at %p",
+                         (gsize) (end - start), (gpointer) start);
+
+  return NULL;
+}
+
+static gboolean
+unref_locked (Registration *registration)
+{
+  if (--registration->refs > 0)
+    return FALSE;
+
+  g_ptr_array_remove_fast (registrations, registration);
+  if (registrations->len == 0)
+    g_clear_pointer (&registrations, g_ptr_array_unref);
+
+  return TRUE;
+}
+
+void
+_gpu_cuda_unregister (gpointer data)
+{
+  Registration *registration = data;
+  GpuCudaContext *context = registration->context;
+  gboolean entered;
+  gboolean last;
+
+  /* The lock is held until the driver has forgotten the pages: others may ask for them again. */
+  g_mutex_lock (&registrations_lock);
+  last = unref_locked (registration);
+  if (last && _gpu_cuda_enter_again (context, &entered, NULL))
+    {
+      _gpu_cuda.cuMemHostUnregister ((void *) registration->start);
+      _gpu_cuda_leave (entered);
+    }
+  g_mutex_unlock (&registrations_lock);
+
+  if (!last)
+    return;
+
+  g_free (registration);
+  _gpu_native_context_unref (&context->base);
+}
+
+/* With the context entered. Of what somebody else registered, all must be there, in one piece. */
+static gboolean
+check_range (gconstpointer   data,
+             gsize           size,
+             CUdeviceptr     address,
+             GError        **error)
+{
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+
+  range -= MIN (address - start, range);
+
+  if (size <= range)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+               "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered the first %"
+               G_GUINT64_FORMAT, size, data, range);
+
+  return FALSE;
+}
+
+/* With the context entered. @registration is NULL for what somebody else registered. */
+static gboolean
+get_address (const Registration  *registration,
+             gpointer             data,
+             gsize                size,
+             CUdeviceptr         *address,
+             GError             **error)
+{
+  CUresult code = _gpu_cuda.cuMemHostGetDevicePointer (address, data, 0);
+
+  if (code == CUDA_SUCCESS)
+    return registration != NULL || check_range (data, size, *address, error);
+
+  if (registration == NULL && code == CUDA_ERROR_INVALID_VALUE)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
+                 "%" G_GSIZE_FORMAT " bytes at %p, of which somebody else has registered some",
+                 size, data);
+  else
+    _gpu_cuda_set_error (error, "cuMemHostGetDevicePointer", code, "%" G_GSIZE_FORMAT
+                         " bytes at %p", size, data);
+
+  return FALSE;
+}
+
+/* With the context entered. */
+static GpuCudaBuffer *
+register_entered (GpuCudaContext  *context,
+                  gboolean         read_only,
+                  gpointer         data,
+                  gsize            size,
+                  GError         **error)
+{
+  guintptr start = (guintptr) data;
+  GError *failure = NULL;
+  CUdeviceptr address = 0;
+  Registration *registration;
+  GpuCudaBuffer *buffer;
+
+  g_mutex_lock (&registrations_lock);
+  registration = register_locked (context, read_only, start, start + size, &failure);
+  g_mutex_unlock (&registrations_lock);
+
+  if (failure != NULL || !get_address (registration, data, size, &address, &failure))
+    {
+      g_clear_pointer (&registration, _gpu_cuda_unregister);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+
+  buffer = _gpu_cuda_buffer_new (address, size, registration != NULL ? GPU_CUDA_MEMORY_REGISTERED
+                                                                     : GPU_CUDA_MEMORY_BORROWED);
+  buffer->base.host = data;
+  buffer->base.is_locked = TRUE;
+  buffer->shared = registration;
+
+  return buffer;
+}
+
+GpuNativeBuffer *
+_gpu_cuda_register (GpuNativeContext  *native,
+                    gboolean           read_only,
+                    gpointer           data,
+                    gsize              size,
+                    GError           **error)
+{
+  GpuCudaContext *context = (GpuCudaContext *) native;
+  GpuCudaBuffer *buffer;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return NULL;
+
+  buffer = register_entered (context, read_only, data, size, error);
+  _gpu_cuda_leave (entered);
+
+  return buffer != NULL ? &buffer->base : NULL;
+}
+
+GpuNativeBuffer *
+_gpu_cuda_alloc_for_host (GpuNativeContext  *context,
+                          GpuMemoryFlags     flags G_GNUC_UNUSED,
+                          gpointer           data,
+                          gsize              size,
+                          GError           **error)
+{
+  return _gpu_cuda_register (context, FALSE, data, size, error);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Memory as file descriptors that other libraries know. */
+#include "config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "gpumem/cuda/core/gpu-cuda-current.h"
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
+
+/* The type came with CUDA 12.9. */
+static gboolean
+takes_dma_bufs (GpuCudaContext *context)
+{
+  return _gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY] && _gpu_cuda.version >= 12090
+         && !g_atomic_int_get (&context->device->refuses_dma_bufs);
+}
+
+static gboolean
+gives_dma_bufs (GpuCudaContext *context)
+{
+  return _gpu_cuda.has[GPU_CUDA_GROUP_DMA_BUF]
+         && _gpu_cuda_get_optional (context->device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
+}
+
+GpuFdKinds
+_gpu_cuda_get_fd_kinds (GpuNativeContext *context,
+                        gboolean          import)
+{
+  GpuFdKinds kinds = GPU_FD_KINDS_NONE;
+
+  if ((context->devices[0]->capabilities & GPU_CAPABILITIES_IPC_FDS) == 0)
+    return kinds;
+
+  kinds = GPU_FD_KINDS_OPAQUE;
+
+  if (import ? takes_dma_bufs ((GpuCudaContext *) context)
+             : gives_dma_bufs ((GpuCudaContext *) context))
+    kinds |= GPU_FD_KINDS_DMA_BUF;
+
+  return kinds;
+}
+
+/* In the place of @fd, of all that the allocation has. */
+static gboolean
+make_dma_buf (GpuCudaContext  *context,
+              CUdeviceptr      start,
+              gsize            size,
+              int             *fd,
+              GError         **error)
+{
+  gboolean entered;
+  CUresult code;
+
+  close (*fd);
+  *fd = -1;
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuMemGetHandleForAddressRange (fd, start, size,
+                                                  CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+
+  if (code != CUDA_SUCCESS)
+    _gpu_cuda_set_error (error, "cuMemGetHandleForAddressRange", code,
+                         "%" G_GSIZE_FORMAT " bytes at 0x%" G_GINT64_MODIFIER "x", size,
+                         (guint64) start);
+
+  _gpu_cuda_leave (entered);
+
+  return code == CUDA_SUCCESS;
+}
+
+gboolean
+_gpu_cuda_share_fd (GpuNativeContext  *context,
+                    GpuNativeBuffer   *buffer,
+                    GpuFdKinds         kind,
+                    int               *fd,
+                    gsize             *whole_size,
+                    gsize             *offset,
+                    GError           **error)
+{
+  g_autoptr (GBytes) bytes = _gpu_cuda_export_fd (context, buffer, fd, error);
+  GpuCudaHandle handle;
+
+  if (bytes == NULL)
+    return FALSE;
+
+  memcpy (&handle, g_bytes_get_data (bytes, NULL), sizeof handle);
+
+  if (handle.kind != GPU_CUDA_HANDLE_VIRTUAL)
+    {
+      close (*fd);
+      g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                           "memory that was allocated in the order of a stream has a file "
+                           "descriptor of its pool only, which other libraries do not know");
+      return FALSE;
+    }
+
+  *whole_size = handle.whole_size;
+  *offset = handle.offset;
+
+  return kind == GPU_FD_KINDS_OPAQUE
+         || make_dma_buf ((GpuCudaContext *) context,
+                          ((GpuCudaBuffer *) buffer)->address - handle.offset, handle.whole_size,
+                          fd, error);
+}
+
+/* Descriptors do not tell which memory they are of, so each import stands for itself. */
+static gboolean
+handle_init (GpuCudaHandle     *handle,
+             GpuNativeContext  *context,
+             GError           **error)
+{
+  static guint64 n_imports;         /* atomic */
+  gboolean entered;
+  gboolean success;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
+    return FALSE;
+
+  success = _gpu_cuda_handle_init (handle, (GpuCudaContext *) context, GPU_CUDA_HANDLE_VIRTUAL,
+                                   error);
+  _gpu_cuda_leave (entered);
+  handle->process = 0;
+  handle->id = __atomic_add_fetch (&n_imports, 1, __ATOMIC_RELAXED);
+
+  return success;
+}
+
+GpuNativeBuffer *
+_gpu_cuda_open_fd (GpuNativeContext  *context,
+                   GpuFdKinds         kind,
+                   int                fd,
+                   gsize              whole_size,
+                   gsize              offset,
+                   gsize              size,
+                   GError           **error)
+{
+  CUexternalMemoryHandleType type = kind == GPU_FD_KINDS_OPAQUE
+                                    ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD
+                                    : GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD;
+  g_autoptr (GError) failure = NULL;
+  GpuNativeBuffer *buffer = NULL;
+  GpuCudaHandle handle;
+
+  if (!handle_init (&handle, context, error))
+    return NULL;
+
+  handle.size = size;
+  handle.offset = offset;
+  handle.whole_size = whole_size;
+
+  /* Either of CUDA itself, or of another library. */
+  if (kind == GPU_FD_KINDS_OPAQUE)
+    {
+      buffer = _gpu_cuda_import_for (context, &handle, fd, size, &failure);
+
+      if (buffer != NULL)
+        return buffer;
+
+      if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
+          || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return NULL;
+        }
+    }
+
+  handle.kind = GPU_CUDA_HANDLE_EXTERNAL;
+  memcpy (handle.native, &type, sizeof type);
+  buffer = _gpu_cuda_import_for (context, &handle, fd, size, error);
+
+  if (buffer == NULL && failure != NULL)
+    g_prefix_error (error, "%s; ", failure->message);
+
+  return buffer;
+}

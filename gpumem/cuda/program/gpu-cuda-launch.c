@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Launches. Nothing is allocated; the driver copies the arguments before cuLaunchKernel() returns.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "gpumem/cuda/core/gpu-cuda-call.h"
+#include "gpumem/cuda/program/gpu-cuda-program.h"
+
+/* Work-items of a block when nobody says how many. */
+#define DEFAULT_BLOCK 256
+
+/* Of every piece of local memory: what the largest vector in the prelude's hands needs. */
+#define SHARED_ALIGNMENT 16
+
+#define EXTENT "%" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+#define EXTENT_ARGS(e) (e)->width, (e)->height, (e)->depth
+
+typedef struct
+{
+  const GpuExtent  *grid;       /* work-items */
+  const GpuExtent  *block;
+  GpuExtent         chosen;     /* the block, if nobody said */
+  GpuExtent         n_blocks;
+  gsize             shared;     /* dynamic, bytes */
+  void            **arguments;  /* and behind them what they point to */
+} Launch;
+
+G_LOCK_DEFINE_STATIC (dynamic_shared);
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+/* Division in 64 bits takes several times as long as in 32, and most blocks are powers of two. */
+static inline gsize
+divide (gsize size,
+        gsize by)
+{
+  if (G_LIKELY ((by & (by - 1)) == 0))
+    return size >> __builtin_ctzll (by);
+
+  return ((size | by) >> 32) == 0 ? (guint32) size / (guint32) by : size / by;
+}
+
+/* The largest divisor of @size up to @limit that is a multiple of @warp, or else any. */
+static gsize
+choose_divisor (gsize size,
+                gsize limit,
+                gsize warp)
+{
+  if (size == 1 || limit <= 1)
+    return 1;
+
+  for (gsize divisor = limit / warp * warp; divisor >= warp; divisor -= warp)
+    {
+      if (divide (size, divisor) * divisor == size)
+        return divisor;
+    }
+
+  for (gsize divisor = MIN (limit, size); divisor > 1; divisor--)
+    {
+      if (divide (size, divisor) * divisor == size)
+        return divisor;
+    }
+
+  return 1;
+}
+
+static inline gboolean
+is_same (const GpuExtent *a,
+         const GpuExtent *b)
+{
+  return a->width == b->width && a->height == b->height && a->depth == b->depth;
+}
+
+/* Programs launch the same grid again and again: the last choice is kept for each thread. */
+G_GNUC_NO_INLINE static void
+choose_block (const GpuCudaKernel *kernel,
+              const GpuCudaDevice *device,
+              const GpuExtent     *grid,
+              GpuExtent           *block)
+{
+  static __thread struct
+  {
+    const GpuCudaDevice *device;
+    int                  max_threads;
+    GpuExtent            grid;
+    GpuExtent            block;
+  } last;
+
+  if (last.device != device || last.max_threads != kernel->max_threads ||
+      !is_same (&last.grid, grid))
+    {
+      gsize left = MIN (DEFAULT_BLOCK, kernel->max_threads);
+      const int *max = device->max_block;
+
+      last.block.width = choose_divisor (grid->width, MIN (left, (gsize) max[0]),
+                                         device->warp_size);
+      left /= last.block.width;
+      last.block.height = choose_divisor (grid->height, MIN (left, (gsize) max[1]), 1);
+      left /= last.block.height;
+      last.block.depth = choose_divisor (grid->depth, MIN (left, (gsize) max[2]), 1);
+      last.device = device;
+      last.max_threads = kernel->max_threads;
+      last.grid = *grid;
+    }
+
+  *block = last.block;
+}
+
+static inline gboolean
+is_too_large (const GpuExtent *extent,
+              const int       *max)
+{
+  return extent->width > (gsize) max[0] || extent->height > (gsize) max[1]
+         || extent->depth > (gsize) max[2];
+}
+
+static inline gboolean
+is_multiple (const Launch *launch)
+{
+  const GpuExtent *n_blocks = &launch->n_blocks;
+
+  return n_blocks->width * launch->block->width == launch->grid->width
+         && n_blocks->height * launch->block->height == launch->grid->height
+         && n_blocks->depth * launch->block->depth == launch->grid->depth;
+}
+
+GPU_COLD static gboolean
+fail_geometry (const GpuCudaKernel  *kernel,
+               const GpuCudaDevice  *device,
+               const Launch         *launch,
+               GError              **error)
+{
+  const char *what = is_too_large (launch->block, device->max_block)
+                     ? "the block is too large"
+                     : !is_multiple (launch)
+                     ? "the grid is no multiple of the block"
+                     : is_too_large (&launch->n_blocks, device->max_grid)
+                     ? "the grid has too many blocks" : "the block has too many work-items";
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "kernel \"%s\", grid " EXTENT ", block " EXTENT ": %s; a block may have %d x %d x "
+               "%d work-items, and %d in all, a grid %d x %d x %d blocks", kernel->name,
+               EXTENT_ARGS (launch->grid), EXTENT_ARGS (launch->block), what,
+               device->max_block[0], device->max_block[1], device->max_block[2],
+               kernel->max_threads, device->max_grid[0], device->max_grid[1],
+               device->max_grid[2]);
+
+  return FALSE;
+}
+
+static GpuExtent
+get_required_block (const GpuCudaKernel *kernel)
+{
+  const guint *required = kernel->required_block;
+
+  return (GpuExtent) { required[0], required[1], required[2] };
+}
+
+G_GNUC_NO_INLINE static gboolean
+check_required_block (const GpuCudaKernel  *kernel,
+                      const GpuExtent      *block,
+                      GError              **error)
+{
+  const GpuExtent required = get_required_block (kernel);
+
+  if (is_same (&required, block))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "kernel \"%s\" requires blocks of " EXTENT ", not " EXTENT, kernel->name,
+               EXTENT_ARGS (&required), EXTENT_ARGS (block));
+
+  return FALSE;
+}
+
+G_ALWAYS_INLINE static inline gboolean
+set_geometry (const GpuCudaKernel  *kernel,
+              const GpuCudaDevice  *device,
+              const GpuExtent      *grid,
+              const GpuExtent      *block,
+              Launch               *launch,
+              GError              **error)
+{
+  launch->grid = grid;
+  launch->block = block;
+
+  if (block == NULL)
+    {
+      launch->block = &launch->chosen;
+
+      if (kernel->required_block[0] != 0)
+        launch->chosen = get_required_block (kernel);
+      else
+        choose_block (kernel, device, grid, &launch->chosen);
+    }
+
+  block = launch->block;
+  launch->n_blocks.width = divide (grid->width, block->width);
+  launch->n_blocks.height = divide (grid->height, block->height);
+  launch->n_blocks.depth = divide (grid->depth, block->depth);
+
+  if (is_too_large (block, device->max_block) || !is_multiple (launch) ||
+      is_too_large (&launch->n_blocks, device->max_grid) ||
+      block->width * block->height * block->depth > (gsize) kernel->max_threads)
+    return fail_geometry (kernel, device, launch, error);
+
+  return G_LIKELY (kernel->required_block[0] == 0) || check_required_block (kernel, block, error);
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+/* What the front class could not check: nothing but the size of the argument is known. */
+G_GNUC_NO_INLINE static gboolean
+check_argument (const GpuCudaKernel     *kernel,
+                guint                    index,
+                const GpuArgumentValue  *value,
+                GError                 **error)
+{
+  gsize wanted = kernel->base.arguments[index].size;
+  gsize given = value->kind == GPU_ARGUMENT_KIND_VALUE ? value->size : sizeof (CUdeviceptr);
+
+  if (value->kind == GPU_ARGUMENT_KIND_LOCAL || value->kind == GPU_ARGUMENT_KIND_SAMPLER)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "kernel \"%s\", argument %u: only kernels in the portable dialect take %s as an "
+                 "argument", kernel->name, index,
+                 value->kind == GPU_ARGUMENT_KIND_LOCAL ? "local memory" : "a sampler");
+  else if (wanted != 0 && wanted != given)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "kernel \"%s\", argument %u has %" G_GSIZE_FORMAT " bytes, not %" G_GSIZE_FORMAT,
+                 kernel->name, index, wanted, given);
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+/* Images and samplers, whose objects the driver makes when they are first needed. */
+G_GNUC_NO_INLINE static gboolean
+set_objects (const GpuCudaKernel     *kernel,
+             const GpuArgumentValue  *values,
+             guint                    n_values,
+             Launch                  *launch,
+             GError                 **error)
+{
+  guint64 *slots = (guint64 *) launch->arguments + n_values;
+  guint64 *words = slots + n_values;
+  gboolean success = TRUE;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter (kernel->module->context, &entered, error))
+    return FALSE;
+
+  for (guint i = 0; i < n_values && success; i++)
+    {
+      if (values[i].kind == GPU_ARGUMENT_KIND_IMAGE || values[i].kind == GPU_ARGUMENT_KIND_SAMPLER)
+        success = _gpu_cuda_launch_set_object (kernel, values, n_values, i, &slots[i], &words,
+                                               &launch->arguments[i], error);
+    }
+
+  _gpu_cuda_leave (entered);
+
+  return success;
+}
+
+/* Local memory is one block for all arguments, each of which is given its offset: those lie in
+ * slots behind the pointers, one for each argument. Behind these are the structures of images. */
+GPU_HOT static gboolean
+set_arguments (const GpuCudaKernel     *kernel,
+               const GpuArgumentValue  *values,
+               guint                    n_values,
+               Launch                  *launch,
+               GError                 **error)
+{
+  static CUdeviceptr null;
+  guint64 *slots = (guint64 *) launch->arguments + n_values;
+  gboolean has_objects = FALSE;
+
+  for (guint i = 0; i < n_values; i++)
+    {
+      const GpuArgumentValue *value = &values[i];
+
+      if (G_UNLIKELY (!kernel->is_described) && !check_argument (kernel, i, value, error))
+        return FALSE;
+
+      switch (value->kind)
+        {
+        case GPU_ARGUMENT_KIND_MEMORY:
+          launch->arguments[i] = value->buffer != NULL
+                                 ? &((GpuCudaBuffer *) value->buffer)->address : &null;
+          break;
+        case GPU_ARGUMENT_KIND_LOCAL:
+          launch->arguments[i] = &slots[i];
+          *(guint32 *) &slots[i] = (guint32) launch->shared;
+          launch->shared += MIN (value->size, G_MAXINT32) + SHARED_ALIGNMENT - 1;
+          launch->shared -= launch->shared % SHARED_ALIGNMENT;
+          break;
+        case GPU_ARGUMENT_KIND_IMAGE:
+        case GPU_ARGUMENT_KIND_SAMPLER:
+          has_objects = TRUE;
+          break;
+        case GPU_ARGUMENT_KIND_VALUE:
+        case GPU_ARGUMENT_KIND_UNKNOWN:
+        default:
+          launch->arguments[i] = (void *) value->data;
+          break;
+        }
+    }
+
+  return G_LIKELY (!has_objects) || set_objects (kernel, values, n_values, launch, error);
+}
+
+/* --- local memory ----------------------------------------------------------------------------- */
+
+/* The driver has one limit for all kernels of a function: it and what is known of it change
+ * together. */
+CUresult
+_gpu_cuda_kernel_set_limit (GpuCudaKernel *kernel,
+                            int            size)
+{
+  CUresult code;
+
+  G_LOCK (dynamic_shared);
+  code = _gpu_cuda.cuFuncSetAttribute (kernel->function,
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size);
+  if (code == CUDA_SUCCESS)
+    g_atomic_int_set (kernel->dynamic_shared, size);
+  G_UNLOCK (dynamic_shared);
+
+  return code;
+}
+
+/* The kernel gets what it asks for if the device has it: all that there is, so that nobody who asks
+ * for less takes it away from others. */
+G_GNUC_NO_INLINE static gboolean
+raise_dynamic_shared (GpuCudaKernel   *kernel,
+                      GpuCudaContext  *context,
+                      gsize            size,
+                      GError         **error)
+{
+  GpuCudaDevice *device = context->device;
+  int most = _gpu_cuda_get_optional (device,
+                                     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  gboolean entered;
+  CUresult code;
+
+  if (size > (gsize) MAX (most - kernel->static_shared, 0))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_LAUNCH_FAILED,
+                   "kernel \"%s\" is given %" G_GSIZE_FORMAT " bytes of local memory and has "
+                   "variables of %d there, but a block on %s has %d", kernel->name, size,
+                   kernel->static_shared, device->base.id, most);
+      return FALSE;
+    }
+
+  if (!_gpu_cuda_enter (context, &entered, error))
+    return FALSE;
+
+  code = _gpu_cuda_kernel_set_limit (kernel, most - kernel->static_shared);
+  _gpu_cuda_leave (entered);
+
+  if (code == CUDA_SUCCESS)
+    return TRUE;
+
+  _gpu_cuda_set_error (error, "cuFuncSetAttribute", code,
+                       "kernel \"%s\", %" G_GSIZE_FORMAT " bytes of local memory", kernel->name,
+                       size);
+
+  return FALSE;
+}
+
+static inline gboolean
+add_shared (GpuCudaKernel   *kernel,
+            GpuCudaContext  *context,
+            gsize            size,
+            Launch          *launch,
+            GError         **error)
+{
+  launch->shared += MIN (size, G_MAXINT32);
+
+  return G_LIKELY (launch->shared == 0)
+         || launch->shared <= (gsize) g_atomic_int_get (kernel->dynamic_shared)
+         || raise_dynamic_shared (kernel, context, launch->shared, error);
+}
+
+static inline CUresult
+run (const GpuCudaKernel *kernel,
+     const GpuCudaStream *stream,
+     const Launch        *launch,
+     GpuLaunchFlags       flags)
+{
+  const GpuExtent *grid = &launch->n_blocks;
+  const GpuExtent *block = launch->block;
+
+  if (G_UNLIKELY ((flags & GPU_LAUNCH_FLAGS_COOPERATIVE) != 0))
+    return _gpu_cuda.cuLaunchCooperativeKernel (kernel->function, EXTENT_ARGS (grid),
+                                                EXTENT_ARGS (block), launch->shared,
+                                                stream->stream, launch->arguments);
+
+  return _gpu_cuda.cuLaunchKernel (kernel->function, EXTENT_ARGS (grid), EXTENT_ARGS (block),
+                                   launch->shared, stream->stream, launch->arguments, NULL);
+}
+
+/* With an error, or an event. */
+GPU_COLD static gboolean
+end_launch (GpuNativeStream      *stream,
+            const GpuCudaKernel  *kernel,
+            const Launch         *launch,
+            GpuNativeEvent      **event,
+            GpuCudaCall          *call,
+            CUresult              code,
+            GError              **error)
+{
+  return _gpu_cuda_end (stream, event, call, code, error, "cuLaunchKernel",
+                        "kernel \"%s\", grid " EXTENT ", block " EXTENT ", %" G_GSIZE_FORMAT
+                        " bytes of local memory", kernel->name, EXTENT_ARGS (launch->grid),
+                        EXTENT_ARGS (launch->block), launch->shared);
+}
+
+G_ALWAYS_INLINE static inline gboolean
+launch_kernel (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               const GpuLaunchOptions  *options,
+               GpuNativeEvent         **event,
+               GError                 **error)
+{
+  GpuCudaKernel *kernel = (GpuCudaKernel *) native;
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  Launch launch;
+  GpuCudaCall call;
+  CUresult code;
+
+  launch.shared = 0;
+  launch.arguments = (void **) g_newa (guint64,
+                                       2 * (gsize) n_arguments + kernel->n_image_words);
+
+  if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
+      (n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
+      !add_shared (kernel, context, options->shared_size, &launch, error))
+    return FALSE;
+
+  if (!(options->flags == GPU_LAUNCH_FLAGS_NONE && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin_fully (stream, event, &call, error))
+    return FALSE;
+
+  do
+    code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
+
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_launch (stream, kernel, &launch, event, &call, code, error);
+}
+
+GPU_HOT gboolean
+_gpu_cuda_kernel_launch (GpuNativeStream         *stream,
+                         GpuNativeKernel         *native,
+                         const GpuArgumentValue  *arguments,
+                         guint                    n_arguments,
+                         const GpuExtent         *grid,
+                         const GpuExtent         *block,
+                         GpuNativeEvent         **event,
+                         GError                 **error)
+{
+  static const GpuLaunchOptions none;
+
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, &none, event, error);
+}
+
+gboolean
+_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
+                              GpuNativeKernel         *native,
+                              const GpuArgumentValue  *arguments,
+                              guint                    n_arguments,
+                              const GpuExtent         *grid,
+                              const GpuExtent         *block,
+                              const GpuLaunchOptions  *options,
+                              GpuNativeEvent         **event,
+                              GError                 **error)
+{
+  return launch_kernel (stream, native, arguments, n_arguments, grid, block, options, event,
+                        error);
+}
