@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "gpumem/host/gpu-host-abi.h"
 #include "gpumem/host/gpu-host-source.h"
 
 /* Of parameters, beside those of C. */

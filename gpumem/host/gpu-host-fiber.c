@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "gpumem/host/gpu-host-stack.h"
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/gpu-host-executor.h"
 
 /* Stacks begin at different places in their pages: all at the same would share few lines of the
  * cache. */
