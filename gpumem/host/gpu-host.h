@@ -9,8 +9,8 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/host/gpu-host-compiler.h"
-#include "gpumem/host/gpu-host-executor.h"
+#include "gpumem/host/compiler/gpu-host-compiler.h"
+#include "gpumem/host/executor/gpu-host-executor.h"
 
 G_BEGIN_DECLS
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/host/gpu-host-abi.h"
+#include "gpumem/host/executor/gpu-host-abi.h"
 
 G_BEGIN_DECLS
 
