@@ -20,6 +20,8 @@
  *    writes of several megabytes from it return when they are over, with the locks held.
  *  - Ops that enqueue take @event: when it is not NULL they set it to a new event of that very
  *    operation; when it is NULL they make no event.
+ *  - An op that back ends declare in a header has a function type, named after its table and its
+ *    member: GpuBufferWriteOp. The contract stands in the table.
  *  - An op that enqueues several commands, and fails when some of them are in the stream already,
  *    sets @partial of the stream. @event, if it was asked for, may then be one to be kept until
  *    they are over.

@@ -39,6 +39,17 @@ struct _GpuNativeContext
   gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 
+typedef gboolean GpuContextGetAddressAttributesOp (GpuNativeContext *context,
+                                                   guint64           address,
+                                                   GVariantDict     *attributes,
+                                                   GError          **error);
+typedef gboolean GpuContextEnablePeerOp (GpuNativeContext *context,
+                                         GpuNativeContext *peer,
+                                         GError          **error);
+typedef gboolean GpuContextDisablePeerOp (GpuNativeContext *context,
+                                          GpuNativeContext *peer,
+                                          GError          **error);
+
 typedef struct
 {
   /* Those that create() knows; the front class refuses others. */
@@ -100,19 +111,12 @@ typedef struct
                                          GError                **error);
   /* What the driver knows of an address of the device or of the host, by nick. An address that
    * it does not know is GPU_ERROR_INVALID_ARGUMENT. */
-  gboolean           (*get_address_attributes) (GpuNativeContext  *context,
-                                                guint64            address,
-                                                GVariantDict      *attributes,
-                                                GError           **error);
+  GpuContextGetAddressAttributesOp *get_address_attributes;
   /* Kernels and copies of @context may reach the memory of @peer, on another device, or no more.
    * Enabling what is enabled and disabling what is not are GPU_ERROR_BUSY and
    * GPU_ERROR_INVALID_ARGUMENT. */
-  gboolean           (*enable_peer)     (GpuNativeContext       *context,
-                                         GpuNativeContext       *peer,
-                                         GError                **error);
-  gboolean           (*disable_peer)    (GpuNativeContext       *context,
-                                         GpuNativeContext       *peer,
-                                         GError                **error);
+  GpuContextEnablePeerOp *enable_peer;
+  GpuContextDisablePeerOp *disable_peer;
   /* A profiler that runs the process takes notes between the two. */
   gboolean           (*start_profiler)  (GpuNativeContext       *context,
                                          GError                **error);

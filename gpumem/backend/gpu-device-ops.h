@@ -26,6 +26,18 @@ struct _GpuNativeDevice
   guint64           handle;
 };
 
+typedef gboolean GpuDeviceGetAttributesOp (GpuNativeDevice *device,
+                                           GVariantDict    *attributes,
+                                           GError         **error);
+typedef gboolean GpuDeviceCanAccessPeerOp (GpuNativeDevice *device,
+                                           GpuNativeDevice *peer,
+                                           gboolean        *can_access,
+                                           GError         **error);
+typedef gboolean GpuDeviceGetPeerAttributesOp (GpuNativeDevice *device,
+                                               GpuNativeDevice *peer,
+                                               GVariantDict    *attributes,
+                                               GError         **error);
+
 typedef struct
 {
   /* gpu_device_list() and friends, under the registry's lock, once in a process unless it
@@ -33,20 +45,12 @@ typedef struct
   gboolean (*enumerate)      (GPtrArray        *devices,
                               GError          **error);
   /* any thread. Everything the driver tells, by nick: "max-work-group-size". */
-  gboolean (*get_attributes) (GpuNativeDevice  *device,
-                              GVariantDict     *attributes,
-                              GError          **error);
+  GpuDeviceGetAttributesOp *get_attributes;
   /* any thread; may be NULL: no device then reaches another. Whether kernels and copies of
    * @device can reach the memory of @peer, another one of this back end. */
-  gboolean (*can_access_peer) (GpuNativeDevice  *device,
-                               GpuNativeDevice  *peer,
-                               gboolean         *can_access,
-                               GError          **error);
+  GpuDeviceCanAccessPeerOp *can_access_peer;
   /* any thread; may be NULL. What the driver tells of the link from @device to @peer, by nick. */
-  gboolean (*get_peer_attributes) (GpuNativeDevice  *device,
-                                   GpuNativeDevice  *peer,
-                                   GVariantDict     *attributes,
-                                   GError          **error);
+  GpuDeviceGetPeerAttributesOp *get_peer_attributes;
 } GpuDeviceOps;
 
 G_END_DECLS

@@ -12,6 +12,12 @@ struct _GpuNativeEvent
   gatomicrefcount   refs;           /* managed by _gpu_native_event_ref() and _unref() */
 };
 
+typedef GBytes *GpuEventExportHandleOp (GpuNativeEvent *event,
+                                        GError        **error);
+typedef GpuNativeEvent *GpuEventImportHandleOp (GpuNativeContext *context,
+                                                GBytes           *handle,
+                                                GError          **error);
+
 typedef struct
 {
   /* any thread; both may be NULL. An event that set_user() completes or fails, once. When it
@@ -52,11 +58,8 @@ typedef struct
   /* any thread; both may be NULL. What another process makes an event from that completes with
    * @event, which was recorded with GPU_EVENT_FLAGS_INTERPROCESS and lives while others wait; and
    * an event from that. The bytes come from outside: ones that are none are GPU_ERROR_IPC. */
-  GBytes *         (*export_handle)      (GpuNativeEvent     *event,
-                                          GError            **error);
-  GpuNativeEvent * (*import_handle)      (GpuNativeContext   *context,
-                                          GBytes             *handle,
-                                          GError            **error);
+  GpuEventExportHandleOp *export_handle;
+  GpuEventImportHandleOp *import_handle;
 } GpuEventOps;
 
 G_END_DECLS

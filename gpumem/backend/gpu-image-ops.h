@@ -25,6 +25,47 @@ struct _GpuNativeImage
   gsize               slice_pitch;  /* texels that follow each other tightly */
 };
 
+typedef gboolean GpuImageListFormatsOp (GpuNativeContext *context,
+                                        GpuMemoryFlags    flags,
+                                        GpuImageType      type,
+                                        GArray           *formats,
+                                        GError          **error);
+typedef void GpuImageGetMaxExtentOp (GpuNativeContext *context,
+                                     GpuImageType      type,
+                                     GpuExtent        *extent);
+typedef GpuNativeImage *GpuImageCreateForBufferOp (GpuNativeContext          *context,
+                                                   GpuMemoryFlags             flags,
+                                                   const GpuImageDescription *description,
+                                                   GpuNativeBuffer           *buffer,
+                                                   gsize                      row_pitch,
+                                                   GError                   **error);
+typedef GpuNativeImage *GpuImageWrapOp (GpuNativeContext     *context,
+                                        guint64               handle,
+                                        const GpuImageFormat *format,
+                                        GpuWrapMode           mode,
+                                        GError              **error);
+typedef gboolean GpuImageGetObjectOp (GpuNativeContext *context,
+                                      GpuNativeImage   *image,
+                                      GpuNativeSampler *sampler,
+                                      guint64          *handle,
+                                      GError          **error);
+typedef gboolean GpuImageFillOp (GpuNativeStream     *stream,
+                                 GpuNativeImage      *image,
+                                 const GpuRegionSide *side,
+                                 const GpuExtent     *extent,
+                                 gconstpointer        texel,
+                                 GpuNativeEvent     **event,
+                                 GError             **error);
+typedef gpointer GpuImageMapOp (GpuNativeStream     *stream,
+                                GpuNativeImage      *image,
+                                GpuMapFlags          flags,
+                                const GpuRegionSide *side,
+                                const GpuExtent     *extent,
+                                gsize               *row_pitch,
+                                gsize               *slice_pitch,
+                                GpuNativeEvent     **event,
+                                GError             **error);
+
 /* Images: everything where the capability GPU_CAPABILITIES_IMAGES is, or the back end has none. */
 typedef struct
 {
@@ -32,15 +73,9 @@ typedef struct
   gboolean          has_textures;
 
   /* any thread. Appends the formats, of GpuImageFormat, that images of @type with @flags have. */
-  gboolean          (*list_formats)   (GpuNativeContext          *context,
-                                       GpuMemoryFlags             flags,
-                                       GpuImageType               type,
-                                       GArray                    *formats,
-                                       GError                   **error);
+  GpuImageListFormatsOp *list_formats;
   /* any thread. The greatest extent of images of @type, all zeros where there are none. */
-  void              (*get_max_extent) (GpuNativeContext          *context,
-                                       GpuImageType               type,
-                                       GpuExtent                 *extent);
+  GpuImageGetMaxExtentOp *get_max_extent;
   /* any thread. The format is one of list_formats(), the extent not empty and at most the greatest,
    * the number of levels 1 unless GPU_CAPABILITIES_MIPMAPS is there, and possible then. @data, if
    * not NULL, are the texels of the first level to begin with, with these pitches, copied before
@@ -63,19 +98,10 @@ typedef struct
   /* any thread; may be NULL. An image over @buffer, which outlives it, of the type 1D_BUFFER, or 2D
    * with @row_pitch where GPU_CAPABILITIES_IMAGE_FROM_BUFFER is there. @buffer may be a slice. What
    * @row_pitch and the beginning of the buffer have to be multiples of is for the op to check. */
-  GpuNativeImage *  (*create_for_buffer) (GpuNativeContext          *context,
-                                          GpuMemoryFlags             flags,
-                                          const GpuImageDescription *description,
-                                          GpuNativeBuffer           *buffer,
-                                          gsize                      row_pitch,
-                                          GError                   **error);
+  GpuImageCreateForBufferOp *create_for_buffer;
   /* any thread; may be NULL. @format, nullable, is what the texels mean where the driver does not
    * tell; it is an error where it does and tells another one. */
-  GpuNativeImage *  (*wrap)           (GpuNativeContext          *context,
-                                       guint64                    handle,
-                                       const GpuImageFormat      *format,
-                                       GpuWrapMode                mode,
-                                       GError                   **error);
+  GpuImageWrapOp *wrap;
   /* any thread; may be NULL. A level, from 0 on, of @image, which has that many and outlives it. */
   GpuNativeImage *  (*get_level)      (GpuNativeContext          *context,
                                        GpuNativeImage            *image,
@@ -83,33 +109,15 @@ typedef struct
                                        GError                   **error);
   /* any thread; may be NULL. The driver's handle, never 0, of what kernels read @image by with
    * @sampler, or write it by if that is NULL. It lives as long as the image. */
-  gboolean          (*get_object)     (GpuNativeContext          *context,
-                                       GpuNativeImage            *image,
-                                       GpuNativeSampler          *sampler,
-                                       guint64                   *handle,
-                                       GError                   **error);
+  GpuImageGetObjectOp *get_object;
 
   /* The rest are stream ops. */
 
   /* May be NULL: the front class then writes a row of texels and copies it. @texel are
    * description.texel_size bytes, which may change once the call has returned. */
-  gboolean          (*fill)           (GpuNativeStream           *stream,
-                                       GpuNativeImage            *image,
-                                       const GpuRegionSide       *side,
-                                       const GpuExtent           *extent,
-                                       gconstpointer              texel,
-                                       GpuNativeEvent           **event,
-                                       GError                   **error);
+  GpuImageFillOp *fill;
   /* May be NULL. The same as GpuBufferOps.map(), with the pitches of what comes. */
-  gpointer          (*map)            (GpuNativeStream           *stream,
-                                       GpuNativeImage            *image,
-                                       GpuMapFlags                flags,
-                                       const GpuRegionSide       *side,
-                                       const GpuExtent           *extent,
-                                       gsize                     *row_pitch,
-                                       gsize                     *slice_pitch,
-                                       GpuNativeEvent           **event,
-                                       GError                   **error);
+  GpuImageMapOp *map;
 } GpuImageOps;
 
 G_END_DECLS

@@ -52,10 +52,19 @@ typedef struct
   guint                   n_indirect;
 } GpuLaunchOptions;
 
+typedef gboolean GpuKernelLaunchOp (GpuNativeStream        *stream,
+                                    GpuNativeKernel        *kernel,
+                                    const GpuArgumentValue *arguments,
+                                    guint                   n_arguments,
+                                    const GpuExtent        *grid,
+                                    const GpuExtent        *block,
+                                    const GpuLaunchOptions *options,
+                                    GpuNativeEvent        **event,
+                                    GError                **error);
+
 typedef struct
 {
-  /* Whether launch_full() takes shared_size and flags; the front class refuses them else. Without
-   * launch_full() there is nothing to do for what is reached indirectly. */
+  /* Whether launch() takes shared_size and flags; the front class refuses them otherwise. */
   gboolean has_options;
 
   /* any thread. No submitted launch of the kernel is left, or the context is lost. */
@@ -69,25 +78,9 @@ typedef struct
                               GError                 **error);
   /* stream; several streams may launch one kernel at the same time. The number of arguments is
    * right, and their kinds and sizes where the kernel tells them. @grid counts work-items;
-   * @block is NULL to let the driver choose. */
-  gboolean (*launch)         (GpuNativeStream         *stream,
-                              GpuNativeKernel         *kernel,
-                              const GpuArgumentValue  *arguments,
-                              guint                    n_arguments,
-                              const GpuExtent         *grid,
-                              const GpuExtent         *block,
-                              GpuNativeEvent         **event,
-                              GError                 **error);
-  /* stream; may be NULL. The same with @options, one of which is set. */
-  gboolean (*launch_full)    (GpuNativeStream         *stream,
-                              GpuNativeKernel         *kernel,
-                              const GpuArgumentValue  *arguments,
-                              guint                    n_arguments,
-                              const GpuExtent         *grid,
-                              const GpuExtent         *block,
-                              const GpuLaunchOptions  *options,
-                              GpuNativeEvent         **event,
-                              GError                 **error);
+   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; a
+   * back end whose kernels reach all memory ignores the list of indirect memory. */
+  GpuKernelLaunchOp *launch;
   /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
    * set are GPU_ERROR_NOT_SUPPORTED, unknown ones GPU_ERROR_INVALID_ARGUMENT. */
   gboolean (*set_attribute)  (GpuNativeContext        *context,

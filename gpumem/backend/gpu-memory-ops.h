@@ -52,6 +52,20 @@ typedef struct
   gsize   outer_offset;
 } GpuOrigin;
 
+typedef void GpuMemoryFreeOp (GpuNativeContext *context,
+                              GpuNativeMemory  *memory);
+typedef gboolean GpuMemoryCopyRegionOp (GpuNativeStream     *stream,
+                                        const GpuRegionSide *destination,
+                                        const GpuRegionSide *source,
+                                        const GpuExtent     *extent,
+                                        GpuNativeEvent     **event,
+                                        GError             **error);
+typedef gboolean GpuMemoryUnmapOp (GpuNativeStream *stream,
+                                   GpuNativeMemory *memory,
+                                   gpointer         data,
+                                   GpuNativeEvent **event,
+                                   GError         **error);
+
 /* What all memory has, buffers and images alike. */
 typedef struct
 {
@@ -59,8 +73,7 @@ typedef struct
   gboolean          copies_peers;
 
   /* any thread. No submitted work uses the memory any more, or the context is lost. */
-  void              (*free)           (GpuNativeContext        *context,
-                                       GpuNativeMemory         *memory);
+  GpuMemoryFreeOp *free;
   guint64           (*get_handle)     (GpuNativeMemory         *memory);
   /* any thread. The address that kernels see, 0 if the driver does not tell or there is none. */
   guint64           (*get_address)    (GpuNativeMemory         *memory);
@@ -82,12 +95,7 @@ typedef struct
    * where a side is an image; two images have texels of the same size. The regions do not overlap
    * and lie within what they are of. Memory of the host stays as it is until the operation is
    * complete. */
-  gboolean          (*copy_region)    (GpuNativeStream         *stream,
-                                       const GpuRegionSide     *destination,
-                                       const GpuRegionSide     *source,
-                                       const GpuExtent         *extent,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
+  GpuMemoryCopyRegionOp *copy_region;
   gboolean          (*migrate)        (GpuNativeStream         *stream,
                                        GpuNativeMemory *const  *memories,
                                        guint                    n_memories,
@@ -95,11 +103,7 @@ typedef struct
                                        GpuNativeEvent         **event,
                                        GError                 **error);
   /* NULL where nothing can be mapped. @data is what map() of the memory gave. */
-  gboolean          (*unmap)          (GpuNativeStream         *stream,
-                                       GpuNativeMemory         *memory,
-                                       gpointer                 data,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
+  GpuMemoryUnmapOp *unmap;
 } GpuMemoryOps;
 
 G_END_DECLS

@@ -2,9 +2,23 @@
 /* Shared virtual memory. gpu-backend.h has the rules for every op. */
 #pragma once
 
-#include "gpumem/backend/gpu-native-types.h"
+#include "gpumem/backend/gpu-buffer-ops.h"
 
 G_BEGIN_DECLS
+
+typedef GpuNativeBuffer *GpuSvmAllocOp (GpuNativeContext *context,
+                                        GpuMemoryFlags    flags,
+                                        GpuSvmFlags       svm_flags,
+                                        gsize             size,
+                                        gsize             alignment,
+                                        GError          **error);
+typedef gboolean GpuSvmPrefetchOp (GpuNativeStream *stream,
+                                   GpuNativeBuffer *buffer,
+                                   GpuMigrateFlags  flags,
+                                   gsize            offset,
+                                   gsize            size,
+                                   GpuNativeEvent **event,
+                                   GError         **error);
 
 /* Shared virtual memory. It is a buffer, and the ops of buffers take it. GpuMemoryOps.get_address()
  * tells where it is, for host and device alike, and GpuNativeMemory.host is set where the host may
@@ -15,19 +29,10 @@ typedef struct
   gboolean          is_unlimited;
 
   /* any thread. @alignment is a power of two, or 0 for any. */
-  GpuNativeBuffer * (*alloc)          (GpuNativeContext        *context,
-                                       GpuMemoryFlags           flags,
-                                       GpuSvmFlags              svm_flags,
-                                       gsize                    size,
-                                       gsize                    alignment,
-                                       GError                 **error);
+  GpuSvmAllocOp *alloc;
   /* any thread; where GPU_CAPABILITIES_SVM_SYSTEM is. Uses @data in place; it outlives the
    * memory. */
-  GpuNativeBuffer * (*alloc_for_host) (GpuNativeContext        *context,
-                                       GpuMemoryFlags           flags,
-                                       gpointer                 data,
-                                       gsize                    size,
-                                       GError                 **error);
+  GpuBufferAllocForHostOp *alloc_for_host;
   /* any thread; may be NULL: advice is then lost. @device, of the same back end, is NULL for the
    * host. */
   gboolean          (*advise)         (GpuNativeContext        *context,
@@ -46,13 +51,7 @@ typedef struct
                                        GpuSvmAttachment         attachment,
                                        GpuNativeEvent         **event,
                                        GError                 **error);
-  gboolean          (*prefetch)       (GpuNativeStream         *stream,
-                                       GpuNativeBuffer         *buffer,
-                                       GpuMigrateFlags          flags,
-                                       gsize                    offset,
-                                       gsize                    size,
-                                       GpuNativeEvent         **event,
-                                       GError                 **error);
+  GpuSvmPrefetchOp *prefetch;
 } GpuSvmOps;
 
 G_END_DECLS

@@ -68,14 +68,8 @@ gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
 gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
                                           guint                  n_channels,
                                           GpuImageFormat        *format);
-gboolean    _gpu_cuda_list_formats       (GpuNativeContext      *context,
-                                          GpuMemoryFlags         flags,
-                                          GpuImageType           type,
-                                          GArray                *formats,
-                                          GError               **error);
-void        _gpu_cuda_get_max_extent     (GpuNativeContext      *context,
-                                          GpuImageType           type,
-                                          GpuExtent             *extent);
+GpuImageListFormatsOp _gpu_cuda_list_formats;
+GpuImageGetMaxExtentOp _gpu_cuda_get_max_extent;
 
 /* gpu-cuda-image.c */
 void        _gpu_cuda_image_free         (GpuNativeContext      *context,
@@ -108,22 +102,10 @@ gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
                                           GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
 /* The same, as an op: the context need not be entered. */
-gboolean    _gpu_cuda_image_get_object   (GpuNativeContext      *context,
-                                          GpuNativeImage        *image,
-                                          GpuNativeSampler      *sampler,
-                                          guint64               *handle,
-                                          GError               **error);
+GpuImageGetObjectOp _gpu_cuda_image_get_object;
 
 /* gpu-cuda-mapping.c */
-gpointer    _gpu_cuda_map_image          (GpuNativeStream       *stream,
-                                          GpuNativeImage        *image,
-                                          GpuMapFlags            flags,
-                                          const GpuRegionSide   *side,
-                                          const GpuExtent       *extent,
-                                          gsize                 *row_pitch,
-                                          gsize                 *slice_pitch,
-                                          GpuNativeEvent       **event,
-                                          GError               **error);
+GpuImageMapOp _gpu_cuda_map_image;
 
 extern const GpuImageOps   _gpu_cuda_image_ops;
 extern const GpuSamplerOps _gpu_cuda_sampler_ops;

@@ -154,37 +154,20 @@ GpuHostStream  *_gpu_host_stream_ref          (GpuHostStream           *stream);
 void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
-void            _gpu_host_memory_free         (GpuNativeContext        *context,
-                                               GpuNativeMemory         *memory);
+GpuMemoryFreeOp _gpu_host_memory_free;
 /* Where memory begins, an image's with its first texel. */
 guint8         *_gpu_host_memory_get_data     (const GpuNativeMemory   *memory);
-/* GpuMemoryOps.copy_region() */
-gboolean        _gpu_host_copy_region         (GpuNativeStream         *stream,
-                                               const GpuRegionSide     *destination,
-                                               const GpuRegionSide     *source,
-                                               const GpuExtent         *extent,
-                                               GpuNativeEvent         **event,
-                                               GError                 **error);
+GpuMemoryCopyRegionOp _gpu_host_copy_region;
 GpuNativeBuffer *_gpu_host_buffer_new         (gpointer                 data,
                                                gsize                    size,
                                                const char              *origin);
-/* GpuBufferOps.alloc() */
-GpuNativeBuffer *_gpu_host_buffer_alloc       (GpuNativeContext        *context,
-                                               GpuMemoryFlags           flags,
-                                               gsize                    size,
-                                               gconstpointer            data,
-                                               GError                 **error);
+GpuBufferAllocOp _gpu_host_buffer_alloc;
 /* At a multiple of @alignment, at least GPU_HOST_BASE_ALIGNMENT. */
 GpuNativeBuffer *_gpu_host_buffer_alloc_aligned (GpuNativeContext      *context,
                                                gsize                    size,
                                                gsize                    alignment,
                                                GError                 **error);
-/* GpuBufferOps.alloc_for_host() */
-GpuNativeBuffer *_gpu_host_buffer_alloc_for_host (GpuNativeContext     *context,
-                                               GpuMemoryFlags           flags,
-                                               gpointer                 data,
-                                               gsize                    size,
-                                               GError                 **error);
+GpuBufferAllocForHostOp _gpu_host_buffer_alloc_for_host;
 GpuNativeBuffer *_gpu_host_buffer_alloc_shared (gsize                   size,
                                                GError                 **error);
 void            _gpu_host_file_unuse          (GpuHostFile             *file);
@@ -192,31 +175,11 @@ void            _gpu_host_file_unuse          (GpuHostFile             *file);
 void            _gpu_host_file_identify       (GpuHostFile             *file,
                                                gconstpointer            data,
                                                GpuOrigin               *origin);
-GBytes         *_gpu_host_buffer_export_fd    (GpuNativeContext        *context,
-                                               GpuNativeBuffer         *buffer,
-                                               int                     *fd,
-                                               GError                 **error);
-GpuNativeBuffer *_gpu_host_buffer_import_fd   (GpuNativeContext        *context,
-                                               GBytes                  *handle,
-                                               int                      fd,
-                                               gsize                    size,
-                                               GError                 **error);
-GpuFdKinds       _gpu_host_buffer_get_fd_kinds (GpuNativeContext       *context,
-                                               gboolean                 import);
-gboolean         _gpu_host_buffer_share_fd    (GpuNativeContext        *context,
-                                               GpuNativeBuffer         *buffer,
-                                               GpuFdKinds               kind,
-                                               int                     *fd,
-                                               gsize                   *whole_size,
-                                               gsize                   *offset,
-                                               GError                 **error);
-GpuNativeBuffer *_gpu_host_buffer_open_fd     (GpuNativeContext        *context,
-                                               GpuFdKinds               kind,
-                                               int                      fd,
-                                               gsize                    whole_size,
-                                               gsize                    offset,
-                                               gsize                    size,
-                                               GError                 **error);
+GpuBufferExportFdOp _gpu_host_buffer_export_fd;
+GpuBufferImportFdOp _gpu_host_buffer_import_fd;
+GpuBufferGetFdKindsOp _gpu_host_buffer_get_fd_kinds;
+GpuBufferShareFdOp _gpu_host_buffer_share_fd;
+GpuBufferOpenFdOp _gpu_host_buffer_open_fd;
 
 /* Sets GPU_ERROR_OUT_OF_DEVICE_MEMORY: @function failed with the errno @code. */
 void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
