@@ -155,6 +155,8 @@ void            _gpu_host_stream_unref        (GpuHostStream           *stream);
 void            _gpu_host_stream_wake         (GpuHostStream           *stream);
 
 GpuMemoryFreeOp _gpu_host_memory_free;
+/* The buffer itself, or the one that holds the texels of an image. */
+GpuHostBuffer  *_gpu_host_memory_get_buffer   (const GpuNativeMemory   *memory);
 /* Where memory begins, an image's with its first texel. */
 guint8         *_gpu_host_memory_get_data     (const GpuNativeMemory   *memory);
 GpuMemoryCopyRegionOp _gpu_host_copy_region;
