@@ -167,7 +167,9 @@ gboolean        _gpu_opencl_nvml_get_free    (const char          *pci_bus_id,
                                               guint64             *free_size,
                                               GError             **error);
 
-/* gpu-opencl-device.c */
+/* gpu-opencl-device-info.c */
+/* Set by the first enumeration that succeeds, read only after it. */
+extern GPtrArray *_gpu_opencl_known_devices;
 /* The device with the handle @id, if it was enumerated. */
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
@@ -221,16 +223,6 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
 
-/* gpu-opencl-buffer.c */
-/* Takes @mem, nullable, over. */
-GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
-                                              gsize                size);
-GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
-                                              cl_mem_flags         flags,
-                                              gsize                size,
-                                              gpointer             data,
-                                              GError             **error);
-
 /* gpu-opencl-host-memory.c: ops for memory of the host, and those of buffers where it is all that
  * a buffer is. */
 GpuBufferAllocHostOp _gpu_opencl_alloc_host;
@@ -263,7 +255,15 @@ GpuSvmAllocOp _gpu_opencl_svm_alloc;
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 
-/* gpu-opencl-memory.c */
+/* gpu-opencl-allocation.c */
+/* Takes @mem, nullable, over. */
+GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
+                                              gsize                size);
+GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
+                                              cl_mem_flags         flags,
+                                              gsize                size,
+                                              gpointer             data,
+                                              GError             **error);
 /* The flags that memory made from other memory takes as well; none means the same as that has. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
 /* Those of memory of its own, but for what it begins with. */
@@ -300,9 +300,11 @@ gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gconstpointer        texel,
                                               gpointer             color);
 
-/* gpu-opencl-image.c */
+/* gpu-opencl-image-object.c */
 /* Those of a layer and, behind them, the one that counts layers. */
 guint           _gpu_opencl_image_get_n_dimensions (GpuImageType   type);
+GpuExtent       _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
+                                              guint                level);
 /* Four numbers: where a region begins, in which level. */
 void            _gpu_opencl_image_get_origin (const GpuOpenclImage *image,
                                               const GpuRegionSide *side,
