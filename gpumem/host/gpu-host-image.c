@@ -42,45 +42,6 @@ static const guint types_of_order[] =
   [GPU_CHANNEL_ORDER_SBGRA]     = BIT (GPU_CHANNEL_TYPE_UNORM8)
 };
 
-const GpuHostChannelName _gpu_host_channel_orders[] =
-{
-  [GPU_CHANNEL_ORDER_R]         = { "R", 0x10b0 },
-  [GPU_CHANNEL_ORDER_A]         = { "A", 0x10b1 },
-  [GPU_CHANNEL_ORDER_RG]        = { "RG", 0x10b2 },
-  [GPU_CHANNEL_ORDER_RA]        = { "RA", 0x10b3 },
-  [GPU_CHANNEL_ORDER_RGB]       = { "RGB", 0x10b4 },
-  [GPU_CHANNEL_ORDER_RGBA]      = { "RGBA", 0x10b5 },
-  [GPU_CHANNEL_ORDER_BGRA]      = { "BGRA", 0x10b6 },
-  [GPU_CHANNEL_ORDER_ARGB]      = { "ARGB", 0x10b7 },
-  [GPU_CHANNEL_ORDER_ABGR]      = { "ABGR", 0x10c3 },
-  [GPU_CHANNEL_ORDER_INTENSITY] = { "INTENSITY", 0x10b8 },
-  [GPU_CHANNEL_ORDER_LUMINANCE] = { "LUMINANCE", 0x10b9 },
-  [GPU_CHANNEL_ORDER_DEPTH]     = { "DEPTH", 0x10bd },
-  [GPU_CHANNEL_ORDER_SRGBA]     = { "sRGBA", 0x10c1 },
-  [GPU_CHANNEL_ORDER_SBGRA]     = { "sBGRA", 0x10c2 },
-  [GPU_HOST_N_CHANNEL_ORDERS]   = { NULL, 0 }
-};
-
-const GpuHostChannelName _gpu_host_channel_types[] =
-{
-  [GPU_CHANNEL_TYPE_UNORM8]       = { "UNORM_INT8", 0x10d2 },
-  [GPU_CHANNEL_TYPE_UNORM16]      = { "UNORM_INT16", 0x10d3 },
-  [GPU_CHANNEL_TYPE_SNORM8]       = { "SNORM_INT8", 0x10d0 },
-  [GPU_CHANNEL_TYPE_SNORM16]      = { "SNORM_INT16", 0x10d1 },
-  [GPU_CHANNEL_TYPE_UINT8]        = { "UNSIGNED_INT8", 0x10da },
-  [GPU_CHANNEL_TYPE_UINT16]       = { "UNSIGNED_INT16", 0x10db },
-  [GPU_CHANNEL_TYPE_UINT32]       = { "UNSIGNED_INT32", 0x10dc },
-  [GPU_CHANNEL_TYPE_INT8]         = { "SIGNED_INT8", 0x10d7 },
-  [GPU_CHANNEL_TYPE_INT16]        = { "SIGNED_INT16", 0x10d8 },
-  [GPU_CHANNEL_TYPE_INT32]        = { "SIGNED_INT32", 0x10d9 },
-  [GPU_CHANNEL_TYPE_FLOAT16]      = { "HALF_FLOAT", 0x10dd },
-  [GPU_CHANNEL_TYPE_FLOAT32]      = { "FLOAT", 0x10de },
-  [GPU_CHANNEL_TYPE_UNORM_565]    = { "UNORM_SHORT_565", 0x10d4 },
-  [GPU_CHANNEL_TYPE_UNORM_555]    = { "UNORM_SHORT_555", 0x10d5 },
-  [GPU_CHANNEL_TYPE_UNORM_101010] = { "UNORM_INT_101010", 0x10d6 },
-  [GPU_HOST_N_CHANNEL_TYPES]      = { NULL, 0 }
-};
-
 typedef struct
 {
   GpuHostOperation  parent;

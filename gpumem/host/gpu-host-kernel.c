@@ -342,6 +342,7 @@ host_kernel_launch (GpuNativeStream         *stream,
                     guint                    n_arguments,
                     const GpuExtent         *grid,
                     const GpuExtent         *block,
+                    const GpuLaunchOptions  *options G_GNUC_UNUSED,
                     GpuNativeEvent         **event,
                     GError                 **error)
 {

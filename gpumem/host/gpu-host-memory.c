@@ -2,47 +2,7 @@
 /* What buffers and images have in common. */
 #include "config.h"
 
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "gpumem/host/gpu-host.h"
-
-static GpuHostBuffer *
-get_buffer (const GpuNativeMemory *memory)
-{
-  return memory->is_image ? ((GpuHostNativeImage *) memory)->memory : (GpuHostBuffer *) memory;
-}
-
-static void
-free_buffer (GpuHostBuffer *buffer)
-{
-  if (buffer->mapped_size > 0)
-    munmap (buffer->data, buffer->mapped_size);
-
-  if (buffer->file != NULL)
-    _gpu_host_file_unuse (buffer->file);
-
-  free (buffer->allocation);
-  g_free (buffer);
-}
-
-void
-_gpu_host_memory_free (GpuNativeContext *context G_GNUC_UNUSED,
-                       GpuNativeMemory  *memory)
-{
-  GpuHostBuffer *buffer = get_buffer (memory);
-
-  if (memory->is_image)
-    g_free (memory);
-
-  free_buffer (buffer);
-}
-
-guint8 *
-_gpu_host_memory_get_data (const GpuNativeMemory *memory)
-{
-  return get_buffer (memory)->data;
-}
 
 static guint64
 host_memory_get_address (GpuNativeMemory *memory)
@@ -58,7 +18,7 @@ host_memory_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
 {
   g_variant_dict_insert (attributes, "size", "t", (guint64) memory->size);
   g_variant_dict_insert (attributes, "address", "t", host_memory_get_address (memory));
-  g_variant_dict_insert (attributes, "origin", "s", get_buffer (memory)->origin);
+  g_variant_dict_insert (attributes, "origin", "s", _gpu_host_memory_get_buffer (memory)->origin);
 
   return TRUE;
 }
@@ -68,7 +28,7 @@ host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                       GpuNativeMemory  *memory,
                       GpuOrigin        *origin)
 {
-  GpuHostBuffer *self = get_buffer (memory);
+  GpuHostBuffer *self = _gpu_host_memory_get_buffer (memory);
 
   if (self->file != NULL)
     _gpu_host_file_identify (self->file, self->data, origin);

@@ -5,47 +5,6 @@
 
 #include "gpumem/opencl/gpu-opencl.h"
 
-GpuNativeBuffer *
-_gpu_opencl_buffer_new (cl_mem mem,
-                        gsize  size)
-{
-  GpuOpenclBuffer *buffer = g_new0 (GpuOpenclBuffer, 1);
-
-  buffer->base.backend = &_gpu_opencl_backend;
-  buffer->base.size = size;
-  buffer->mem = mem;
-
-  return &buffer->base;
-}
-
-GpuNativeBuffer *
-_gpu_opencl_buffer_create (GpuNativeContext  *context,
-                           cl_mem_flags       flags,
-                           gsize              size,
-                           gpointer           data,
-                           GError           **error)
-{
-  cl_int code;
-  cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
-  GpuError meaning;
-
-  if (code == CL_SUCCESS)
-    return _gpu_opencl_buffer_new (mem, size);
-
-  meaning = _gpu_opencl_error_map (code);
-  /* The size is not 0, so it is too large for one of the devices. */
-  if (code == CL_INVALID_BUFFER_SIZE)
-    meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
-  _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,
-                            "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held "
-                            "by the context; device %s has %" G_GUINT64_FORMAT " bytes, at most %"
-                            G_GUINT64_FORMAT " of them in one buffer", size,
-                            (gsize) g_atomic_pointer_get (&context->allocated),
-                            context->devices[0]->id, context->devices[0]->memory_size,
-                            context->devices[0]->max_allocation);
-  return NULL;
-}
-
 static GpuNativeBuffer *
 buffer_alloc (GpuNativeContext  *context,
               GpuMemoryFlags     flags,

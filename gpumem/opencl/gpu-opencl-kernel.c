@@ -542,15 +542,15 @@ prepare_locked (GpuOpenclKernel         *kernel,
 /* --- launches --------------------------------------------------------------------------------- */
 
 static gboolean
-kernel_launch_full (GpuNativeStream         *stream,
-                    GpuNativeKernel         *native,
-                    const GpuArgumentValue  *arguments,
-                    guint                    n_arguments,
-                    const GpuExtent         *grid,
-                    const GpuExtent         *block,
-                    const GpuLaunchOptions  *options,
-                    GpuNativeEvent         **event,
-                    GError                 **error)
+kernel_launch (GpuNativeStream         *stream,
+               GpuNativeKernel         *native,
+               const GpuArgumentValue  *arguments,
+               guint                    n_arguments,
+               const GpuExtent         *grid,
+               const GpuExtent         *block,
+               const GpuLaunchOptions  *options,
+               GpuNativeEvent         **event,
+               GError                 **error)
 {
   GpuOpenclKernel *kernel = (GpuOpenclKernel *) native;
   GpuOpenclDevice *device = ((GpuOpenclStream *) stream)->device;
@@ -607,25 +607,10 @@ kernel_launch_full (GpuNativeStream         *stream,
   return TRUE;
 }
 
-static gboolean
-kernel_launch (GpuNativeStream         *stream,
-               GpuNativeKernel         *native,
-               const GpuArgumentValue  *arguments,
-               guint                    n_arguments,
-               const GpuExtent         *grid,
-               const GpuExtent         *block,
-               GpuNativeEvent         **event,
-               GError                 **error)
-{
-  return kernel_launch_full (stream, native, arguments, n_arguments, grid, block, NULL, event,
-                             error);
-}
-
 const GpuKernelOps _gpu_opencl_kernel_ops =
 {
   .free           = kernel_free,
   .get_handle     = kernel_get_handle,
   .get_attributes = kernel_get_attributes,
-  .launch         = kernel_launch,
-  .launch_full    = kernel_launch_full
+  .launch         = kernel_launch
 };

@@ -167,7 +167,9 @@ gboolean        _gpu_opencl_nvml_get_free    (const char          *pci_bus_id,
                                               guint64             *free_size,
                                               GError             **error);
 
-/* gpu-opencl-device.c */
+/* gpu-opencl-device-info.c */
+/* Set by the first enumeration that succeeds, read only after it. */
+extern GPtrArray *_gpu_opencl_known_devices;
 /* The device with the handle @id, if it was enumerated. */
 GpuOpenclDevice *_gpu_opencl_device_lookup   (cl_device_id         id);
 gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
@@ -197,30 +199,13 @@ GpuCapabilities _gpu_opencl_device_read_images (GpuOpenclDevice   *device);
 
 /* gpu-opencl-external.c: memory of other APIs. */
 void            _gpu_opencl_device_read_external (GpuOpenclDevice *device);
-GpuFdKinds      _gpu_opencl_get_fd_kinds     (GpuNativeContext    *context,
-                                              gboolean             import);
-GpuNativeBuffer *_gpu_opencl_open_fd         (GpuNativeContext    *context,
-                                              GpuFdKinds           kind,
-                                              int                  fd,
-                                              gsize                whole_size,
-                                              gsize                offset,
-                                              gsize                size,
-                                              GError             **error);
-gboolean        _gpu_opencl_acquire          (GpuNativeStream     *stream,
-                                              GpuNativeBuffer *const *buffers,
-                                              guint                n_buffers,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_release          (GpuNativeStream     *stream,
-                                              GpuNativeBuffer *const *buffers,
-                                              guint                n_buffers,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
+GpuBufferGetFdKindsOp _gpu_opencl_get_fd_kinds;
+GpuBufferOpenFdOp _gpu_opencl_open_fd;
+GpuBufferAcquireOp _gpu_opencl_acquire;
+GpuBufferReleaseOp _gpu_opencl_release;
 
 /* gpu-opencl-attributes.c */
-gboolean        _gpu_opencl_get_attributes   (GpuNativeDevice     *device,
-                                              GVariantDict        *attributes,
-                                              GError             **error);
+GpuDeviceGetAttributesOp _gpu_opencl_get_attributes;
 
 /* gpu-opencl-event.c */
 GpuNativeEvent *_gpu_opencl_event_new        (cl_event             event);
@@ -238,31 +223,11 @@ gboolean        _gpu_opencl_enqueued         (cl_int               code,
                                               const char          *format,
                                               ...) G_GNUC_PRINTF (6, 7);
 
-/* gpu-opencl-buffer.c */
-/* Takes @mem, nullable, over. */
-GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
-                                              gsize                size);
-GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
-                                              cl_mem_flags         flags,
-                                              gsize                size,
-                                              gpointer             data,
-                                              GError             **error);
-
 /* gpu-opencl-host-memory.c: ops for memory of the host, and those of buffers where it is all that
  * a buffer is. */
-GpuNativeBuffer *_gpu_opencl_alloc_host      (GpuNativeContext    *context,
-                                              GpuHostMemoryFlags  *flags,
-                                              gsize                size,
-                                              GError             **error);
-GpuNativeBuffer *_gpu_opencl_register_host   (GpuNativeContext    *context,
-                                              GpuHostMemoryFlags  *flags,
-                                              gpointer             data,
-                                              gsize                size,
-                                              GError             **error);
-GpuNativeBuffer *_gpu_opencl_use_host        (GpuNativeContext    *context,
-                                              gpointer             data,
-                                              gsize                size,
-                                              GError             **error);
+GpuBufferAllocHostOp _gpu_opencl_alloc_host;
+GpuBufferRegisterHostOp _gpu_opencl_register_host;
+GpuBufferUseHostOp _gpu_opencl_use_host;
 GpuNativeBuffer *_gpu_opencl_slice_host      (GpuNativeBuffer     *parent,
                                               gsize                offset,
                                               gsize                size);
@@ -274,54 +239,31 @@ void            _gpu_opencl_unmap_host       (GpuOpenclContext    *context,
 gboolean         _gpu_opencl_is_mapped_host (GpuOpenclContext   *context,
                                              gconstpointer       data,
                                              gsize               size);
-gboolean        _gpu_opencl_copy_host        (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *destination,
-                                              gsize                destination_offset,
-                                              GpuNativeBuffer     *source,
-                                              gsize                source_offset,
-                                              gsize                size,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_write_host       (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *destination,
-                                              gsize                offset,
-                                              gconstpointer        data,
-                                              gsize                size,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_read_host        (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *source,
-                                              gsize                offset,
-                                              gpointer             data,
-                                              gsize                size,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gboolean        _gpu_opencl_fill_host        (GpuNativeStream     *stream,
-                                              GpuNativeBuffer     *destination,
-                                              gsize                offset,
-                                              gsize                size,
-                                              gconstpointer        pattern,
-                                              gsize                pattern_size,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
+GpuBufferCopyOp _gpu_opencl_copy_host;
+GpuBufferWriteOp _gpu_opencl_write_host;
+GpuBufferReadOp _gpu_opencl_read_host;
+GpuBufferFillOp _gpu_opencl_fill_host;
 /* An operation that does nothing. */
 gboolean        _gpu_opencl_pass             (GpuNativeStream     *stream,
                                               GpuNativeEvent     **event,
                                               GError             **error);
 
 /* gpu-opencl-svm.c */
-/* GpuSvmOps.alloc(); fine grain memory is also what the host can have mapped all the time. */
-GpuNativeBuffer *_gpu_opencl_svm_alloc       (GpuNativeContext    *context,
-                                              GpuMemoryFlags       flags,
-                                              GpuSvmFlags          svm_flags,
-                                              gsize                size,
-                                              gsize                alignment,
-                                              GError             **error);
+/* Fine-grained memory is also what the host can have mapped all the time. */
+GpuSvmAllocOp _gpu_opencl_svm_alloc;
 /* With the cl_mem that is over it, which goes first. */
 void            _gpu_opencl_svm_free         (GpuOpenclContext    *context,
                                               GpuOpenclBuffer     *buffer);
 
-/* gpu-opencl-memory.c */
+/* gpu-opencl-allocation.c */
+/* Takes @mem, nullable, over. */
+GpuNativeBuffer *_gpu_opencl_buffer_new      (cl_mem               mem,
+                                              gsize                size);
+GpuNativeBuffer *_gpu_opencl_buffer_create   (GpuNativeContext    *context,
+                                              cl_mem_flags         flags,
+                                              gsize                size,
+                                              gpointer             data,
+                                              GError             **error);
 /* The flags that memory made from other memory takes as well; none means the same as that has. */
 cl_mem_flags    _gpu_opencl_get_access_flags (GpuMemoryFlags       flags);
 /* Those of memory of its own, but for what it begins with. */
@@ -351,21 +293,18 @@ cl_mem_object_type
                 _gpu_opencl_image_type_to_cl (GpuImageType         type);
 gboolean        _gpu_opencl_image_type_from_cl (cl_mem_object_type native,
                                               GpuImageType        *type);
-/* GpuImageOps.list_formats() */
-gboolean        _gpu_opencl_list_formats     (GpuNativeContext    *context,
-                                              GpuMemoryFlags       flags,
-                                              GpuImageType         type,
-                                              GArray              *formats,
-                                              GError             **error);
+GpuImageListFormatsOp _gpu_opencl_list_formats;
 /* What clEnqueueFillImage() takes for a texel that is given as it stands in memory: 16 bytes. FALSE
  * for one that drivers make another of. */
 gboolean        _gpu_opencl_format_get_color (const GpuImageFormat *format,
                                               gconstpointer        texel,
                                               gpointer             color);
 
-/* gpu-opencl-image.c */
+/* gpu-opencl-image-object.c */
 /* Those of a layer and, behind them, the one that counts layers. */
 guint           _gpu_opencl_image_get_n_dimensions (GpuImageType   type);
+GpuExtent       _gpu_opencl_image_get_level_extent (const GpuImageDescription *description,
+                                              guint                level);
 /* Four numbers: where a region begins, in which level. */
 void            _gpu_opencl_image_get_origin (const GpuOpenclImage *image,
                                               const GpuRegionSide *side,
@@ -396,43 +335,19 @@ GpuNativeImage *_gpu_opencl_image_new        (cl_mem               mem,
                                               guint                level,
                                               GError             **error);
 
-/* gpu-opencl-image-buffer.c: GpuImageOps.create_for_buffer() */
-GpuNativeImage *_gpu_opencl_image_create_for_buffer (GpuNativeContext *context,
-                                              GpuMemoryFlags       flags,
-                                              const GpuImageDescription *description,
-                                              GpuNativeBuffer     *buffer,
-                                              gsize                row_pitch,
-                                              GError             **error);
+/* gpu-opencl-image-buffer.c */
+GpuImageCreateForBufferOp _gpu_opencl_image_create_for_buffer;
 
-/* gpu-opencl-image-command.c: GpuImageOps.fill() and .map() */
-gboolean        _gpu_opencl_image_fill       (GpuNativeStream     *stream,
-                                              GpuNativeImage      *image,
-                                              const GpuRegionSide *side,
-                                              const GpuExtent     *extent,
-                                              gconstpointer        texel,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-gpointer        _gpu_opencl_image_map        (GpuNativeStream     *stream,
-                                              GpuNativeImage      *image,
-                                              GpuMapFlags          flags,
-                                              const GpuRegionSide *side,
-                                              const GpuExtent     *extent,
-                                              gsize               *row_pitch,
-                                              gsize               *slice_pitch,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
+/* gpu-opencl-image-command.c */
+GpuImageFillOp _gpu_opencl_image_fill;
+GpuImageMapOp _gpu_opencl_image_map;
 
 /* gpu-opencl-image-info.c */
 /* What the driver tells of an image beyond other memory, by nick. */
 gboolean        _gpu_opencl_image_get_attributes (GpuOpenclImage  *image,
                                               GVariantDict        *attributes,
                                               GError             **error);
-/* GpuImageOps.wrap() */
-GpuNativeImage *_gpu_opencl_image_wrap       (GpuNativeContext    *context,
-                                              guint64              handle,
-                                              const GpuImageFormat *format,
-                                              GpuWrapMode          mode,
-                                              GError             **error);
+GpuImageWrapOp _gpu_opencl_image_wrap;
 
 /* gpu-opencl-slice.c, for NVIDIA's driver: with a reference to be released. @mem belongs to it. */
 GpuOpenclSlice *_gpu_opencl_slice_get        (GpuOpenclContext    *context,
@@ -470,22 +385,11 @@ _gpu_opencl_let_slices_go (GpuNativeStream *stream,
     g_rw_lock_reader_unlock (&((GpuOpenclContext *) stream->context)->slices_use);
 }
 
-/* gpu-opencl-region.c: GpuMemoryOps.copy_region() */
-gboolean        _gpu_opencl_copy_region      (GpuNativeStream     *stream,
-                                              const GpuRegionSide *destination,
-                                              const GpuRegionSide *source,
-                                              const GpuExtent     *extent,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
-/* GpuImageOps.fill(), bit by bit, with as much memory as the region has; not for images over
+/* gpu-opencl-region.c */
+GpuMemoryCopyRegionOp _gpu_opencl_copy_region;
+/* Fills bit by bit, with as much memory as the region has; not for images over
  * buffers. */
-gboolean        _gpu_opencl_fill_through_buffer (GpuNativeStream  *stream,
-                                              GpuNativeImage      *image,
-                                              const GpuRegionSide *side,
-                                              const GpuExtent     *extent,
-                                              gconstpointer        texel,
-                                              GpuNativeEvent     **event,
-                                              GError             **error);
+GpuImageFillOp _gpu_opencl_fill_through_buffer;
 
 /* gpu-opencl-binary.c: binaries for several devices in one block of bytes. */
 GBytes         *_gpu_opencl_binary_join      (GBytes *const       *binaries,

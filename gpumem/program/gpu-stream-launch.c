@@ -39,10 +39,10 @@ fail_indirect (guint              index,
 
 /* With the locks held: nobody releases the memory meanwhile. */
 G_GNUC_NO_INLINE static gboolean
-run_launch_full (const GpuLaunch  *launch,
-                 GpuNativeStream  *stream,
-                 GpuNativeEvent  **event,
-                 GError          **error)
+run_with_options (const GpuLaunch  *launch,
+                  GpuNativeStream  *stream,
+                  GpuNativeEvent  **event,
+                  GError          **error)
 {
   g_autofree GpuNativeBuffer **indirect = g_new (GpuNativeBuffer *, launch->n_indirect);
   const GpuLaunchOptions options = { launch->shared_size, launch->flags, indirect,
@@ -56,9 +56,9 @@ run_launch_full (const GpuLaunch  *launch,
         return fail_indirect (i, stream->context, error);
     }
 
-  return stream->backend->kernel->launch_full (stream, launch->code->kernel, launch->values,
-                                               launch->n_arguments, launch->grid, launch->block,
-                                               &options, event, error);
+  return stream->backend->kernel->launch (stream, launch->code->kernel, launch->values,
+                                          launch->n_arguments, launch->grid, launch->block,
+                                          &options, event, error);
 }
 
 GPU_HOT static gboolean
@@ -68,7 +68,6 @@ run_launch (gconstpointer     operation,
             GError          **error)
 {
   const GpuLaunch *launch = operation;
-  const GpuKernelOps *ops = stream->backend->kernel;
 
   for (guint i = 0; i < launch->n_arguments && !launch->is_prepared; i++)
     {
@@ -81,11 +80,12 @@ run_launch (gconstpointer     operation,
         return _gpu_launch_fail_host_only (i, stream->context, error);
     }
 
-  if (G_LIKELY (!launch->has_options) || ops->launch_full == NULL)
-    return ops->launch (stream, launch->code->kernel, launch->values, launch->n_arguments,
-                        launch->grid, launch->block, event, error);
+  if (G_UNLIKELY (launch->has_options))
+    return run_with_options (launch, stream, event, error);
 
-  return run_launch_full (launch, stream, event, error);
+  return stream->backend->kernel->launch (stream, launch->code->kernel, launch->values,
+                                          launch->n_arguments, launch->grid, launch->block, NULL,
+                                          event, error);
 }
 
 static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fiber.h"
-#include "gpumem/host/gpu-host-stack.h"
+#include "gpumem/host/executor/gpu-host-stack.h"
 
 #define STACK_SIZE (252 * 1024)
 #define WARP_SIZE 32

@@ -149,15 +149,6 @@ _gpu_cuda_begin_event (GpuNativeStream  *stream,
   return FALSE;
 }
 
-gboolean
-_gpu_cuda_begin_fully (GpuNativeStream  *stream,
-                       GpuNativeEvent  **event,
-                       GpuCudaCall      *call,
-                       GError          **error)
-{
-  return _gpu_cuda_begin (stream, event, call, error);
-}
-
 /* The driver says that a value is invalid where memory consists of several mapped pieces. */
 gboolean
 _gpu_cuda_enter_late (GpuNativeStream *stream,

@@ -32,36 +32,18 @@ gboolean    _gpu_cuda_end          (GpuNativeStream *stream,
                                     const char      *format,
                                     ...) G_GNUC_PRINTF (7, 8);
 
-/* The rest of _gpu_cuda_begin(), for an op that has entered the context itself, into @call; it is
- * left if this fails. */
-static inline gboolean
-_gpu_cuda_begin_entered (GpuNativeStream  *stream,
-                         GpuNativeEvent  **event,
-                         GpuCudaCall      *call,
-                         GError          **error)
-{
-  call->event = NULL;
-
-  return (G_LIKELY (event == NULL) && G_LIKELY (((GpuCudaStream *) stream)->last == NULL))
-         || _gpu_cuda_begin_event (stream, event, call, error);
-}
-
 static inline gboolean
 _gpu_cuda_begin (GpuNativeStream  *stream,
                  GpuNativeEvent  **event,
                  GpuCudaCall      *call,
                  GError          **error)
 {
-  return _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, error)
-         && _gpu_cuda_begin_entered (stream, event, call, error);
-}
+  call->event = NULL;
 
-/* The same out of line, behind a _begin_plain() that was not enough. */
-GPU_COLD gboolean
-            _gpu_cuda_begin_fully  (GpuNativeStream *stream,
-                                    GpuNativeEvent **event,
-                                    GpuCudaCall     *call,
-                                    GError         **error);
+  return _gpu_cuda_enter ((GpuCudaContext *) stream->context, &call->entered, error)
+         && ((G_LIKELY (event == NULL) && G_LIKELY (((GpuCudaStream *) stream)->last == NULL))
+             || _gpu_cuda_begin_event (stream, event, call, error));
+}
 
 /* TRUE in place of a _begin(), for a copy on the device or a launch that needs no current context:
  * where the stream has a handle of its own the driver takes them to belong to the context of the

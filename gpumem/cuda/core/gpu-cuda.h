@@ -187,24 +187,11 @@ CUfunc_cache       _gpu_cuda_cache_to_native   (GpuCachePreference preference);
 GpuCachePreference _gpu_cuda_cache_from_native (CUfunc_cache       config);
 
 /* gpu-cuda-address.c, gpu-cuda-peer.c: ops of contexts and devices. */
-gboolean    _gpu_cuda_get_address_attributes (GpuNativeContext  *context,
-                                              guint64            address,
-                                              GVariantDict      *attributes,
-                                              GError           **error);
-gboolean    _gpu_cuda_can_access_peer        (GpuNativeDevice   *device,
-                                              GpuNativeDevice   *peer,
-                                              gboolean          *can_access,
-                                              GError           **error);
-gboolean    _gpu_cuda_get_peer_attributes    (GpuNativeDevice   *device,
-                                              GpuNativeDevice   *peer,
-                                              GVariantDict      *attributes,
-                                              GError           **error);
-gboolean    _gpu_cuda_enable_peer            (GpuNativeContext  *context,
-                                              GpuNativeContext  *peer,
-                                              GError           **error);
-gboolean    _gpu_cuda_disable_peer           (GpuNativeContext  *context,
-                                              GpuNativeContext  *peer,
-                                              GError           **error);
+GpuContextGetAddressAttributesOp _gpu_cuda_get_address_attributes;
+GpuDeviceCanAccessPeerOp _gpu_cuda_can_access_peer;
+GpuDeviceGetPeerAttributesOp _gpu_cuda_get_peer_attributes;
+GpuContextEnablePeerOp _gpu_cuda_enable_peer;
+GpuContextDisablePeerOp _gpu_cuda_disable_peer;
 
 /* gpu-cuda-cache.c. Caller has entered the context, except for _give_event(). */
 gboolean    _gpu_cuda_take_event   (GpuCudaContext  *context,
@@ -337,15 +324,8 @@ GpuCudaBuffer *
                                     GError         **error);
 
 /* gpu-cuda-pool.c: memory in the order of a stream. */
-GpuNativeBuffer *
-            _gpu_cuda_alloc_ordered (GpuNativeStream *stream,
-                                    GpuMemoryFlags    flags,
-                                    gsize             size,
-                                    GpuNativeEvent  **event,
-                                    GError          **error);
-gboolean    _gpu_cuda_free_ordered (GpuNativeStream  *stream,
-                                    GpuNativeBuffer  *buffer,
-                                    GError          **error);
+GpuBufferAllocOrderedOp _gpu_cuda_alloc_ordered;
+GpuBufferFreeOrderedOp _gpu_cuda_free_ordered;
 /* With the context entered: memory for what is enqueued between the two. Where there are no pools
  * the second one waits. */
 typedef struct
@@ -373,12 +353,7 @@ void        _gpu_cuda_pool_forget  (GpuCudaStream    *stream);
 guint       _gpu_cuda_get_pool_handle_types (GpuCudaContext *context);
 
 /* gpu-cuda-register.c: memory of the program that devices reach. */
-GpuNativeBuffer *
-            _gpu_cuda_alloc_for_host (GpuNativeContext *context,
-                                    GpuMemoryFlags     flags,
-                                    gpointer           data,
-                                    gsize              size,
-                                    GError           **error);
+GpuBufferAllocForHostOp _gpu_cuda_alloc_for_host;
 /* The same; the bytes of @read_only are in pages that nobody may be able to write. */
 GpuNativeBuffer *
             _gpu_cuda_register     (GpuNativeContext  *context,
@@ -395,22 +370,9 @@ GpuCudaBuffer *
                                     unsigned int       flags,
                                     gsize              size,
                                     GError           **error);
-GpuNativeBuffer *
-            _gpu_cuda_alloc_host   (GpuNativeContext    *context,
-                                    GpuHostMemoryFlags  *flags,
-                                    gsize                size,
-                                    GError             **error);
-GpuNativeBuffer *
-            _gpu_cuda_register_host (GpuNativeContext   *context,
-                                    GpuHostMemoryFlags  *flags,
-                                    gpointer             data,
-                                    gsize                size,
-                                    GError             **error);
-GpuNativeBuffer *
-            _gpu_cuda_use_host     (GpuNativeContext    *context,
-                                    gpointer             data,
-                                    gsize                size,
-                                    GError             **error);
+GpuBufferAllocHostOp _gpu_cuda_alloc_host;
+GpuBufferRegisterHostOp _gpu_cuda_register_host;
+GpuBufferUseHostOp _gpu_cuda_use_host;
 
 /* gpu-cuda-copy.c */
 /* With the context entered. Before a copy of either memory; both may be NULL. */
@@ -419,50 +381,12 @@ void        _gpu_cuda_follow       (GpuNativeStream    *stream,
 CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
                                     GpuNativeMemory    *a,
                                     GpuNativeMemory    *b);
-gboolean    _gpu_cuda_copy         (GpuNativeStream    *stream,
-                                    GpuNativeBuffer    *destination,
-                                    gsize               destination_offset,
-                                    GpuNativeBuffer    *source,
-                                    gsize               source_offset,
-                                    gsize               size,
-                                    GpuNativeEvent    **event,
-                                    GError            **error);
-gboolean    _gpu_cuda_copy_peer    (GpuNativeStream    *stream,
-                                    GpuNativeContext   *destination_context,
-                                    GpuNativeBuffer    *destination,
-                                    gsize               destination_offset,
-                                    GpuNativeContext   *source_context,
-                                    GpuNativeBuffer    *source,
-                                    gsize               source_offset,
-                                    gsize               size,
-                                    GpuNativeEvent    **event,
-                                    GError            **error);
-gboolean    _gpu_cuda_write        (GpuNativeStream    *stream,
-                                    GpuNativeBuffer    *destination,
-                                    gsize               offset,
-                                    gconstpointer       data,
-                                    gsize               size,
-                                    GpuNativeEvent    **event,
-                                    GError            **error);
-gboolean    _gpu_cuda_read         (GpuNativeStream    *stream,
-                                    GpuNativeBuffer    *source,
-                                    gsize               offset,
-                                    gpointer            data,
-                                    gsize               size,
-                                    GpuNativeEvent    **event,
-                                    GError            **error);
-gboolean    _gpu_cuda_write_now    (GpuNativeStream    *stream,
-                                    GpuNativeBuffer    *destination,
-                                    gsize               offset,
-                                    gconstpointer       data,
-                                    gsize               size,
-                                    GError            **error);
-gboolean    _gpu_cuda_read_now     (GpuNativeStream    *stream,
-                                    GpuNativeBuffer    *source,
-                                    gsize               offset,
-                                    gpointer            data,
-                                    gsize               size,
-                                    GError            **error);
+GpuBufferCopyOp _gpu_cuda_copy;
+GpuBufferCopyPeerOp _gpu_cuda_copy_peer;
+GpuBufferWriteOp _gpu_cuda_write;
+GpuBufferReadOp _gpu_cuda_read;
+GpuBufferWriteNowOp _gpu_cuda_write_now;
+GpuBufferReadNowOp _gpu_cuda_read_now;
 
 /* gpu-cuda-region.c */
 /* With the context entered; @function becomes the one that was called last. When it fails nothing
@@ -472,127 +396,47 @@ CUresult    _gpu_cuda_enqueue_region (CUstream            stream,
                                     const GpuRegionSide  *source,
                                     const GpuExtent      *extent,
                                     const char          **function);
-gboolean    _gpu_cuda_copy_region  (GpuNativeStream      *stream,
-                                    const GpuRegionSide  *destination,
-                                    const GpuRegionSide  *source,
-                                    const GpuExtent      *extent,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
+GpuMemoryCopyRegionOp _gpu_cuda_copy_region;
 
 /* gpu-cuda-fill.c */
 #define GPU_CUDA_PATTERN_MAX 1024
 
-gboolean    _gpu_cuda_fill         (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *destination,
-                                    gsize                 offset,
-                                    gsize                 size,
-                                    gconstpointer         pattern,
-                                    gsize                 pattern_size,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
-gboolean    _gpu_cuda_fill_region  (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *destination,
-                                    const GpuRegionSide  *side,
-                                    const GpuExtent      *extent,
-                                    gconstpointer         pattern,
-                                    gsize                 pattern_size,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
+GpuBufferFillOp _gpu_cuda_fill;
+GpuBufferFillRegionOp _gpu_cuda_fill_region;
 
 /* gpu-cuda-mapping.c */
-gpointer    _gpu_cuda_map          (GpuNativeStream      *stream,
-                                    GpuNativeBuffer      *buffer,
-                                    GpuMapFlags           flags,
-                                    gsize                 offset,
-                                    gsize                 size,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
-gpointer    _gpu_cuda_map_image    (GpuNativeStream       *stream,
-                                    GpuNativeImage        *image,
-                                    GpuMapFlags            flags,
-                                    const GpuRegionSide   *side,
-                                    const GpuExtent       *extent,
-                                    gsize                 *row_pitch,
-                                    gsize                 *slice_pitch,
-                                    GpuNativeEvent       **event,
-                                    GError               **error);
-gboolean    _gpu_cuda_unmap        (GpuNativeStream      *stream,
-                                    GpuNativeMemory      *memory,
-                                    gpointer              data,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
-/* GpuBufferOps.fill() for ordinary memory of the host. */
-gboolean    _gpu_cuda_fill_ordinary (GpuNativeStream     *stream,
-                                    GpuNativeBuffer      *destination,
-                                    gsize                 offset,
-                                    gsize                 size,
-                                    gconstpointer         pattern,
-                                    gsize                 pattern_size,
-                                    GpuNativeEvent      **event,
-                                    GError              **error);
+GpuBufferMapOp _gpu_cuda_map;
+GpuImageMapOp _gpu_cuda_map_image;
+GpuMemoryUnmapOp _gpu_cuda_unmap;
+/* For ordinary memory of the host. */
+GpuBufferFillOp _gpu_cuda_fill_ordinary;
 /* With the context entered, if @can_free: else what the driver has is not freed. */
 void        _gpu_cuda_staging_clear (GpuCudaContext      *context,
                                     gboolean              can_free);
 
 /* gpu-cuda-export.c, gpu-cuda-import.c */
-GBytes *    _gpu_cuda_export_handle (GpuNativeContext    *context,
-                                    GpuNativeBuffer      *buffer,
-                                    GError              **error);
-GpuNativeBuffer *
-            _gpu_cuda_import_handle (GpuNativeContext    *context,
-                                    GBytes               *handle,
-                                    gsize                 size,
-                                    GError              **error);
-GBytes *    _gpu_cuda_export_fd    (GpuNativeContext     *context,
-                                    GpuNativeBuffer      *buffer,
-                                    int                  *fd,
-                                    GError              **error);
-GpuNativeBuffer *
-            _gpu_cuda_import_fd    (GpuNativeContext     *context,
-                                    GBytes               *handle,
-                                    int                   fd,
-                                    gsize                 size,
-                                    GError              **error);
+GpuBufferExportHandleOp _gpu_cuda_export_handle;
+GpuBufferImportHandleOp _gpu_cuda_import_handle;
+GpuBufferExportFdOp _gpu_cuda_export_fd;
+GpuBufferImportFdOp _gpu_cuda_import_fd;
 /* gpu-cuda-share.c */
-GpuFdKinds  _gpu_cuda_get_fd_kinds (GpuNativeContext     *context,
-                                    gboolean              import);
-gboolean    _gpu_cuda_share_fd     (GpuNativeContext     *context,
-                                    GpuNativeBuffer      *buffer,
-                                    GpuFdKinds            kind,
-                                    int                  *fd,
-                                    gsize                *whole_size,
-                                    gsize                *offset,
-                                    GError              **error);
-GpuNativeBuffer *
-            _gpu_cuda_open_fd      (GpuNativeContext     *context,
-                                    GpuFdKinds            kind,
-                                    int                   fd,
-                                    gsize                 whole_size,
-                                    gsize                 offset,
-                                    gsize                 size,
-                                    GError              **error);
+GpuBufferGetFdKindsOp _gpu_cuda_get_fd_kinds;
+GpuBufferShareFdOp _gpu_cuda_share_fd;
+GpuBufferOpenFdOp _gpu_cuda_open_fd;
 /* Where the memory of the exporter begins here. */
 CUdeviceptr _gpu_cuda_import_get_address (gpointer        import);
 void        _gpu_cuda_import_unref (GpuCudaContext       *context,
                                     gpointer              import);
 
-/* gpu-cuda-managed.c: GpuSvmOps.prefetch() */
-gboolean    _gpu_cuda_prefetch (GpuNativeStream  *stream,
-                                GpuNativeBuffer  *buffer,
-                                GpuMigrateFlags   flags,
-                                gsize             offset,
-                                gsize             size,
-                                GpuNativeEvent  **event,
-                                GError          **error);
+/* gpu-cuda-managed.c */
+GpuSvmPrefetchOp _gpu_cuda_prefetch;
 /* Where the pages of managed memory are and shall be, by nick, as far as the driver tells. */
 void        _gpu_cuda_managed_get_attributes (GpuNativeContext *context,
                                               GpuCudaBuffer    *buffer,
                                               GVariantDict     *attributes);
 
 /* gpu-cuda-attributes.c */
-gboolean    _gpu_cuda_get_attributes (GpuNativeDevice  *device,
-                                      GVariantDict     *attributes,
-                                      GError          **error);
+GpuDeviceGetAttributesOp _gpu_cuda_get_attributes;
 
 extern const GpuDeviceOps  _gpu_cuda_device_ops;
 extern const GpuContextOps _gpu_cuda_context_ops;

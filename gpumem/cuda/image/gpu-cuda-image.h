@@ -18,14 +18,8 @@ gboolean    _gpu_cuda_format_to_native   (const GpuImageFormat  *format,
 gboolean    _gpu_cuda_format_from_native (CUarray_format         native,
                                           guint                  n_channels,
                                           GpuImageFormat        *format);
-gboolean    _gpu_cuda_list_formats       (GpuNativeContext      *context,
-                                          GpuMemoryFlags         flags,
-                                          GpuImageType           type,
-                                          GArray                *formats,
-                                          GError               **error);
-void        _gpu_cuda_get_max_extent     (GpuNativeContext      *context,
-                                          GpuImageType           type,
-                                          GpuExtent             *extent);
+GpuImageListFormatsOp _gpu_cuda_list_formats;
+GpuImageGetMaxExtentOp _gpu_cuda_get_max_extent;
 
 /* gpu-cuda-image-info.c */
 /* Takes nothing over. The front class has seen that the sizes can be multiplied. */
@@ -63,11 +57,7 @@ gboolean    _gpu_cuda_image_find_object  (GpuCudaImage          *image,
                                           GError               **error);
 void        _gpu_cuda_image_clear_objects (GpuCudaImage         *image);
 /* The same, as an op: the context need not be entered. */
-gboolean    _gpu_cuda_image_get_object   (GpuNativeContext      *context,
-                                          GpuNativeImage        *image,
-                                          GpuNativeSampler      *sampler,
-                                          guint64               *handle,
-                                          GError               **error);
+GpuImageGetObjectOp _gpu_cuda_image_get_object;
 
 extern const GpuImageOps   _gpu_cuda_image_ops;
 extern const GpuSamplerOps _gpu_cuda_sampler_ops;

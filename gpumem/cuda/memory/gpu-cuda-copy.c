@@ -100,7 +100,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
   CUresult code;
 
   if (!(on_device && _gpu_cuda_begin_plain (stream, event, &call))
-      && !_gpu_cuda_begin_fully (stream, event, &call, error))
+      && !_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
   do

@@ -620,7 +620,6 @@ const GpuKernelOps _gpu_cuda_kernel_ops =
   .has_options           = TRUE,
   .get_attributes        = kernel_get_attributes,
   .launch                = _gpu_cuda_kernel_launch,
-  .launch_full           = _gpu_cuda_kernel_launch_full,
   .set_attribute         = kernel_set_attribute,
   .set_cache_preference  = kernel_set_cache_preference,
   .get_max_active_blocks = kernel_get_max_active_blocks

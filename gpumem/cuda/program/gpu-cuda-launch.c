@@ -419,44 +419,6 @@ end_launch (GpuNativeStream      *stream,
                         EXTENT_ARGS (launch->block), launch->shared);
 }
 
-G_ALWAYS_INLINE static inline gboolean
-launch_kernel (GpuNativeStream         *stream,
-               GpuNativeKernel         *native,
-               const GpuArgumentValue  *arguments,
-               guint                    n_arguments,
-               const GpuExtent         *grid,
-               const GpuExtent         *block,
-               const GpuLaunchOptions  *options,
-               GpuNativeEvent         **event,
-               GError                 **error)
-{
-  GpuCudaKernel *kernel = (GpuCudaKernel *) native;
-  GpuCudaContext *context = (GpuCudaContext *) stream->context;
-  Launch launch;
-  GpuCudaCall call;
-  CUresult code;
-
-  launch.shared = 0;
-  launch.arguments = (void **) g_newa (guint64,
-                                       2 * (gsize) n_arguments + kernel->n_image_words);
-
-  if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
-      (n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
-      !add_shared (kernel, context, options->shared_size, &launch, error))
-    return FALSE;
-
-  if (!(options->flags == GPU_LAUNCH_FLAGS_NONE && _gpu_cuda_begin_plain (stream, event, &call))
-      && !_gpu_cuda_begin_fully (stream, event, &call, error))
-    return FALSE;
-
-  do
-    code = run (kernel, (GpuCudaStream *) stream, &launch, options->flags);
-  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
-
-  return _gpu_cuda_end_plain (stream, &call, code)
-         || end_launch (stream, kernel, &launch, event, &call, code, error);
-}
-
 GPU_HOT gboolean
 _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          GpuNativeKernel         *native,
@@ -464,25 +426,41 @@ _gpu_cuda_kernel_launch (GpuNativeStream         *stream,
                          guint                    n_arguments,
                          const GpuExtent         *grid,
                          const GpuExtent         *block,
+                         const GpuLaunchOptions  *options,
                          GpuNativeEvent         **event,
                          GError                 **error)
 {
-  static const GpuLaunchOptions none;
+  GpuCudaKernel *kernel = (GpuCudaKernel *) native;
+  GpuCudaContext *context = (GpuCudaContext *) stream->context;
+  GpuLaunchFlags flags = GPU_LAUNCH_FLAGS_NONE;
+  gsize shared_size = 0;
+  Launch launch;
+  GpuCudaCall call;
+  CUresult code;
 
-  return launch_kernel (stream, native, arguments, n_arguments, grid, block, &none, event, error);
-}
+  if (G_UNLIKELY (options != NULL))
+    {
+      shared_size = options->shared_size;
+      flags = options->flags;
+    }
 
-gboolean
-_gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
-                              GpuNativeKernel         *native,
-                              const GpuArgumentValue  *arguments,
-                              guint                    n_arguments,
-                              const GpuExtent         *grid,
-                              const GpuExtent         *block,
-                              const GpuLaunchOptions  *options,
-                              GpuNativeEvent         **event,
-                              GError                 **error)
-{
-  return launch_kernel (stream, native, arguments, n_arguments, grid, block, options, event,
-                        error);
+  launch.shared = 0;
+  launch.arguments = (void **) g_newa (guint64,
+                                       2 * (gsize) n_arguments + kernel->n_image_words);
+
+  if (!set_geometry (kernel, context->device, grid, block, &launch, error) ||
+      (n_arguments > 0 && !set_arguments (kernel, arguments, n_arguments, &launch, error)) ||
+      !add_shared (kernel, context, shared_size, &launch, error))
+    return FALSE;
+
+  if (!(flags == GPU_LAUNCH_FLAGS_NONE && _gpu_cuda_begin_plain (stream, event, &call))
+      && !_gpu_cuda_begin (stream, event, &call, error))
+    return FALSE;
+
+  do
+    code = run (kernel, (GpuCudaStream *) stream, &launch, flags);
+  while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
+
+  return _gpu_cuda_end_plain (stream, &call, code)
+         || end_launch (stream, kernel, &launch, event, &call, code, error);
 }

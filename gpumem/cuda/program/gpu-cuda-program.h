@@ -95,22 +95,6 @@ gboolean          _gpu_cuda_launch_set_object  (const GpuCudaKernel     *kernel,
 /* With the context entered. */
 CUresult          _gpu_cuda_kernel_set_limit   (GpuCudaKernel           *kernel,
                                                 int                      size);
-gboolean          _gpu_cuda_kernel_launch      (GpuNativeStream         *stream,
-                                                GpuNativeKernel         *kernel,
-                                                const GpuArgumentValue  *arguments,
-                                                guint                    n_arguments,
-                                                const GpuExtent         *grid,
-                                                const GpuExtent         *block,
-                                                GpuNativeEvent         **event,
-                                                GError                 **error);
-gboolean          _gpu_cuda_kernel_launch_full (GpuNativeStream         *stream,
-                                                GpuNativeKernel         *kernel,
-                                                const GpuArgumentValue  *arguments,
-                                                guint                    n_arguments,
-                                                const GpuExtent         *grid,
-                                                const GpuExtent         *block,
-                                                const GpuLaunchOptions  *options,
-                                                GpuNativeEvent         **event,
-                                                GError                 **error);
+GpuKernelLaunchOp _gpu_cuda_kernel_launch;
 
 G_END_DECLS

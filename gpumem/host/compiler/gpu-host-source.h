@@ -5,7 +5,7 @@
 #pragma once
 
 #include "gpumem/dialect/gpu-source-private.h"
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/compiler/gpu-host-compiler.h"
 
 G_BEGIN_DECLS
 

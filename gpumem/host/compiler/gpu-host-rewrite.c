@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/host/gpu-host-source.h"
+#include "gpumem/host/compiler/gpu-host-source.h"
 
 void
 _gpu_host_rewriter_init (GpuHostRewriter *rewriter,

@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-#include "gpumem/host/gpu-host-stack.h"
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/executor/gpu-host-stack.h"
+#include "gpumem/host/executor/gpu-host-executor.h"
 
 /* Stacks begin at different places in their pages: all at the same would share few lines of the
  * cache. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/host/gpu-host-source.h"
+#include "gpumem/host/compiler/gpu-host-source.h"
 
 static gboolean
 has_barrier (GpuSource         *source,

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "gpumem/format/gpu-texel-private.h"
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/executor/gpu-host-executor.h"
 
 /* The place of a texel that there is not. */
 #define OUTSIDE -1

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/host/gpu-host-source.h"
+#include "gpumem/host/compiler/gpu-host-source.h"
 
 static const guint lengths[] = { 2, 3, 4, 8, 16 };
 

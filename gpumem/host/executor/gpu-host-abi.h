@@ -97,3 +97,5 @@
 
 #define GPU_HOST_ABI_AS_C(...) __VA_ARGS__
 #define GPU_HOST_ABI_AS_TEXT(...) #__VA_ARGS__
+
+GPU_HOST_ABI (GPU_HOST_ABI_AS_C)

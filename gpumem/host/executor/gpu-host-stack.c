@@ -10,7 +10,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "gpumem/host/gpu-host-stack.h"
+#include "gpumem/host/executor/gpu-host-stack.h"
 
 #if defined (__has_feature)
 #if __has_feature (address_sanitizer)

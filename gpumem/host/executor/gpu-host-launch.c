@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/executor/gpu-host-executor.h"
 
 /* Below so many work-items another thread costs more than it brings. */
 #define SHARE_THRESHOLD 2048

@@ -10,7 +10,7 @@
 
 #include <glib/gstdio.h>
 
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/compiler/gpu-host-compiler.h"
 
 #define PRELUDE_FILE      "gpumem-prelude.h"
 #define PRELUDE_PATH      "./" PRELUDE_FILE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/host/gpu-host.h"
+#include "gpumem/host/executor/gpu-host-executor.h"
 
 typedef struct
 {

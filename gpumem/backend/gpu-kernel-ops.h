@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Kernels and their launches. gpu-backend.h has the rules for every op. */
+#pragma once
+
+#include "gpumem/backend/gpu-native-types.h"
+
+G_BEGIN_DECLS
+
+/* What a kernel says of one argument; strings belong to the kernel. */
+typedef struct
+{
+  GpuArgumentKind  kind;
+  const char      *name;            /* nullable */
+  const char      *type_name;       /* "float", "uint*", nullable */
+  char             type;            /* for values: a code of gpu_kernel_declare_arguments(), or
+                                     * 0 for structures and whatever has no code */
+  gsize            size;            /* for values: bytes, 0 if unknown; for memory: those of an
+                                     * address, if its bytes can be passed as well, else 0 */
+  gboolean         read_only;       /* for memory and images: the kernel cannot write it */
+} GpuArgumentInfo;
+
+struct _GpuNativeKernel
+{
+  const GpuBackend *backend;
+  guint             n_arguments;
+  GpuArgumentInfo  *arguments;      /* n_arguments of them, owned by the back end */
+};
+
+/* One argument of a launch, ready for the driver. An image for an argument whose kind is VALUE or
+ * UNKNOWN is a texture with @sampler, and what kernels write it by without: only where
+ * GpuImageOps.has_textures. */
+typedef struct
+{
+  GpuArgumentKind   kind;           /* MEMORY, LOCAL, VALUE, IMAGE or SAMPLER */
+  union
+  {
+    GpuNativeBuffer  *buffer;       /* MEMORY; NULL passes a null pointer */
+    GpuNativeImage   *image;        /* IMAGE */
+  };
+  GpuNativeSampler *sampler;        /* SAMPLER; of a texture */
+  gconstpointer     data;           /* VALUE; MEMORY without a buffer: NULL, or a guint64, which is
+                                     * an address in shared virtual memory */
+  gsize             size;           /* VALUE and LOCAL, bytes */
+} GpuArgumentValue;
+
+/* What a launch may have beside its arguments. */
+typedef struct
+{
+  gsize                   shared_size;    /* bytes of local memory that no argument stands for */
+  GpuLaunchFlags          flags;
+  GpuNativeBuffer *const *indirect;       /* n_indirect: reached through pointers in other memory */
+  guint                   n_indirect;
+} GpuLaunchOptions;
+
+typedef gboolean GpuKernelLaunchOp (GpuNativeStream        *stream,
+                                    GpuNativeKernel        *kernel,
+                                    const GpuArgumentValue *arguments,
+                                    guint                   n_arguments,
+                                    const GpuExtent        *grid,
+                                    const GpuExtent        *block,
+                                    const GpuLaunchOptions *options,
+                                    GpuNativeEvent        **event,
+                                    GError                **error);
+
+typedef struct
+{
+  /* Whether launch() takes shared_size and flags; the front class refuses them otherwise. */
+  gboolean has_options;
+
+  /* any thread. No submitted launch of the kernel is left, or the context is lost. */
+  void     (*free)           (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel);
+  guint64  (*get_handle)     (GpuNativeKernel         *kernel);
+  /* any thread. Work-group limits, local and private memory, registers, by nick. */
+  gboolean (*get_attributes) (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel,
+                              GVariantDict            *attributes,
+                              GError                 **error);
+  /* stream; several streams may launch one kernel at the same time. The number of arguments is
+   * right, and their kinds and sizes where the kernel tells them. @grid counts work-items;
+   * @block is NULL to let the driver choose. @options is NULL, or sets at least one option; a
+   * back end whose kernels reach all memory ignores the list of indirect memory. */
+  GpuKernelLaunchOp *launch;
+  /* any thread; the rest may be NULL. One of the nicks of get_attributes(); those that cannot be
+   * set are GPU_ERROR_NOT_SUPPORTED, unknown ones GPU_ERROR_INVALID_ARGUMENT. */
+  gboolean (*set_attribute)  (GpuNativeContext        *context,
+                              GpuNativeKernel         *kernel,
+                              const char              *nick,
+                              gint64                   value,
+                              GError                 **error);
+  gboolean (*set_cache_preference) (GpuNativeContext        *context,
+                                    GpuNativeKernel         *kernel,
+                                    GpuCachePreference       preference,
+                                    GError                 **error);
+  /* How many blocks of @block_size work-items, with @shared_size bytes as in GpuLaunchOptions, run
+   * at the same time on one multiprocessor of the first device. */
+  gboolean (*get_max_active_blocks) (GpuNativeContext        *context,
+                                     GpuNativeKernel         *kernel,
+                                     gsize                    block_size,
+                                     gsize                    shared_size,
+                                     guint                   *n_blocks,
+                                     GError                 **error);
+} GpuKernelOps;
+
+G_END_DECLS

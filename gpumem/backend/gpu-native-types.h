@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The objects of a back end, declared: each table of ops has the structure of its own. */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+typedef struct _GpuBackend       GpuBackend;
+typedef struct _GpuNativeDevice  GpuNativeDevice;
+typedef struct _GpuNativeContext GpuNativeContext;
+typedef struct _GpuNativeStream  GpuNativeStream;
+typedef struct _GpuNativeEvent   GpuNativeEvent;
+typedef struct _GpuNativeMemory  GpuNativeMemory;
+typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory is nothing beyond that */
+typedef struct _GpuNativePiece   GpuNativePiece;
+typedef struct _GpuNativeImage   GpuNativeImage;
+typedef struct _GpuNativeSampler GpuNativeSampler;
+typedef struct _GpuNativeProgram GpuNativeProgram;
+typedef struct _GpuNativeKernel  GpuNativeKernel;
+
+G_END_DECLS

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Samplers. gpu-backend.h has the rules for every op. */
+#pragma once
+
+#include "gpumem/backend/gpu-native-types.h"
+
+G_BEGIN_DECLS
+
+/* How kernels read images; every value was checked. */
+typedef struct
+{
+  gboolean       normalized_coordinates;
+  GpuAddressMode address_modes[3];  /* of x, y and z */
+  GpuFilterMode  filter_mode;
+  GpuFilterMode  mip_filter_mode;
+  GpuReadMode    read_mode;
+  guint          max_anisotropy;    /* 1 for none */
+  float          lod_bias;
+  float          min_lod;
+  float          max_lod;
+  float          border_color[4];
+} GpuSamplerDescription;
+
+/* The front class counts the references and sets the context. */
+struct _GpuNativeSampler
+{
+  const GpuBackend      *backend;
+  GpuNativeContext      *context;
+  gatomicrefcount        refs;
+  GpuSamplerDescription  description;
+};
+
+typedef struct
+{
+  /* any thread. What does not exist anywhere was refused; what this driver lacks is
+   * GPU_ERROR_NOT_SUPPORTED. Sets the description. */
+  GpuNativeSampler * (*create)         (GpuNativeContext             *context,
+                                        const GpuSamplerDescription  *description,
+                                        GError                      **error);
+  /* any thread; may be NULL. Sets the description. */
+  GpuNativeSampler * (*wrap)           (GpuNativeContext             *context,
+                                        guint64                       handle,
+                                        GpuWrapMode                   mode,
+                                        GError                      **error);
+  /* any thread. No submitted launch uses it, or the context is lost. Frees the structure itself. */
+  void               (*free)           (GpuNativeContext             *context,
+                                        GpuNativeSampler             *sampler);
+  /* 0 where samplers are no objects of the driver. */
+  guint64            (*get_handle)     (GpuNativeSampler             *sampler);
+} GpuSamplerOps;
+
+G_END_DECLS

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A cl_mem, its flags, and the buffers that are made of one. */
+#include "config.h"
+
+#include "gpumem/opencl/gpu-opencl.h"
+
+/* None of them means the same as the parent. */
+cl_mem_flags
+_gpu_opencl_get_access_flags (GpuMemoryFlags flags)
+{
+  cl_mem_flags result = 0;
+
+  if (flags & GPU_MEMORY_READ_ONLY)
+    result |= CL_MEM_READ_ONLY;
+  if (flags & GPU_MEMORY_WRITE_ONLY)
+    result |= CL_MEM_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_READ_ONLY)
+    result |= CL_MEM_HOST_READ_ONLY;
+  if (flags & GPU_MEMORY_HOST_WRITE_ONLY)
+    result |= CL_MEM_HOST_WRITE_ONLY;
+  if (flags & GPU_MEMORY_HOST_NO_ACCESS)
+    result |= CL_MEM_HOST_NO_ACCESS;
+
+  return result;
+}
+
+cl_mem_flags
+_gpu_opencl_get_root_flags (GpuMemoryFlags flags)
+{
+  cl_mem_flags result = _gpu_opencl_get_access_flags (flags);
+
+  if (!(flags & (GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY)))
+    result |= CL_MEM_READ_WRITE;
+
+  return result;
+}
+
+cl_map_flags
+_gpu_opencl_get_map_flags (GpuMapFlags flags)
+{
+  if (flags == GPU_MAP_FLAGS_NONE)
+    return CL_MAP_READ | CL_MAP_WRITE;
+  /* OpenCL has invalidation instead of the others, not beside them. */
+  if ((flags & GPU_MAP_FLAGS_WRITE_INVALIDATE) && !(flags & GPU_MAP_FLAGS_READ))
+    return CL_MAP_WRITE_INVALIDATE_REGION;
+
+  return ((flags & GPU_MAP_FLAGS_READ) ? CL_MAP_READ : 0) |
+         ((flags & (GPU_MAP_FLAGS_WRITE | GPU_MAP_FLAGS_WRITE_INVALIDATE)) ? CL_MAP_WRITE : 0);
+}
+
+gboolean
+_gpu_opencl_mem_get (cl_mem        mem,
+                     cl_mem_info   info,
+                     gpointer      value,
+                     gsize         size,
+                     GError      **error)
+{
+  cl_int code = clGetMemObjectInfo (mem, info, size, value, NULL);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clGetMemObjectInfo", code, "memory object %p, info 0x%04x",
+                         (gpointer) mem, info);
+  return FALSE;
+}
+
+gboolean
+_gpu_opencl_mem_check (GpuNativeContext  *context,
+                       cl_mem             mem,
+                       GError           **error)
+{
+  cl_context mem_context = NULL;
+
+  if (!_gpu_opencl_mem_get (mem, CL_MEM_CONTEXT, &mem_context, sizeof mem_context, error))
+    return FALSE;
+
+  if (mem_context == _gpu_opencl_context_handle (context))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "memory object %p is of context %p, not of context %p", (gpointer) mem,
+               (gpointer) mem_context, (gpointer) _gpu_opencl_context_handle (context));
+  return FALSE;
+}
+
+gboolean
+_gpu_opencl_mem_retain (cl_mem    mem,
+                        GError  **error)
+{
+  cl_int code = clRetainMemObject (mem);
+
+  if (code == CL_SUCCESS)
+    return TRUE;
+
+  _gpu_opencl_set_error (error, "clRetainMemObject", code, "memory object %p", (gpointer) mem);
+  return FALSE;
+}
+
+GpuNativeBuffer *
+_gpu_opencl_buffer_new (cl_mem mem,
+                        gsize  size)
+{
+  GpuOpenclBuffer *buffer = g_new0 (GpuOpenclBuffer, 1);
+
+  buffer->base.backend = &_gpu_opencl_backend;
+  buffer->base.size = size;
+  buffer->mem = mem;
+
+  return &buffer->base;
+}
+
+GpuNativeBuffer *
+_gpu_opencl_buffer_create (GpuNativeContext  *context,
+                           cl_mem_flags       flags,
+                           gsize              size,
+                           gpointer           data,
+                           GError           **error)
+{
+  cl_int code;
+  cl_mem mem = clCreateBuffer (_gpu_opencl_context_handle (context), flags, size, data, &code);
+  GpuError meaning;
+
+  if (code == CL_SUCCESS)
+    return _gpu_opencl_buffer_new (mem, size);
+
+  meaning = _gpu_opencl_error_map (code);
+  /* The size is not 0, so it is too large for one of the devices. */
+  if (code == CL_INVALID_BUFFER_SIZE)
+    meaning = GPU_ERROR_OUT_OF_DEVICE_MEMORY;
+  _gpu_opencl_set_error_as (error, meaning, "clCreateBuffer", code,
+                            "%" G_GSIZE_FORMAT " bytes asked for, %" G_GSIZE_FORMAT " bytes held "
+                            "by the context; device %s has %" G_GUINT64_FORMAT " bytes, at most %"
+                            G_GUINT64_FORMAT " of them in one buffer", size,
+                            (gsize) g_atomic_pointer_get (&context->allocated),
+                            context->devices[0]->id, context->devices[0]->memory_size,
+                            context->devices[0]->max_allocation);
+  return NULL;
+}
