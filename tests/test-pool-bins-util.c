@@ -276,7 +276,7 @@ pool_take (GpuPoolBins *bins,
   g_assert_true (_gpu_pool_item_get_bins (item) == bins);
   g_assert_cmpuint (_gpu_pool_item_get_size (item), ==, size);
   g_assert_cmpuint (_gpu_pool_item_get_capacity (item), ==, memory->size);
-  g_assert_cmpuint (memory->size, ==, _gpu_pool_bin_size (4, _gpu_pool_bin_number (4, size)));
+  g_assert_cmpuint (memory->size, ==, gpu_pool_bin_size (4, gpu_pool_bin_number (4, size)));
 
   return item;
 }

@@ -132,8 +132,8 @@ check_known (void)
 {
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
     {
-      g_assert_cmpuint (_gpu_pool_bin_number (known[i].bits, known[i].size), ==, known[i].bin);
-      g_assert_cmpuint (_gpu_pool_bin_size (known[i].bits, known[i].bin), ==, known[i].capacity);
+      g_assert_cmpuint (gpu_pool_bin_number (known[i].bits, known[i].size), ==, known[i].bin);
+      g_assert_cmpuint (gpu_pool_bin_size (known[i].bits, known[i].bin), ==, known[i].capacity);
     }
 }
 
@@ -141,15 +141,15 @@ static void
 check_size (guint bits,
             gsize size)
 {
-  guint bin = _gpu_pool_bin_number (bits, size);
-  gsize capacity = _gpu_pool_bin_size (bits, bin);
+  guint bin = gpu_pool_bin_number (bits, size);
+  gsize capacity = gpu_pool_bin_size (bits, bin);
 
   g_assert_cmpuint (bin, <, 64u << bits);
   g_assert_cmpuint (capacity, >=, size);
-  g_assert_cmpuint (_gpu_pool_bin_number (bits, capacity), ==, bin);
-  g_assert_cmpuint (_gpu_pool_bin_number (bits, size + (size < G_MAXSIZE)), >=, bin);
+  g_assert_cmpuint (gpu_pool_bin_number (bits, capacity), ==, bin);
+  g_assert_cmpuint (gpu_pool_bin_number (bits, size + (size < G_MAXSIZE)), >=, bin);
   if (capacity < G_MAXSIZE)
-    g_assert_cmpuint (_gpu_pool_bin_number (bits, capacity + 1), >, bin);
+    g_assert_cmpuint (gpu_pool_bin_number (bits, capacity + 1), >, bin);
   /* Nothing is lost up to 2^bits, and less than one part in 2^bits beyond */
   if (size > 0)
     g_assert_cmpuint (capacity - size, <=, (size - 1) >> bits);
@@ -165,8 +165,8 @@ check_every_size (void)
       for (gsize size = 0; size < 1 << 14; size++)
         {
           check_size (bits, size);
-          g_assert_cmpuint (_gpu_pool_bin_number (bits, size), >=, last);
-          last = _gpu_pool_bin_number (bits, size);
+          g_assert_cmpuint (gpu_pool_bin_number (bits, size), >=, last);
+          last = gpu_pool_bin_number (bits, size);
         }
       for (guint exponent = 14; exponent < 64; exponent++)
         {

@@ -5,7 +5,7 @@
 
 #include "test-pool-bins-util.h"
 
-#define CAPACITY(size) _gpu_pool_bin_size (4, _gpu_pool_bin_number (4, size))
+#define CAPACITY(size) gpu_pool_bin_size (4, gpu_pool_bin_number (4, size))
 
 static gsize
 freed (PoolOwner *owner,

@@ -324,7 +324,7 @@ gpu_memory_pool_bin_number (GpuMemoryPool *pool,
 {
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
 
-  return _gpu_pool_bin_number (pool->leading_bits, size);
+  return gpu_pool_bin_number (pool->leading_bits, size);
 }
 
 /**
@@ -344,5 +344,5 @@ gpu_memory_pool_alloc_size (GpuMemoryPool *pool,
 {
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
 
-  return bin < (64u << pool->leading_bits) ? _gpu_pool_bin_size (pool->leading_bits, bin) : 0;
+  return bin < (64u << pool->leading_bits) ? gpu_pool_bin_size (pool->leading_bits, bin) : 0;
 }

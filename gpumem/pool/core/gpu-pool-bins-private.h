@@ -83,6 +83,15 @@ bins_unlock (GpuPoolBins *bins)
   _gpu_pool_unlock (&bins->lock);
 }
 
+/* Under the lock. */
+static inline void
+bins_forget_stream (KnownStream *known)
+{
+  if (known->key != NULL)
+    _gpu_pool_stream_unpin (known->stream);
+  known->key = NULL;
+}
+
 #define bins_are_traced(bins) G_UNLIKELY (g_atomic_int_get (&(bins)->trace))
 
 /* Prints a line, where decisions are traced. */
@@ -92,6 +101,10 @@ GPU_COLD void _gpu_pool_bins_say (GpuPoolBins *bins,
 /* Where the bin has nothing that is ready. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
+/* Gives held items back until at most @keep bytes are managed; NULL: what is to be held. */
+void          _gpu_pool_bins_trim_to (GpuPoolBins    *bins,
+                                      const guint64  *keep,
+                                      gboolean        wait);
 /* Lets go of streams that are gone. */
 void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 /* Of one that is moving, and whose use is over. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What pools of items do when there is nothing ready to be taken. */
+/* Pools of items: what waits, and what asks the owner for items or gives them back. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
@@ -8,6 +8,20 @@
 /* So often somebody is refused, beyond once for each item that was held, while others go on taking
  * and giving back. */
 #define MAX_MORE_ROUNDS 256
+
+void
+_gpu_pool_bins_say (GpuPoolBins *bins,
+                    const char  *format,
+                    ...)
+{
+  g_autofree char *text = NULL;
+  va_list ap;
+
+  va_start (ap, format);
+  text = g_strdup_vprintf (format, ap);
+  va_end (ap);
+  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
+}
 
 /* --- uses, without the lock: of items that are nobody else's -------------------- */
 
@@ -44,6 +58,17 @@ _gpu_pool_item_follow (GpuPoolItem    *item,
     }
 
   return TRUE;
+}
+
+void
+_gpu_pool_bins_sweep (GpuPoolBins *bins)
+{
+  bins_lock (bins);
+  for (guint i = 0; i < N_KNOWN; i++)
+    bins_forget_stream (&bins->known[i]);
+  bins_unlock (bins);
+
+  _gpu_pool_streams_sweep (bins->streams);
 }
 
 /* --- taking from bins with a wait ------------------------------------------------ */
@@ -226,7 +251,7 @@ grow (const GpuPoolRequest  *request,
       GError               **error)
 {
   GpuPoolBins *bins = request->bins;
-  gsize capacity = _gpu_pool_bin_size (bins->bits, request->bin);
+  gsize capacity = gpu_pool_bin_size (bins->bits, request->bin);
   gpointer data = alloc_data (bins, capacity, error);
   GpuPoolStats *stats = &bins->stats;
   GpuPoolItem *item;
@@ -342,6 +367,111 @@ free_largest (const GpuPoolRequest  *request,
   return TRUE;
 }
 
+/* --- trimming -------------------------------------------------------------------- */
+
+/* Not only by marks that others have made. */
+static gboolean
+is_over_by_now (GpuPoolItem *item)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    _gpu_pool_use_mark (&item->uses[i], NULL);
+
+  return _gpu_pool_item_is_over (item);
+}
+
+/* Under the lock: than @keep bytes, or than is to be held at any time. */
+static gboolean
+have_more (GpuPoolBins   *bins,
+           const guint64 *keep)
+{
+  return keep != NULL ? bins->stats.managed_bytes > *keep : bins_have_excess (bins);
+}
+
+static gboolean
+is_too_much (GpuPoolBins   *bins,
+             const guint64 *keep)
+{
+  gboolean too_much;
+
+  bins_lock (bins);
+  too_much = have_more (bins, keep);
+  bins_unlock (bins);
+
+  return too_much;
+}
+
+/* All of the next bin below @bin that has any, the one given back first on top, while there is too
+ * much; they are moving then. The other bins stay as they are for other threads. */
+static GpuPoolItem *
+take_bin (GpuPoolBins   *bins,
+          guint         *bin,
+          const guint64 *keep)
+{
+  GpuPoolItem *items = NULL, *item;
+
+  bins_lock (bins);
+  while (items == NULL && *bin > 0 && have_more (bins, keep))
+    {
+      --*bin;
+      while ((item = bins_pop_moving (bins, *bin)) != NULL)
+        {
+          item->below = items;
+          items = item;
+        }
+    }
+  bins_unlock (bins);
+
+  return items;
+}
+
+static void
+trim_items (GpuPoolBins   *bins,
+            GpuPoolItem   *items,
+            const guint64 *keep,
+            gboolean       wait)
+{
+  GpuPoolItem *item;
+  guint n_waits = 0;
+
+  while ((item = items) != NULL)
+    {
+      items = item->below;
+      if (is_too_much (bins, keep)
+          && (is_over_by_now (item)
+              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
+        {
+          _gpu_pool_bins_discard (bins, item);
+          continue;
+        }
+      bins_lock (bins);
+      bins_push (bins, item);
+      bins_stop_moving (bins, item);
+      bins_unlock (bins);
+    }
+}
+
+void
+_gpu_pool_bins_trim_to (GpuPoolBins   *bins,
+      const guint64 *keep,
+      gboolean       wait)
+{
+  GpuPoolItem *items;
+  guint bin = bins->n_bins;
+
+  _gpu_pool_bins_sweep (bins);
+
+  while ((items = take_bin (bins, &bin, keep)) != NULL)
+    trim_items (bins, items, keep, wait);
+}
+
+void
+_gpu_pool_bins_trim (GpuPoolBins *bins,
+                     guint64      keep,
+                     gboolean     wait)
+{
+  _gpu_pool_bins_trim_to (bins, &keep, wait);
+}
+
 /* --- out of memory --------------------------------------------------------------- */
 
 static gboolean
@@ -366,6 +496,20 @@ try_again (GpuPoolRequest  *request,
   return item;
 }
 
+void
+_gpu_pool_bins_get_stats (GpuPoolBins  *bins,
+                          GpuPoolStats *stats)
+{
+  guint largest;
+
+  bins_lock (bins);
+  *stats = bins->stats;
+  largest = bins_find_largest (bins);
+  bins_unlock (bins);
+
+  stats->largest_free = largest == 0 ? 0 : gpu_pool_bin_size (bins->bits, largest - 1);
+}
+
 static void
 refuse (const GpuPoolRequest  *request,
         const GError          *refused,
@@ -385,7 +529,7 @@ refuse (const GpuPoolRequest  *request,
                " bytes, with rounding %" G_GUINT64_FORMAT ", and %" G_GUINT64_FORMAT
                " held blocks, the largest of %" G_GUINT64_FORMAT " bytes; it manages %"
                G_GUINT64_FORMAT " bytes: %s", request->size,
-               _gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
+               gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
                stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
                stats.managed_bytes, refused->message);
   if (bins_are_traced (bins))

@@ -5,54 +5,7 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 
-void
-_gpu_pool_bins_say (GpuPoolBins *bins,
-                    const char  *format,
-                    ...)
-{
-  g_autofree char *text = NULL;
-  va_list ap;
-
-  va_start (ap, format);
-  text = g_strdup_vprintf (format, ap);
-  va_end (ap);
-  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
-}
-
-guint
-_gpu_pool_bin_number (guint bits,
-                      gsize size)
-{
-  guint exponent = size == 0 ? 0 : 63 - __builtin_clzll (size);
-  gsize leading = exponent >= bits ? size >> (exponent - bits) : size << (bits - exponent);
-
-  return exponent << bits | (guint) (leading & ((1u << bits) - 1));
-}
-
-gsize
-_gpu_pool_bin_size (guint bits,
-                    guint bin)
-{
-  guint exponent = bin >> bits;
-  gsize leading = 1u << bits | (bin & ((1u << bits) - 1));
-
-  g_return_val_if_fail (exponent < 64, 0);
-
-  if (exponent < bits)
-    return leading >> (bits - exponent);
-
-  return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
-}
-
 /* --- streams, under the lock -------------------------------------------------- */
-
-static void
-forget (KnownStream *known)
-{
-  if (known->key != NULL)
-    _gpu_pool_stream_unpin (known->stream);
-  known->key = NULL;
-}
 
 GPU_COLD static GpuPoolStream *
 get_to_know (GpuPoolBins *bins,
@@ -64,7 +17,7 @@ get_to_know (GpuPoolBins *bins,
   bins_unlock (bins);
   stream = _gpu_pool_streams_get_pinned (bins->streams, key);
   bins_lock (bins);
-  forget (known);
+  bins_forget_stream (known);
   *known = (KnownStream) { key, stream };
 
   return stream;
@@ -83,17 +36,6 @@ find_stream (GpuPoolBins *bins,
     return known->stream;
 
   return get_to_know (bins, key, known);
-}
-
-void
-_gpu_pool_bins_sweep (GpuPoolBins *bins)
-{
-  bins_lock (bins);
-  for (guint i = 0; i < N_KNOWN; i++)
-    forget (&bins->known[i]);
-  bins_unlock (bins);
-
-  _gpu_pool_streams_sweep (bins->streams);
 }
 
 /* --- what the owner calls --------------------------------------------------------- */
@@ -129,7 +71,7 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
                       gpointer      key,
                       GError      **error)
 {
-  GpuPoolRequest request = { bins, size, _gpu_pool_bin_number (bins->bits, size), NULL, 0 };
+  GpuPoolRequest request = { bins, size, gpu_pool_bin_number (bins->bits, size), NULL, 0 };
   GpuPoolItem *item;
 
   bins_lock (bins);
@@ -152,103 +94,6 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   return item;
 }
 
-/* --- giving back to the owner ------------------------------------------------------- */
-
-/* Not only by marks that others have made. */
-static gboolean
-is_over_by_now (GpuPoolItem *item)
-{
-  for (guint i = 0; i < item->n_uses; i++)
-    _gpu_pool_use_mark (&item->uses[i], NULL);
-
-  return _gpu_pool_item_is_over (item);
-}
-
-/* Under the lock: than @keep bytes, or than is to be held at any time. */
-static gboolean
-have_more (GpuPoolBins   *bins,
-           const guint64 *keep)
-{
-  return keep != NULL ? bins->stats.managed_bytes > *keep : bins_have_excess (bins);
-}
-
-static gboolean
-is_too_much (GpuPoolBins   *bins,
-             const guint64 *keep)
-{
-  gboolean too_much;
-
-  bins_lock (bins);
-  too_much = have_more (bins, keep);
-  bins_unlock (bins);
-
-  return too_much;
-}
-
-/* All of the next bin below @bin that has any, the one given back first on top, while there is too
- * much; they are moving then. The other bins stay as they are for other threads. */
-static GpuPoolItem *
-take_bin (GpuPoolBins   *bins,
-          guint         *bin,
-          const guint64 *keep)
-{
-  GpuPoolItem *items = NULL, *item;
-
-  bins_lock (bins);
-  while (items == NULL && *bin > 0 && have_more (bins, keep))
-    {
-      --*bin;
-      while ((item = bins_pop_moving (bins, *bin)) != NULL)
-        {
-          item->below = items;
-          items = item;
-        }
-    }
-  bins_unlock (bins);
-
-  return items;
-}
-
-static void
-trim_items (GpuPoolBins   *bins,
-            GpuPoolItem   *items,
-            const guint64 *keep,
-            gboolean       wait)
-{
-  GpuPoolItem *item;
-  guint n_waits = 0;
-
-  while ((item = items) != NULL)
-    {
-      items = item->below;
-      if (is_too_much (bins, keep)
-          && (is_over_by_now (item)
-              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
-        {
-          _gpu_pool_bins_discard (bins, item);
-          continue;
-        }
-      bins_lock (bins);
-      bins_push (bins, item);
-      bins_stop_moving (bins, item);
-      bins_unlock (bins);
-    }
-}
-
-static void
-trim (GpuPoolBins   *bins,
-      const guint64 *keep,
-      gboolean       wait)
-{
-  GpuPoolItem *items;
-  guint bin = bins->n_bins;
-
-  _gpu_pool_bins_sweep (bins);
-
-  while ((items = take_bin (bins, &bin, keep)) != NULL)
-    trim_items (bins, items, keep, wait);
-}
-
 /* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
 static void
 leave_closed (GpuPoolBins *bins)
@@ -268,7 +113,7 @@ leave_closed (GpuPoolBins *bins)
 static void
 release_excess (GpuPoolBins *bins)
 {
-  trim (bins, NULL, FALSE);
+  _gpu_pool_bins_trim_to (bins, NULL, FALSE);
 
   bins_lock (bins);
   bins->n_inside--;
@@ -294,7 +139,6 @@ GPtrArray *
 _gpu_pool_bins_list_pending (GpuPoolBins *bins)
 {
   g_autoptr (GPtrArray) streams = g_ptr_array_new ();
-  GPtrArray *keys = g_ptr_array_new ();
 
   bins_lock (bins);
   for (GpuPoolItem *item = bins->items; item != NULL; item = item->next)
@@ -303,15 +147,7 @@ _gpu_pool_bins_list_pending (GpuPoolBins *bins)
         g_ptr_array_add (streams, item->uses[i].stream);
   bins_unlock (bins);
 
-  for (guint i = 0; i < streams->len; i++)
-    {
-      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
-
-      if (key != NULL)
-        g_ptr_array_add (keys, key);
-    }
-
-  return keys;
+  return _gpu_pool_streams_ref_keys (streams);
 }
 
 GPU_COLD static void
@@ -321,7 +157,7 @@ was_released (GpuPoolBins *bins,
 {
   if (bins_are_traced (bins))
     _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
-                        _gpu_pool_bin_size (bins->bits, bin), bin);
+                        gpu_pool_bin_size (bins->bits, bin), bin);
   if (excess)
     release_excess (bins);
 }
@@ -410,14 +246,6 @@ _gpu_pool_item_get_capacity (const GpuPoolItem *item)
 }
 
 void
-_gpu_pool_bins_trim (GpuPoolBins *bins,
-                     guint64      keep,
-                     gboolean     wait)
-{
-  trim (bins, &keep, wait);
-}
-
-void
 _gpu_pool_bins_set_limits (GpuPoolBins         *bins,
                            const GpuPoolLimits *limits)
 {
@@ -463,20 +291,6 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   _gpu_pool_lock_clear (&bins->lock);
   g_free (bins->tops);
   g_free (bins);
-}
-
-void
-_gpu_pool_bins_get_stats (GpuPoolBins  *bins,
-                          GpuPoolStats *stats)
-{
-  guint largest;
-
-  bins_lock (bins);
-  *stats = bins->stats;
-  largest = bins_find_largest (bins);
-  bins_unlock (bins);
-
-  stats->largest_free = largest == 0 ? 0 : _gpu_pool_bin_size (bins->bits, largest - 1);
 }
 
 void

@@ -23,6 +23,33 @@ typedef struct _GpuPoolBins GpuPoolBins;
 /* An item with what the pool knows of it; lives as long as the item. */
 typedef struct _GpuPoolItem GpuPoolItem;
 
+/* The bin of @size bytes: the exponent of two, and @bits leading bits behind the first. */
+static inline guint
+gpu_pool_bin_number (guint bits,
+                      gsize size)
+{
+  guint exponent = size == 0 ? 0 : 63 - __builtin_clzll (size);
+  gsize leading = exponent >= bits ? size >> (exponent - bits) : size << (bits - exponent);
+
+  return exponent << bits | (guint) (leading & ((1u << bits) - 1));
+}
+
+/* The largest size of @bin, below 64 << @bits: what items of it have. */
+static inline gsize
+gpu_pool_bin_size (guint bits,
+                    guint bin)
+{
+  guint exponent = bin >> bits;
+  gsize leading = 1u << bits | (bin & ((1u << bits) - 1));
+
+  g_return_val_if_fail (exponent < 64, 0);
+
+  if (exponent < bits)
+    return leading >> (bits - exponent);
+
+  return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
+}
+
 /* Where items come from. May call the pool. */
 typedef struct
 {
@@ -42,13 +69,6 @@ typedef struct
                           gsize      size,
                           guint      attempt);
 } GpuPoolBinsOps;
-
-/* The bin of @size bytes: the exponent of two, and @bits leading bits behind the first. */
-guint        _gpu_pool_bin_number        (guint                    bits,
-                                          gsize                    size);
-/* The largest size of @bin, below 64 << @bits: what items of it have. */
-gsize        _gpu_pool_bin_size          (guint                    bits,
-                                          guint                    bin);
 
 GpuPoolBins *_gpu_pool_bins_new          (guint                    bits,
                                           const GpuPoolBinsOps    *ops,

@@ -11,7 +11,6 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-__thread GpuPoolCache *_gpu_pool_cache_current;
 gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;

@@ -416,19 +416,6 @@ get_supply (GpuPool              *pool,
   return supply;
 }
 
-static GpuPoolNode *
-serve (GpuPool              *pool,
-       const GpuPoolRequest *request)
-{
-  GpuPoolNode *node;
-
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
-  return node;
-}
-
 /* Before there is more memory than there should be. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
@@ -440,10 +427,10 @@ find_more (GpuPool              *pool,
     return NULL;
 
   _gpu_pool_settle (pool);
-  node = serve (pool, request);
+  node = _gpu_pool_lock_and_serve (pool, request);
   while (node == NULL && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_pending (pool, request))
-    node = serve (pool, request);
+    node = _gpu_pool_lock_and_serve (pool, request);
 
   return node;
 }

@@ -132,10 +132,7 @@ save_memory (GpuPool              *pool,
 
   _gpu_pool_settle (pool);
 
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
+  node = _gpu_pool_lock_and_serve (pool, request);
   if (node == NULL)
     _gpu_pool_shrink (pool, soft_limit - MIN (soft_limit, needed));
 

@@ -7,7 +7,7 @@
 #include "gpumem/pool/core/gpu-pool-index.h"
 #include "gpumem/pool/core/gpu-pool-lock.h"
 #include "gpumem/pool/core/gpu-pool-node.h"
-#include "gpumem/pool/core/gpu-pool-stream-private.h"
+#include "gpumem/pool/core/gpu-pool-stream.h"
 #include "gpumem/pool/core/gpu-pool.h"
 
 G_BEGIN_DECLS
@@ -126,6 +126,17 @@ void          _gpu_pool_count_managed     (GpuPool           *pool,
 void          _gpu_pool_add_counts        (GpuPool           *pool,
                                            GpuPoolCounts     *counts);
 
+/* The program gives @node back; the lock is held. */
+static inline void
+gpu_pool_count_free (GpuPool           *pool,
+                     const GpuPoolNode *node)
+{
+  pool->n_out--;
+  pool->counts.n_frees++;
+  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
+  pool->counts.units -= node->units;
+}
+
 /* --- the heap: all of it under the lock ------------------------------------------- */
 
 GpuPoolFrees *_gpu_pool_heap_get_frees    (GpuPool           *pool,
@@ -199,6 +210,9 @@ typedef struct
 
 /* From what @request can have without anything being done; the heap is locked. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
+/* The same; locks the heap. */
+GpuPoolNode  *_gpu_pool_lock_and_serve    (GpuPool              *pool,
                                            const GpuPoolRequest *request);
 /* Cuts it from @node, which is busy. */
 GpuPoolNode  *_gpu_pool_serve_from        (GpuPool              *pool,

@@ -8,19 +8,6 @@
 #define MAX_ATTEMPTS 3
 
 static GpuPoolNode *
-serve (GpuPool              *pool,
-       const GpuPoolRequest *request)
-{
-  GpuPoolNode *node;
-
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
-  return node;
-}
-
-static GpuPoolNode *
 poll_and_serve (GpuPool              *pool,
                 const GpuPoolRequest *request)
 {
@@ -140,7 +127,7 @@ try_held (GpuPool               *pool,
           GError               **error)
 {
   GError *local_error = NULL;
-  GpuPoolNode *node = serve (pool, request);
+  GpuPoolNode *node = _gpu_pool_lock_and_serve (pool, request);
 
   if (node == NULL)
     node = shed_and_serve (pool, request);
@@ -182,38 +169,13 @@ grow_hard (GpuPool               *pool,
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
 
       is_settled = TRUE;
-      node = serve (pool, request);
+      node = _gpu_pool_lock_and_serve (pool, request);
     }
 
   if (node != NULL)
     g_clear_error (error);
 
   return node;
-}
-
-void
-_gpu_pool_set_refused (GpuPool               *pool,
-                       const GpuPoolRequest  *request,
-                       const char            *reason,
-                       GError               **error)
-{
-  GpuPoolStats stats;
-  guint64 limit;
-
-  _gpu_pool_lock (&pool->lock);
-  pool->stats.n_refused++;
-  limit = pool->limits.limit;
-  _gpu_pool_unlock (&pool->lock);
-
-  _gpu_pool_get_stats (pool, &stats);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-               "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
-               " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
-               " held, the largest free range has %" G_GUINT64_FORMAT ", the limit is %"
-               G_GUINT64_FORMAT,
-               request->size, reason, stats.managed_bytes, stats.active_bytes,
-               stats.managed_bytes - stats.used_bytes, stats.largest_free,
-               limit);
 }
 
 GPU_COLD GpuPoolNode *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/pool/core/gpu-pool-stream-private.h"
+#include "gpumem/pool/core/gpu-pool-stream.h"
 
 GpuPoolStreams *
 _gpu_pool_streams_new (const GpuPoolStreamOps *ops)
@@ -160,20 +160,6 @@ _gpu_pool_stream_get_key (GpuPoolStream *stream)
   _gpu_pool_lock (&stream->streams->lock);
   key = stream->key;
   _gpu_pool_unlock (&stream->streams->lock);
-
-  return key;
-}
-
-gpointer
-_gpu_pool_stream_ref_key (GpuPoolStream *stream)
-{
-  gpointer key = NULL;
-
-  if (pin (stream))
-    {
-      key = stream->streams->ops.ref (stream->key);
-      _gpu_pool_stream_unpin (stream);
-    }
 
   return key;
 }
@@ -543,4 +529,34 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
 
   for (guint i = 0; i < keys->len; i++)
     streams->ops.unref (g_ptr_array_index (keys, i));
+}
+
+gpointer
+_gpu_pool_stream_ref_key (GpuPoolStream *stream)
+{
+  gpointer key = NULL;
+
+  if (pin (stream))
+    {
+      key = stream->streams->ops.ref (stream->key);
+      _gpu_pool_stream_unpin (stream);
+    }
+
+  return key;
+}
+
+GPtrArray *
+_gpu_pool_streams_ref_keys (GPtrArray *streams)
+{
+  GPtrArray *keys = g_ptr_array_new ();
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
+
+      if (key != NULL)
+        g_ptr_array_add (keys, key);
+    }
+
+  return keys;
 }

@@ -3,14 +3,6 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-#define CACHED_BYTES  (1024 * 1024)
-/* What a thread keeps: so much at least, and its part of what is managed, up to a maximum. */
-#define CACHE_BUDGET  (16 * 1024 * 1024)
-#define CACHE_DIVISOR 8
-#define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* Threads keep at most such a part of a limit. */
-#define LIMIT_DIVISOR 64
-
 /* --- making and freeing ------------------------------------------------------------ */
 
 /* Units are as small as the pool wants, but there are at most 2^32 of them in an area. */
@@ -23,42 +15,6 @@ choose_unit_shift (const GpuPoolConfig *config)
     shift++;
 
   return shift;
-}
-
-void
-_gpu_pool_set_cache_limits (GpuPool *pool)
-{
-  const GpuPoolLimits *limits = &pool->limits;
-  gsize least = CACHE_BUDGET, budget;
-  guint32 units;
-
-  if (limits->limit != 0)
-    least = MIN (least, limits->limit / LIMIT_DIVISOR);
-  if (!pool->is_holding)
-    least = 0;
-
-  budget = least;
-  if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
-    budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
-                    MAX_CACHE_BUDGET);
-
-  units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
-  while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
-    units /= 2;
-
-  __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
-  __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
-}
-
-void
-_gpu_pool_count_managed (GpuPool *pool,
-                         gint64   bytes)
-{
-  GpuPoolStats *stats = &pool->stats;
-
-  stats->managed_bytes += bytes;
-  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
-  _gpu_pool_set_cache_limits (pool);
 }
 
 GpuPool *
@@ -110,164 +66,10 @@ _gpu_pool_free (GpuPool *pool)
   g_free (pool);
 }
 
-void
-_gpu_pool_destroy_data (GpuPoolData *dropped)
+gpointer
+_gpu_pool_get_owner (GpuPool *pool)
 {
-  while (dropped != NULL)
-    {
-      GpuPoolData *data = dropped;
-
-      dropped = data->next;
-      if (data->destroy != NULL)
-        data->destroy (data->data);
-      g_free (data);
-    }
-}
-
-void
-_gpu_pool_leave (GpuPool *pool)
-{
-  GpuPoolData *dropped = g_steal_pointer (&pool->dropped);
-
-  _gpu_pool_unlock (&pool->lock);
-
-  if (G_UNLIKELY (dropped != NULL))
-    _gpu_pool_destroy_data (dropped);
-}
-
-/* --- counting ---------------------------------------------------------------------- */
-
-static inline void
-update_peaks (GpuPool *pool)
-{
-  GpuPoolStats *stats = &pool->stats;
-  guint64 bytes = MAX (pool->counts.bytes, 0);
-
-  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
-}
-
-guint64
-_gpu_pool_sum_used (GpuPool *pool)
-{
-  gint64 units = pool->counts.units;
-
-  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
-    units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
-
-  return gpu_pool_bytes (pool, MAX (units, 0));
-}
-
-void
-_gpu_pool_add_counts (GpuPool       *pool,
-                      GpuPoolCounts *counts)
-{
-  pool->counts.n_allocs += counts->n_allocs;
-  pool->counts.n_frees += counts->n_frees;
-  pool->counts.bytes += counts->bytes;
-  pool->counts.units += counts->units;
-  pool->stats.n_cache_hits += counts->n_allocs;
-
-  __atomic_store_n (&counts->n_allocs, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->n_frees, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->bytes, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->units, 0, __ATOMIC_RELAXED);
-}
-
-static void
-count_alloc (GpuPool              *pool,
-             GpuPoolNode          *node,
-             const GpuPoolRequest *request)
-{
-  GpuPoolCache *cache = _gpu_pool_cache_current;
-
-  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
-      && cache->pool == pool)
-    _gpu_pool_add_counts (pool, &cache->counts);
-
-  pool->n_out++;
-  pool->counts.n_allocs++;
-  pool->counts.bytes += request->size;
-  pool->counts.units += node->units;
-  update_peaks (pool);
-}
-
-static void
-count_free (GpuPool     *pool,
-            GpuPoolNode *node)
-{
-  pool->n_out--;
-  pool->counts.n_frees++;
-  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
-  pool->counts.units -= node->units;
-}
-
-/* --- serving ------------------------------------------------------------------------- */
-
-static guint32
-get_pad (GpuPool              *pool,
-         const GpuPoolNode    *node,
-         const GpuPoolRequest *request)
-{
-  guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
-
-  return -(first + node->offset) & (request->align - 1);
-}
-
-GpuPoolNode *
-_gpu_pool_serve_from (GpuPool              *pool,
-                      GpuPoolNode          *node,
-                      const GpuPoolRequest *request)
-{
-  guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
-
-  node = _gpu_pool_heap_cut (pool, node, pad, request->units);
-
-  /* Memory of nobody has the stream as its home, with nothing to wait for. */
-  if (node->use == 0 && request->slot != 0)
-    {
-      _gpu_pool_heap_get_frees (pool, request->stream);
-      node->use = gpu_pool_use_pack (request->slot, 0);
-    }
-
-  __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
-                    __ATOMIC_RELAXED);
-  __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
-  gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
-  count_alloc (pool, node, request);
-
-  return node;
-}
-
-GpuPoolNode *
-_gpu_pool_serve (GpuPool              *pool,
-                 const GpuPoolRequest *request)
-{
-  guint32 units = request->units + request->align - 1;
-  GpuPoolNode *own = NULL, *common = _gpu_pool_heap_find (pool, 0, units);
-
-  if (request->slot != 0)
-    own = _gpu_pool_heap_find (pool, request->slot, units);
-  if (own == NULL || (common != NULL && common->units < own->units))
-    own = common;
-  if (own == NULL)
-    return NULL;
-
-  _gpu_pool_heap_remove (pool, own);
-  pool->stats.n_hits++;
-
-  return _gpu_pool_serve_from (pool, own, request);
-}
-
-void
-_gpu_pool_serve_undo (GpuPool     *pool,
-                      GpuPoolNode *node,
-                      guint64      use)
-{
-  count_free (pool, node);
-  pool->counts.n_allocs--;
-  pool->counts.n_frees--;
-  _gpu_pool_heap_add (pool, node, use);
+  return pool->owner;
 }
 
 /* --- handing out and taking back --------------------------------------------------------- */
@@ -418,7 +220,7 @@ give_back (GpuPool       *pool,
 {
   guint64 use = gpu_pool_get_use_now (stream);
 
-  count_free (pool, node);
+  gpu_pool_count_free (pool, node);
 
   if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
       && !_gpu_pool_heap_is_over (pool, node->use))
@@ -548,7 +350,7 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
   _gpu_pool_lock (&pool->lock);
   if (!_gpu_pool_heap_is_over (pool, block->use))
     add_use (shared, gpu_pool_heap_use (pool, block->use));
-  count_free (pool, block);
+  gpu_pool_count_free (pool, block);
   add_shared (pool, block, shared);
   _gpu_pool_leave_excess (pool, !pool->is_holding);
 }
@@ -623,4 +425,74 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
     if (blocks[i] != NULL)
       give_back (pool, blocks[i], stream, &has_excess);
   _gpu_pool_leave_excess (pool, has_excess);
+}
+
+/* --- of a block ------------------------------------------------------------------------ */
+
+GpuPool *
+_gpu_pool_block_get_pool (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block);
+}
+
+guint64
+_gpu_pool_block_get_address (const GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+
+  return pool->areas[block->area]->segment.address + gpu_pool_bytes (pool, block->offset);
+}
+
+gsize
+_gpu_pool_block_get_size (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units) - block->slack;
+}
+
+gsize
+_gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units);
+}
+
+gboolean
+_gpu_pool_block_get_mark (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_flag (block);
+}
+
+void
+_gpu_pool_block_set_mark (GpuMemoryBlock *block,
+                          gboolean        mark)
+{
+  __atomic_store_n (&block->flag, mark != FALSE, __ATOMIC_RELEASE);
+}
+
+gpointer
+_gpu_pool_block_get_segment (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block)->areas[block->area]->segment.data;
+}
+
+gpointer
+_gpu_pool_block_get_data (const GpuMemoryBlock *block)
+{
+  return block->data != NULL ? block->data->data : NULL;
+}
+
+void
+_gpu_pool_block_set_data (GpuMemoryBlock *block,
+                          gpointer        data,
+                          GDestroyNotify  destroy)
+{
+  GpuPoolData *old = g_steal_pointer (&block->data);
+
+  if (data != NULL)
+    {
+      block->data = g_new0 (GpuPoolData, 1);
+      block->data->data = data;
+      block->data->destroy = destroy;
+    }
+
+  _gpu_pool_destroy_data (old);
 }
