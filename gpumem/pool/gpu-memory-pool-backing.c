@@ -274,8 +274,14 @@ make_room (gpointer owner,
 {
   GpuPoolCore *core = owner;
   g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
+  gboolean retry = FALSE;
 
-  return pool != NULL && _gpu_memory_pool_make_room (pool, size);
+  if (pool == NULL)
+    return FALSE;
+
+  g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
+
+  return retry || _gpu_context_signal_pressure (pool->context, size);
 }
 
 /* Whole memory of the allocator; the view of it stays as long. */
@@ -524,7 +530,6 @@ void
 _gpu_pool_core_close (GpuPoolCore *core)
 {
   g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
-  _gpu_pool_core_drop_spare (core);
 
   if (core->bins != NULL)
     _gpu_pool_bins_close (core->bins, finish_closing, core);

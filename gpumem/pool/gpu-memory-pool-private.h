@@ -158,10 +158,6 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
                                             GpuStream          *stream,
                                             const char         *function,
                                             GError            **error);
-/* Asks who listens to the pool and to its context to make room; in gpu-memory-pool.c. */
-gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
-                                            guint64             size);
-
 /* gpu-memory-pool-history.c. */
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
@@ -200,7 +196,8 @@ extern gpointer _gpu_memory_pool_class;
 static inline gboolean
 _gpu_is_memory_pool (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_memory_pool_class) || _gpu_is_a (object, gpu_memory_pool_get_type);
+  return _gpu_has_class (object, _gpu_memory_pool_class)
+         || _gpu_is_a (object, gpu_memory_pool_get_type);
 }
 
 G_END_DECLS

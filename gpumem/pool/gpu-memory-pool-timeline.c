@@ -2,8 +2,10 @@
 /* What a pool asks about streams, answered by their timelines. */
 #include "config.h"
 
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
 #include "gpumem/stream/gpu-submission-private.h"
 
 static gpointer
@@ -140,3 +142,34 @@ const GpuPoolStreamOps _gpu_pool_timeline_ops = {
   .wait = wait,
   .is_gone = is_gone
 };
+
+gboolean
+_gpu_memory_pool_check (GpuMemoryPool  *pool,
+                        const char     *function,
+                        GError        **error)
+{
+  if (G_LIKELY (pool->core != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the pool was never initialised", function);
+
+  return FALSE;
+}
+
+GpuTimeline *
+_gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
+                               GpuStream      *stream,
+                               const char     *function,
+                               GError        **error)
+{
+  GpuTimeline *timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
+
+  if (G_LIKELY (timeline == NULL) || G_LIKELY (timeline->context == pool->core->context))
+    return timeline;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the stream belongs to another context than the pool", function);
+
+  return NULL;
+}
