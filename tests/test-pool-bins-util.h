@@ -43,7 +43,7 @@ typedef struct
   guint    refs;
   guint64  submitted, completed;
   guint64  waits[POOL_N_STREAMS];   /* for so much of others */
-  guint    n_marks, n_waits;
+  guint    n_fences, n_waits;
   gboolean broken;                  /* marks fail */
   gboolean gone;                    /* nobody else has it, and all is done */
 } PoolStream;
@@ -71,6 +71,6 @@ void         pool_assert_steps    (PoolOwner   *owner,
  * host. */
 void         pool_assert_is_over  (const PoolMemory *memory,
                                    const PoolStream *stream);
-guint        pool_count_marks     (void);
+guint        pool_count_fences    (void);
 
 G_END_DECLS

@@ -264,7 +264,7 @@ check_same_stream (void)
   g_assert_true (pool_take (bins, 1023, &pool_streams[0]) == two);
   g_assert_true (pool_take (bins, 992, &pool_streams[0]) == one);
   g_assert_true (pool_take (bins, 1087, &pool_streams[0]) == other);
-  g_assert_cmpuint (pool_count_marks (), ==, 0);
+  g_assert_cmpuint (pool_count_fences (), ==, 0);
   g_assert_cmpuint (pool_n_blocked, ==, 0);
   pool_assert_steps (&owner, "aaa");
 
@@ -295,7 +295,7 @@ check_other_stream (void)
   /* Not the one on top, which is in use: what is nobody's, then what is its own */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == free);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == mine);
-  g_assert_cmpuint (pool_count_marks () + pool_streams[0].n_waits, ==, 0);
+  g_assert_cmpuint (pool_count_fences () + pool_streams[0].n_waits, ==, 0);
 
   /* Then those of others: with a wait, unless it is seen that their use is over */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
@@ -409,7 +409,7 @@ check_gone (void)
   /* What they had is free, and others at their addresses are others */
   gone[99] = (PoolStream) { .number = 0 };
   g_assert_true (pool_take (bins, 100, &gone[99]) == item);
-  g_assert_cmpuint (gone[99].n_waits + gone[99].n_marks + pool_n_blocked, ==, 0);
+  g_assert_cmpuint (gone[99].n_waits + gone[99].n_fences + pool_n_blocked, ==, 0);
   pool_give (item, &gone[99]);
   g_assert_cmpuint (gone[99].refs, ==, 1);
 

@@ -19,9 +19,9 @@ static void
 set_up (Fixture       *fixture,
         gconstpointer  data)
 {
-  gboolean pieces = GPOINTER_TO_INT (data);
+  gboolean chunks = GPOINTER_TO_INT (data);
 
-  fixture->sim = sim_new (64 * MIB, UNIT, pieces ? 64 * KIB : 0, TRUE);
+  fixture->sim = sim_new (64 * MIB, UNIT, chunks ? 64 * KIB : 0, TRUE);
   fixture->pool = sim_pool_new (fixture->sim);
   fixture->a = sim_stream_new (fixture->sim, G_MAXUINT64);
   fixture->b = sim_stream_new (fixture->sim, G_MAXUINT64);
@@ -164,8 +164,8 @@ add_cached (gpointer              data,
 
 /* What a thread keeps makes room class by class, and never is more than its part. */
 static void
-test_shed (Fixture       *fixture,
-           gconstpointer  data)
+test_flush_some (Fixture       *fixture,
+                 gconstpointer  data)
 {
   GpuMemoryBlock *blocks[96];
 
@@ -196,11 +196,11 @@ test_other_stream (Fixture       *fixture,
 
   give (fixture, first, fixture->a);
   give (fixture, second, fixture->a);
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 0);
 
   first = take (fixture, 30 * MIB, fixture->b);
   second = take (fixture, 20 * MIB, fixture->b);
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 1);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 1);
   g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 1);
   g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
   g_assert_cmpuint (get_stats (fixture).n_steals, ==, 2);
@@ -281,7 +281,7 @@ test_several_streams (Fixture       *fixture,
   sim_use (fixture->sim, fixture->b, address, 40 * MIB);
   sim_give (fixture->sim, address, 40 * MIB);
   _gpu_pool_release_all (block, keys, G_N_ELEMENTS (keys));
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 0);
   g_assert_cmpuint (get_stats (fixture).held_blocks, >=, 1);
   g_assert_cmpuint (get_stats (fixture).active_blocks, ==, 0);
 
@@ -589,10 +589,10 @@ test_failures (Fixture       *fixture,
 
 typedef struct
 {
-  Fixture   *fixture;
-  SimStream *stream;
-  guint      n_steps;
-  guint32    seed;
+  Fixture         *fixture;
+  SimStream       *stream;
+  guint            n_steps;
+  guint32          seed;
   GpuMemoryBlock **shared;          /* N_SHARED, atomic: between threads */
 } Worker;
 
@@ -751,10 +751,10 @@ choose (gpointer data,
 
 static void
 live_one_life (GRand    *random,
-               gboolean  pieces,
+               gboolean  chunks,
                guint     n_steps)
 {
-  Model *model = model_new (pieces, choose, random);
+  Model *model = model_new (chunks, choose, random);
 
   for (guint i = 0; i < n_steps; i++)
     model_step (model);
@@ -805,7 +805,7 @@ main (int   argc,
 
   add ("same-stream", test_same_stream);
   add ("reach", test_reach);
-  add ("shed", test_shed);
+  add ("shed", test_flush_some);
   add ("other-stream", test_other_stream);
   add ("over", test_over);
   add ("host", test_host);

@@ -445,7 +445,7 @@ model_pool (Model *model)
 }
 
 Model *
-model_new (gboolean    pieces,
+model_new (gboolean    chunks,
            ModelChoose choose,
            gpointer    data)
 {
@@ -453,7 +453,7 @@ model_new (gboolean    pieces,
 
   model->choose = choose;
   model->choose_data = data;
-  model->sim = sim_new (CAPACITY, UNIT, pieces ? GRANULARITY : 0, TRUE);
+  model->sim = sim_new (CAPACITY, UNIT, chunks ? GRANULARITY : 0, TRUE);
   model->pool = sim_pool_new (model->sim);
   for (guint i = 0; i < MAX_STREAMS; i++)
     model->streams[i] = sim_stream_new (model->sim, pick (model, 100));

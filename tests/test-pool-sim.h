@@ -18,12 +18,12 @@ typedef struct _SimStream SimStream;
 
 typedef struct
 {
-  guint64 n_segments, n_pieces;     /* there are */
+  guint64 n_segments, n_chunks;     /* there are */
   guint64 bytes, peak_bytes;        /* there are; of pieces also those with no address */
   guint64 n_allocs, n_frees;        /* calls, of segments or pieces */
   guint64 n_maps, n_unmaps;
   guint64 n_mapped;                 /* pieces, by all calls */
-  guint64 n_marks, n_orders, n_waits, n_asked;
+  guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
 } SimStats;
 

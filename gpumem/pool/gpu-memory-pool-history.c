@@ -140,8 +140,8 @@ describe_event (GVariantBuilder *builder,
     [GPU_POOL_RELEASE] = "free_requested",
     [GPU_POOL_SEGMENT_ALLOC] = "segment_alloc",
     [GPU_POOL_SEGMENT_FREE] = "segment_free",
-    [GPU_POOL_PIECE_MAP] = "segment_map",
-    [GPU_POOL_PIECE_UNMAP] = "segment_unmap",
+    [GPU_POOL_CHUNK_MAP] = "segment_map",
+    [GPU_POOL_CHUNK_UNMAP] = "segment_unmap",
     [GPU_POOL_OUT_OF_MEMORY] = "oom"
   };
 

@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-#define GPU_POOL_MAX_SPARE 64
+#define GPU_POOL_MAX_RECYCLED 64
 
 /* GpuPoolCore.modes: what the quick way does not do. */
 #define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
@@ -25,8 +25,8 @@ typedef enum
   GPU_POOL_RELEASE,
   GPU_POOL_SEGMENT_ALLOC,
   GPU_POOL_SEGMENT_FREE,
-  GPU_POOL_PIECE_MAP,
-  GPU_POOL_PIECE_UNMAP,
+  GPU_POOL_CHUNK_MAP,
+  GPU_POOL_CHUNK_UNMAP,
   GPU_POOL_OUT_OF_MEMORY
 } GpuPoolAction;
 
@@ -51,16 +51,16 @@ typedef struct
 
   GMutex             lock;          /* guards what follows */
 
-  GpuPoolLock        spare_lock;    /* guards these */
-  GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
-  guint              n_spare;
+  GpuPoolLock        recycled_lock; /* guards these */
+  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer: they wait to be used again */
+  guint              n_recycled;
   gboolean           closed;        /* the pool is gone */
   guint64            next_address;  /* for memory without */
   GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
 } GpuPoolCore;
 
 /* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
-typedef gpointer GpuPoolPlace;
+typedef gpointer GpuPoolSuballocation;
 
 /* Where it is for the driver. It is the place's, and that of work which still uses it. */
 typedef struct
@@ -97,8 +97,8 @@ gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 /* Streams as timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
 /* All that is submitted later comes after all that was; for streams that are out of order. */
-gboolean      _gpu_pool_timeline_bar       (GpuTimeline        *timeline,
-                                            GError            **error);
+gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
+                                              GError            **error);
 
 /* NULL and @error if the device cannot do what @kind asks for; @kind is not AUTOMATIC. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
@@ -112,34 +112,35 @@ GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
 void          _gpu_pool_core_unref         (GpuPoolCore        *core);
 /* The GpuMemoryPool is gone. */
 void          _gpu_pool_core_close         (GpuPoolCore        *core);
-GpuPoolPlace  _gpu_pool_core_alloc         (GpuPoolCore        *core,
-                                            gsize               size,
-                                            gsize               alignment,
-                                            GpuTimeline        *timeline,
-                                            GError            **error);
-/* It may be used again after all that was submitted so far to @home, and to the timelines of @uses,
- * nullable: of GpuPoint. Memory of a pool that holds nothing goes with the last of them. */
-void          _gpu_pool_core_release       (GpuPoolCore        *core,
-                                            GpuPoolPlace        place,
-                                            GpuTimeline        *home,
-                                            GArray             *uses);
+GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
+                                                   gsize               size,
+                                                   gsize               alignment,
+                                                   GpuTimeline        *timeline,
+                                                   GError            **error);
+/* Frees @suballocation for use after all work submitted so far to @alloc_timeline and to the
+ * timelines of @uses, nullable, of GpuPoint. A pool that holds nothing frees the memory itself when
+ * that work has completed. */
+void          _gpu_pool_core_release       (GpuPoolCore          *core,
+                                            GpuPoolSuballocation  suballocation,
+                                            GpuTimeline          *alloc_timeline,
+                                            GArray               *uses);
 /* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that
  * holds nothing gives back what nobody uses. */
-void          _gpu_pool_core_tidy_after    (GpuPoolCore        *core,
-                                            GpuTimeline        *timeline);
+void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
+                                                   GpuTimeline        *timeline);
 /* Bytes, as requested. */
-gsize         _gpu_pool_core_get_size      (GpuPoolCore        *core,
-                                            GpuPoolPlace        place);
+gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
+                                            GpuPoolSuballocation  suballocation);
 /* (transfer none): for as long as the place is held; NULL if the driver could not make it. */
-GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore        *core,
-                                            GpuPoolPlace        place,
-                                            GError            **error);
+GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
+                                            GpuPoolSuballocation   suballocation,
+                                            GError               **error);
 GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
 /* The driver's. */
 guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
 
-void          _gpu_pool_core_set_limits    (GpuPoolCore        *core,
+void          _gpu_pool_core_set_limits    (GpuPoolCore         *core,
                                             const GpuPoolLimits *limits);
 void          _gpu_pool_core_trim          (GpuPoolCore        *core,
                                             guint64             keep,
@@ -154,10 +155,10 @@ gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
                                             GError            **error);
 /* (transfer none): the timeline of @stream, which has to be of the pool's context, or the default
  * one. */
-GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
-                                            GpuStream          *stream,
-                                            const char         *function,
-                                            GError            **error);
+GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
+                                             GpuStream          *stream,
+                                             const char         *function,
+                                             GError            **error);
 /* gpu-memory-pool-history.c. */
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
@@ -179,16 +180,16 @@ gpu_pool_core_records (GpuPoolCore *core)
   return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
 }
 
-/* gpu-memory-pool-buffer.c: a GpuBuffer, or a GpuSvm of a core that has svm, over @place, which it
- * takes over, also if it fails. */
-GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore        *core,
-                                            GpuContext         *context,
-                                            gboolean            is_svm,
-                                            GpuPoolPlace        place,
-                                            GpuTimeline        *timeline,
-                                            GError            **error);
+/* gpu-memory-pool-buffer.c: creates a GpuBuffer, or a GpuSvm if the core has svm, over
+ * @suballocation. Takes ownership of @suballocation even when it fails. */
+GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
+                                            GpuContext            *context,
+                                            gboolean               is_svm,
+                                            GpuPoolSuballocation   suballocation,
+                                            GpuTimeline           *timeline,
+                                            GError               **error);
 /* Closed, a pool keeps no objects to use them again. */
-void          _gpu_pool_core_drop_spare    (GpuPoolCore        *core);
+void          _gpu_pool_core_drop_recycled (GpuPoolCore        *core);
 
 /* Set by class_init. */
 extern gpointer _gpu_memory_pool_class;

@@ -38,9 +38,9 @@ fence_locked (GpuTimeline  *timeline,
 }
 
 static gboolean
-mark (gpointer   key,
-      guint64   *seq,
-      GError   **error)
+add_fence (gpointer   key,
+           guint64   *seq,
+           GError   **error)
 {
   GpuTimeline *timeline = key;
   g_autoptr (GpuFence) fence = NULL;
@@ -120,8 +120,8 @@ is_gone (gpointer key)
 }
 
 gboolean
-_gpu_pool_timeline_bar (GpuTimeline  *timeline,
-                        GError      **error)
+_gpu_pool_timeline_add_barrier (GpuTimeline  *timeline,
+                                GError      **error)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
   GError *failure = NULL;
@@ -135,7 +135,7 @@ _gpu_pool_timeline_bar (GpuTimeline  *timeline,
 const GpuPoolStreamOps _gpu_pool_timeline_ops = {
   .ref = ref,
   .unref = unref,
-  .mark = mark,
+  .add_fence = add_fence,
   .is_reached = is_reached,
   .order_after = order_after,
   .is_free = is_free,

@@ -227,7 +227,7 @@ gpu_memory_pool_finalize (GObject *object)
 
   if (pool->core != NULL)
     {
-      _gpu_pool_core_drop_spare (pool->core);
+      _gpu_pool_core_drop_recycled (pool->core);
       _gpu_pool_core_close (pool->core);
     }
 

@@ -95,9 +95,9 @@ bins_forget_stream (KnownStream *known)
 #define bins_are_traced(bins) G_UNLIKELY (g_atomic_int_get (&(bins)->trace))
 
 /* Prints a line, where decisions are traced. */
-GPU_COLD void _gpu_pool_bins_say (GpuPoolBins *bins,
-                                  const char  *format,
-                                  ...) G_GNUC_PRINTF (2, 3);
+GPU_COLD void _gpu_pool_bins_print (GpuPoolBins *bins,
+                                    const char  *format,
+                                    ...) G_GNUC_PRINTF (2, 3);
 /* Where the bin has nothing that is ready. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
@@ -111,7 +111,7 @@ void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
 /* Of items that are moving, or else nobody else's. */
-gboolean      _gpu_pool_item_is_over (GpuPoolItem    *item);
+gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,
                                       guint          *n_waits,

@@ -10,9 +10,9 @@
 #define MAX_MORE_ROUNDS 256
 
 void
-_gpu_pool_bins_say (GpuPoolBins *bins,
-                    const char  *format,
-                    ...)
+_gpu_pool_bins_print (GpuPoolBins *bins,
+                      const char  *format,
+                      ...)
 {
   g_autofree char *text = NULL;
   va_list ap;
@@ -26,18 +26,18 @@ _gpu_pool_bins_say (GpuPoolBins *bins,
 /* --- uses, without the lock: of items that are nobody else's -------------------- */
 
 gboolean
-_gpu_pool_item_is_over (GpuPoolItem *item)
+_gpu_pool_item_is_completed (GpuPoolItem *item)
 {
-  gboolean over = TRUE;
+  gboolean completed = TRUE;
 
   for (guint i = 0; i < item->n_uses; i++)
     {
-      if (item->uses[i].stream != NULL && _gpu_pool_use_is_over (&item->uses[i]))
+      if (item->uses[i].stream != NULL && _gpu_pool_use_is_completed (&item->uses[i]))
         item->uses[i].stream = NULL;
-      over &= item->uses[i].stream == NULL;
+      completed &= item->uses[i].stream == NULL;
     }
 
-  return over;
+  return completed;
 }
 
 gboolean
@@ -78,7 +78,7 @@ _gpu_pool_bins_sweep (GpuPoolBins *bins)
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
-           gboolean    *over)
+           gboolean    *completed)
 {
   GpuPoolItem *items[N_LOOKED_AT];
   GpuPoolItem *best;
@@ -90,11 +90,11 @@ take_best (GpuPoolBins *bins,
     return NULL;
 
   bins_unlock (bins);
-  while (chosen < n && !_gpu_pool_item_is_over (items[chosen]))
+  while (chosen < n && !_gpu_pool_item_is_completed (items[chosen]))
     chosen++;
   bins_lock (bins);
 
-  *over = chosen < n;
+  *completed = chosen < n;
   chosen = MIN (chosen, n - 1);
   best = items[chosen];
   while (n-- > 0)
@@ -146,7 +146,7 @@ take (GpuPoolRequest  *request,
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item;
   guint n_waits = 0;
-  gboolean over = TRUE;
+  gboolean completed = TRUE;
 
   bins_lock (bins);
   request->n_changes = count_changes (bins);
@@ -155,7 +155,7 @@ take (GpuPoolRequest  *request,
     {
       bins->stats.n_hits++;
     }
-  else if ((item = take_best (bins, request->bin, &over)) != NULL)
+  else if ((item = take_best (bins, request->bin, &completed)) != NULL)
     {
       bins_stop_moving (bins, item);
       bins->stats.held_blocks--;
@@ -167,12 +167,12 @@ take (GpuPoolRequest  *request,
 
   if (item == NULL)
     return NULL;
-  if (!over && !wait_for (request, item, &n_waits, error))
+  if (!completed && !wait_for (request, item, &n_waits, error))
     return NULL;
   item_forget_uses (item);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
-                        ", with %u waits", request->size, request->bin, item->capacity, n_waits);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
+                          ", with %u waits", request->size, request->bin, item->capacity, n_waits);
 
   return item;
 }
@@ -185,16 +185,16 @@ save_memory (GpuPoolBins *bins,
              gsize        capacity)
 {
   guint64 soft_limit, asked;
-  gboolean is_over;
+  gboolean exceeds;
 
   bins_lock (bins);
   soft_limit = bins->limits.soft_limit;
   asked = bins->n_asked + capacity;
-  is_over = soft_limit != 0 && bins->stats.held_blocks > 0
+  exceeds = soft_limit != 0 && bins->stats.held_blocks > 0
             && bins->stats.managed_bytes + asked > soft_limit;
   bins_unlock (bins);
 
-  if (is_over)
+  if (exceeds)
     _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
 }
 
@@ -281,8 +281,8 @@ grow (const GpuPoolRequest  *request,
   bins_unlock (bins);
 
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from a new block of %" G_GSIZE_FORMAT
-                        " for bin %u", request->size, capacity, request->bin);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from a new block of %" G_GSIZE_FORMAT
+                          " for bin %u", request->size, capacity, request->bin);
 
   return item;
 }
@@ -292,8 +292,8 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
                         GpuPoolItem *item)
 {
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "the block of %" G_GSIZE_FORMAT " bytes of bin %u is freed",
-                        item->capacity, item->bin);
+    _gpu_pool_bins_print (bins, "the block of %" G_GSIZE_FORMAT " bytes of bin %u is freed",
+                          item->capacity, item->bin);
 
   bins_lock (bins);
   if (item->next != NULL)
@@ -340,12 +340,12 @@ free_largest (const GpuPoolRequest  *request,
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item = NULL;
   guint bin, n_waits = 0;
-  gboolean over = FALSE, moving, changed;
+  gboolean completed = FALSE, moving, changed;
 
   bins_lock (bins);
   bin = bins_find_largest (bins);
   if (bin > 0)
-    item = take_best (bins, bin - 1, &over);
+    item = take_best (bins, bin - 1, &completed);
   moving = item == NULL && bins->n_moving > 0;
   if (moving)
     wait_for_moving (bins);
@@ -354,7 +354,7 @@ free_largest (const GpuPoolRequest  *request,
 
   if (item == NULL)
     return changed;
-  if (!over && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
+  if (!completed && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
     {
       bins_lock (bins);
       bins_push (bins, item);
@@ -371,12 +371,12 @@ free_largest (const GpuPoolRequest  *request,
 
 /* Not only by marks that others have made. */
 static gboolean
-is_over_by_now (GpuPoolItem *item)
+fence_and_check (GpuPoolItem *item)
 {
   for (guint i = 0; i < item->n_uses; i++)
-    _gpu_pool_use_mark (&item->uses[i], NULL);
+    _gpu_pool_use_add_fence (&item->uses[i], NULL);
 
-  return _gpu_pool_item_is_over (item);
+  return _gpu_pool_item_is_completed (item);
 }
 
 /* Under the lock: than @keep bytes, or than is to be held at any time. */
@@ -437,7 +437,7 @@ trim_items (GpuPoolBins   *bins,
     {
       items = item->below;
       if (is_too_much (bins, keep)
-          && (is_over_by_now (item)
+          && (fence_and_check (item)
               || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
         {
           _gpu_pool_bins_discard (bins, item);
@@ -452,8 +452,8 @@ trim_items (GpuPoolBins   *bins,
 
 void
 _gpu_pool_bins_trim_to (GpuPoolBins   *bins,
-      const guint64 *keep,
-      gboolean       wait)
+                        const guint64 *keep,
+                        gboolean       wait)
 {
   GpuPoolItem *items;
   guint bin = bins->n_bins;
@@ -533,8 +533,8 @@ refuse (const GpuPoolRequest  *request,
                stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
                stats.managed_bytes, refused->message);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
-                        refused->message);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
+                          refused->message);
 }
 
 /* Frees what is held until that is enough, but not for as long as others take what it frees. */
@@ -571,21 +571,21 @@ make_room (const GpuPoolRequest *request,
   GpuPoolBins *bins = request->bins;
 
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
-                        request->size, attempt);
+    _gpu_pool_bins_print (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
+                          request->size, attempt);
 
   return bins->ops->make_room != NULL
          && bins->ops->make_room (bins->owner, request->size, attempt);
 }
 
 static GpuPoolItem *
-climb (GpuPoolRequest  *request,
-       GError         **refused)
+make_room_and_retry (GpuPoolRequest  *request,
+                     GError         **refused)
 {
   GpuPoolItem *item;
 
   if (bins_are_traced (request->bins))
-    _gpu_pool_bins_say (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
+    _gpu_pool_bins_print (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
 
   item = free_held (request, refused);
 
@@ -608,7 +608,7 @@ _gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
   GpuPoolItem *item = try_again (request, &refused);
 
   if (item == NULL && is_out_of_memory (refused))
-    item = climb (request, &refused);
+    item = make_room_and_retry (request, &refused);
 
   if (item == NULL && is_out_of_memory (refused))
     refuse (request, refused, error);

@@ -8,9 +8,9 @@
 /* --- streams, under the lock -------------------------------------------------- */
 
 GPU_COLD static GpuPoolStream *
-get_to_know (GpuPoolBins *bins,
-             gpointer     key,
-             KnownStream *known)
+pin_known_stream (GpuPoolBins *bins,
+                  gpointer     key,
+                  KnownStream *known)
 {
   GpuPoolStream *stream;
 
@@ -35,7 +35,7 @@ find_stream (GpuPoolBins *bins,
   if (G_LIKELY (known->key == key))
     return known->stream;
 
-  return get_to_know (bins, key, known);
+  return pin_known_stream (bins, key, known);
 }
 
 /* --- what the owner calls --------------------------------------------------------- */
@@ -88,15 +88,15 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   if (G_UNLIKELY (item == NULL))
     return _gpu_pool_bins_alloc_slowly (&request, error);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT, size,
-                        request.bin, item->capacity);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT, size,
+                          request.bin, item->capacity);
 
   return item;
 }
 
 /* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
 static void
-leave_closed (GpuPoolBins *bins)
+unlock_and_notify (GpuPoolBins *bins)
 {
   GDestroyNotify notify = NULL;
   gpointer data = bins->closed_data;
@@ -117,7 +117,7 @@ release_excess (GpuPoolBins *bins)
 
   bins_lock (bins);
   bins->n_inside--;
-  leave_closed (bins);
+  unlock_and_notify (bins);
 }
 
 void
@@ -156,8 +156,8 @@ was_released (GpuPoolBins *bins,
               gboolean     excess)
 {
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
-                        gpu_pool_bin_size (bins->bits, bin), bin);
+    _gpu_pool_bins_print (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
+                          gpu_pool_bin_size (bins->bits, bin), bin);
   if (excess)
     release_excess (bins);
 }
@@ -175,7 +175,7 @@ _gpu_pool_bins_release (GpuPoolItem *item,
     {
       GpuPoolStream *stream = find_stream (bins, key);
 
-      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
+      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
       item->n_uses = 1;
     }
   bins->stats.n_frees++;
@@ -207,7 +207,7 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
       if (keys[i] == NULL)
         continue;
       stream = _gpu_pool_streams_get (bins->streams, keys[i]);
-      item->uses[item->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
+      item->uses[item->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
     }
 
   bins_lock (bins);

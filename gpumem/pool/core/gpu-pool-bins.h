@@ -26,7 +26,7 @@ typedef struct _GpuPoolItem GpuPoolItem;
 /* The bin of @size bytes: the exponent of two, and @bits leading bits behind the first. */
 static inline guint
 gpu_pool_bin_number (guint bits,
-                      gsize size)
+                     gsize size)
 {
   guint exponent = size == 0 ? 0 : 63 - __builtin_clzll (size);
   gsize leading = exponent >= bits ? size >> (exponent - bits) : size << (bits - exponent);
@@ -37,7 +37,7 @@ gpu_pool_bin_number (guint bits,
 /* The largest size of @bin, below 64 << @bits: what items of it have. */
 static inline gsize
 gpu_pool_bin_size (guint bits,
-                    guint bin)
+                   guint bin)
 {
   guint exponent = bin >> bits;
   gsize leading = 1u << bits | (bin & ((1u << bits) - 1));

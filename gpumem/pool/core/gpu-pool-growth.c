@@ -93,7 +93,7 @@ add_segment (GpuPool              *pool,
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
@@ -120,17 +120,17 @@ save_memory (GpuPool              *pool,
 {
   GpuPoolNode *node;
   guint64 soft_limit;
-  gboolean is_over;
+  gboolean exceeds;
 
   _gpu_pool_lock (&pool->lock);
   soft_limit = pool->limits.soft_limit;
-  is_over = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
+  exceeds = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
   _gpu_pool_unlock (&pool->lock);
 
-  if (!is_over)
+  if (!exceeds)
     return NULL;
 
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
 
   node = _gpu_pool_lock_and_serve (pool, request);
   if (node == NULL)
@@ -183,7 +183,7 @@ take_empty_area (GpuPool *pool)
 
       if (area != NULL && area->first->units == area->units
           && gpu_pool_node_state (area->first) == GPU_POOL_NODE_FREE
-          && _gpu_pool_heap_is_over (pool, area->first->use))
+          && _gpu_pool_heap_is_completed (pool, area->first->use))
         {
           _gpu_pool_heap_remove (pool, area->first);
           return area;
@@ -209,7 +209,7 @@ free_empty_area (GpuPool *pool,
       _gpu_pool_count_managed (pool, -(gint64) segment.size);
       _gpu_pool_heap_remove_area (pool, area);
     }
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (area == NULL)
     return FALSE;
@@ -224,8 +224,8 @@ _gpu_pool_grow (GpuPool               *pool,
                 const GpuPoolRequest  *request,
                 GError               **error)
 {
-  if (pool->pieces != NULL)
-    return _gpu_pool_pieces_grow (pool, request, error);
+  if (pool->chunks != NULL)
+    return _gpu_pool_chunks_grow (pool, request, error);
 
   return grow_segments (pool, request, error);
 }
@@ -236,8 +236,8 @@ _gpu_pool_shrink (GpuPool *pool,
 {
   gboolean any = FALSE;
 
-  if (pool->pieces != NULL)
-    return _gpu_pool_pieces_shrink (pool, keep);
+  if (pool->chunks != NULL)
+    return _gpu_pool_chunks_shrink (pool, keep);
 
   while (free_empty_area (pool, keep))
     any = TRUE;
@@ -252,7 +252,7 @@ _gpu_pool_segments_free (GpuPool *pool)
   for (guint id = 0; id < pool->n_areas; id++)
     if (pool->areas[id] != NULL)
       {
-        if (pool->pieces == NULL)
+        if (pool->chunks == NULL)
           pool->ops.free_segment (pool->owner, &pool->areas[id]->segment);
         g_free (pool->areas[id]);
       }

@@ -32,7 +32,7 @@ _gpu_pool_release_excess (GpuPool *pool)
 
   __atomic_store_n (&pool->grower, g_thread_self (), __ATOMIC_RELAXED);
   __atomic_store_n (&pool->has_left_excess, FALSE, __ATOMIC_SEQ_CST);
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, get_keep (pool));
   _gpu_pool_unlock_growth (pool);
 }
@@ -68,7 +68,7 @@ count_pending (GpuPool *pool)
   guint n;
 
   _gpu_pool_lock (&pool->lock);
-  n = pool->n_frees + pool->shared->len;
+  n = pool->n_free_lists + pool->shared->len;
   for (guint i = 0; i < pool->shared->len; i++)
     n += ((GpuPoolShared *) g_ptr_array_index (pool->shared, i))->n_uses;
   _gpu_pool_unlock (&pool->lock);
@@ -96,12 +96,12 @@ _gpu_pool_trim (GpuPool  *pool,
 {
   _gpu_pool_lock (&pool->lock);
   _gpu_pool_cache_flush_all (pool, FALSE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (!_gpu_pool_lock_growth (pool))
     return;
 
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
   /* Not for what others give back meanwhile. */
@@ -116,19 +116,13 @@ _gpu_pool_trim (GpuPool  *pool,
 }
 
 void
-_gpu_pool_tidy (GpuPool *pool)
-{
-  _gpu_pool_release_excess (pool);
-}
-
-void
 _gpu_pool_stop_holding (GpuPool *pool)
 {
   _gpu_pool_lock (&pool->lock);
   __atomic_store_n (&pool->is_holding, FALSE, __ATOMIC_RELAXED);
   _gpu_pool_set_cache_limits (pool);
   _gpu_pool_cache_flush_all (pool, FALSE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_release_excess (pool);
 }
@@ -147,7 +141,7 @@ _gpu_pool_set_limits (GpuPool             *pool,
 
 /* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
 static void
-leave_closed (GpuPool *pool)
+unlock_and_notify (GpuPool *pool)
 {
   GDestroyNotify notify = NULL;
   gpointer data = pool->closed_data;
@@ -155,30 +149,30 @@ leave_closed (GpuPool *pool)
   if (pool->n_out == 0 && pool->n_inside == 0)
     notify = g_steal_pointer (&pool->closed);
 
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (notify != NULL)
     notify (data);
 }
 
 void
-_gpu_pool_leave_excess (GpuPool  *pool,
-                        gboolean  has_excess)
+_gpu_pool_unlock_and_release_excess (GpuPool  *pool,
+                                     gboolean  has_excess)
 {
   if (G_LIKELY (!has_excess))
     {
-      _gpu_pool_leave (pool);
+      _gpu_pool_unlock_and_destroy (pool);
       return;
     }
 
   pool->n_inside++;
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_release_excess (pool);
 
   _gpu_pool_lock (&pool->lock);
   pool->n_inside--;
-  leave_closed (pool);
+  unlock_and_notify (pool);
 }
 
 void
@@ -196,7 +190,7 @@ _gpu_pool_close (GpuPool        *pool,
 
   _gpu_pool_lock (&pool->lock);
   pool->n_inside--;
-  leave_closed (pool);
+  unlock_and_notify (pool);
 }
 
 /* --- visiting -------------------------------------------------------------------------- */
@@ -211,10 +205,10 @@ get_state (GpuPool           *pool,
       return GPU_POOL_ACTIVE;
     case GPU_POOL_NODE_CACHED:
       return GPU_POOL_CACHED;
-    case GPU_POOL_NODE_GAP:
+    case GPU_POOL_NODE_UNMAPPED:
       return GPU_POOL_UNMAPPED;
     case GPU_POOL_NODE_FREE:
-      if (_gpu_pool_heap_is_over (pool, node->use))
+      if (_gpu_pool_heap_is_completed (pool, node->use))
         return GPU_POOL_FREE;
       return GPU_POOL_PENDING;
     default:

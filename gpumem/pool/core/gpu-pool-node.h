@@ -23,7 +23,7 @@ typedef enum
   GPU_POOL_NODE_FREE,               /* in an index */
   GPU_POOL_NODE_SHARED,             /* given back, with uses on several streams */
   GPU_POOL_NODE_BUSY,               /* taken out, while locks are not held */
-  GPU_POOL_NODE_GAP                 /* addresses with no memory behind them */
+  GPU_POOL_NODE_UNMAPPED            /* addresses with no memory behind them */
 } GpuPoolNodeState;
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
@@ -128,25 +128,25 @@ gpu_pool_node_pool (const GpuPoolNode *node)
 
 /* --- uses in one word ----------------------------------------------------------- */
 
-#define GPU_POOL_STAMP_BITS 48
+#define GPU_POOL_USE_SEQ_BITS 48
 
 static inline guint64
 gpu_pool_use_pack (guint   slot,
-                   guint64 stamp)
+                   guint64 use_seq)
 {
-  return (guint64) slot << GPU_POOL_STAMP_BITS | stamp;
+  return (guint64) slot << GPU_POOL_USE_SEQ_BITS | use_seq;
 }
 
 static inline guint
 gpu_pool_use_slot (guint64 use)
 {
-  return use >> GPU_POOL_STAMP_BITS;
+  return use >> GPU_POOL_USE_SEQ_BITS;
 }
 
 static inline guint64
-gpu_pool_use_stamp (guint64 use)
+gpu_pool_use_seq (guint64 use)
 {
-  return use & ((G_GUINT64_CONSTANT (1) << GPU_POOL_STAMP_BITS) - 1);
+  return use & ((G_GUINT64_CONSTANT (1) << GPU_POOL_USE_SEQ_BITS) - 1);
 }
 
 G_END_DECLS

@@ -11,11 +11,11 @@
 /* --- the range of addresses ----------------------------------------------------------- */
 
 void
-_gpu_pool_add_gap (GpuPool     *pool,
-                   GpuPoolNode *node)
+_gpu_pool_add_unmapped (GpuPool     *pool,
+                        GpuPoolNode *node)
 {
-  GpuPoolPieces *pieces = pool->pieces;
-  GpuPoolNode *prev = NULL, *next = pieces->gaps;
+  GpuPoolChunks *chunks = pool->chunks;
+  GpuPoolNode *prev = NULL, *next = chunks->unmapped;
 
   while (next != NULL && next->offset < node->offset)
     {
@@ -23,26 +23,26 @@ _gpu_pool_add_gap (GpuPool     *pool,
       next = next->free_next;
     }
 
-  gpu_pool_node_set_state (node, GPU_POOL_NODE_GAP);
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_UNMAPPED);
   node->use = 0;
   node->free_prev = prev;
   node->free_next = next;
   if (prev != NULL)
     prev->free_next = node;
   else
-    pieces->gaps = node;
+    chunks->unmapped = node;
   if (next != NULL)
     next->free_prev = node;
 }
 
 void
-_gpu_pool_remove_gap (GpuPool     *pool,
-                      GpuPoolNode *node)
+_gpu_pool_remove_unmapped (GpuPool     *pool,
+                           GpuPoolNode *node)
 {
   if (node->free_prev != NULL)
     node->free_prev->free_next = node->free_next;
   else
-    pool->pieces->gaps = node->free_next;
+    pool->chunks->unmapped = node->free_next;
   if (node->free_next != NULL)
     node->free_next->free_prev = node->free_prev;
 
@@ -50,79 +50,79 @@ _gpu_pool_remove_gap (GpuPool     *pool,
 }
 
 void
-_gpu_pool_make_gap (GpuPool     *pool,
-                    GpuPoolNode *node)
+_gpu_pool_make_unmapped (GpuPool     *pool,
+                         GpuPoolNode *node)
 {
   GpuPoolNode *prev = node->prev, *next = node->next;
 
-  if (next != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_GAP)
+  if (next != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_UNMAPPED)
     {
-      _gpu_pool_remove_gap (pool, next);
+      _gpu_pool_remove_unmapped (pool, next);
       _gpu_pool_heap_join_next (pool, node);
     }
 
-  if (prev != NULL && gpu_pool_node_state (prev) == GPU_POOL_NODE_GAP)
+  if (prev != NULL && gpu_pool_node_state (prev) == GPU_POOL_NODE_UNMAPPED)
     {
-      _gpu_pool_remove_gap (pool, prev);
+      _gpu_pool_remove_unmapped (pool, prev);
       _gpu_pool_heap_join_next (pool, prev);
       node = prev;
     }
 
-  _gpu_pool_add_gap (pool, node);
+  _gpu_pool_add_unmapped (pool, node);
 }
 
 void
-_gpu_pool_pieces_new (GpuPool *pool)
+_gpu_pool_chunks_new (GpuPool *pool)
 {
   const GpuPoolConfig *config = &pool->config;
-  GpuPoolPieces *pieces = g_new0 (GpuPoolPieces, 1);
+  GpuPoolChunks *chunks = g_new0 (GpuPoolChunks, 1);
   GpuPoolSegment segment = { config->range_address, 0, NULL };
 
-  pieces->granule = config->granularity >> pool->unit_shift;
-  pieces->n_granules = config->range_size / config->granularity;
-  pieces->granules = g_new0 (GpuPoolGranule, pieces->n_granules);
-  segment.size = pieces->n_granules * config->granularity;
-  pool->pieces = pieces;
+  chunks->granule = config->granularity >> pool->unit_shift;
+  chunks->n_granules = config->range_size / config->granularity;
+  chunks->granules = g_new0 (GpuPoolGranule, chunks->n_granules);
+  segment.size = chunks->n_granules * config->granularity;
+  pool->chunks = chunks;
 
-  pieces->area = _gpu_pool_heap_add_area (pool, &segment);
-  _gpu_pool_add_gap (pool, pieces->area->first);
+  chunks->area = _gpu_pool_heap_add_area (pool, &segment);
+  _gpu_pool_add_unmapped (pool, chunks->area->first);
 }
 
 void
-_gpu_pool_destroy_piece (GpuPool            *pool,
-                         const GpuPoolPiece *piece)
+_gpu_pool_destroy_chunk (GpuPool            *pool,
+                         const GpuPoolChunk *chunk)
 {
-  pool->ops.destroy_piece (pool->owner, piece->piece, piece->n * pool->config.granularity);
+  pool->ops.destroy_chunk (pool->owner, chunk->handle, chunk->n * pool->config.granularity);
 }
 
 void
-_gpu_pool_unmap_piece (GpuPool            *pool,
-                       const GpuPoolPiece *piece)
+_gpu_pool_unmap_chunk (GpuPool            *pool,
+                       const GpuPoolChunk *chunk)
 {
   gsize granularity = pool->config.granularity;
 
-  pool->ops.unmap_piece (pool->owner, piece->first * granularity, piece->piece,
-                         piece->n * granularity);
-  memset (pool->pieces->granules + piece->first, 0, piece->n * sizeof (GpuPoolGranule));
+  pool->ops.unmap_chunk (pool->owner, chunk->first * granularity, chunk->handle,
+                         chunk->n * granularity);
+  memset (pool->chunks->granules + chunk->first, 0, chunk->n * sizeof (GpuPoolGranule));
 }
 
 /* Whatever is still there goes, over or not. */
 void
-_gpu_pool_pieces_free (GpuPool *pool)
+_gpu_pool_chunks_free (GpuPool *pool)
 {
-  GpuPoolPieces *pieces = pool->pieces;
+  GpuPoolChunks *chunks = pool->chunks;
 
-  for (guint i = 0; i < pieces->n_granules; i++)
-    if (pieces->granules[i].piece != NULL)
+  for (guint i = 0; i < chunks->n_granules; i++)
+    if (chunks->granules[i].handle != NULL)
       {
-        GpuPoolPiece piece = { pieces->granules[i].piece, i, pieces->granules[i].n };
+        GpuPoolChunk chunk = { chunks->granules[i].handle, i, chunks->granules[i].n };
 
-        _gpu_pool_unmap_piece (pool, &piece);
-        _gpu_pool_destroy_piece (pool, &piece);
+        _gpu_pool_unmap_chunk (pool, &chunk);
+        _gpu_pool_destroy_chunk (pool, &chunk);
       }
 
-  g_free (pieces->granules);
-  g_free (pieces);
+  g_free (chunks->granules);
+  g_free (chunks);
 }
 
 /* --- where it should be --------------------------------------------------------------- */
@@ -134,29 +134,29 @@ is_part (GpuPool     *pool,
 {
   GpuPoolNodeState state = gpu_pool_node_state (node);
 
-  return state == GPU_POOL_NODE_GAP
+  return state == GPU_POOL_NODE_UNMAPPED
          || (state == GPU_POOL_NODE_FREE
              && (gpu_pool_use_slot (node->use) == slot
-                 || _gpu_pool_heap_is_over (pool, node->use)));
+                 || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
 /* From @first on, to the right or to the left; keeps what is cheaper. */
 static void
-try_window (GpuPoolGrowth *growth,
-            GpuPoolNode   *first,
-            GpuPoolNode   *end,
-            guint64        needed,
-            gboolean       left,
-            GpuPoolWindow *best)
+try_placement (GpuPoolGrowth    *growth,
+               GpuPoolNode      *first,
+               GpuPoolNode      *end,
+               guint64           needed,
+               gboolean          left,
+               GpuPoolPlacement *best)
 {
-  guint32 granule = growth->pieces->granule;
+  guint32 granule = growth->chunks->granule;
   guint64 sum = 0, cost = 0;
 
   for (GpuPoolNode *node = first; ; node = left ? node->prev : node->next)
     {
       guint32 rest = 0;
 
-      if (gpu_pool_node_state (node) == GPU_POOL_NODE_GAP)
+      if (gpu_pool_node_state (node) == GPU_POOL_NODE_UNMAPPED)
         {
           guint64 take = (needed - sum + granule - 1) / granule * granule;
 
@@ -173,7 +173,7 @@ try_window (GpuPoolGrowth *growth,
 
       if (sum >= needed)
         {
-          *best = (GpuPoolWindow) { left ? node : first, left ? first : node,
+          *best = (GpuPoolPlacement) { left ? node : first, left ? first : node,
                                     left ? rest : 0, left ? 0 : rest, cost };
           break;
         }
@@ -184,17 +184,17 @@ try_window (GpuPoolGrowth *growth,
 }
 
 gboolean
-_gpu_pool_find_window (GpuPoolGrowth *growth,
-                       GpuPoolWindow *best)
+_gpu_pool_find_placement (GpuPoolGrowth    *growth,
+                          GpuPoolPlacement *best)
 {
   guint64 needed = (guint64) growth->request->units + growth->request->align - 1;
   guint slot = growth->request->slot;
 
   best->cost = G_MAXUINT64;
 
-  for (GpuPoolNode *gap = growth->pieces->gaps; gap != NULL; gap = gap->free_next)
+  for (GpuPoolNode *hole = growth->chunks->unmapped; hole != NULL; hole = hole->free_next)
     {
-      GpuPoolNode *first = gap, *last = gap;
+      GpuPoolNode *first = hole, *last = hole;
 
       for (guint i = 0; i < RADIUS && first->prev != NULL
            && is_part (growth->pool, first->prev, slot); i++)
@@ -205,10 +205,10 @@ _gpu_pool_find_window (GpuPoolGrowth *growth,
 
       for (GpuPoolNode *node = first; ; node = node->next)
         {
-          try_window (growth, node, last, needed, FALSE, best);
+          try_placement (growth, node, last, needed, FALSE, best);
           /* The last gap of all is filled from below. */
           if (node->next != NULL)
-            try_window (growth, node, first, needed, TRUE, best);
+            try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)
             break;
         }
@@ -218,39 +218,40 @@ _gpu_pool_find_window (GpuPoolGrowth *growth,
 }
 
 void
-_gpu_pool_take_window (GpuPoolGrowth *growth,
-                       GpuPoolWindow *window)
+_gpu_pool_take_placement (GpuPoolGrowth    *growth,
+                          GpuPoolPlacement *placement)
 {
   GpuPool *pool = growth->pool;
   GpuPoolNode *end;
 
-  if (window->leave > 0)
+  if (placement->unmapped_after > 0)
     {
       GpuPoolNode *rest;
 
-      _gpu_pool_remove_gap (pool, window->last);
-      rest = _gpu_pool_heap_split (pool, window->last, window->last->units - window->leave);
-      _gpu_pool_add_gap (pool, rest);
-      if (window->skip == 0 || window->first != window->last)
-        _gpu_pool_add_gap (pool, window->last);
+      _gpu_pool_remove_unmapped (pool, placement->last);
+      rest = _gpu_pool_heap_split (pool, placement->last,
+                                   placement->last->units - placement->unmapped_after);
+      _gpu_pool_add_unmapped (pool, rest);
+      if (placement->unmapped_before == 0 || placement->first != placement->last)
+        _gpu_pool_add_unmapped (pool, placement->last);
     }
-  if (window->skip > 0)
+  if (placement->unmapped_before > 0)
     {
-      GpuPoolNode *rest = window->first;
+      GpuPoolNode *rest = placement->first;
 
-      _gpu_pool_remove_gap (pool, rest);
-      window->first = _gpu_pool_heap_split (pool, rest, window->skip);
-      if (window->last == rest)
-        window->last = window->first;
-      _gpu_pool_add_gap (pool, rest);
-      _gpu_pool_add_gap (pool, window->first);
+      _gpu_pool_remove_unmapped (pool, rest);
+      placement->first = _gpu_pool_heap_split (pool, rest, placement->unmapped_before);
+      if (placement->last == rest)
+        placement->last = placement->first;
+      _gpu_pool_add_unmapped (pool, rest);
+      _gpu_pool_add_unmapped (pool, placement->first);
     }
 
-  end = window->last->next;
-  for (GpuPoolNode *node = window->first; node != end; node = node->next)
-    if (gpu_pool_node_state (node) == GPU_POOL_NODE_GAP)
+  end = placement->last->next;
+  for (GpuPoolNode *node = placement->first; node != end; node = node->next)
+    if (gpu_pool_node_state (node) == GPU_POOL_NODE_UNMAPPED)
       {
-        _gpu_pool_remove_gap (pool, node);
+        _gpu_pool_remove_unmapped (pool, node);
         node->flag = TRUE;
       }
     else
@@ -264,30 +265,30 @@ _gpu_pool_take_window (GpuPoolGrowth *growth,
 
 /* Takes whole pieces out of @node, which is free and over. */
 static guint32
-take_pieces (GpuPoolGrowth *growth,
+take_chunks (GpuPoolGrowth *growth,
              GpuPoolNode   *node,
              guint32        max)
 {
   GpuPool *pool = growth->pool;
-  GpuPoolPieces *pieces = growth->pieces;
-  guint32 granule = pieces->granule, taken = 0;
+  GpuPoolChunks *chunks = growth->chunks;
+  guint32 granule = chunks->granule, taken = 0;
   guint32 at = (node->offset + granule - 1) / granule;
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
   /* Not one that begins before. */
-  if (at < end && pieces->granules[at].first != at)
-    at = pieces->granules[at].first + pieces->granules[at].n;
+  if (at < end && chunks->granules[at].first != at)
+    at = chunks->granules[at].first + chunks->granules[at].n;
 
   for (from = to = at; to < end && growth->moved->len < GPU_POOL_MAX_MOVED;
-       to += pieces->granules[to].n)
+       to += chunks->granules[to].n)
     {
-      GpuPoolPiece piece = { pieces->granules[to].piece, to, pieces->granules[to].n };
+      GpuPoolChunk chunk = { chunks->granules[to].handle, to, chunks->granules[to].n };
 
-      if (to + piece.n > end || taken >= max || (taken + piece.n > max && !growth->overshoot))
+      if (to + chunk.n > end || taken >= max || (taken + chunk.n > max && !growth->overshoot))
         break;
-      g_array_append_val (growth->moved, piece);
-      taken += piece.n;
+      g_array_append_val (growth->moved, chunk);
+      taken += chunk.n;
     }
 
   if (taken > 0)
@@ -316,19 +317,19 @@ _gpu_pool_find_ranges (GpuPool *pool,
 {
   GPtrArray *ranges = g_ptr_array_new ();
 
-  for (guint slot = 0; slot < pool->n_frees; slot++)
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
     {
-      GpuPoolFrees *frees = pool->frees[slot];
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
       guint bin = G_MAXUINT;
       GpuPoolNode *node;
 
-      if (frees == NULL || frees->n == 0)
+      if (free_list == NULL || free_list->n == 0)
         continue;
 
-      for (node = _gpu_pool_index_next (&frees->index, NULL, &bin);
+      for (node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
            node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED;
-           node = _gpu_pool_index_next (&frees->index, node, &bin))
-        if (_gpu_pool_heap_is_over (pool, node->use))
+           node = _gpu_pool_index_next (&free_list->index, node, &bin))
+        if (_gpu_pool_heap_is_completed (pool, node->use))
           g_ptr_array_add (ranges, node);
     }
 
@@ -336,11 +337,11 @@ _gpu_pool_find_ranges (GpuPool *pool,
 }
 
 guint32
-_gpu_pool_take_pieces (GpuPoolGrowth *growth,
+_gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
 {
   GpuPool *pool = growth->pool;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->pieces->granule);
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
   guint32 taken = 0;
 
   /* Taking from one may change another, which then is looked at as what it is now. */
@@ -349,8 +350,8 @@ _gpu_pool_take_pieces (GpuPoolGrowth *growth,
       GpuPoolNode *node = g_ptr_array_index (ranges, i);
 
       if (gpu_pool_node_state (node) == GPU_POOL_NODE_FREE
-          && _gpu_pool_heap_is_over (pool, node->use))
-        taken += take_pieces (growth, node, max - taken);
+          && _gpu_pool_heap_is_completed (pool, node->use))
+        taken += take_chunks (growth, node, max - taken);
     }
 
   return taken;

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 #define GPU_POOL_MAX_AREAS 65536
 
 typedef struct _GpuPoolCache GpuPoolCache;
-typedef struct _GpuPoolPieces GpuPoolPieces;
+typedef struct _GpuPoolChunks GpuPoolChunks;
 
 /* A segment, or the range of addresses that pieces are put behind. */
 typedef struct
@@ -32,10 +32,10 @@ typedef struct
   GpuPoolIndex   index;
   GpuPoolStream *stream;
   guint          n;
-  guint64        youngest;          /* stamp, and how many have it */
-  guint          n_youngest;
-  guint64        settled;           /* what the stream had reached when they were looked through */
-} GpuPoolFrees;
+  guint64        latest_seq;        /* stamp, and how many have it */
+  guint          n_latest;
+  guint64        scanned_at;        /* what the stream had reached when they were looked through */
+} GpuPoolFreeList;
 
 /* Given back after uses on several streams. */
 typedef struct
@@ -75,12 +75,12 @@ struct _GpuPool
   GpuPoolLock       growth_lock;
   gboolean          has_left_excess;  /* atomic; who holds that lock gives it back */
   guint             n_grown;        /* segments */
-  GpuPoolPieces    *pieces;
+  GpuPoolChunks    *chunks;
 
   GpuPoolLock       lock;           /* guards all below */
   GpuPoolNodes      nodes;
-  GpuPoolFrees    **frees;          /* by slot */
-  guint             n_frees;
+  GpuPoolFreeList **free_lists;     /* by slot */
+  guint             n_free_lists;
   guint             n_streams;      /* slots that have been used */
   GpuPoolArea     **areas;          /* by id */
   guint             n_areas;        /* ids */
@@ -114,11 +114,11 @@ gpu_pool_used_bytes (GpuPool *pool)
 /* The same, with what threads have not told; the lock is held. */
 guint64       _gpu_pool_sum_used          (GpuPool           *pool);
 /* Unlocks, and destroys what was dropped meanwhile. */
-void          _gpu_pool_leave             (GpuPool           *pool);
+void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
 /* The same for who gives back; @has_excess: there may be too much now. */
-void          _gpu_pool_leave_excess      (GpuPool           *pool,
-                                           gboolean           has_excess);
+void          _gpu_pool_unlock_and_release_excess (GpuPool           *pool,
+                                                   gboolean           has_excess);
 /* The owner gave, or got back, so many bytes; the lock is held. */
 void          _gpu_pool_count_managed     (GpuPool           *pool,
                                            gint64             bytes);
@@ -139,9 +139,9 @@ gpu_pool_count_free (GpuPool           *pool,
 
 /* --- the heap: all of it under the lock ------------------------------------------- */
 
-GpuPoolFrees *_gpu_pool_heap_get_frees    (GpuPool           *pool,
-                                           GpuPoolStream     *stream);
-gboolean      _gpu_pool_heap_is_over      (GpuPool           *pool,
+GpuPoolFreeList *_gpu_pool_heap_get_free_list (GpuPool           *pool,
+                                               GpuPoolStream     *stream);
+gboolean      _gpu_pool_heap_is_completed (GpuPool           *pool,
                                            guint64            use);
 /* Makes @node free and joins it with its neighbours; returns what it is part of now. */
 GpuPoolNode  *_gpu_pool_heap_add          (GpuPool           *pool,
@@ -170,9 +170,9 @@ void          _gpu_pool_heap_join_next    (GpuPool           *pool,
 void          _gpu_pool_heap_drop_data    (GpuPool           *pool,
                                            GpuPoolNode       *node);
 /* What is over by now becomes memory of nobody. @all looks also where it is unlikely. */
-void          _gpu_pool_heap_settle       (GpuPool           *pool,
-                                           gboolean           all);
-GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool           *pool,
+void          _gpu_pool_heap_reclaim_completed (GpuPool           *pool,
+                                                gboolean           all);
+GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
                                            const GpuPoolSegment *segment);
 /* Its only node is busy. */
 void          _gpu_pool_heap_remove_area  (GpuPool           *pool,
@@ -184,7 +184,7 @@ gpu_pool_heap_use (GpuPool *pool,
 {
   guint slot = gpu_pool_use_slot (use);
 
-  return (GpuPoolUse) { slot != 0 ? pool->frees[slot]->stream : NULL, gpu_pool_use_stamp (use) };
+  return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
 }
 
 /* What @stream does from now on. */
@@ -194,7 +194,7 @@ gpu_pool_get_use_now (GpuPoolStream *stream)
   if (stream == NULL)
     return 0;
 
-  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_stamp (stream));
+  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_use_seq (stream));
 }
 
 /* --- serving --------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ void          _gpu_pool_serve_undo        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            guint64               use);
 /* All else that there is to try; without the lock of the heap. */
-GpuPoolNode  *_gpu_pool_climb             (GpuPool              *pool,
+GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
 /* Counts it, and puts the figures into the error. */
@@ -243,19 +243,19 @@ GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
 gboolean      _gpu_pool_shrink            (GpuPool              *pool,
                                            guint64               keep);
 
-void          _gpu_pool_pieces_new        (GpuPool              *pool);
-void          _gpu_pool_pieces_free       (GpuPool              *pool);
-GpuPoolNode  *_gpu_pool_pieces_grow       (GpuPool              *pool,
+void          _gpu_pool_chunks_new        (GpuPool              *pool);
+void          _gpu_pool_chunks_free       (GpuPool              *pool);
+GpuPoolNode  *_gpu_pool_chunks_grow       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-gboolean      _gpu_pool_pieces_shrink     (GpuPool              *pool,
+gboolean      _gpu_pool_chunks_shrink     (GpuPool              *pool,
                                            guint64               keep);
 void          _gpu_pool_segments_free     (GpuPool              *pool);
 
 /* For what is not needed any more: asks about all uses, and makes marks to ask about later. */
-void          _gpu_pool_settle            (GpuPool              *pool);
+void          _gpu_pool_reclaim_completed (GpuPool              *pool);
 /* The same for blocks that were used on several streams; TRUE if one is free now. */
-gboolean      _gpu_pool_settle_shared     (GpuPool              *pool);
+gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
 /* Waits for a use. For @request, nullable, memory is only wanted: it is none of its own stream, nor
  * one that waits for the program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
@@ -281,7 +281,6 @@ gpu_pool_has_excess (GpuPool           *pool,
   return gpu_pool_bytes (pool, node->units) >= whole;
 }
 
-void          _gpu_pool_release_excess    (GpuPool              *pool);
 /* FALSE if this thread has it. */
 gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
 /* Does what was left to who holds the lock. */

@@ -4,23 +4,23 @@
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Drops uses that are over; @mark: makes marks where there are none. */
+/* Drops uses that are over; @add_fence: makes marks where there are none. */
 static void
-settle_uses (GpuPoolShared *shared,
-             gboolean       mark)
+drop_completed_uses (GpuPoolShared *shared,
+                     gboolean       add_fence)
 {
   for (guint i = shared->n_uses; i > 0; i--)
     {
-      if (mark)
-        _gpu_pool_use_mark (&shared->uses[i - 1], NULL);
-      if (_gpu_pool_use_is_over (&shared->uses[i - 1]))
+      if (add_fence)
+        _gpu_pool_use_add_fence (&shared->uses[i - 1], NULL);
+      if (_gpu_pool_use_is_completed (&shared->uses[i - 1]))
         shared->uses[i - 1] = shared->uses[--shared->n_uses];
     }
 }
 
 /* Those with one use left are free memory of its stream. */
 gboolean
-_gpu_pool_settle_shared (GpuPool *pool)
+_gpu_pool_reclaim_shared (GpuPool *pool)
 {
   g_autoptr (GPtrArray) all = NULL;
   gboolean any = FALSE;
@@ -37,7 +37,7 @@ _gpu_pool_settle_shared (GpuPool *pool)
     return FALSE;
 
   for (guint i = 0; i < all->len; i++)
-    settle_uses (g_ptr_array_index (all, i), TRUE);
+    drop_completed_uses (g_ptr_array_index (all, i), TRUE);
 
   _gpu_pool_lock (&pool->lock);
   for (guint i = 0; i < all->len; i++)
@@ -55,10 +55,10 @@ _gpu_pool_settle_shared (GpuPool *pool)
       if (shared->n_uses == 0)
         use = (GpuPoolUse) { NULL, 0 };
       _gpu_pool_heap_add (pool, shared->node,
-                          gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.stamp));
+                          gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.use_seq));
       g_free (shared);
     }
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return any;
 }
@@ -78,15 +78,15 @@ find_pending (GpuPool              *pool,
   gboolean found = FALSE;
 
   _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_frees && !found; slot++)
+  for (guint slot = 1; slot < pool->n_free_lists && !found; slot++)
     {
-      GpuPoolFrees *frees = pool->frees[slot];
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
 
-      if (frees == NULL || frees->n == 0)
+      if (free_list == NULL || free_list->n == 0)
         continue;
 
-      *use = (GpuPoolUse) { frees->stream, frees->youngest };
-      found = !gpu_pool_stream_has_reached (use->stream, use->stamp)
+      *use = (GpuPoolUse) { free_list->stream, free_list->latest_seq };
+      found = !gpu_pool_stream_has_reached (use->stream, use->use_seq)
               && is_worth_waiting (request, use->stream);
     }
   if (!found && request == NULL && pool->shared->len > 0)
@@ -111,29 +111,29 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   if (!find_pending (pool, request, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
     return FALSE;
 
-  _gpu_pool_settle_shared (pool);
+  _gpu_pool_reclaim_shared (pool);
   _gpu_pool_lock (&pool->lock);
   pool->stats.n_waits += waited;
-  _gpu_pool_heap_settle (pool, TRUE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_heap_reclaim_completed (pool, TRUE);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return TRUE;
 }
 
 /* A mark for each stream that has free memory which is not over, unless one is under way. */
 static void
-mark_pending (GpuPool *pool)
+fence_pending (GpuPool *pool)
 {
   g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
 
   _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_frees; slot++)
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
     {
-      GpuPoolFrees *frees = pool->frees[slot];
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
 
-      if (frees != NULL && frees->n > 0)
+      if (free_list != NULL && free_list->n > 0)
         {
-          GpuPoolUse use = { frees->stream, frees->youngest };
+          GpuPoolUse use = { free_list->stream, free_list->latest_seq };
 
           g_array_append_val (uses, use);
         }
@@ -141,19 +141,19 @@ mark_pending (GpuPool *pool)
   _gpu_pool_unlock (&pool->lock);
 
   for (guint i = 0; i < uses->len; i++)
-    _gpu_pool_use_mark (&g_array_index (uses, GpuPoolUse, i), NULL);
+    _gpu_pool_use_add_fence (&g_array_index (uses, GpuPoolUse, i), NULL);
 }
 
 void
-_gpu_pool_settle (GpuPool *pool)
+_gpu_pool_reclaim_completed (GpuPool *pool)
 {
-  mark_pending (pool);
+  fence_pending (pool);
   _gpu_pool_streams_poll (pool->streams);
-  _gpu_pool_settle_shared (pool);
+  _gpu_pool_reclaim_shared (pool);
 
   _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_settle (pool, TRUE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_heap_reclaim_completed (pool, TRUE);
+  _gpu_pool_unlock_and_destroy (pool);
 }
 
 GPtrArray *
@@ -163,9 +163,9 @@ _gpu_pool_list_pending (GpuPool *pool)
 
   _gpu_pool_lock (&pool->lock);
 
-  for (guint slot = 1; slot < pool->n_frees; slot++)
-    if (pool->frees[slot] != NULL && pool->frees[slot]->n > 0)
-      g_ptr_array_add (streams, pool->frees[slot]->stream);
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
+    if (pool->free_lists[slot] != NULL && pool->free_lists[slot]->n > 0)
+      g_ptr_array_add (streams, pool->free_lists[slot]->stream);
 
   for (guint i = 0; i < pool->shared->len; i++)
     {

@@ -14,29 +14,29 @@ poll_and_serve (GpuPool              *pool,
   gboolean any = _gpu_pool_streams_poll (pool->streams);
   GpuPoolNode *node;
 
-  any = _gpu_pool_settle_shared (pool) || any;
+  any = _gpu_pool_reclaim_shared (pool) || any;
   if (!any)
     return NULL;
 
   _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_settle (pool, FALSE);
+  _gpu_pool_heap_reclaim_completed (pool, FALSE);
   node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
 
 /* What the thread keeps of other sizes. */
 static GpuPoolNode *
-shed_and_serve (GpuPool              *pool,
-                const GpuPoolRequest *request)
+flush_own_and_serve (GpuPool              *pool,
+                     const GpuPoolRequest *request)
 {
   GpuPoolNode *node = NULL;
 
   _gpu_pool_lock (&pool->lock);
   if (_gpu_pool_cache_flush_own (pool))
     node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
@@ -48,19 +48,19 @@ find_stolen (GpuPool              *pool,
 {
   guint32 units = request->units + request->align - 1;
   GpuPoolNode *best = NULL;
-  gboolean best_is_over = FALSE;
+  gboolean best_is_completed = FALSE;
 
-  for (guint slot = 1; slot < pool->n_frees; slot++)
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
     {
       GpuPoolNode *node = slot != request->slot ? _gpu_pool_heap_find (pool, slot, units) : NULL;
-      gboolean is_over = node != NULL && _gpu_pool_heap_is_over (pool, node->use);
+      gboolean is_completed = node != NULL && _gpu_pool_heap_is_completed (pool, node->use);
 
       if (node != NULL
-          && (best == NULL || is_over > best_is_over
-              || (is_over == best_is_over && node->units < best->units)))
+          && (best == NULL || is_completed > best_is_completed
+              || (is_completed == best_is_completed && node->units < best->units)))
         {
           best = node;
-          best_is_over = is_over;
+          best_is_completed = is_completed;
         }
     }
 
@@ -90,7 +90,7 @@ steal (GpuPool               *pool,
   use = gpu_pool_heap_use (pool, before);
   _gpu_pool_heap_remove (pool, node);
   node = _gpu_pool_serve_from (pool, node, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   followed = _gpu_pool_use_follow (&use, request->stream, &waited, error);
 
@@ -101,42 +101,42 @@ steal (GpuPool               *pool,
     node->use = gpu_pool_get_use_now (request->stream);
   else
     _gpu_pool_serve_undo (pool, node, before);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return followed ? node : NULL;
 }
 
 static GpuPoolNode *
-flush_and_serve (GpuPool              *pool,
-                 const GpuPoolRequest *request)
+flush_all_and_serve (GpuPool              *pool,
+                     const GpuPoolRequest *request)
 {
   GpuPoolNode *node = NULL;
 
   _gpu_pool_lock (&pool->lock);
   if (_gpu_pool_cache_flush_all (pool, FALSE))
     node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
 
 /* All that costs no memory. */
 static GpuPoolNode *
-try_held (GpuPool               *pool,
-          const GpuPoolRequest  *request,
-          GError               **error)
+serve_without_growth (GpuPool               *pool,
+                      const GpuPoolRequest  *request,
+                      GError               **error)
 {
   GError *local_error = NULL;
   GpuPoolNode *node = _gpu_pool_lock_and_serve (pool, request);
 
   if (node == NULL)
-    node = shed_and_serve (pool, request);
+    node = flush_own_and_serve (pool, request);
   if (node == NULL)
     node = poll_and_serve (pool, request);
   if (node == NULL)
     node = steal (pool, request, &local_error);
   if (node == NULL && local_error == NULL)
-    node = flush_and_serve (pool, request);
+    node = flush_all_and_serve (pool, request);
   if (node == NULL && local_error == NULL)
     node = steal (pool, request, &local_error);
 
@@ -153,7 +153,7 @@ grow_hard (GpuPool               *pool,
            GError               **error)
 {
   GpuPoolNode *node = poll_and_serve (pool, request);
-  gboolean is_settled = FALSE, more = TRUE;
+  gboolean has_reclaimed = FALSE, more = TRUE;
 
   while (node == NULL)
     {
@@ -163,12 +163,12 @@ grow_hard (GpuPool               *pool,
           || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
         break;
 
-      if (!is_settled)
-        _gpu_pool_settle (pool);
+      if (!has_reclaimed)
+        _gpu_pool_reclaim_completed (pool);
       else
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
 
-      is_settled = TRUE;
+      has_reclaimed = TRUE;
       node = _gpu_pool_lock_and_serve (pool, request);
     }
 
@@ -179,9 +179,9 @@ grow_hard (GpuPool               *pool,
 }
 
 GPU_COLD GpuPoolNode *
-_gpu_pool_climb (GpuPool               *pool,
-                 const GpuPoolRequest  *request,
-                 GError               **error)
+_gpu_pool_alloc_slowly (GpuPool               *pool,
+                        const GpuPoolRequest  *request,
+                        GError               **error)
 {
   g_autoptr (GError) local_error = NULL;
   GpuPoolNode *node = NULL;
@@ -189,7 +189,7 @@ _gpu_pool_climb (GpuPool               *pool,
   for (guint attempt = 0; node == NULL; attempt++)
     {
       g_clear_error (&local_error);
-      node = try_held (pool, request, &local_error);
+      node = serve_without_growth (pool, request, &local_error);
       if (node != NULL || local_error != NULL)
         break;
 

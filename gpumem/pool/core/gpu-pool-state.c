@@ -67,7 +67,7 @@ _gpu_pool_destroy_data (GpuPoolData *dropped)
 }
 
 void
-_gpu_pool_leave (GpuPool *pool)
+_gpu_pool_unlock_and_destroy (GpuPool *pool)
 {
   GpuPoolData *dropped = g_steal_pointer (&pool->dropped);
 
@@ -139,9 +139,9 @@ count_held (GpuPool *pool)
 {
   guint64 n = pool->shared->len;
 
-  for (guint slot = 0; slot < pool->n_frees; slot++)
-    if (pool->frees[slot] != NULL)
-      n += pool->frees[slot]->n;
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
+    if (pool->free_lists[slot] != NULL)
+      n += pool->free_lists[slot]->n;
 
   return n;
 }
@@ -151,12 +151,12 @@ find_largest (GpuPool *pool)
 {
   guint32 largest = 0;
 
-  for (guint slot = 0; slot < pool->n_frees; slot++)
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
     {
       GpuPoolNode *node = NULL;
 
-      if (pool->frees[slot] != NULL)
-        node = _gpu_pool_index_largest (&pool->frees[slot]->index);
+      if (pool->free_lists[slot] != NULL)
+        node = _gpu_pool_index_largest (&pool->free_lists[slot]->index);
       if (node != NULL)
         largest = MAX (largest, node->units);
     }
@@ -249,7 +249,7 @@ _gpu_pool_serve_from (GpuPool              *pool,
   /* Memory of nobody has the stream as its home, with nothing to wait for. */
   if (node->use == 0 && request->slot != 0)
     {
-      _gpu_pool_heap_get_frees (pool, request->stream);
+      _gpu_pool_heap_get_free_list (pool, request->stream);
       node->use = gpu_pool_use_pack (request->slot, 0);
     }
 
@@ -301,7 +301,7 @@ _gpu_pool_lock_and_serve (GpuPool              *pool,
 
   _gpu_pool_lock (&pool->lock);
   node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }

@@ -29,9 +29,9 @@ typedef struct
   gpointer (*ref)         (gpointer   key);
   void     (*unref)       (gpointer   key);
   /* All that was submitted so far is before @seq. Does not block. */
-  gboolean (*mark)        (gpointer   key,
-                           guint64   *seq,
-                           GError   **error);
+  gboolean (*add_fence)        (gpointer   key,
+                                guint64   *seq,
+                                GError   **error);
   /* Whether @seq, of a mark, is over. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
@@ -54,7 +54,7 @@ typedef struct
 typedef struct
 {
   GpuPoolStream *stream;            /* NULL: over */
-  guint64        stamp;
+  guint64        use_seq;
 } GpuPoolUse;
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
@@ -65,8 +65,8 @@ void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
 /* The same, and it is not swept before it is unpinned. */
-GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams    *streams,
-                                         gpointer                key);
+GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
+                                              gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
 /* Its key with a reference; NULL once it was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
@@ -82,11 +82,11 @@ gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 /* From 1, small, another one for each stream there is at a time; 0 for the host. */
 guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
 /* The stamp of what is given back now, 0 for the host. Any thread, without a lock. */
-guint64         _gpu_pool_stream_stamp  (GpuPoolStream          *stream);
+guint64         _gpu_pool_stream_get_use_seq (GpuPoolStream          *stream);
 /* Whether the use is over, by what marks have shown so far; asks about them, makes none. */
-gboolean        _gpu_pool_use_is_over   (const GpuPoolUse       *use);
+gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
 /* Makes a mark that covers the use, unless one does or it is over. */
-gboolean        _gpu_pool_use_mark      (const GpuPoolUse       *use,
+gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
                                          GError                **error);
 /* Makes @stream wait for the use, by a mark if none covers it; blocks instead where @stream is the
  * host. Nothing is done where it is over, or of @stream itself. */
@@ -98,28 +98,28 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
 /* --- inside the core: streams are cheap to look at -------------------------------------- */
 
 /* More marks of one stream than these are not worth asking about: the older ones are forgotten. */
-#define GPU_POOL_MAX_MARKS 8
+#define GPU_POOL_MAX_FENCES 8
 
 /* That are there at a time: slots have 16 bits in a node. */
 #define GPU_POOL_MAX_STREAMS 65535
 
 typedef struct
 {
-  guint64 stamp;                    /* it covers this one and all before */
+  guint64 use_seq;                  /* it covers this one and all before */
   guint64 seq;
-} GpuPoolMark;
+} GpuPoolFence;
 
 /* Never freed before its streams: who still holds one that was swept finds all its uses over. */
 struct _GpuPoolStream
 {
-  guint64         stamp;            /* atomic; from 1, as 0 is over */
+  guint64         use_seq;          /* atomic; from 1, as 0 is over */
   guint64         reached;          /* atomic: stamps up to here are over */
   guint           slot;             /* from 1 */
   guint           n_pins;           /* guarded by the lock, as all below */
   gpointer        key;              /* NULL: swept */
   GpuPoolStreams *streams;
-  GpuPoolMark     marks[GPU_POOL_MAX_MARKS];    /* by stamp */
-  guint           n_marks;
+  GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by stamp */
+  guint           n_fences;
   GArray         *followed;         /* of guint64, by slot: what of others it waits for */
 };
 
@@ -129,7 +129,7 @@ struct _GpuPoolStreams
   GpuPoolLock      lock;
   GHashTable      *by_key;
   GPtrArray       *by_slot;         /* slot - 1; also those that were swept */
-  guint            n_marks;         /* atomic: of all streams, that are not reached */
+  guint            n_fences;        /* atomic: of all streams, that are not reached */
   guint            n_swept;         /* streams there were after the last sweep */
 };
 
@@ -139,16 +139,16 @@ gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
 gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
 
 static inline guint64
-gpu_pool_stream_load_stamp (GpuPoolStream *stream)
+gpu_pool_stream_load_use_seq (GpuPoolStream *stream)
 {
-  return __atomic_load_n (&stream->stamp, __ATOMIC_ACQUIRE);
+  return __atomic_load_n (&stream->use_seq, __ATOMIC_ACQUIRE);
 }
 
 static inline gboolean
 gpu_pool_stream_has_reached (GpuPoolStream *stream,
-                             guint64        stamp)
+                             guint64        use_seq)
 {
-  return stamp <= __atomic_load_n (&stream->reached, __ATOMIC_ACQUIRE);
+  return use_seq <= __atomic_load_n (&stream->reached, __ATOMIC_ACQUIRE);
 }
 
 G_END_DECLS

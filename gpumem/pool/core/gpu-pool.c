@@ -37,10 +37,10 @@ _gpu_pool_new (const GpuPoolConfig    *config,
   pool->streams = _gpu_pool_streams_new (stream_ops);
   pool->shared = g_ptr_array_new ();
   pool->areas = g_new0 (GpuPoolArea *, GPU_POOL_MAX_AREAS);
-  _gpu_pool_heap_get_frees (pool, NULL);
+  _gpu_pool_heap_get_free_list (pool, NULL);
   _gpu_pool_set_cache_limits (pool);
   if (config->granularity != 0)
-    _gpu_pool_pieces_new (pool);
+    _gpu_pool_chunks_new (pool);
 
   return pool;
 }
@@ -50,13 +50,13 @@ _gpu_pool_free (GpuPool *pool)
 {
   _gpu_pool_cache_detach_all (pool);
   _gpu_pool_trim (pool, 0, TRUE);
-  if (pool->pieces != NULL)
-    _gpu_pool_pieces_free (pool);
+  if (pool->chunks != NULL)
+    _gpu_pool_chunks_free (pool);
   _gpu_pool_segments_free (pool);
 
-  for (guint i = 0; i < pool->n_frees; i++)
-    g_free (pool->frees[i]);
-  g_free (pool->frees);
+  for (guint i = 0; i < pool->n_free_lists; i++)
+    g_free (pool->free_lists[i]);
+  g_free (pool->free_lists);
   g_free (pool->areas);
   g_ptr_array_unref (pool->shared);
   _gpu_pool_nodes_clear (&pool->nodes);
@@ -123,25 +123,25 @@ sweep_streams (GpuPool *pool)
 
   _gpu_pool_lock (&pool->lock);
   _gpu_pool_cache_flush_all (pool, TRUE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_streams_sweep (pool->streams);
 }
 
 /* The cache of the thread, in which there is a place for @key; locks the pool. */
-static GpuPoolDrawer *
-lock_with_drawer (GpuPool       *pool,
-                  GpuPoolCache **cache,
-                  gpointer       key)
+static GpuPoolStreamCache *
+lock_with_stream_cache (GpuPool       *pool,
+                        GpuPoolCache **cache,
+                        gpointer       key)
 {
-  GpuPoolDrawer *drawer;
+  GpuPoolStreamCache *stream_cache;
 
   *cache = gpu_pool_cache_here (pool);
   if (G_UNLIKELY (*cache == NULL))
     *cache = _gpu_pool_cache_get (pool, TRUE);
 
   _gpu_pool_lock (&pool->lock);
-  while (G_UNLIKELY ((drawer = gpu_pool_cache_find (*cache, key)) == NULL))
+  while (G_UNLIKELY ((stream_cache = gpu_pool_cache_find (*cache, key)) == NULL))
     {
       _gpu_pool_unlock (&pool->lock);
       sweep_streams (pool);
@@ -149,7 +149,7 @@ lock_with_drawer (GpuPool       *pool,
       _gpu_pool_lock (&pool->lock);
     }
 
-  return drawer;
+  return stream_cache;
 }
 
 static GPU_APART GpuMemoryBlock *
@@ -166,12 +166,12 @@ alloc_from_heap (GpuPool   *pool,
   if (!make_request (pool, size, alignment, &request, error))
     return NULL;
 
-  request.stream = lock_with_drawer (pool, &cache, key)->stream;
+  request.stream = lock_with_stream_cache (pool, &cache, key)->stream;
   request.slot = request.stream != NULL ? request.stream->slot : 0;
   node = _gpu_pool_serve (pool, &request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
-  return node != NULL ? node : _gpu_pool_climb (pool, &request, error);
+  return node != NULL ? node : _gpu_pool_alloc_slowly (pool, &request, error);
 }
 
 GPU_HOT GpuMemoryBlock *
@@ -213,17 +213,17 @@ add_shared (GpuPool       *pool,
 }
 
 static void
-give_back (GpuPool       *pool,
-           GpuPoolNode   *node,
-           GpuPoolStream *stream,
-           gboolean      *has_excess)
+release_node (GpuPool       *pool,
+              GpuPoolNode   *node,
+              GpuPoolStream *stream,
+              gboolean      *has_excess)
 {
   guint64 use = gpu_pool_get_use_now (stream);
 
   gpu_pool_count_free (pool, node);
 
   if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
-      && !_gpu_pool_heap_is_over (pool, node->use))
+      && !_gpu_pool_heap_is_completed (pool, node->use))
     {
       if (stream != NULL)
         {
@@ -251,12 +251,12 @@ release_to_heap (GpuPool      *pool,
   guint32 units = node->units;
   gboolean has_excess = FALSE;
   GpuPoolCache *cache;
-  GpuPoolDrawer *drawer = lock_with_drawer (pool, &cache, key);
+  GpuPoolStreamCache *stream_cache = lock_with_stream_cache (pool, &cache, key);
 
-  give_back (pool, node, drawer->stream, &has_excess);
+  release_node (pool, node, stream_cache->stream, &has_excess);
   if (units <= pool->cached_units)
-    _gpu_pool_cache_shed (pool, cache, drawer, gpu_pool_index_bin (units));
-  _gpu_pool_leave_excess (pool, has_excess);
+    _gpu_pool_cache_flush_some (pool, cache, stream_cache, gpu_pool_index_bin (units));
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
 GPU_HOT void
@@ -280,20 +280,20 @@ _gpu_pool_release (GpuMemoryBlock *block,
 }
 
 gpointer
-_gpu_pool_block_ref_home (GpuMemoryBlock *block)
+_gpu_pool_block_ref_alloc_stream (GpuMemoryBlock *block)
 {
   GpuPool *pool = gpu_pool_node_pool (block);
   GpuPoolStream *stream;
 
   _gpu_pool_lock (&pool->lock);
   stream = gpu_pool_heap_use (pool, block->use).stream;
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return stream != NULL ? _gpu_pool_stream_ref_key (stream) : NULL;
 }
 
 void
-_gpu_pool_release_home (GpuMemoryBlock *block)
+_gpu_pool_release_on_alloc_stream (GpuMemoryBlock *block)
 {
   GpuPool *pool = gpu_pool_node_pool (block);
   gboolean has_excess = FALSE;
@@ -301,8 +301,8 @@ _gpu_pool_release_home (GpuMemoryBlock *block)
   g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
 
   _gpu_pool_lock (&pool->lock);
-  give_back (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
-  _gpu_pool_leave_excess (pool, has_excess);
+  release_node (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
 /* --- several at once ------------------------------------------------------------------- */
@@ -336,7 +336,7 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
       {
         GpuPoolStream *stream = _gpu_pool_cache_get_stream (pool, cache, keys[i]);
 
-        add_use (shared, (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) });
+        add_use (shared, (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) });
         last = keys[i];
       }
 
@@ -348,11 +348,11 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
     }
 
   _gpu_pool_lock (&pool->lock);
-  if (!_gpu_pool_heap_is_over (pool, block->use))
+  if (!_gpu_pool_heap_is_completed (pool, block->use))
     add_use (shared, gpu_pool_heap_use (pool, block->use));
   gpu_pool_count_free (pool, block);
   add_shared (pool, block, shared);
-  _gpu_pool_leave_excess (pool, !pool->is_holding);
+  _gpu_pool_unlock_and_release_excess (pool, !pool->is_holding);
 }
 
 gboolean
@@ -365,7 +365,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
 {
   GpuPoolRequest request;
   GpuPoolCache *cache;
-  GpuPoolStream *stream = lock_with_drawer (pool, &cache, key)->stream;
+  GpuPoolStream *stream = lock_with_stream_cache (pool, &cache, key)->stream;
   guint n_done;
 
   memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
@@ -383,7 +383,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
       if (blocks[n_done] == NULL)
         break;
     }
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   for (; n_done < n; n_done++)
     {
@@ -420,11 +420,11 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
     return;
 
   pool = gpu_pool_node_pool (blocks[0]);
-  stream = lock_with_drawer (pool, &cache, key)->stream;
+  stream = lock_with_stream_cache (pool, &cache, key)->stream;
   for (guint i = 0; i < n; i++)
     if (blocks[i] != NULL)
-      give_back (pool, blocks[i], stream, &has_excess);
-  _gpu_pool_leave_excess (pool, has_excess);
+      release_node (pool, blocks[i], stream, &has_excess);
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
 /* --- of a block ------------------------------------------------------------------------ */
@@ -456,16 +456,16 @@ _gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
 }
 
 gboolean
-_gpu_pool_block_get_mark (const GpuMemoryBlock *block)
+_gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block)
 {
   return gpu_pool_node_flag (block);
 }
 
 void
-_gpu_pool_block_set_mark (GpuMemoryBlock *block,
-                          gboolean        mark)
+_gpu_pool_block_set_owner_flag (GpuMemoryBlock *block,
+                                gboolean        flag)
 {
-  __atomic_store_n (&block->flag, mark != FALSE, __ATOMIC_RELEASE);
+  __atomic_store_n (&block->flag, flag != FALSE, __ATOMIC_RELEASE);
 }
 
 gpointer

@@ -39,24 +39,24 @@ typedef struct
 
   /* A piece is memory without an address. Sizes and offsets, from the beginning of the range, are
    * multiples of the granularity. */
-  gpointer (*create_piece)  (gpointer               owner,
+  gpointer (*create_chunk)  (gpointer               owner,
                              gsize                  size,
                              GError               **error);
-  void     (*destroy_piece) (gpointer               owner,
-                             gpointer               piece,
+  void     (*destroy_chunk) (gpointer               owner,
+                             gpointer               chunk,
                              gsize                  size);
   /* The pieces follow each other from @offset on, and are there for use when it returns; all of
    * them or, when it fails, none. */
-  gboolean (*map_pieces)    (gpointer               owner,
+  gboolean (*map_chunks)    (gpointer               owner,
                              gsize                  offset,
-                             const gpointer        *pieces,
+                             const gpointer        *chunks,
                              const gsize           *sizes,
-                             guint                  n_pieces,
+                             guint                  n_chunks,
                              GError               **error);
   /* Of exactly what was mapped as one piece; nobody uses it any more. */
-  void     (*unmap_piece)   (gpointer               owner,
+  void     (*unmap_chunk)   (gpointer               owner,
                              gsize                  offset,
-                             gpointer               piece,
+                             gpointer               chunk,
                              gsize                  size);
 
   /* There is no memory for @size bytes although the pool has given up what it can: somebody may
@@ -128,9 +128,9 @@ GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
 void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
 /* The same with the stream that it was handed out to. */
-void            _gpu_pool_release_home (GpuMemoryBlock         *block);
+void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
 /* (transfer full): that stream; NULL for the host, and once all of it is over. */
-gpointer        _gpu_pool_block_ref_home (GpuMemoryBlock       *block);
+gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
 /* The same after all of several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
@@ -152,9 +152,9 @@ gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* 
 /* With rounding. */
 gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
 /* One bit for the owner, not set at first. */
-gboolean        _gpu_pool_block_get_mark    (const GpuMemoryBlock *block);
-void            _gpu_pool_block_set_mark    (GpuMemoryBlock       *block,
-                                             gboolean              mark);
+gboolean        _gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block);
+void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
+                                                gboolean              flag);
 /* GpuPoolSegment.data; NULL in a range. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
 /* What the owner keeps with the place, e.g. a driver's handle for exactly this range: stays until
@@ -170,7 +170,7 @@ void            _gpu_pool_trim        (GpuPool                 *pool,
                                        gboolean                 wait);
 /* Gives back what is beyond the limits, as far as it is over. Leaves it to a thread that is growing
  * the pool, if there is one. */
-void            _gpu_pool_tidy        (GpuPool                 *pool);
+void            _gpu_pool_release_excess (GpuPool                 *pool);
 /* From now on nothing is held: what is given back goes back to the owner when its use is over. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
 void            _gpu_pool_set_limits  (GpuPool                 *pool,
