@@ -32,12 +32,12 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* What few blocks have: it is marked that they do. */
+/* State that few blocks have; the owner flag of the block says so. */
 typedef struct
 {
   guint      refs;                  /* beyond the first */
-  GPtrArray *timelines;             /* that use it beside its own, or NULL */
-  gboolean   used_on_alloc_stream;  /* somebody gave back a reference after use on its own */
+  GPtrArray *timelines;             /* other streams that use it, or NULL */
+  gboolean   used_on_alloc_stream;  /* a reference was dropped after use on the allocation stream */
 } Extra;
 
 static void
@@ -83,8 +83,8 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* (transfer full): the timelines that use it beside its own; NULL if others still refer to the
- * block, which is then used by @timeline, or NULL for its own, as well. */
+/* (transfer full): the other timelines that use it. NULL if references remain; then @timeline,
+ * or the allocation stream if NULL, is added to the users. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -120,7 +120,7 @@ drop_reference (GpuPoolCore    *core,
   return timelines;
 }
 
-/* Before it goes: afterwards it may be somebody else's. */
+/* Record before the release: afterwards another thread may own the block. */
 static GPU_COLD void
 record_release (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
@@ -135,7 +135,7 @@ record_release (GpuPoolCore    *core,
                          _gpu_pool_block_get_size (block), key);
 }
 
-/* @key NULL is the stream that it was taken on. */
+/* @key NULL is the allocation stream. */
 static GPU_COLD void
 release_with_extra (GpuPoolCore    *core,
                     GpuMemoryBlock *block,
@@ -183,7 +183,7 @@ release_held (GpuPoolCore    *core,
     _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* The pool holds nothing: it goes as soon as work is done with it. */
+/* The pool holds nothing: free the memory when its work has completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -324,7 +324,7 @@ gpu_memory_block_add_stream (GpuMemoryBlock *block,
   g_mutex_unlock (&core->lock);
 }
 
-/* The key of a raw block where there is nothing else to be done, and nothing to be refused. */
+/* Fast path: the key of a block when there is nothing to check or record. */
 static inline GpuTimeline *
 get_usual_key (GpuMemoryPool *pool,
                GpuStream     *stream)
@@ -341,8 +341,8 @@ get_usual_key (GpuMemoryPool *pool,
          && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
 }
 
-/* Those of a stream that is out of order are taken after a barrier: nothing else says what work
- * with a block comes first. */
+/* Blocks for an out-of-order stream are allocated after a barrier: nothing else orders later
+ * work after earlier uses. */
 static GPU_COLD gboolean
 get_key (GpuMemoryPool  *pool,
          GpuStream      *stream,

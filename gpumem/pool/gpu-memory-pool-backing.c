@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the memory of a pool comes from. */
+/* The backing of a pool: memory from an allocator or from the driver, and views of it. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor.h"
@@ -10,12 +10,12 @@
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* Bytes: of a block the least, of an ordinary segment, and between addresses that are made up. */
+/* Bytes: the smallest block, an ordinary segment, and the distance of artificial addresses. */
 #define UNIT         512
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* @source NULL: the addresses of the pool. */
+/* @source NULL: the address range of the pool. */
 static GpuPoolView *
 view_new (GpuPoolCore      *core,
           GpuStorage       *source,
@@ -68,7 +68,7 @@ _gpu_pool_view_unref (gpointer data)
   g_free (view);
 }
 
-/* Memory that blocks are cut from. Where the driver tells no addresses it has some of its own. */
+/* Memory that blocks are cut from. Drivers without addresses get artificial ones. */
 typedef struct
 {
   GpuMemory *memory;
@@ -89,8 +89,7 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
-/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it
- * from here. */
+/* The upstream allocation may have pending uses; wait, because the pool does not track them. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
@@ -120,7 +119,7 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Shared virtual memory may begin anywhere, but a segment begins at a multiple of the unit. */
+/* Shared virtual memory may start at any address; a segment starts at a multiple of the unit. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -284,7 +283,7 @@ make_room (gpointer owner,
   return retry || _gpu_context_signal_pressure (pool->context, size);
 }
 
-/* Whole memory of the allocator; the view of it stays as long. */
+/* An allocation of the allocator, with its view. */
 typedef struct
 {
   GpuMemory   *memory;
@@ -359,7 +358,7 @@ static const GpuPoolOps chunk_ops = {
   .make_room = make_room
 };
 
-/* Room for memory to move to: addresses cost nothing. */
+/* Reserves twice the memory of the device, so that chunks can move: addresses are free. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -487,7 +486,7 @@ _gpu_pool_core_unref (GpuPoolCore *core)
     core_free (core);
 }
 
-/* What a pool that is gone waits for before its memory goes. */
+/* State of a closed pool draining its pending work. */
 typedef struct
 {
   GpuPoolCore *core;
@@ -513,7 +512,7 @@ continue_closing (gpointer data)
   g_free (closing);
 }
 
-/* Every block was given back, but work may still use their memory. On any thread. */
+/* All blocks are freed, but work may still use their memory. On any thread. */
 static void
 finish_closing (gpointer data)
 {
@@ -608,7 +607,7 @@ release_after (GpuPoolCore          *core,
     _gpu_pool_release_all (suballocation, timelines, n_timelines);
 }
 
-/* On any thread, which may be growing the pool. */
+/* Runs on any thread, even one that is growing the pool. */
 static void
 release_excess (gpointer data)
 {
@@ -681,7 +680,7 @@ _gpu_pool_core_get_size (GpuPoolCore          *core,
                             : _gpu_pool_block_get_size (suballocation);
 }
 
-/* It stays with the block for as long as that keeps its place. */
+/* Stays attached to the block until its range is split or joined. */
 static GpuPoolView *
 make_view (GpuPoolCore     *core,
            GpuMemoryBlock  *block,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers over blocks of a pool. The block goes back to the pool as soon as nobody uses the buffer,
- * with the work that is still pending; objects that nothing else refers to are used again. */
+/* Buffers over blocks of a pool. The block is freed, with its pending uses, as soon as the
+ * buffer is released; buffer objects are recycled. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-svm-allocator.h"
@@ -17,10 +17,11 @@ typedef struct
 {
   GpuPlace              suballocation;
   GpuPoolCore          *core;
-  GpuPoolView          *view;       /* the place's; of work that goes on once that was given back */
-  GpuPoolSuballocation  held;       /* NULL once it was given back */
-  GpuTimeline          *timeline;   /* that it was taken on */
-  GpuMemoryPool        *pool;       /* kept while it is spilled, or NULL */
+  GpuPoolView          *view;       /* of the suballocation; kept for pending work after it is
+                                     * freed */
+  GpuPoolSuballocation  held;       /* NULL once it was freed */
+  GpuTimeline          *timeline;   /* the allocation stream */
+  GpuMemoryPool        *pool;       /* held while spilled, or NULL */
 } Pooled;
 
 static void
@@ -68,7 +69,7 @@ keep_recycled (GpuPoolCore *core,
   return kept;
 }
 
-/* What GObject keeps at an object from before it disposes of it until it is done with it. */
+/* The qdata that GObject sets on an object while it disposes of it. */
 static GQuark
 get_notify_queue (void)
 {
@@ -80,7 +81,7 @@ get_notify_queue (void)
   return (GQuark) g_atomic_int_get (&notify_queue);
 }
 
-/* Whether the g_object_unref() that made the object spare is over, on whatever thread. */
+/* Whether the g_object_unref() that recycled the object has returned, on any thread. */
 static gboolean
 is_unref_finished (GObject *object)
 {
@@ -99,8 +100,8 @@ find_data (GQuark   key,
     *found = key;
 }
 
-/* What others have put on the object, such as what a language knows of it, goes as it does with the
- * object itself. FALSE if that brought the object back, or put more on it. */
+/* Drops data that others attached to the object, such as a language's wrapper, as finalization
+ * would. FALSE if that resurrected the object or attached more. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -146,8 +147,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
 
   _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_recycled);
 
-  /* What stays is that of a thread that did not come along into a child process, or what somebody
-   * froze the notifications of. */
+  /* Leaks objects of threads that do not exist in a forked child, and objects with frozen
+   * notifications. */
   for (guint i = 0; i < core->n_recycled; i++)
     {
       for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
@@ -159,7 +160,8 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
     }
 }
 
-/* The youngest is the warmest, but may be one that another thread is about to leave. */
+/* Prefer the most recent, which is still in the CPU's caches, unless another thread is still in
+ * its g_object_unref(). */
 static GpuMemory *
 steal_recycled_locked (GpuPoolCore *core)
 {
@@ -257,7 +259,7 @@ spill (GpuMemory  *memory,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  /* Work that only reads may go on. */
+  /* Pending reads keep using the memory: hold the view for them. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_park (g_array_index (uses, GpuPoint, i).timeline,
                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
@@ -270,7 +272,7 @@ spill (GpuMemory  *memory,
   return TRUE;
 }
 
-/* The view of @suballocation, which is given back if there is none. */
+/* The view of @suballocation, which is freed on failure. */
 static inline GpuPoolView *
 get_view (GpuPoolCore           *core,
           GpuPoolSuballocation   suballocation,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much a pool may have, and what it gives back. */
+/* Limits of a pool, and trimming. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -17,7 +17,7 @@ get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Ends what was begun with the lock: what the core then gives back may call the program. */
+/* Applies the limits after unlocking: the core may call the program when it frees memory. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is behind a GpuMemoryPool: the core of gpumem/pool/, where its memory comes from, and the
- * memory objects that were made over its blocks.
+ * The private side of GpuMemoryPool: the core of gpumem/pool/core/, its backing, and the memory
+ * objects over its blocks.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_MAX_RECYCLED 64
 
-/* GpuPoolCore.modes: what the quick way does not do. */
+/* GpuPoolCore.modes: states that the fast path does not handle. */
 #define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
 #define GPU_POOL_RECORDS (1u << 1)  /* it has a history */
 
@@ -40,8 +40,8 @@ typedef struct
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
   GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
-  GpuSvmAllocator   *svm;           /* that the memory is from in the end, or NULL */
-  gboolean           has_addresses; /* that the driver tells */
+  GpuSvmAllocator   *svm;           /* the innermost allocator if it is one, or NULL */
+  gboolean           has_addresses; /* reported by the driver */
   gsize              unit;          /* bytes */
   GpuPool           *pool;          /* NULL for a pool in bins */
   GpuPoolBins       *bins;          /* NULL for others */
@@ -52,25 +52,25 @@ typedef struct
   GMutex             lock;          /* guards what follows */
 
   GpuPoolLock        recycled_lock; /* guards these */
-  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer: they wait to be used again */
+  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects to be reused */
   guint              n_recycled;
-  gboolean           closed;        /* the pool is gone */
-  guint64            next_address;  /* for memory without */
-  GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
+  gboolean           closed;        /* the pool is closed */
+  guint64            next_address;  /* next artificial address */
+  GHashTable        *extras;        /* by block, if its owner flag is set; in gpu-memory-block.c */
 } GpuPoolCore;
 
-/* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+/* What a memory object lies in: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
 typedef gpointer GpuPoolSuballocation;
 
-/* Where it is for the driver. It is the place's, and that of work which still uses it. */
+/* The driver's view of a suballocation. Shared by the suballocation and by pending work. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GpuStorage       *source;         /* of whole, which is used; NULL in a range of addresses */
-  GpuNativeBuffer  *whole;          /* that it is in */
+  GpuStorage       *source;         /* of `whole`; NULL in an address range */
+  GpuNativeBuffer  *whole;          /* the allocation it lies in */
   gsize             offset;
-  GpuNativeBuffer  *buffer;         /* of exactly the place, which may be whole */
+  GpuNativeBuffer  *buffer;         /* of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
 } GpuPoolView;
 
@@ -84,23 +84,23 @@ struct _GpuMemoryPool
   GpuMemoryFlags     flags;
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
-  GpuPool           *blocks;        /* that have addresses; NULL if it has none */
+  GpuPool           *blocks;        /* `core->pool` if its blocks have addresses, or NULL */
   GMutex             lock;          /* guards limits */
   GpuPoolLimits      limits;
 };
 
-/* What is at the end of a chain of adaptors, if that is one; or NULL. */
+/* The innermost allocator of a chain of adaptors if it allocates shared virtual memory, or NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Host and device have such memory in turns, and all of an allocation at once: it is not cut. */
+/* Whether host and device take turns with whole allocations, which then cannot be suballocated. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
-/* Streams as timelines. */
+/* Streams of a pool, implemented by timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
-/* All that is submitted later comes after all that was; for streams that are out of order. */
+/* Orders later work of an out-of-order stream after all earlier work. */
 gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
                                               GError            **error);
 
-/* NULL and @error if the device cannot do what @kind asks for; @kind is not AUTOMATIC. */
+/* NULL with @error if the device does not support @kind, which is not AUTOMATIC. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GpuAllocator       *allocator,
                                             GpuMemoryPoolKind   kind,
@@ -124,14 +124,15 @@ void          _gpu_pool_core_release       (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation,
                                             GpuTimeline          *alloc_timeline,
                                             GArray               *uses);
-/* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that
- * holds nothing gives back what nobody uses. */
+/* Takes ownership of a reference to @core. When all work submitted so far to @timeline has
+ * completed, a pool that holds nothing frees its unused memory. */
 void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
                                                    GpuTimeline        *timeline);
 /* Bytes, as requested. */
 gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
                                             GpuPoolSuballocation  suballocation);
-/* (transfer none): for as long as the place is held; NULL if the driver could not make it. */
+/* (transfer none): valid while the suballocation is held; NULL if the driver could not create
+ * it. */
 GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GError               **error);
@@ -149,12 +150,12 @@ void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
 void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
                                             GpuPoolStats       *stats);
 
-/* FALSE for a pool that was never initialised. */
+/* FALSE with an error for a pool that was never initialised. */
 gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
                                             const char         *function,
                                             GError            **error);
-/* (transfer none): the timeline of @stream, which has to be of the pool's context, or the default
- * one. */
+/* (transfer none): the timeline of @stream, which must belong to the pool's context, or of the
+ * default stream. */
 GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
                                              GpuStream          *stream,
                                              const char         *function,
@@ -162,15 +163,15 @@ GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
 /* gpu-memory-pool-history.c. */
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
-/* No lock of the pool is held. @key is a stream, or NULL. */
+/* Caller holds no lock of the pool. @key is a stream, or NULL. */
 GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             GpuPoolAction       action,
                                             guint64             address,
                                             gsize               size,
                                             gpointer            key);
-/* The numbers of streams so far, by key, for the caller to free. */
+/* (transfer full): the numbers of streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
-/* That of @key, or the next one: from 1, 0 for no stream. */
+/* The number of @key, assigned on first use: from 1, 0 for no stream. */
 guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
                                             gpointer            key);
 
@@ -188,7 +189,7 @@ GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
                                             GpuPoolSuballocation   suballocation,
                                             GpuTimeline           *timeline,
                                             GError               **error);
-/* Closed, a pool keeps no objects to use them again. */
+/* Drops the recycled objects; none are kept from now on. */
 void          _gpu_pool_core_drop_recycled (GpuPoolCore        *core);
 
 /* Set by class_init. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool asks about streams, answered by their timelines. */
+/* Streams of a pool, implemented by timelines. */
 #include "config.h"
 
 #include "gpumem/base/gpu-attributes-private.h"
@@ -22,8 +22,8 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* Where the program may itself have put work into the driver's stream, it is a point of its own, so
- * that the fence comes after that. Behind the last of a stream that is borrowed there is one. */
+/* If the program may have submitted work to the driver's stream directly, append a point of our
+ * own, so that the fence covers that work. A borrowed stream that has ended already has one. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -56,7 +56,7 @@ add_fence (gpointer   key,
   return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
 }
 
-/* What a lost device was doing is over. */
+/* Work of a lost device counts as completed. */
 static gboolean
 is_reached (gpointer key,
             guint64  seq)
@@ -80,7 +80,7 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* Also work that failed uses the memory no more. */
+  /* Failed work does not use the memory any more either. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);
@@ -92,7 +92,7 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* A look without its lock: what changes meanwhile is the next one's. */
+/* Read without the timeline's lock: a stale value is corrected by the next query. */
 static gboolean
 is_free (gpointer key)
 {

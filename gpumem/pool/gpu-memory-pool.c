@@ -533,7 +533,7 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* A pool wants to know at once if there is memory. */
+/* Immediate: the pool must learn at once whether allocation fails. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
@@ -550,7 +550,7 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* The best that can be had: what comes first in GpuMemoryPoolKind. */
+/* The first kind of GpuMemoryPoolKind that the device supports. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -651,7 +651,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Addresses may be refused where the device could have them: a process may be short of them. */
+/* The driver may refuse to reserve addresses that the device supports: the process may be short
+ * of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools of items: what waits, and what asks the owner for items or gives them back. */
+/* Pools of items, lower half: waiting, growing and trimming. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
-/* So often somebody is refused, beyond once for each item that was held, while others go on taking
- * and giving back. */
+/* Retries beyond one per held item, while other threads keep allocating and freeing. */
 #define MAX_MORE_ROUNDS 256
 
 void
@@ -23,7 +22,7 @@ _gpu_pool_bins_print (GpuPoolBins *bins,
   g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
 }
 
-/* --- uses, without the lock: of items that are nobody else's -------------------- */
+/* --- uses, without the lock: of items that the caller owns ------------------------  */
 
 gboolean
 _gpu_pool_item_is_completed (GpuPoolItem *item)
@@ -73,8 +72,8 @@ _gpu_pool_bins_sweep (GpuPoolBins *bins)
 
 /* --- taking from bins with a wait ------------------------------------------------ */
 
-/* Called with the lock, which it gives away for a while. Of those at the top of @bin, the first one
- * whose use is over, or else the one given back first. It is moving then. */
+/* Caller holds the lock, which is dropped for a while. Of the items on top of @bin, picks the
+ * first whose use has completed, else the one freed first, and marks it moving. */
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
@@ -131,14 +130,14 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Under the lock: counts what may give somebody memory who was refused. */
+/* Counts events that may let a refused request succeed. Caller holds the lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {
   return bins->stats.n_frees + bins->n_freed;
 }
 
-/* NULL without an error if there is none. */
+/* NULL without an error if the bin is empty. */
 static GpuPoolItem *
 take (GpuPoolRequest  *request,
       GError         **error)
@@ -179,7 +178,7 @@ take (GpuPoolRequest  *request,
 
 /* --- items from and to the owner ------------------------------------------------- */
 
-/* Gives held items back rather than go over the soft limit. */
+/* Frees held items to stay below the soft limit. */
 static void
 save_memory (GpuPoolBins *bins,
              gsize        capacity)
@@ -198,7 +197,7 @@ save_memory (GpuPoolBins *bins,
     _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
 }
 
-/* Other threads may ask for some at the same time. */
+/* Reserves room under the limit: other threads may grow at the same time. */
 static gboolean
 reserve (GpuPoolBins  *bins,
          gsize         capacity,
@@ -317,7 +316,7 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Under the lock: for items that others have now, not for those that they will have then. */
+/* Waits for items that are moving now, not for those that move later. Caller holds the lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -330,9 +329,8 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* FALSE if there is nothing left that could be freed, or with an error. What other threads have
- * freed or given back since @request was refused counts as well, and is waited for where they are
- * about to. */
+/* FALSE if nothing is left to free, or with an error. Items that other threads freed since
+ * @request was refused count as well; waits for items that are moving. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
@@ -369,7 +367,7 @@ free_largest (const GpuPoolRequest  *request,
 
 /* --- trimming -------------------------------------------------------------------- */
 
-/* Not only by marks that others have made. */
+/* Creates a fence first, so that the query does not depend on fences of others. */
 static gboolean
 fence_and_check (GpuPoolItem *item)
 {
@@ -379,7 +377,7 @@ fence_and_check (GpuPoolItem *item)
   return _gpu_pool_item_is_completed (item);
 }
 
-/* Under the lock: than @keep bytes, or than is to be held at any time. */
+/* Whether more than @keep, or than the limits allow, is managed. Caller holds the lock. */
 static gboolean
 have_more (GpuPoolBins   *bins,
            const guint64 *keep)
@@ -400,8 +398,8 @@ is_too_much (GpuPoolBins   *bins,
   return too_much;
 }
 
-/* All of the next bin below @bin that has any, the one given back first on top, while there is too
- * much; they are moving then. The other bins stay as they are for other threads. */
+/* Takes all items of the next non-empty bin below @bin, oldest first, while there is too much.
+ * They are marked moving; other bins stay available to other threads. */
 static GpuPoolItem *
 take_bin (GpuPoolBins   *bins,
           guint         *bin,
@@ -481,7 +479,7 @@ is_out_of_memory (const GError *error)
          || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }
 
-/* NULL with @refused set. */
+/* Returns NULL and sets @refused on failure. */
 static GpuPoolItem *
 try_again (GpuPoolRequest  *request,
            GError         **refused)
@@ -537,7 +535,7 @@ refuse (const GpuPoolRequest  *request,
                           refused->message);
 }
 
-/* Frees what is held until that is enough, but not for as long as others take what it frees. */
+/* Frees held items until the request succeeds. Bounded, as other threads may take what it frees. */
 static GpuPoolItem *
 free_held (GpuPoolRequest  *request,
            GError         **refused)

@@ -94,7 +94,7 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   return item;
 }
 
-/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
+/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
 static void
 unlock_and_notify (GpuPoolBins *bins)
 {
@@ -279,7 +279,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   g_return_if_fail (bins->stats.active_blocks == 0);
 
   _gpu_pool_bins_trim (bins, 0, TRUE);
-  /* What cannot be waited for, as the device is gone */
+  /* Items that cannot be waited for because the device is lost */
   for (guint bin = 0; bin < bins->n_bins; bin++)
     {
       while ((item = bins_pop_moving (bins, bin)) != NULL)

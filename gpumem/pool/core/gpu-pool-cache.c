@@ -15,7 +15,7 @@ gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;
 
-/* Guards the ways between threads and pools: taken when one of them comes or goes. */
+/* Guards the links between threads and pools: held while either is created or destroyed. */
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
@@ -77,7 +77,7 @@ flush_class (GpuPool            *pool,
     }
 }
 
-/* The thread itself, or a thief: the pool is locked. */
+/* Called by the owning thread, or with `stolen` set. Caller holds `lock`. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)
@@ -157,7 +157,7 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
 
 /* --- of a thread -------------------------------------------------------------------- */
 
-/* Takes the cache from its pool, which is locked. */
+/* Unlinks the cache from its pool. Caller holds `lock`. */
 static void
 unlink_cache (GpuPool      *pool,
               GpuPoolCache *cache)
@@ -175,7 +175,7 @@ unlink_cache (GpuPool      *pool,
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);
 }
 
-/* The thread ends: what other threads may use goes back to the pools that are still there. */
+/* Thread exit: returns cached blocks to the pools that still exist. */
 static void
 flush_thread (gpointer data)
 {
@@ -217,7 +217,7 @@ init_threads (void)
     g_error ("gpumem: there is no more place for variables of threads");
 }
 
-/* Those whose pool is gone. */
+/* Frees caches whose pool is gone. */
 static void
 free_dead_caches (void)
 {
@@ -291,7 +291,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   GpuPoolStream *stream = NULL;
   GpuPoolStreamCache *stream_cache;
 
-  /* Only this thread adds any, and the lock keeps others from taking them away meanwhile. */
+  /* Only this thread adds entries; the lock keeps other threads from removing them. */
   _gpu_pool_lock (&pool->lock);
   stream_cache = gpu_pool_cache_find (cache, key);
   if (stream_cache != NULL)
@@ -316,7 +316,7 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
   return stream;
 }
 
-/* The first class from @bin on that has nodes, or @end. */
+/* The first class from @bin on with nodes, or @end. */
 static guint
 next_filled (GpuPoolStreamCache *stream_cache,
              guint               bin,
@@ -356,7 +356,8 @@ _gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
   return stream_cache->nodes[next];
 }
 
-/* Each class in turn makes room; after the last one all go, with what is kept for other streams. */
+/* Evicts one class per call, in turn; after the last class, everything, so that unused sizes
+ * leave the cache. */
 void
 _gpu_pool_cache_flush_some (GpuPool            *pool,
                             GpuPoolCache       *cache,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What each thread keeps of what it gave back, by stream and size: taken again without a lock.
+ * Freed blocks cached per thread, stream and size class: reused without a lock.
  *
- * The thread itself never uses an atomic read-modify-write: it says that it is busy, and looks
- * whether somebody is about to steal. Who steals, under the lock of the pool, says so, makes all
- * threads of the process see that (membarrier), and waits until the thread is not busy.
+ * The owning thread uses no atomic read-modify-write: it sets `busy`, then checks `stolen`. A
+ * thread that flushes the caches of others holds the pool's lock, sets `stolen`, issues a barrier
+ * on all threads (membarrier), and waits until `busy` is clear.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* Classes that a block may be larger than was asked for: at most an eighth of it. */
+/* Size classes searched above the requested one: at most an eighth is wasted. */
 #define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */
@@ -25,18 +25,19 @@ struct _GpuPoolStreamCache
   GpuPoolStream      *stream;       /* pinned */
   guint64             slot;         /* as in a use */
   GpuPoolStreamCache *next;
-  guint               next_evicted; /* the class that makes room next */
-  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* classes that may have nodes */
+  guint               next_evicted; /* class that is evicted next */
+  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may
+                                                                * have nodes */
   guint8              depth[GPU_POOL_CACHE_CLASSES];
   GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* by free_next */
 };
 
 struct _GpuPoolCache
 {
-  guint               busy;         /* atomic: the thread is at it */
-  guint               stolen;       /* atomic: somebody else is */
-  GpuPool            *pool;         /* atomic; NULL when the pool is gone */
-  guint32             units;        /* atomic for readers: in all drawers */
+  guint               busy;         /* atomic: the thread is using it */
+  guint               stolen;       /* atomic: another thread is flushing it */
+  GpuPool            *pool;         /* atomic; NULL once the pool is freed */
+  guint32             units;        /* atomic for readers: total of all streams */
   GpuPoolStreamCache *last_used;
   GpuPoolStreamCache *stream_caches;
   GpuPoolCounts       counts;       /* atomic for readers */
@@ -46,33 +47,33 @@ struct _GpuPoolCache
   GpuPoolCache       *pool_next;
 };
 
-/* One pointer: there is always room for it, also where the library is opened late. */
+/* A single pointer fits into the static TLS block even when the library is loaded late. */
 extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
-/* The cache of this thread for @pool, made if @make. Without the lock of the pool. */
+/* The cache of this thread for @pool; created if @make. Caller does not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
                                            gboolean        make);
-/* The stream of @key, for which there is a place from now on. Without the lock of the pool. */
+/* The stream of @key; creates its entry in the cache. Caller does not hold `lock`. */
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
-/* A node of one of the next classes after @bin, which becomes its class; nullable. */
+/* Finds a node in the next larger classes and updates @bin; NULL if there is none. */
 GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
                                             guint              *bin);
-/* A block of class @bin had no room: makes some for the next ones. The pool is locked. */
+/* Flushes part of the cache after a block of class @bin did not fit. Caller holds `lock`. */
 void           _gpu_pool_cache_flush_some (GpuPool            *pool,
                                            GpuPoolCache       *cache,
                                            GpuPoolStreamCache *stream_cache,
                                            guint               bin);
-/* Puts back what this thread keeps; TRUE if there was any. The pool is locked. */
+/* Flushes the cache of this thread; TRUE if it had any blocks. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Puts all that threads keep back into the heap, which is locked; TRUE if there was any. @streams:
- * they forget the streams too, which may be swept then. */
+/* Flushes the caches of all threads; TRUE if any had blocks. @streams: also unpins their
+ * streams, so that they can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
-/* The pool goes. */
+/* The pool is about to be freed. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
 /* --- the path of every call --------------------------------------------------------- */
@@ -142,7 +143,7 @@ gpu_pool_cache_find (GpuPoolCache *cache,
   return NULL;
 }
 
-/* NULL if there is none of @units, which are those of a class, or of a little more. */
+/* NULL if no block of class @bin or slightly larger is cached. */
 static inline GpuPoolNode *
 gpu_pool_cache_pop (GpuPoolCache *cache,
                     gpointer      key,
@@ -178,8 +179,8 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Whether giving @node back to the stream of @slot covers all uses of it. It does not where it was
- * handed out to another stream while uses before that were still under way. */
+/* Whether a free on the stream of @slot covers all uses of @node. FALSE if @node was allocated
+ * to another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
@@ -202,7 +203,8 @@ gpu_pool_cache_push (GpuPool      *pool,
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return FALSE;
 
-  /* Only now: who has lowered it steals what was pushed before. */
+  /* Read the budget inside the critical section: a thread that lowers it then flushes the blocks
+   * pushed before. */
   budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
   stream_cache = gpu_pool_cache_find (cache, key);

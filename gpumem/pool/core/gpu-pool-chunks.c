@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One range of addresses with pieces of memory behind some of them. What is free but in the wrong
- * place is taken away there and put where a request needs it, so that fragments cost nothing but
- * calls.
+ * Growth in an address range: chunks under free ranges that do not fit are unmapped there and
+ * mapped where a request needs them, so fragmentation costs calls, not memory.
  */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Pieces are as large as can be for few calls, but small parts of what they serve and of all there
- * is: only whole ones move. */
+/* Large chunks need few calls, but only whole chunks move: so each is a small part of the
+ * request and of the peak. */
 #define MAX_CHUNK      (64 * 1024 * 1024)
 #define CHUNK_REQUEST  16
 #define CHUNK_PEAK     256
-/* Over so many times the waste it waits rather than makes more. That ends: a program that has all
- * the memory it needs grows no more. */
+/* Above this multiple of the allowed waste, wait for pending uses instead of growing. The wait
+ * ends: a program that has all the memory it needs stops growing. */
 #define PATIENCE       1.3
-/* Granules that are not worth a thought. */
+/* Granules of shortage that are tolerated. */
 #define SLACK          4
 
 static void
@@ -53,7 +52,7 @@ unmap_moved (GpuPoolGrowth *growth)
 
 /* --- putting memory there: without the lock -------------------------------------------- */
 
-/* The largest that fits, of those that are moved or a new one. */
+/* The largest moved chunk that fits, or a new one. */
 static gboolean
 get_chunk (GpuPoolGrowth  *growth,
            guint32         max,
@@ -129,7 +128,7 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* All of a gap, or nothing. */
+/* Maps all of an unmapped range, or nothing. */
 static gboolean
 fill_unmapped (GpuPoolGrowth  *growth,
                GpuPoolNode    *node,
@@ -161,7 +160,7 @@ fill_unmapped (GpuPoolGrowth  *growth,
   return filled;
 }
 
-/* Takes back what was put behind the nodes from @first to before @end. */
+/* Unmaps what was mapped into the nodes from @first to before @end. */
 static void
 unmap_filled (GpuPoolGrowth *growth,
               GpuPoolNode   *first,
@@ -196,13 +195,13 @@ fill_placement (GpuPoolGrowth           *growth,
           return FALSE;
         }
 
-      /* Others may change what comes behind the last one. */
+      /* Other threads may change what follows the last node. */
       if (node == placement->last)
         return TRUE;
     }
 }
 
-/* Pieces that found no place go; the lock is not held. */
+/* Destroys moved chunks that were not mapped again. Caller does not hold `lock`. */
 static void
 destroy_moved (GpuPoolGrowth *growth)
 {
@@ -224,7 +223,7 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* How much of @cost bytes should be moved rather than made, where @waste is allowed. */
+/* How many of @cost bytes to move instead of create, given the allowed @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
@@ -282,7 +281,7 @@ prepare (GpuPoolGrowth     *growth,
   return TRUE;
 }
 
-/* Under the lock of the heap: its nodes are what they were before. */
+/* Restores the nodes of a placement that could not be mapped. Caller holds `lock`. */
 static void
 give_up_placement (GpuPoolGrowth          *growth,
                    const GpuPoolPlacement *placement)
@@ -330,7 +329,7 @@ use_placement (GpuPoolGrowth          *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* What is left may have got neighbours meanwhile. */
+  /* The remaining parts may have got free neighbours meanwhile. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 
@@ -371,7 +370,7 @@ grow (GpuPool               *pool,
   return node;
 }
 
-/* Bytes of what is over that could be moved, as far as it is easily told. */
+/* An estimate of the completed free bytes that could be moved. */
 static guint64
 count_movable (GpuPool *pool)
 {
@@ -393,8 +392,8 @@ count_movable (GpuPool *pool)
 typedef enum
 {
   PLENTY,
-  SCARCE,                           /* worth to know what is over */
-  SHORT                             /* worth to wait until more is */
+  SCARCE,                           /* poll pending uses first */
+  SHORT                             /* wait for pending uses */
 } Supply;
 
 static Supply
@@ -416,7 +415,7 @@ get_supply (GpuPool              *pool,
   return supply;
 }
 
-/* Before there is more memory than there should be. */
+/* Avoids growth above the allowed waste: reclaims, and waits if needed. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Segments: how large they are, and when they go. */
+/* Segments: their sizes, and when they are freed. Dispatches to chunks in an address range. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
@@ -10,7 +10,7 @@ is_out_of_memory (const GError *error)
   return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* Bytes that may still be got without going over the limit. */
+/* Bytes left below the limit. */
 static guint64
 get_room (GpuPool *pool)
 {
@@ -89,7 +89,7 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* Not over, but never used: what is left stays with the stream that had it made. */
+  /* Never used, but assigned to the requesting stream, which keeps the rest. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
@@ -112,7 +112,7 @@ has_id (GpuPool *pool)
   return id < GPU_POOL_MAX_AREAS;
 }
 
-/* Rather than go over the soft limit: what is over serves, and empty segments go. */
+/* Stays below the soft limit: reclaims completed ranges and frees empty segments first. */
 static GpuPoolNode *
 save_memory (GpuPool              *pool,
              const GpuPoolRequest *request,
@@ -173,7 +173,7 @@ grow_segments (GpuPool               *pool,
   return add_segment (pool, &segment, request);
 }
 
-/* An area that is free as a whole, and over; it is busy then. */
+/* Finds an entirely free area whose use has completed, and makes it busy. */
 static GpuPoolArea *
 take_empty_area (GpuPool *pool)
 {
@@ -245,7 +245,7 @@ _gpu_pool_shrink (GpuPool *pool,
   return any;
 }
 
-/* Whatever is still there goes, over or not. */
+/* Frees everything, including memory with pending uses. */
 void
 _gpu_pool_segments_free (GpuPool *pool)
 {

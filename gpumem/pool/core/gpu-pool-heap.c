@@ -76,7 +76,7 @@ _gpu_pool_nodes_add (GpuPoolNodes *nodes,
   slab->next = nodes->slabs;
   nodes->slabs = slab;
 
-  /* The first place is the header's, the last one is handed out at once. */
+  /* Slot 0 is the header; the last node is returned right away. */
   for (guint i = NODES_PER_SLAB - 2; i > 0; i--)
     gpu_pool_node_free (nodes, first + i);
 
@@ -174,8 +174,8 @@ _gpu_pool_heap_remove (GpuPool     *pool,
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Memory of several streams is joined only when it is over, or else one would wait for the other
- * where it need not. While there is one stream there is no such danger. */
+/* Ranges of different streams are only joined once both uses have completed; otherwise one
+ * stream would wait for the other needlessly. With a single stream there is no such wait. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
@@ -212,7 +212,7 @@ _gpu_pool_heap_add (GpuPool     *pool,
 {
   GpuPoolNode *prev, *next;
 
-  /* What is over by now may be so on both sides of what was in between. */
+  /* Uses may have completed on both sides in the meantime. */
   while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
          && can_join (pool, use, next->use, &use))
     {
@@ -269,7 +269,7 @@ _gpu_pool_heap_cut (GpuPool     *pool,
 
 /* --- what is over ------------------------------------------------------------------ */
 
-/* Takes out what is over, as a list by free_next. */
+/* Removes ranges whose use has completed; returns them as a list by free_next. */
 static GpuPoolNode *
 take_completed (GpuPool         *pool,
                 GpuPoolFreeList *free_list,
@@ -294,7 +294,7 @@ take_completed (GpuPool         *pool,
   return list;
 }
 
-/* Looking through all is worth it where it finds some: each range becomes nobody's once. */
+/* Scan only if at least half of the ranges have completed, so that the cost is amortized. */
 static gboolean
 is_scan_worthwhile (GpuPoolFreeList *free_list,
                     guint64          reached,

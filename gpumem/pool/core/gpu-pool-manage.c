@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is over, what goes back to the owner, and what people ask about. */
+/* Trimming, closing and visiting a pool. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
@@ -22,8 +22,9 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  /* When something is growing there may be a next time. Where nothing is to be held it is left to
-   * who grows: the caller may have a lock that the owner's memory needs, such as that of Python. */
+  /* If a thread is growing the pool, a later call releases the excess. A pool that holds nothing
+   * leaves it to that thread: the caller may hold a lock that the owner's allocator needs, such
+   * as Python's. */
   if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
     __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
@@ -37,7 +38,7 @@ _gpu_pool_release_excess (GpuPool *pool)
   _gpu_pool_unlock_growth (pool);
 }
 
-/* Allocators, and who listens to memory pressure, may call the pool that is growing. */
+/* Allocators and memory-pressure handlers may call the pool that is growing. */
 gboolean
 _gpu_pool_lock_growth (GpuPool *pool)
 {
@@ -61,7 +62,7 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* Waits that it takes at most. */
+/* Upper bound of the waits of a trim. */
 static guint
 count_pending (GpuPool *pool)
 {
@@ -104,7 +105,7 @@ _gpu_pool_trim (GpuPool  *pool,
   _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Not for what others give back meanwhile. */
+  /* Bounded: do not wait for what other threads free meanwhile. */
   for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
     {
       if (!_gpu_pool_wait_for_pending (pool, NULL))
@@ -139,7 +140,7 @@ _gpu_pool_set_limits (GpuPool             *pool,
 
 /* --- closing --------------------------------------------------------------------------- */
 
-/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
+/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
 static void
 unlock_and_notify (GpuPool *pool)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where memory for a request should be, and which pieces can be moved there: all of it under the
- * lock of the heap. */
+/* Where to map memory for a request, and which chunks to move there. Caller holds `lock`. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Nodes on each side of a gap that are looked at. */
+/* Nodes examined on each side of an unmapped range. */
 #define RADIUS 4
 
 /* --- the range of addresses ----------------------------------------------------------- */
@@ -106,7 +105,7 @@ _gpu_pool_unmap_chunk (GpuPool            *pool,
   memset (pool->chunks->granules + chunk->first, 0, chunk->n * sizeof (GpuPoolGranule));
 }
 
-/* Whatever is still there goes, over or not. */
+/* Frees everything, including memory with pending uses. */
 void
 _gpu_pool_chunks_free (GpuPool *pool)
 {
@@ -140,7 +139,7 @@ is_part (GpuPool     *pool,
                  || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* From @first on, to the right or to the left; keeps what is cheaper. */
+/* Extends from @first to the right or left; replaces @best if it is cheaper. */
 static void
 try_placement (GpuPoolGrowth    *growth,
                GpuPoolNode      *first,
@@ -206,7 +205,7 @@ _gpu_pool_find_placement (GpuPoolGrowth    *growth,
       for (GpuPoolNode *node = first; ; node = node->next)
         {
           try_placement (growth, node, last, needed, FALSE, best);
-          /* The last gap of all is filled from below. */
+          /* Fill the last unmapped range from its start. */
           if (node->next != NULL)
             try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)
@@ -263,7 +262,7 @@ _gpu_pool_take_placement (GpuPoolGrowth    *growth,
 
 /* --- what can be moved --------------------------------------------------------------- */
 
-/* Takes whole pieces out of @node, which is free and over. */
+/* Takes whole chunks from @node, which is free and completed. */
 static guint32
 take_chunks (GpuPoolGrowth *growth,
              GpuPoolNode   *node,
@@ -276,7 +275,7 @@ take_chunks (GpuPoolGrowth *growth,
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Not one that begins before. */
+  /* Skip a chunk that begins before the range. */
   if (at < end && chunks->granules[at].first != at)
     at = chunks->granules[at].first + chunks->granules[at].n;
 
@@ -344,7 +343,7 @@ _gpu_pool_take_chunks (GpuPoolGrowth *growth,
   g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
   guint32 taken = 0;
 
-  /* Taking from one may change another, which then is looked at as what it is now. */
+  /* Taking from one range may change another: check it again. */
   for (guint i = 0; i < ranges->len && taken < max; i++)
     {
       GpuPoolNode *node = g_ptr_array_index (ranges, i);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Uses of free memory: which have completed, and waiting for those that have not. */
+/* Uses of free memory: reclaims those that have completed, waits for others. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-/* Drops uses that are over; @add_fence: makes marks where there are none. */
+/* Drops completed uses; @add_fence: creates missing fences first. */
 static void
 drop_completed_uses (GpuPoolShared *shared,
                      gboolean       add_fence)
@@ -18,7 +18,7 @@ drop_completed_uses (GpuPoolShared *shared,
     }
 }
 
-/* Those with one use left are free memory of its stream. */
+/* A block with one use left becomes free memory of that stream. */
 gboolean
 _gpu_pool_reclaim_shared (GpuPool *pool)
 {
@@ -120,7 +120,7 @@ _gpu_pool_wait_for_pending (GpuPool              *pool,
   return TRUE;
 }
 
-/* A mark for each stream that has free memory which is not over, unless one is under way. */
+/* Creates a fence for each stream with pending free memory, unless one exists. */
 static void
 fence_pending (GpuPool *pool)
 {

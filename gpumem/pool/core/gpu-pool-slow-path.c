@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ladder: what is tried for a request, one after the other, that free memory of its own stream
- * cannot serve. */
+/* Slow path: fallbacks, in order, when the stream's own free list cannot serve a request. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
@@ -26,7 +25,7 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* What the thread keeps of other sizes. */
+/* Flushes the thread's cached blocks of other sizes. */
 static GpuPoolNode *
 flush_own_and_serve (GpuPool              *pool,
                      const GpuPoolRequest *request)
@@ -41,7 +40,7 @@ flush_own_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* The tightest of other streams; what is over goes before what is not. */
+/* Best fit among other streams' free ranges, preferring ranges whose use has completed. */
 static GpuPoolNode *
 find_stolen (GpuPool              *pool,
              const GpuPoolRequest *request)
@@ -67,7 +66,7 @@ find_stolen (GpuPool              *pool,
   return best;
 }
 
-/* The error is one of the driver; without one there is just nothing to steal. */
+/* Sets an error only if the driver fails; NULL without one if there is nothing to take. */
 static GpuPoolNode *
 steal (GpuPool               *pool,
        const GpuPoolRequest  *request,
@@ -120,7 +119,7 @@ flush_all_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* All that costs no memory. */
+/* All fallbacks that need no new memory. */
 static GpuPoolNode *
 serve_without_growth (GpuPool               *pool,
                       const GpuPoolRequest  *request,
@@ -146,7 +145,7 @@ serve_without_growth (GpuPool               *pool,
   return node;
 }
 
-/* Growth, and when that fails all that may help it. The lock of growth is held. */
+/* Grows; on failure reclaims, shrinks and waits, then tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The state of a pool: its limits, its counts, and what is cut from the heap. */
+/* State of a pool: limits, counters, and serving from the heap under the lock. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define CACHED_BYTES  (1024 * 1024)
-/* What a thread keeps: so much at least, and its part of what is managed, up to a maximum. */
+/* Budget of a thread cache: at least this, up to its share of the managed bytes, limited by a
+ * maximum. */
 #define CACHE_BUDGET  (16 * 1024 * 1024)
 #define CACHE_DIVISOR 8
 #define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* Threads keep at most such a part of a limit. */
+/* With a limit, a thread caches at most this part of it. */
 #define LIMIT_DIVISOR 64
 
 __thread GpuPoolCache *_gpu_pool_cache_current;
@@ -246,7 +247,8 @@ _gpu_pool_serve_from (GpuPool              *pool,
 
   node = _gpu_pool_heap_cut (pool, node, pad, request->units);
 
-  /* Memory of nobody has the stream as its home, with nothing to wait for. */
+  /* A range without uses gets the requesting stream as its allocation stream, with nothing to
+   * wait for. */
   if (node->use == 0 && request->slot != 0)
     {
       _gpu_pool_heap_get_free_list (pool, request->stream);

@@ -36,8 +36,8 @@ _gpu_pool_streams_free (GpuPoolStreams *streams)
   g_free (streams);
 }
 
-/* A stream that was swept lives again under another key: its stamps go on, so that nothing which
- * still names the old one is taken for a use of the new one that is not over. */
+/* A swept stream is reused for another key. Its use sequence continues, so a stale use of the
+ * old key is never mistaken for a pending use of the new one. */
 static GpuPoolStream *
 make_stream_locked (GpuPoolStreams *streams,
                     gpointer        key)
@@ -128,7 +128,7 @@ _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
   return get_stream (streams, key, TRUE);
 }
 
-/* FALSE if it was swept, so that all of it is over. */
+/* FALSE if it was swept; all its uses have completed then. */
 static gboolean
 pin (GpuPoolStream *stream)
 {
@@ -190,7 +190,7 @@ _gpu_pool_stream_get_use_seq (GpuPoolStream *stream)
   return stream != NULL ? gpu_pool_stream_load_use_seq (stream) : 0;
 }
 
-/* --- marks -------------------------------------------------------------------- */
+/* --- fences -------------------------------------------------------------------- */
 
 static void
 forget_fences_locked (GpuPoolStream *stream,
@@ -219,7 +219,7 @@ set_reached (GpuPoolStream *stream,
   _gpu_pool_unlock (&stream->streams->lock);
 }
 
-/* The first mark that covers @use_seq. */
+/* The first fence that covers @use_seq. */
 static gboolean
 find_fence (GpuPoolStream *stream,
             guint64        use_seq,
@@ -245,7 +245,7 @@ add_fence_locked (GpuPoolStream      *stream,
 {
   guint at;
 
-  /* The second newest goes: what it covers the newest covers too. */
+  /* Replace the second newest: the newest covers all that it covers. */
   if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
       stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];
@@ -423,7 +423,7 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
 
 /* --- all of them ------------------------------------------------------------------ */
 
-/* The streams that @filter is for, pinned. */
+/* Pins all streams, or those with pending fences. */
 static GPtrArray *
 pin_streams (GpuPoolStreams *streams,
              gboolean        only_fenced)
@@ -518,7 +518,7 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
     {
       GpuPoolStream *stream = g_ptr_array_index (pinned, i);
 
-      /* One pin is ours. */
+      /* One pin is our own. */
       if (stream->n_pins > 1)
         continue;
       g_ptr_array_add (keys, stream->key);

@@ -5,7 +5,7 @@
 
 /* --- making and freeing ------------------------------------------------------------ */
 
-/* Units are as small as the pool wants, but there are at most 2^32 of them in an area. */
+/* The configured unit, doubled until an area has at most 2^32 units. */
 static guint
 choose_unit_shift (const GpuPoolConfig *config)
 {
@@ -74,7 +74,7 @@ _gpu_pool_get_owner (GpuPool *pool)
 
 /* --- handing out and taking back --------------------------------------------------------- */
 
-/* Sizes that threads keep are rounded to those of the classes of their caches. */
+/* Rounds a cacheable size up to the size of its cache class. */
 static inline guint32
 round_units (guint32 units)
 {
@@ -128,7 +128,7 @@ sweep_streams (GpuPool *pool)
   _gpu_pool_streams_sweep (pool->streams);
 }
 
-/* The cache of the thread, in which there is a place for @key; locks the pool. */
+/* Gets the thread's cache and its entry for @key, created if needed, and locks the pool. */
 static GpuPoolStreamCache *
 lock_with_stream_cache (GpuPool       *pool,
                         GpuPoolCache **cache,
@@ -373,7 +373,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* What is too large is refused below, without the lock. */
+      /* Sizes that are too large fail below, without the lock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
         break;
