@@ -38,7 +38,7 @@ find_stream (GpuPoolBins *bins,
   return pin_known_stream (bins, key, known);
 }
 
-/* --- what the owner calls --------------------------------------------------------- */
+/* --- the entry points ------------------------------------------------------------ */
 
 GpuPoolBins *
 _gpu_pool_bins_new (guint                   bits,

@@ -76,7 +76,7 @@ gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
 /* The pool is about to be freed. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
-/* --- the path of every call --------------------------------------------------------- */
+/* --- the fast path ------------------------------------------------------------------ */
 
 static inline void
 gpu_pool_cache_count (guint64 *counter,

@@ -50,7 +50,7 @@ unmap_moved (GpuPoolGrowth *growth)
   _gpu_pool_unlock_and_destroy (pool);
 }
 
-/* --- putting memory there: without the lock -------------------------------------------- */
+/* --- mapping: without the lock --------------------------------------------------------- */
 
 /* The largest moved chunk that fits, or a new one. */
 static gboolean

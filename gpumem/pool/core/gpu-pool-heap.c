@@ -267,7 +267,7 @@ _gpu_pool_heap_cut (GpuPool     *pool,
   return node;
 }
 
-/* --- what is over ------------------------------------------------------------------ */
+/* --- completed uses ----------------------------------------------------------------- */
 
 /* Removes ranges whose use has completed; returns them as a list by free_next. */
 static GpuPoolNode *

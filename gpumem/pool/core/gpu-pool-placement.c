@@ -124,7 +124,7 @@ _gpu_pool_chunks_free (GpuPool *pool)
   g_free (chunks);
 }
 
-/* --- where it should be --------------------------------------------------------------- */
+/* --- finding a placement -------------------------------------------------------------- */
 
 static gboolean
 is_part (GpuPool     *pool,
@@ -260,7 +260,7 @@ _gpu_pool_take_placement (GpuPoolGrowth    *growth,
       }
 }
 
-/* --- what can be moved --------------------------------------------------------------- */
+/* --- taking chunks ------------------------------------------------------------------- */
 
 /* Takes whole chunks from @node, which is free and completed. */
 static guint32

@@ -136,7 +136,7 @@ gpu_pool_count_free (GpuPool           *pool,
   pool->counts.units -= node->units;
 }
 
-/* --- the heap: all of it under the lock ------------------------------------------- */
+/* --- the heap: caller holds lock -------------------------------------------------- */
 
 GpuPoolFreeList *_gpu_pool_heap_get_free_list (GpuPool           *pool,
                                                GpuPoolStream     *stream);
@@ -233,7 +233,7 @@ void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const char           *reason,
                                            GError              **error);
 
-/* --- growth: without the lock of the heap, with that of growth ----------------------- */
+/* --- growth: caller holds growth_lock, not lock -------------------------------------- */
 
 /* Gets memory from the owner and serves @request from it. */
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,

@@ -339,7 +339,7 @@ _gpu_pool_use_add_fence (const GpuPoolUse  *use,
   return fenced;
 }
 
-/* --- following ------------------------------------------------------------------ */
+/* --- ordering ------------------------------------------------------------------- */
 
 static gboolean
 has_followed (GpuPoolStream *stream,
@@ -421,7 +421,7 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
   return followed;
 }
 
-/* --- all of them ------------------------------------------------------------------ */
+/* --- all streams ------------------------------------------------------------------- */
 
 /* Pins all streams, or those with pending fences. */
 static GPtrArray *

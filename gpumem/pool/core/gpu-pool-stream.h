@@ -94,7 +94,7 @@ gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          gboolean               *waited,
                                          GError                **error);
 
-/* --- inside the core: streams are cheap to look at -------------------------------------- */
+/* --- inside the core ------------------------------------------------------------------- */
 
 /* Fences kept per stream; older ones are forgotten. */
 #define GPU_POOL_MAX_FENCES 8

@@ -3,7 +3,7 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-/* --- making and freeing ------------------------------------------------------------ */
+/* --- creating and freeing ---------------------------------------------------------- */
 
 /* The configured unit, doubled until an area has at most 2^32 units. */
 static guint
@@ -72,7 +72,7 @@ _gpu_pool_get_owner (GpuPool *pool)
   return pool->owner;
 }
 
-/* --- handing out and taking back --------------------------------------------------------- */
+/* --- alloc and release ------------------------------------------------------------------- */
 
 /* Rounds a cacheable size up to the size of its cache class. */
 static inline guint32
