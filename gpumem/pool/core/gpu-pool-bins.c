@@ -162,22 +162,14 @@ was_released (GpuPoolBins *bins,
     release_excess (bins);
 }
 
-GPU_HOT void
-_gpu_pool_bins_release (GpuPoolItem *item,
-                        gpointer     key)
+/* Caller holds the lock. Once it is dropped, another thread may own @item. */
+static inline void
+hold_and_unlock (GpuPoolBins *bins,
+                 GpuPoolItem *item)
 {
-  GpuPoolBins *bins = item->bins;
   guint bin = item->bin;
   gboolean excess;
 
-  bins_lock (bins);
-  if (key != NULL)
-    {
-      GpuPoolStream *stream = find_stream (bins, key);
-
-      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
-      item->n_uses = 1;
-    }
   bins->stats.n_frees++;
   bins_set_held (bins, item);
   excess = bins_have_excess (bins);
@@ -188,14 +180,29 @@ _gpu_pool_bins_release (GpuPoolItem *item,
     was_released (bins, bin, excess);
 }
 
+GPU_HOT void
+_gpu_pool_bins_release (GpuPoolItem *item,
+                        gpointer     key)
+{
+  GpuPoolBins *bins = item->bins;
+
+  bins_lock (bins);
+  if (key != NULL)
+    {
+      GpuPoolStream *stream = find_stream (bins, key);
+
+      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
+      item->n_uses = 1;
+    }
+  hold_and_unlock (bins, item);
+}
+
 void
 _gpu_pool_bins_release_all (GpuPoolItem    *item,
                             const gpointer *keys,
                             guint           n_keys)
 {
   GpuPoolBins *bins = item->bins;
-  guint bin = item->bin;
-  gboolean excess;
 
   if (n_keys > 1)
     item->uses = g_new (GpuPoolUse, n_keys);
@@ -211,14 +218,7 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
     }
 
   bins_lock (bins);
-  bins->stats.n_frees++;
-  bins_set_held (bins, item);
-  excess = bins_have_excess (bins);
-  bins->n_inside += excess;
-  bins_unlock (bins);
-
-  if (excess || bins_are_traced (bins))
-    was_released (bins, bin, excess);
+  hold_and_unlock (bins, item);
 }
 
 GpuPoolBins *

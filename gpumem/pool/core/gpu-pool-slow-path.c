@@ -25,15 +25,16 @@ poll_and_serve (GpuPool              *pool,
   return node;
 }
 
-/* Flushes the thread's cached blocks of other sizes. */
+/* Flushes the thread's own cached blocks, of other sizes, or those of @all threads. */
 static GpuPoolNode *
-flush_own_and_serve (GpuPool              *pool,
-                     const GpuPoolRequest *request)
+flush_and_serve (GpuPool              *pool,
+                 const GpuPoolRequest *request,
+                 gboolean              all)
 {
   GpuPoolNode *node = NULL;
 
   _gpu_pool_lock (&pool->lock);
-  if (_gpu_pool_cache_flush_own (pool))
+  if (all ? _gpu_pool_cache_flush_all (pool, FALSE) : _gpu_pool_cache_flush_own (pool))
     node = _gpu_pool_serve (pool, request);
   _gpu_pool_unlock_and_destroy (pool);
 
@@ -105,20 +106,6 @@ steal (GpuPool               *pool,
   return followed ? node : NULL;
 }
 
-static GpuPoolNode *
-flush_all_and_serve (GpuPool              *pool,
-                     const GpuPoolRequest *request)
-{
-  GpuPoolNode *node = NULL;
-
-  _gpu_pool_lock (&pool->lock);
-  if (_gpu_pool_cache_flush_all (pool, FALSE))
-    node = _gpu_pool_serve (pool, request);
-  _gpu_pool_unlock_and_destroy (pool);
-
-  return node;
-}
-
 /* All fallbacks that need no new memory. */
 static GpuPoolNode *
 serve_without_growth (GpuPool               *pool,
@@ -129,13 +116,13 @@ serve_without_growth (GpuPool               *pool,
   GpuPoolNode *node = _gpu_pool_lock_and_serve (pool, request);
 
   if (node == NULL)
-    node = flush_own_and_serve (pool, request);
+    node = flush_and_serve (pool, request, FALSE);
   if (node == NULL)
     node = poll_and_serve (pool, request);
   if (node == NULL)
     node = steal (pool, request, &local_error);
   if (node == NULL && local_error == NULL)
-    node = flush_all_and_serve (pool, request);
+    node = flush_and_serve (pool, request, TRUE);
   if (node == NULL && local_error == NULL)
     node = steal (pool, request, &local_error);
 
