@@ -6,7 +6,7 @@
 #define RANGE_ADDRESS (G_GUINT64_CONSTANT (1) << 40)
 #define NEVER         G_MAXUINT64
 
-/* What was put into a stream that others can wait for, or that waits for others. */
+/* A point of a stream that others wait for, or a wait for another stream. */
 typedef struct
 {
   guint64 seq;
@@ -24,7 +24,7 @@ struct _SimStream
   guint64  lag;
   guint64  submitted;
   guint64  completed;
-  guint64  known[SIM_MAX_STREAMS];  /* what is over before its next work begins */
+  guint64  known[SIM_MAX_STREAMS];  /* what has completed before its next work begins */
   GQueue   items;                   /* of SimItem, not completed */
 };
 
@@ -66,7 +66,7 @@ struct _Sim
   gboolean  (*make_room) (gpointer data);
   gpointer    make_room_data;
   SimStream  *streams[SIM_MAX_STREAMS];
-  guint64     last_seqs[SIM_MAX_STREAMS];       /* of those that are gone: the next goes on */
+  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams: their successors continue */
   SimStats    stats;
 };
 
@@ -262,7 +262,7 @@ add_bytes (Sim     *sim,
   return TRUE;
 }
 
-/* All work that touched it is over, and nobody has it. */
+/* All work that touched it has completed, and it is free. */
 static void
 check_unused (Sim           *sim,
               const SimArea *area,
@@ -302,7 +302,7 @@ sim_alloc_segment (gpointer         owner,
       segment->address = sim->next_address;
       segment->size = size;
       segment->data = add_area (sim, segment->address, size);
-      /* Sometimes they are neighbours, which the pool may not see. */
+      /* Segments may be adjacent, which the pool must not notice. */
       sim->next_address += size + (sim->stats.n_allocs % 2) * sim->unit;
       sim->stats.n_segments++;
     }
@@ -479,7 +479,7 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Does work up to @seq; @force also that of others it waits for. FALSE where it has to wait. */
+/* Completes work up to @seq; @force: also the work it waits for. FALSE if it is blocked. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,
