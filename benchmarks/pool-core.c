@@ -198,7 +198,7 @@ replay (const char  *path,
            G_GUINT64_FORMAT " %6" G_GUINT64_FORMAT "\n",
            name, (double) played.nanoseconds / ops->len,
            (double) made.peak_bytes / played.peak_live, made.n_allocs, made.n_maps, made.n_mapped,
-           made.n_unmaps, stats.n_steals, stats.n_waits, made.n_marks, played.n_refused);
+           made.n_unmaps, stats.n_steals, stats.n_waits, made.n_fences, played.n_refused);
 
   _gpu_pool_free (pool);
   for (guint i = 0; i < SIM_MAX_STREAMS; i++)

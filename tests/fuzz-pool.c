@@ -41,8 +41,8 @@ LLVMFuzzerTestOneInput (const guint8 *data,
                         gsize         size)
 {
   Bytes bytes = { data, size };
-  gboolean pieces = choose (&bytes, 2);
-  Model *model = model_new (pieces, choose, &bytes);
+  gboolean chunks = choose (&bytes, 2);
+  Model *model = model_new (chunks, choose, &bytes);
 
   while (bytes.size > 0)
     model_step (model);

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <glib/gstdio.h>
-#include <signal.h>
 #ifdef HAVE_TOUR
 #include <json-glib/json-glib.h>
 #endif
@@ -374,50 +373,13 @@ test_plot_failing (void)
 
 /* --- Ctrl-C ----------------------------------------------------------------- */
 
-/* Whether the process has the thread that takes signals. Drivers, too, set functions for them. */
-static gboolean
-catches_signals (const char *pid)
-{
-  g_autofree char *tasks = g_build_filename ("/proc", pid, "task", NULL);
-  g_autoptr (GDir) dir = g_dir_open (tasks, 0, NULL);
-  const char *task;
-
-  while (dir != NULL && (task = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree char *path = g_build_filename (tasks, task, "comm", NULL);
-      g_autofree char *name = NULL;
-
-      if (g_file_get_contents (path, &name, NULL, NULL) && g_str_equal (name, "interrupt\n"))
-        return TRUE;
-    }
-  return FALSE;
-}
-
 static void
 test_interrupted (TestFixture *fixture)
 {
   const char *id = gpu_device_get_id (fixture->device);
-  g_autoptr (GSubprocess) process = NULL;
 
-  test_tool_direct (TRUE);
-  process = test_tool_start (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
-                             (const char *const[]) { "bandwidth", id, "--sizes=4K,64K",
-                                                     "--min-time=1000", NULL });
-  test_tool_direct (FALSE);
-  for (guint i = 0; i < TEST_DEADLINE * 100; i++)
-    {
-      if (catches_signals (g_subprocess_get_identifier (process)))
-        break;
-      g_usleep (G_USEC_PER_SEC / 100);
-    }
-  g_subprocess_send_signal (process, SIGINT);
-  {
-    g_auto (TestRun) run = test_tool_wait (process);
-
-    g_assert_cmpint (run.status, ==, 130);
-    g_assert_true (g_str_has_prefix (run.out, id));
-    g_assert_cmpstr (run.err, ==, "gpumem: interrupted\n");
-  }
+  test_tool_interrupt (id, (const char *const[]) { "bandwidth", id, "--sizes=4K,64K",
+                                                   "--min-time=1000", NULL });
 }
 
 int

@@ -122,9 +122,9 @@ stream_unref (gpointer key)
 }
 
 static gboolean
-stream_mark (gpointer   key,
-             guint64   *seq,
-             GError   **error)
+stream_add_fence (gpointer   key,
+                  guint64   *seq,
+                  GError   **error)
 {
   PoolStream *stream = key;
 
@@ -133,7 +133,7 @@ stream_mark (gpointer   key,
       g_set_error (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST, "stream %u is broken", stream->number);
       return FALSE;
     }
-  g_atomic_int_inc (&stream->n_marks);
+  g_atomic_int_inc (&stream->n_fences);
   *seq = get (stream->submitted);
 
   return TRUE;
@@ -186,7 +186,7 @@ stream_is_gone (gpointer key)
 
 static const GpuPoolStreamOps stream_ops =
 {
-  stream_ref, stream_unref, stream_mark, stream_is_reached, stream_order_after, stream_wait,
+  stream_ref, stream_unref, stream_add_fence, stream_is_reached, stream_order_after, stream_wait,
   stream_is_gone
 };
 
@@ -206,12 +206,12 @@ pool_assert_is_over (const PoolMemory *memory,
 }
 
 guint
-pool_count_marks (void)
+pool_count_fences (void)
 {
   guint n = 0;
 
   for (guint i = 0; i < POOL_N_STREAMS; i++)
-    n += g_atomic_int_get (&pool_streams[i].n_marks);
+    n += g_atomic_int_get (&pool_streams[i].n_fences);
 
   return n;
 }
@@ -276,7 +276,7 @@ pool_take (GpuPoolBins *bins,
   g_assert_true (_gpu_pool_item_get_bins (item) == bins);
   g_assert_cmpuint (_gpu_pool_item_get_size (item), ==, size);
   g_assert_cmpuint (_gpu_pool_item_get_capacity (item), ==, memory->size);
-  g_assert_cmpuint (memory->size, ==, _gpu_pool_bin_size (4, _gpu_pool_bin_number (4, size)));
+  g_assert_cmpuint (memory->size, ==, gpu_pool_bin_size (4, gpu_pool_bin_number (4, size)));
 
   return item;
 }

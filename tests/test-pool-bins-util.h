@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pools of items on memory of the host, with an owner that has as much of it as he is said to have,
- * and with streams that are numbers. */
+/* Pools of items on host memory, with an owner that has a given amount of it, and with simulated
+ * streams. */
 #pragma once
 
 #include "gpumem/pool/core/gpu-pool-bins.h"
@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   gsize    size;
-  guint8   byte;                    /* what its user wrote */
-  guint    n_uses;                  /* when it was given back, as far as the test says */
+  guint8   byte;                    /* the user's value */
+  guint    n_uses;                  /* when it was freed, if the test says so */
   guint    streams[POOL_N_STREAMS];
   guint64  points[POOL_N_STREAMS];
 } PoolMemory;
@@ -29,9 +29,9 @@ typedef struct
   guint        n_live, n_allocs, n_frees, n_refused;
   GError      *failure;             /* of the next alloc_item(), nullable */
   GArray      *freed;               /* sizes, in order */
-  GString     *steps;               /* a: asked for an item, f: got one back, rN: make_room(N) */
-  guint        n_rooms;             /* so many times make_room() says that it did something */
-  GPtrArray   *garbage;             /* items that make_room() gives back */
+  GString     *steps;               /* a: alloc_item, f: free_item, rN: make_room(N) */
+  guint        n_rooms;             /* how often make_room() returns TRUE */
+  GPtrArray   *garbage;             /* items that make_room() releases */
   gboolean     trims;               /* the pool, when it has just refused an item */
   GpuPoolItem *churned;             /* then given back and taken again, nullable */
 } PoolOwner;
@@ -43,18 +43,18 @@ typedef struct
   guint    refs;
   guint64  submitted, completed;
   guint64  waits[POOL_N_STREAMS];   /* for so much of others */
-  guint    n_marks, n_waits;
+  guint    n_fences, n_waits;
   gboolean broken;                  /* marks fail */
-  gboolean gone;                    /* nobody else has it, and all is done */
+  gboolean gone;                    /* closed, and all work completed */
 } PoolStream;
 
 extern PoolStream pool_streams[POOL_N_STREAMS];
-/* So often the host waited. */
+/* How often the host waited. */
 extern guint pool_n_blocked;
 
 GpuPoolBins *pool_begin           (PoolOwner   *owner,
                                    guint64      capacity);
-/* Fails unless everything is back at the owner. */
+/* Asserts that all memory was returned to the owner. */
 void         pool_end             (PoolOwner   *owner);
 
 /* Fails unless there is an item, and it is as asked for. */
@@ -67,10 +67,10 @@ void         pool_give            (GpuPoolItem *item,
 /* Of the owner, since this was last asked. */
 void         pool_assert_steps    (PoolOwner   *owner,
                                    const char  *steps);
-/* Fails unless what is known of the uses of an item is over, or waited for by @stream; NULL is the
- * host. */
+/* Asserts that the known uses of an item have completed or that @stream waits for them; NULL is
+ * the host. */
 void         pool_assert_is_over  (const PoolMemory *memory,
                                    const PoolStream *stream);
-guint        pool_count_marks     (void);
+guint        pool_count_fences    (void);
 
 G_END_DECLS

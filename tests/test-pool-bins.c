@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool of whole items in bins: sizes are those of PyOpenCL's pools, nothing is used again before
- * its use is over, the ladder at the end of memory, and that all items go back to their owner. */
+/* A pool of whole items in bins: sizes are those of PyOpenCL's pools, no item is reused before
+ * its use has completed, the slow path out of memory, and that all items return to their owner. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
 
 /* --- bins ------------------------------------------------------------------------- */
 
-/* What PyOpenCL 2022.3 says. */
+/* Values of PyOpenCL 2022.3. */
 #define U64 G_GUINT64_CONSTANT
 
 static const struct
@@ -132,8 +132,8 @@ check_known (void)
 {
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
     {
-      g_assert_cmpuint (_gpu_pool_bin_number (known[i].bits, known[i].size), ==, known[i].bin);
-      g_assert_cmpuint (_gpu_pool_bin_size (known[i].bits, known[i].bin), ==, known[i].capacity);
+      g_assert_cmpuint (gpu_pool_bin_number (known[i].bits, known[i].size), ==, known[i].bin);
+      g_assert_cmpuint (gpu_pool_bin_size (known[i].bits, known[i].bin), ==, known[i].capacity);
     }
 }
 
@@ -141,15 +141,15 @@ static void
 check_size (guint bits,
             gsize size)
 {
-  guint bin = _gpu_pool_bin_number (bits, size);
-  gsize capacity = _gpu_pool_bin_size (bits, bin);
+  guint bin = gpu_pool_bin_number (bits, size);
+  gsize capacity = gpu_pool_bin_size (bits, bin);
 
   g_assert_cmpuint (bin, <, 64u << bits);
   g_assert_cmpuint (capacity, >=, size);
-  g_assert_cmpuint (_gpu_pool_bin_number (bits, capacity), ==, bin);
-  g_assert_cmpuint (_gpu_pool_bin_number (bits, size + (size < G_MAXSIZE)), >=, bin);
+  g_assert_cmpuint (gpu_pool_bin_number (bits, capacity), ==, bin);
+  g_assert_cmpuint (gpu_pool_bin_number (bits, size + (size < G_MAXSIZE)), >=, bin);
   if (capacity < G_MAXSIZE)
-    g_assert_cmpuint (_gpu_pool_bin_number (bits, capacity + 1), >, bin);
+    g_assert_cmpuint (gpu_pool_bin_number (bits, capacity + 1), >, bin);
   /* Nothing is lost up to 2^bits, and less than one part in 2^bits beyond */
   if (size > 0)
     g_assert_cmpuint (capacity - size, <=, (size - 1) >> bits);
@@ -165,8 +165,8 @@ check_every_size (void)
       for (gsize size = 0; size < 1 << 14; size++)
         {
           check_size (bits, size);
-          g_assert_cmpuint (_gpu_pool_bin_number (bits, size), >=, last);
-          last = _gpu_pool_bin_number (bits, size);
+          g_assert_cmpuint (gpu_pool_bin_number (bits, size), >=, last);
+          last = gpu_pool_bin_number (bits, size);
         }
       for (guint exponent = 14; exponent < 64; exponent++)
         {
@@ -260,11 +260,11 @@ check_same_stream (void)
   pool_give (two, &pool_streams[0]);
   pool_give (other, &pool_streams[0]);
 
-  /* The last one back is the first one out, whatever of its bin is asked for */
+  /* Last in, first out, for any size of the bin */
   g_assert_true (pool_take (bins, 1023, &pool_streams[0]) == two);
   g_assert_true (pool_take (bins, 992, &pool_streams[0]) == one);
   g_assert_true (pool_take (bins, 1087, &pool_streams[0]) == other);
-  g_assert_cmpuint (pool_count_marks (), ==, 0);
+  g_assert_cmpuint (pool_count_fences (), ==, 0);
   g_assert_cmpuint (pool_n_blocked, ==, 0);
   pool_assert_steps (&owner, "aaa");
 
@@ -292,12 +292,12 @@ check_other_stream (void)
   pool_give (busy, &pool_streams[1]);
   pool_streams[2].completed = pool_streams[2].submitted;
 
-  /* Not the one on top, which is in use: what is nobody's, then what is its own */
+  /* Skips the top item, which is in use: first completed items, then those of its own stream */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == free);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == mine);
-  g_assert_cmpuint (pool_count_marks () + pool_streams[0].n_waits, ==, 0);
+  g_assert_cmpuint (pool_count_fences () + pool_streams[0].n_waits, ==, 0);
 
-  /* Then those of others: with a wait, unless it is seen that their use is over */
+  /* Then items of other streams: with a wait, unless their use is known to have completed */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) != NULL);
   g_assert_cmpuint (pool_streams[0].waits[1], ==, 1);
@@ -374,7 +374,7 @@ check_broken_stream (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 64, &pool_streams[1], &error));
   test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "stream 0 is broken");
 
-  /* Nothing is lost by it: it is there for its own stream, and goes back in the end */
+  /* The item is not lost: its own stream can reuse it, and it is freed in the end */
   g_assert_true (pool_take (bins, 64, &pool_streams[0]) == item);
   pool_give (item, &pool_streams[0]);
   _gpu_pool_bins_trim (bins, 0, TRUE);
@@ -382,7 +382,7 @@ check_broken_stream (void)
   pool_end (&owner);
 }
 
-/* Streams that are gone are let go of, those that are still known from their last use as well */
+/* Streams that are gone are released, even if their last use is still known */
 static void
 check_gone (void)
 {
@@ -406,10 +406,10 @@ check_gone (void)
   for (guint i = 0; i < 100; i++)
     g_assert_cmpuint (gone[i].refs, ==, 0);
 
-  /* What they had is free, and others at their addresses are others */
+  /* Their items are free, and new streams at their addresses are distinct */
   gone[99] = (PoolStream) { .number = 0 };
   g_assert_true (pool_take (bins, 100, &gone[99]) == item);
-  g_assert_cmpuint (gone[99].n_waits + gone[99].n_marks + pool_n_blocked, ==, 0);
+  g_assert_cmpuint (gone[99].n_waits + gone[99].n_fences + pool_n_blocked, ==, 0);
   pool_give (item, &gone[99]);
   g_assert_cmpuint (gone[99].refs, ==, 1);
 
@@ -440,7 +440,7 @@ give_at_random (GpuPoolItem *item)
     _gpu_pool_bins_release_all (item, keys, memory->n_uses);
 }
 
-/* On streams that fall behind, with memory for what is used, but not for what is held as well */
+/* On streams with pending work, with memory for all uses but not for held items as well */
 static void
 check_order (void)
 {

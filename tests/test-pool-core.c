@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The core of memory pools, on an owner and streams that only count: see test-pool-sim.h. */
+/* The core of memory pools, on a simulated owner and streams: see test-pool-sim.h. */
 #include "config.h"
 
 #include "test-pool-model.h"
@@ -19,15 +19,15 @@ static void
 set_up (Fixture       *fixture,
         gconstpointer  data)
 {
-  gboolean pieces = GPOINTER_TO_INT (data);
+  gboolean chunks = GPOINTER_TO_INT (data);
 
-  fixture->sim = sim_new (64 * MIB, UNIT, pieces ? 64 * KIB : 0, TRUE);
+  fixture->sim = sim_new (64 * MIB, UNIT, chunks ? 64 * KIB : 0, TRUE);
   fixture->pool = sim_pool_new (fixture->sim);
   fixture->a = sim_stream_new (fixture->sim, G_MAXUINT64);
   fixture->b = sim_stream_new (fixture->sim, G_MAXUINT64);
 }
 
-/* sim_free() checks that everything has come back. */
+/* sim_free() checks that all memory was returned. */
 static void
 tear_down (Fixture       *fixture,
            gconstpointer  data)
@@ -87,7 +87,7 @@ get_sim_stats (Fixture *fixture)
 
 /* --- streams --------------------------------------------------------------------------- */
 
-/* The same stream gets it again at once, and nobody is asked for anything. */
+/* The same stream reuses the block at once, without calls to the owner or the stream. */
 static void
 test_same_stream (Fixture       *fixture,
                   gconstpointer  data)
@@ -109,11 +109,11 @@ test_same_stream (Fixture       *fixture,
       g_assert_cmpmem (&before, sizeof (before), &after, sizeof (after));
     }
 
-  /* Each the second time but the largest; 512 bytes also the first time. */
+  /* Each size hits the cache the second time, except the largest; 512 bytes also the first time. */
   g_assert_cmpuint (get_stats (fixture).n_cache_hits, ==, G_N_ELEMENTS (sizes));
 }
 
-/* The thread hands out what is a little larger, by an eighth at most, and counts it as such. */
+/* A cache serves a slightly larger block, by an eighth at most, and counts its size. */
 static void
 test_reach (Fixture       *fixture,
             gconstpointer  data)
@@ -162,10 +162,10 @@ add_cached (gpointer              data,
     *(guint64 *) data += size;
 }
 
-/* What a thread keeps makes room class by class, and never is more than its part. */
+/* A thread cache evicts class by class, and never exceeds its budget. */
 static void
-test_shed (Fixture       *fixture,
-           gconstpointer  data)
+test_flush_some (Fixture       *fixture,
+                 gconstpointer  data)
 {
   GpuMemoryBlock *blocks[96];
 
@@ -186,7 +186,8 @@ test_shed (Fixture       *fixture,
     }
 }
 
-/* Another stream gets it with a wait, and a second block behind the same mark with none. */
+/* Another stream gets the block with a wait, and a second block behind the same fence without
+ * one. */
 static void
 test_other_stream (Fixture       *fixture,
                    gconstpointer  data)
@@ -196,11 +197,11 @@ test_other_stream (Fixture       *fixture,
 
   give (fixture, first, fixture->a);
   give (fixture, second, fixture->a);
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 0);
 
   first = take (fixture, 30 * MIB, fixture->b);
   second = take (fixture, 20 * MIB, fixture->b);
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 1);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 1);
   g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 1);
   g_assert_cmpuint (get_sim_stats (fixture).n_waits, ==, 0);
   g_assert_cmpuint (get_stats (fixture).n_steals, ==, 2);
@@ -210,7 +211,7 @@ test_other_stream (Fixture       *fixture,
   give (fixture, second, fixture->b);
 }
 
-/* What is over costs another stream nothing. */
+/* A block whose use has completed costs another stream no wait. */
 static void
 test_over (Fixture       *fixture,
            gconstpointer  data)
@@ -230,7 +231,7 @@ test_over (Fixture       *fixture,
   give (fixture, block, fixture->b);
 }
 
-/* The host waits where nothing else is left, and not otherwise. */
+/* The host waits only if no other memory is left. */
 static void
 test_host (Fixture       *fixture,
            gconstpointer  data)
@@ -247,7 +248,7 @@ test_host (Fixture       *fixture,
   give (fixture, block, fixture->b);
 }
 
-/* Taken for a stream that works on it still, and given back by the host without any use. */
+/* Allocated for a stream with pending work, and freed by the host without a use. */
 static void
 test_unused (Fixture       *fixture,
              gconstpointer  data)
@@ -261,13 +262,13 @@ test_unused (Fixture       *fixture,
       block = _gpu_pool_alloc (fixture->pool, size, 0, fixture->a, NULL);
       _gpu_pool_release (block, NULL);
 
-      /* sim_take() checks that it is over for the host. */
+      /* sim_take() checks that its uses have completed for the host. */
       block = take (fixture, size, NULL);
       give (fixture, block, NULL);
     }
 }
 
-/* Used on several streams: for a third one after all of them. */
+/* Used on several streams: a third one gets it after all of them. */
 static void
 test_several_streams (Fixture       *fixture,
                       gconstpointer  data)
@@ -281,7 +282,7 @@ test_several_streams (Fixture       *fixture,
   sim_use (fixture->sim, fixture->b, address, 40 * MIB);
   sim_give (fixture->sim, address, 40 * MIB);
   _gpu_pool_release_all (block, keys, G_N_ELEMENTS (keys));
-  g_assert_cmpuint (get_sim_stats (fixture).n_marks, ==, 0);
+  g_assert_cmpuint (get_sim_stats (fixture).n_fences, ==, 0);
   g_assert_cmpuint (get_stats (fixture).held_blocks, >=, 1);
   g_assert_cmpuint (get_stats (fixture).active_blocks, ==, 0);
 
@@ -292,7 +293,7 @@ test_several_streams (Fixture       *fixture,
   sim_stream_unref (c);
 }
 
-/* Streams that are gone are forgotten: there are many in the life of a program. */
+/* Streams that are gone are forgotten: a program may create many. */
 static void
 test_many_streams (Fixture       *fixture,
                    gconstpointer  data)
@@ -330,7 +331,7 @@ test_alignment (Fixture       *fixture,
     _gpu_pool_release (blocks[i], fixture->a);
 }
 
-/* Neighbours become one again, in whatever order they come back. */
+/* Neighbours are joined in any order of frees. */
 static void
 test_join (Fixture       *fixture,
            gconstpointer  data)
@@ -362,7 +363,7 @@ count_destroyed (gpointer data)
   ++*(guint *) data;
 }
 
-/* What the owner keeps with a place is there again with the place, and goes when it is cut. */
+/* Owner data survives reuse of the same range, and is destroyed when the range is split. */
 static void
 test_data (Fixture       *fixture,
            gconstpointer  data)
@@ -400,7 +401,7 @@ give_way (gpointer data)
   return TRUE;
 }
 
-/* The text says all that one wants to know, and somebody may make room before. */
+/* The error quotes the figures, and make_room() may help before. */
 static void
 test_out_of_memory (Fixture       *fixture,
                     gconstpointer  data)
@@ -427,7 +428,7 @@ test_out_of_memory (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
-/* What is held by the wrong stream, in the wrong place or in a cache is found all the same. */
+/* Memory held by another stream, at another address or in a cache is found. */
 static void
 test_last_byte (Fixture       *fixture,
                 gconstpointer  data)
@@ -464,7 +465,7 @@ test_limit (Fixture       *fixture,
   give (fixture, block, fixture->a);
 }
 
-/* From there on what is over is used, and what is empty goes, before there is more. */
+/* Above the soft limit, completed memory is reused and empty segments are freed before growth. */
 static void
 test_soft_limit (Fixture       *fixture,
                  gconstpointer  data)
@@ -484,7 +485,7 @@ test_soft_limit (Fixture       *fixture,
   give (fixture, block, NULL);
 }
 
-/* What is not held goes back as soon as its use is over. */
+/* A pool that holds nothing returns memory as soon as its use has completed. */
 static void
 test_stop_holding (Fixture       *fixture,
                    gconstpointer  data)
@@ -554,8 +555,7 @@ work_a_bit (Fixture *fixture)
     }
 }
 
-/* Calls that can fail do so, each of the first ones and some of the later, in two ways; nothing is
- * lost. */
+/* Fails each of the first fallible calls and some later ones, in two ways; nothing leaks. */
 static void
 test_failures (Fixture       *fixture,
                gconstpointer  data)
@@ -589,14 +589,14 @@ test_failures (Fixture       *fixture,
 
 typedef struct
 {
-  Fixture   *fixture;
-  SimStream *stream;
-  guint      n_steps;
-  guint32    seed;
+  Fixture         *fixture;
+  SimStream       *stream;
+  guint            n_steps;
+  guint32          seed;
   GpuMemoryBlock **shared;          /* N_SHARED, atomic: between threads */
 } Worker;
 
-/* Takes, and gives back what others have taken. */
+/* Allocates, and frees blocks of other threads. */
 static gpointer
 run_worker (gpointer data)
 {
@@ -616,7 +616,7 @@ run_worker (gpointer data)
         {
           sim_take (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
           sim_use (fixture->sim, worker->stream, _gpu_pool_block_get_address (block), size);
-          /* Who gives it back may be of another stream, which is then to be after this one. */
+          /* A thread that frees it on another stream must be ordered after this one. */
           sim_stream_finish (worker->stream);
         }
 
@@ -641,7 +641,7 @@ test_threads (Fixture       *fixture,
   GThread *threads[N_THREADS];
   GpuPoolStats stats;
 
-  /* More rounds than one: threads end, and caches with them. */
+  /* Several rounds, so that threads exit with their caches. */
   for (guint round = 0; round < 3; round++)
     {
       for (guint i = 0; i < N_THREADS; i++)
@@ -676,7 +676,7 @@ typedef struct
   Sim     *sims[4];
   GpuPool *pools[4];
   gint     done;                    /* atomic */
-  GMutex   stay;                    /* the thread stays until it gets it */
+  GMutex   stay;                    /* the thread lives until it gets it */
 } Lives;
 
 static gpointer
@@ -751,10 +751,10 @@ choose (gpointer data,
 
 static void
 live_one_life (GRand    *random,
-               gboolean  pieces,
+               gboolean  chunks,
                guint     n_steps)
 {
-  Model *model = model_new (pieces, choose, random);
+  Model *model = model_new (chunks, choose, random);
 
   for (guint i = 0; i < n_steps; i++)
     model_step (model);
@@ -805,7 +805,7 @@ main (int   argc,
 
   add ("same-stream", test_same_stream);
   add ("reach", test_reach);
-  add ("shed", test_shed);
+  add ("shed", test_flush_some);
   add ("other-stream", test_other_stream);
   add ("over", test_over);
   add ("host", test_host);

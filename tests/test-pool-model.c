@@ -15,8 +15,8 @@ typedef struct
   guint64         address;
   gsize           size;
   guint64         data;             /* 0: none */
-  gint            owner;            /* the stream that it was taken for, -1 for the host */
-  guint           streams;          /* bits: that have used it since it was taken */
+  gint            owner;            /* the allocation stream, -1 for the host */
+  guint           streams;          /* bit map of streams that used it since */
 } Live;
 
 struct _Model
@@ -77,7 +77,7 @@ use (Model *model,
 {
   SimStream *stream = model->streams[index];
 
-  /* The program's duty: what it does on one stream is after what it did on another. */
+  /* The program's duty: order the work of one stream after that of another. */
   for (guint i = 0; i < MAX_STREAMS; i++)
     if (((live->streams & 1u << i) != 0 || (gint) i == live->owner) && i != index)
       sim_order (stream, model->streams[i]);
@@ -445,7 +445,7 @@ model_pool (Model *model)
 }
 
 Model *
-model_new (gboolean    pieces,
+model_new (gboolean    chunks,
            ModelChoose choose,
            gpointer    data)
 {
@@ -453,7 +453,7 @@ model_new (gboolean    pieces,
 
   model->choose = choose;
   model->choose_data = data;
-  model->sim = sim_new (CAPACITY, UNIT, pieces ? GRANULARITY : 0, TRUE);
+  model->sim = sim_new (CAPACITY, UNIT, chunks ? GRANULARITY : 0, TRUE);
   model->pool = sim_pool_new (model->sim);
   for (guint i = 0; i < MAX_STREAMS; i++)
     model->streams[i] = sim_stream_new (model->sim, pick (model, 100));

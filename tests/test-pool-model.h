@@ -15,7 +15,7 @@ typedef struct _Model Model;
 typedef guint64 (*ModelChoose) (gpointer data,
                                 guint64  n);
 
-Model   *model_new   (gboolean     pieces,
+Model   *model_new   (gboolean     chunks,
                       ModelChoose  choose,
                       gpointer     data);
 /* Everything is given back, and has come back. */

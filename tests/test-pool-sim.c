@@ -6,7 +6,7 @@
 #define RANGE_ADDRESS (G_GUINT64_CONSTANT (1) << 40)
 #define NEVER         G_MAXUINT64
 
-/* What was put into a stream that others can wait for, or that waits for others. */
+/* A point of a stream that others wait for, or a wait for another stream. */
 typedef struct
 {
   guint64 seq;
@@ -24,7 +24,7 @@ struct _SimStream
   guint64  lag;
   guint64  submitted;
   guint64  completed;
-  guint64  known[SIM_MAX_STREAMS];  /* what is over before its next work begins */
+  guint64  known[SIM_MAX_STREAMS];  /* what has completed before its next work begins */
   GQueue   items;                   /* of SimItem, not completed */
 };
 
@@ -46,7 +46,7 @@ typedef struct
 {
   gsize  size;
   gssize offset;                    /* -1: not mapped */
-} SimPiece;
+} SimChunk;
 
 struct _Sim
 {
@@ -58,7 +58,7 @@ struct _Sim
   guint64     next_address;
   GTree      *areas;                /* by address */
   SimArea    *range;
-  SimPiece  **mapped;               /* by granule */
+  SimChunk  **mapped;               /* by granule */
   guint       n_granules;
   guint       fail_in;
   GpuError    fail_code;
@@ -66,7 +66,7 @@ struct _Sim
   gboolean  (*make_room) (gpointer data);
   gpointer    make_room_data;
   SimStream  *streams[SIM_MAX_STREAMS];
-  guint64     last_seqs[SIM_MAX_STREAMS];       /* of those that are gone: the next goes on */
+  guint64     last_seqs[SIM_MAX_STREAMS];       /* of closed streams: their successors continue */
   SimStats    stats;
 };
 
@@ -129,7 +129,7 @@ sim_new (gsize    capacity,
 
       sim->range = add_area (sim, RANGE_ADDRESS, size);
       sim->n_granules = size / granularity;
-      sim->mapped = g_new0 (SimPiece *, sim->n_granules);
+      sim->mapped = g_new0 (SimChunk *, sim->n_granules);
     }
 
   return sim;
@@ -139,7 +139,7 @@ void
 sim_free (Sim *sim)
 {
   g_assert_cmpuint (sim->stats.n_segments, ==, 0);
-  g_assert_cmpuint (sim->stats.n_pieces, ==, 0);
+  g_assert_cmpuint (sim->stats.n_chunks, ==, 0);
   g_assert_cmpuint (sim->stats.bytes, ==, 0);
 
   for (guint i = 0; i < SIM_MAX_STREAMS; i++)
@@ -262,7 +262,7 @@ add_bytes (Sim     *sim,
   return TRUE;
 }
 
-/* All work that touched it is over, and nobody has it. */
+/* All work that touched it has completed, and it is free. */
 static void
 check_unused (Sim           *sim,
               const SimArea *area,
@@ -302,7 +302,7 @@ sim_alloc_segment (gpointer         owner,
       segment->address = sim->next_address;
       segment->size = size;
       segment->data = add_area (sim, segment->address, size);
-      /* Sometimes they are neighbours, which the pool may not see. */
+      /* Segments may be adjacent, which the pool must not notice. */
       sim->next_address += size + (sim->stats.n_allocs % 2) * sim->unit;
       sim->stats.n_segments++;
     }
@@ -332,101 +332,101 @@ sim_free_segment (gpointer              owner,
 }
 
 static gpointer
-sim_create_piece (gpointer   owner,
+sim_create_chunk (gpointer   owner,
                   gsize      size,
                   GError   **error)
 {
   Sim *sim = owner;
-  SimPiece *piece = NULL;
+  SimChunk *chunk = NULL;
 
   g_mutex_lock (&sim->lock);
   g_assert_cmpuint (size, >, 0);
   g_assert_cmpuint (size % sim->granularity, ==, 0);
   if (add_bytes (sim, size, error))
     {
-      piece = g_new (SimPiece, 1);
-      piece->size = size;
-      piece->offset = -1;
-      sim->stats.n_pieces++;
+      chunk = g_new (SimChunk, 1);
+      chunk->size = size;
+      chunk->offset = -1;
+      sim->stats.n_chunks++;
     }
   g_mutex_unlock (&sim->lock);
 
-  return piece;
+  return chunk;
 }
 
 static void
-sim_destroy_piece (gpointer owner,
+sim_destroy_chunk (gpointer owner,
                    gpointer data,
                    gsize    size)
 {
   Sim *sim = owner;
-  SimPiece *piece = data;
+  SimChunk *chunk = data;
 
   g_mutex_lock (&sim->lock);
-  g_assert_cmpuint (piece->size, ==, size);
-  g_assert_cmpint (piece->offset, ==, -1);
+  g_assert_cmpuint (chunk->size, ==, size);
+  g_assert_cmpint (chunk->offset, ==, -1);
   sim->stats.bytes -= size;
-  sim->stats.n_pieces--;
+  sim->stats.n_chunks--;
   sim->stats.n_frees++;
-  g_free (piece);
+  g_free (chunk);
   g_mutex_unlock (&sim->lock);
 }
 
 static gboolean
-sim_map_pieces (gpointer         owner,
+sim_map_chunks (gpointer         owner,
                 gsize            offset,
-                const gpointer  *pieces,
+                const gpointer  *chunks,
                 const gsize     *sizes,
-                guint            n_pieces,
+                guint            n_chunks,
                 GError         **error)
 {
   Sim *sim = owner;
   gboolean failed;
 
   g_mutex_lock (&sim->lock);
-  g_assert_cmpuint (n_pieces, >, 0);
+  g_assert_cmpuint (n_chunks, >, 0);
   failed = may_fail (sim, error);
-  for (guint i = 0; i < n_pieces && !failed; i++)
+  for (guint i = 0; i < n_chunks && !failed; i++)
     {
-      SimPiece *piece = pieces[i];
+      SimChunk *chunk = chunks[i];
 
-      g_assert_cmpuint (piece->size, ==, sizes[i]);
-      g_assert_cmpint (piece->offset, ==, -1);
+      g_assert_cmpuint (chunk->size, ==, sizes[i]);
+      g_assert_cmpint (chunk->offset, ==, -1);
       g_assert_cmpuint (offset % sim->granularity, ==, 0);
-      g_assert_cmpuint (offset + piece->size, <=, sim->range->size);
-      piece->offset = offset;
-      for (gsize at = 0; at < piece->size; at += sim->granularity)
+      g_assert_cmpuint (offset + chunk->size, <=, sim->range->size);
+      chunk->offset = offset;
+      for (gsize at = 0; at < chunk->size; at += sim->granularity)
         {
-          SimPiece **place = &sim->mapped[(offset + at) / sim->granularity];
+          SimChunk **place = &sim->mapped[(offset + at) / sim->granularity];
 
           g_assert_null (*place);
-          *place = piece;
+          *place = chunk;
         }
-      offset += piece->size;
+      offset += chunk->size;
     }
   sim->stats.n_maps += !failed;
-  sim->stats.n_mapped += failed ? 0 : n_pieces;
+  sim->stats.n_mapped += failed ? 0 : n_chunks;
   g_mutex_unlock (&sim->lock);
 
   return !failed;
 }
 
 static void
-sim_unmap_piece (gpointer owner,
+sim_unmap_chunk (gpointer owner,
                  gsize    offset,
                  gpointer data,
                  gsize    size)
 {
   Sim *sim = owner;
-  SimPiece *piece = data;
+  SimChunk *chunk = data;
 
   g_mutex_lock (&sim->lock);
-  g_assert_cmpuint (piece->size, ==, size);
-  g_assert_cmpint (piece->offset, ==, offset);
+  g_assert_cmpuint (chunk->size, ==, size);
+  g_assert_cmpint (chunk->offset, ==, offset);
   check_unused (sim, sim->range, offset, size);
   for (gsize at = 0; at < size; at += sim->granularity)
     sim->mapped[(offset + at) / sim->granularity] = NULL;
-  piece->offset = -1;
+  chunk->offset = -1;
   sim->stats.n_unmaps++;
   g_mutex_unlock (&sim->lock);
 }
@@ -449,10 +449,10 @@ sim_make_room (gpointer owner,
 const GpuPoolOps sim_ops = {
   .alloc_segment = sim_alloc_segment,
   .free_segment = sim_free_segment,
-  .create_piece = sim_create_piece,
-  .destroy_piece = sim_destroy_piece,
-  .map_pieces = sim_map_pieces,
-  .unmap_piece = sim_unmap_piece,
+  .create_chunk = sim_create_chunk,
+  .destroy_chunk = sim_destroy_chunk,
+  .map_chunks = sim_map_chunks,
+  .unmap_chunk = sim_unmap_chunk,
   .make_room = sim_make_room,
 };
 
@@ -479,7 +479,7 @@ sim_stream_new (Sim     *sim,
   return stream;
 }
 
-/* Does work up to @seq; @force also that of others it waits for. FALSE where it has to wait. */
+/* Completes work up to @seq; @force: also the work it waits for. FALSE if it is blocked. */
 static gboolean
 advance (SimStream *stream,
          guint64    seq,
@@ -576,9 +576,9 @@ sim_stream_get_refs (SimStream *stream)
 }
 
 static gboolean
-sim_mark (gpointer   key,
-          guint64   *seq,
-          GError   **error)
+sim_add_fence (gpointer   key,
+               guint64   *seq,
+               GError   **error)
 {
   SimStream *stream = key;
   gboolean failed;
@@ -592,7 +592,7 @@ sim_mark (gpointer   key,
       memcpy (item->known, stream->known, sizeof (stream->known));
       item->known[stream->index] = item->seq;
       *seq = item->seq;
-      stream->sim->stats.n_marks++;
+      stream->sim->stats.n_fences++;
     }
   g_mutex_unlock (&stream->sim->lock);
 
@@ -626,11 +626,11 @@ order_after (SimStream *stream,
   item->after_seq = seq;
   for (GList *l = after->items.head; l != NULL; l = l->next)
     {
-      SimItem *mark = l->data;
+      SimItem *add_fence = l->data;
 
-      if (mark->seq == seq)
+      if (add_fence->seq == seq)
         for (guint i = 0; i < SIM_MAX_STREAMS; i++)
-          stream->known[i] = MAX (stream->known[i], mark->known[i]);
+          stream->known[i] = MAX (stream->known[i], add_fence->known[i]);
     }
   stream->known[after->index] = MAX (stream->known[after->index], seq);
 }
@@ -686,7 +686,7 @@ sim_is_gone (gpointer key)
 const GpuPoolStreamOps sim_stream_ops = {
   .ref = sim_ref,
   .unref = sim_unref,
-  .mark = sim_mark,
+  .add_fence = sim_add_fence,
   .is_reached = sim_is_reached,
   .order_after = sim_order_after,
   .wait = sim_wait,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An owner of a pool with memory that does not exist, and streams that work when they are told to.
- * It ends the program when the pool hands out what is not there or what somebody still uses: of
- * every unit it knows who has it, which work of which stream touched it, and of every stream what
- * has to be over before its next work begins.
+ * A simulated owner of a pool and simulated streams, whose work completes when the test says so.
+ * Aborts when the pool hands out memory that does not exist or has pending uses: for every unit it
+ * records whether it is allocated and which work of which stream touched it, and for every stream
+ * what has to complete before its next work begins.
  */
 #pragma once
 
@@ -18,21 +18,22 @@ typedef struct _SimStream SimStream;
 
 typedef struct
 {
-  guint64 n_segments, n_pieces;     /* there are */
-  guint64 bytes, peak_bytes;        /* there are; of pieces also those with no address */
-  guint64 n_allocs, n_frees;        /* calls, of segments or pieces */
+  guint64 n_segments, n_chunks;     /* current */
+  guint64 bytes, peak_bytes;        /* current; chunks also while they have no address */
+  guint64 n_allocs, n_frees;        /* calls, of segments or chunks */
   guint64 n_maps, n_unmaps;
-  guint64 n_mapped;                 /* pieces, by all calls */
-  guint64 n_marks, n_orders, n_waits, n_asked;
+  guint64 n_mapped;                 /* chunks, of all calls */
+  guint64 n_fences, n_orders, n_waits, n_asked;
   guint64 n_rooms;
 } SimStats;
 
-/* @granularity 0: segments. @checked: as said above, which takes time and memory. */
+/* @granularity 0: segments. @checked: with the checks described above, which cost time and
+ * memory. */
 Sim        *sim_new             (gsize                  capacity,
                                  gsize                  unit,
                                  gsize                  granularity,
                                  gboolean               checked);
-/* Everything has come back. */
+/* All memory must have been returned. */
 void        sim_free            (Sim                   *sim);
 void        sim_config          (Sim                   *sim,
                                  GpuPoolConfig         *config);
@@ -41,30 +42,30 @@ void        sim_get_stats       (Sim                   *sim,
                                  SimStats              *stats);
 void        sim_set_capacity    (Sim                   *sim,
                                  gsize                  capacity);
-/* The @nth call that can fail from now on, from 1, fails with @code. */
+/* Makes the @nth fallible call from now on, from 1, fail with @code. */
 void        sim_fail            (Sim                   *sim,
                                  guint                  nth,
                                  GpuError               code);
 /* Whether it has. */
 gboolean    sim_has_failed      (Sim                   *sim);
-/* What make_room() does; it gives up without. */
+/* The callback of make_room(); without one, it returns FALSE. */
 void        sim_set_make_room   (Sim                   *sim,
                                  gboolean             (*make_room) (gpointer data),
                                  gpointer               data);
 
-/* What a stream has is over when @lag more things were put into it, and when it is waited for. */
+/* Work completes when @lag more items were submitted, or when it is waited for. */
 SimStream  *sim_stream_new      (Sim                   *sim,
                                  guint64                lag);
 void        sim_stream_unref    (SimStream             *stream);
-/* Something, on no memory. */
+/* Submits work without memory. */
 void        sim_stream_submit   (SimStream             *stream);
-/* All of it is over. */
+/* Completes all its work. */
 void        sim_stream_finish   (SimStream             *stream);
-/* Nobody submits to it any more. */
+/* Closes the stream for submissions. */
 void        sim_stream_close    (SimStream             *stream);
 guint       sim_stream_get_refs (SimStream             *stream);
 
-/* The program has got the memory; @stream NULL is the host. */
+/* Marks the memory as allocated; @stream NULL is the host. */
 void        sim_take            (Sim                   *sim,
                                  SimStream             *stream,
                                  guint64                address,
@@ -77,7 +78,7 @@ void        sim_use             (Sim                   *sim,
 void        sim_give            (Sim                   *sim,
                                  guint64                address,
                                  gsize                  size);
-/* What the program itself has @stream wait for. */
+/* Orders @stream after another one on behalf of the program. */
 void        sim_order           (SimStream             *stream,
                                  SimStream             *after);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Streams on threads of their own that take memory of one small pool from each other, while kernels
- * that fill it and look at every word of it are still under way. */
+/* Streams on threads of their own take memory of one small pool from each other while kernels
+ * that fill and verify every word of it are pending. */
 #include "config.h"
 
 #include "test-pool-util.h"
 
 #define N_STREAMS 4
-#define N_ITEMS   256               /* few, so that what is in flight lasts */
+#define N_ITEMS   256               /* few, so that work stays pending for a while */
 #define MAX_WORDS (256 * 1024)
-/* So little that whoever wants much has to take it from others, or even to wait for them. */
+/* So little that a large request has to take memory from other streams, or wait for them. */
 #define LIMIT     (4 * MAX_WORDS * 4)
 #define QUEUE     16                /* operations between waits for the stream, about */
 
@@ -91,7 +91,7 @@ kernels_clear (Kernels *kernels)
 
 /* --- one operation -------------------------------------------------------------------- */
 
-/* While others have too much of it there may be none, but none of them keeps it. */
+/* Allocation may fail while other threads have too much, but no thread keeps it. */
 static gpointer
 take (Worker *worker, gsize size)
 {
@@ -245,7 +245,7 @@ check_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
   g_assert_cmpuint (test_pool_get_figure (pool, "peak-managed-bytes"), <=, LIMIT);
 }
 
-/* Skips the test, with a reason, where there are no such pools or they have none of that. */
+/* Skips the test if the device has no such pool, or if the pool has no such memory. */
 static gboolean
 has_pool (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
 {
@@ -271,41 +271,19 @@ run_kind (TestFixture *fixture, GpuMemoryPoolKind kind, gboolean by_address)
     check_pool (fixture, kind, by_address);
 }
 
-static void
-expandable_blocks (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_EXPANDABLE, TRUE);
-}
+#define TEST_KIND(name, kind, by_address) \
+  static void \
+  name (TestFixture *fixture) \
+  { \
+    run_kind (fixture, GPU_MEMORY_POOL_ ## kind, by_address); \
+  }
 
-static void
-expandable_buffers (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_EXPANDABLE, FALSE);
-}
-
-static void
-segments_blocks (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_SEGMENTS, TRUE);
-}
-
-static void
-segments_buffers (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_SEGMENTS, FALSE);
-}
-
-static void
-bins_blocks (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_BINS, TRUE);
-}
-
-static void
-bins_buffers (TestFixture *fixture)
-{
-  run_kind (fixture, GPU_MEMORY_POOL_BINS, FALSE);
-}
+TEST_KIND (expandable_blocks, EXPANDABLE, TRUE)
+TEST_KIND (expandable_buffers, EXPANDABLE, FALSE)
+TEST_KIND (segments_blocks, SEGMENTS, TRUE)
+TEST_KIND (segments_buffers, SEGMENTS, FALSE)
+TEST_KIND (bins_blocks, BINS, TRUE)
+TEST_KIND (bins_buffers, BINS, FALSE)
 
 /* --- one block ------------------------------------------------------------------------ */
 
@@ -361,8 +339,8 @@ take_block (GpuMemoryPool *pool, GpuStream *stream)
   return block;
 }
 
-/* Two look at it on streams of their own while a third gives it back, in whatever order; who has
- * the memory next writes it only after both. */
+/* Two threads read the block on their own streams while a third frees it, in any order; the next
+ * owner writes it only after both. */
 static void
 share_block (GpuMemoryPool *pool, GpuStream **streams, Sharer *sharers, guint32 seed)
 {
@@ -436,7 +414,7 @@ segments_shared (TestFixture *fixture)
   check_shared (fixture, GPU_MEMORY_POOL_SEGMENTS);
 }
 
-/* The kernels see each word that somebody else has written. */
+/* The kernels check each word that another thread wrote. */
 static void
 wrong_words (TestFixture *fixture)
 {

@@ -2,8 +2,10 @@
 #include "config.h"
 
 #include <glib/gstdio.h>
+#include <signal.h>
 
 #include "test-tool-util.h"
+#include "test-util.h"
 
 static char *tool;
 static char *program;   /* within the script that libtool makes of it */
@@ -134,4 +136,48 @@ test_run_clear (TestRun *run)
 {
   g_free (run->out);
   g_free (run->err);
+}
+
+/* Whether the process has the thread that takes signals. */
+static gboolean
+catches_signals (const char *pid)
+{
+  g_autofree char *tasks = g_build_filename ("/proc", pid, "task", NULL);
+  g_autoptr (GDir) dir = g_dir_open (tasks, 0, NULL);
+  const char *task;
+
+  while (dir != NULL && (task = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree char *path = g_build_filename (tasks, task, "comm", NULL);
+      g_autofree char *name = NULL;
+
+      if (g_file_get_contents (path, &name, NULL, NULL) && g_str_equal (name, "interrupt\n"))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+void
+test_tool_interrupt (const char        *id,
+                     const char *const *arguments)
+{
+  g_autoptr (GSubprocess) process = NULL;
+  g_auto (TestRun) run = { 0 };
+
+  test_tool_direct (TRUE);
+  process = test_tool_start (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                             arguments);
+  test_tool_direct (FALSE);
+  for (guint i = 0; i < TEST_DEADLINE * 100; i++)
+    {
+      if (catches_signals (g_subprocess_get_identifier (process)))
+        break;
+      g_usleep (G_USEC_PER_SEC / 100);
+    }
+  g_subprocess_send_signal (process, SIGINT);
+  run = test_tool_wait (process);
+
+  g_assert_cmpint (run.status, ==, 130);
+  g_assert_true (g_str_has_prefix (run.out, id));
+  g_assert_cmpstr (run.err, ==, "gpumem: interrupted\n");
 }

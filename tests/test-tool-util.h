@@ -27,6 +27,9 @@ TestRun      test_tool_run    (const char        *word,
 TestRun      test_tool_wait   (GSubprocess       *process);
 /* With the program itself, and not with the script around it, which needs those in PATH. */
 void         test_tool_direct (gboolean           direct);
+/* Interrupts the tool once it takes signals: it must report what it has, the device @id first. */
+void         test_tool_interrupt (const char        *id,
+                                  const char *const *arguments);
 void         test_run_clear   (TestRun           *run);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TestRun, test_run_clear)

@@ -32,12 +32,12 @@
 G_DEFINE_BOXED_TYPE (GpuMemoryBlock, gpu_memory_block, gpu_memory_block_ref,
                      gpu_memory_block_unref)
 
-/* What few blocks have: it is marked that they do. */
+/* State that few blocks have; the owner flag of the block says so. */
 typedef struct
 {
   guint      refs;                  /* beyond the first */
-  GPtrArray *timelines;             /* that use it beside its own, or NULL */
-  gboolean   used_at_home;          /* somebody gave back a reference after use on its own */
+  GPtrArray *timelines;             /* other streams that use it, or NULL */
+  gboolean   used_on_alloc_stream;  /* a reference was dropped after use on the allocation stream */
 } Extra;
 
 static void
@@ -64,7 +64,7 @@ get_extra_locked (GpuPoolCore    *core,
     {
       extra = g_new0 (Extra, 1);
       g_hash_table_insert (core->extras, block, extra);
-      _gpu_pool_block_set_mark (block, TRUE);
+      _gpu_pool_block_set_owner_flag (block, TRUE);
     }
 
   return extra;
@@ -83,13 +83,13 @@ add_timeline (Extra       *extra,
     g_ptr_array_add (extra->timelines, _gpu_timeline_ref (timeline));
 }
 
-/* (transfer full): the timelines that use it beside its own; NULL if others still refer to the
- * block, which is then used by @timeline, or NULL for its own, as well. */
+/* (transfer full): the other timelines that use it. NULL if references remain; then @timeline,
+ * or the allocation stream if NULL, is added to the users. */
 static GPtrArray *
 drop_reference (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
                 GpuTimeline    *timeline,
-                gboolean       *used_at_home)
+                gboolean       *used_on_alloc_stream)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
   Extra *extra = get_extra_locked (core, block);
@@ -102,16 +102,16 @@ drop_reference (GpuPoolCore    *core,
       if (timeline != NULL)
         add_timeline (extra, timeline);
       else
-        extra->used_at_home = TRUE;
+        extra->used_on_alloc_stream = TRUE;
 
       return NULL;
     }
 
-  *used_at_home = extra->used_at_home || timeline == NULL;
+  *used_on_alloc_stream = extra->used_on_alloc_stream || timeline == NULL;
   timelines = extra->timelines != NULL
                 ? g_steal_pointer (&extra->timelines)
                 : g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_timeline_unref);
-  _gpu_pool_block_set_mark (block, FALSE);
+  _gpu_pool_block_set_owner_flag (block, FALSE);
   g_hash_table_remove (core->extras, block);
 
   if (timeline != NULL)
@@ -120,27 +120,30 @@ drop_reference (GpuPoolCore    *core,
   return timelines;
 }
 
-/* Before it goes: afterwards it may be somebody else's. */
+/* Record before the release: afterwards another thread may own the block. */
 static GPU_COLD void
 record_release (GpuPoolCore    *core,
                 GpuMemoryBlock *block,
                 gpointer        key)
 {
-  g_autoptr (GpuTimeline) home = key == NULL ? _gpu_pool_block_ref_home (block) : NULL;
+  g_autoptr (GpuTimeline) alloc_timeline = NULL;
+
+  if (key == NULL)
+    key = alloc_timeline = _gpu_pool_block_ref_alloc_stream (block);
 
   _gpu_pool_core_record (core, GPU_POOL_RELEASE, _gpu_pool_block_get_address (block),
-                         _gpu_pool_block_get_size (block), key != NULL ? key : home);
+                         _gpu_pool_block_get_size (block), key);
 }
 
-/* @key NULL is the stream that it was taken on. */
+/* @key NULL is the allocation stream. */
 static GPU_COLD void
-release_marked (GpuPoolCore    *core,
-                GpuMemoryBlock *block,
-                gpointer        key)
+release_with_extra (GpuPoolCore    *core,
+                    GpuMemoryBlock *block,
+                    gpointer        key)
 {
-  gboolean used_at_home;
-  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key, &used_at_home);
-  gpointer home = NULL;
+  gboolean used_on_alloc_stream;
+  g_autoptr (GPtrArray) timelines = drop_reference (core, block, key, &used_on_alloc_stream);
+  gpointer alloc_timeline = NULL;
 
   if (timelines == NULL)
     return;
@@ -148,16 +151,16 @@ release_marked (GpuPoolCore    *core,
   if (gpu_pool_core_records (core))
     record_release (core, block, key);
 
-  if (used_at_home)
-    home = _gpu_pool_block_ref_home (block);
+  if (used_on_alloc_stream)
+    alloc_timeline = _gpu_pool_block_ref_alloc_stream (block);
 
-  if (home != NULL)
-    g_ptr_array_add (timelines, home);
+  if (alloc_timeline != NULL)
+    g_ptr_array_add (timelines, alloc_timeline);
 
   if (timelines->len > 0)
     _gpu_pool_release_all (block, timelines->pdata, timelines->len);
   else
-    _gpu_pool_release_home (block);
+    _gpu_pool_release_on_alloc_stream (block);
 }
 
 static void
@@ -165,9 +168,9 @@ release_held (GpuPoolCore    *core,
               GpuMemoryBlock *block,
               gpointer        key)
 {
-  if (_gpu_pool_block_get_mark (block))
+  if (_gpu_pool_block_get_owner_flag (block))
     {
-      release_marked (core, block, key);
+      release_with_extra (core, block, key);
       return;
     }
 
@@ -177,10 +180,10 @@ release_held (GpuPoolCore    *core,
   if (key != NULL)
     _gpu_pool_release (block, key);
   else
-    _gpu_pool_release_home (block);
+    _gpu_pool_release_on_alloc_stream (block);
 }
 
-/* The pool holds nothing: it goes as soon as work is done with it. */
+/* The pool holds nothing: free the memory when its work has completed. */
 static void
 release_stopped (GpuPoolCore    *core,
                  GpuMemoryBlock *block,
@@ -188,12 +191,12 @@ release_stopped (GpuPoolCore    *core,
 {
   g_autoptr (GpuTimeline) timeline = NULL;
 
-  timeline = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_home (block);
+  timeline = key != NULL ? _gpu_timeline_ref (key) : _gpu_pool_block_ref_alloc_stream (block);
   _gpu_pool_core_ref (core);
   release_held (core, block, key);
 
   if (timeline != NULL)
-    _gpu_pool_core_tidy_after (core, timeline);
+    _gpu_pool_core_release_excess_after (core, timeline);
   else
     _gpu_pool_core_unref (core);
 }
@@ -321,7 +324,7 @@ gpu_memory_block_add_stream (GpuMemoryBlock *block,
   g_mutex_unlock (&core->lock);
 }
 
-/* The key of a raw block where there is nothing else to be done, and nothing to be refused. */
+/* Fast path: the key of a block when there is nothing to check or record. */
 static inline GpuTimeline *
 get_usual_key (GpuMemoryPool *pool,
                GpuStream     *stream)
@@ -338,8 +341,8 @@ get_usual_key (GpuMemoryPool *pool,
          && G_LIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0) ? timeline : NULL;
 }
 
-/* Those of a stream that is out of order are taken after a barrier: nothing else says what work
- * with a block comes first. */
+/* Blocks for an out-of-order stream are allocated after a barrier: nothing else orders later
+ * work after earlier uses. */
 static GPU_COLD gboolean
 get_key (GpuMemoryPool  *pool,
          GpuStream      *stream,
@@ -364,7 +367,7 @@ get_key (GpuMemoryPool  *pool,
     return FALSE;
 
   return G_LIKELY (((*timeline)->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
-         || _gpu_pool_timeline_bar (*timeline, error);
+         || _gpu_pool_timeline_add_barrier (*timeline, error);
 }
 
 /**
@@ -430,10 +433,10 @@ gpu_memory_pool_alloc_block (GpuMemoryPool  *pool,
  */
 GpuMemoryBlock *
 gpu_memory_pool_alloc_block_aligned (GpuMemoryPool  *pool,
-                               gsize           size,
-                               gsize           alignment,
-                               GpuStream      *stream,
-                               GError        **error)
+                                     gsize           size,
+                                     gsize           alignment,
+                                     GpuStream      *stream,
+                                     GError        **error)
 {
   const char *function = "gpu_memory_pool_alloc_block_aligned";
   GpuTimeline *timeline;
@@ -495,11 +498,11 @@ record_blocks (GpuPoolCore            *core,
  */
 gboolean
 gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
-                         const gsize     *sizes,
-                         guint            n_blocks,
-                         GpuStream       *stream,
-                         GpuMemoryBlock **blocks,
-                         GError         **error)
+                              const gsize     *sizes,
+                              guint            n_blocks,
+                              GpuStream       *stream,
+                              GpuMemoryBlock **blocks,
+                              GError         **error)
 {
   const char *function = "gpu_memory_pool_alloc_blocks";
   GError *failure = NULL;
@@ -542,10 +545,10 @@ gpu_memory_pool_alloc_blocks (GpuMemoryPool   *pool,
  */
 GPtrArray *
 gpu_memory_pool_alloc_block_list (GpuMemoryPool  *pool,
-                            const gsize    *sizes,
-                            guint           n_blocks,
-                            GpuStream      *stream,
-                            GError        **error)
+                                  const gsize    *sizes,
+                                  guint           n_blocks,
+                                  GpuStream      *stream,
+                                  GError        **error)
 {
   g_autoptr (GPtrArray) blocks = NULL;
 
@@ -635,9 +638,9 @@ gpu_memory_pool_free_block (GpuMemoryPool  *pool,
  */
 void
 gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
-                        GpuMemoryBlock **blocks,
-                        guint            n_blocks,
-                        GpuStream       *stream)
+                             GpuMemoryBlock **blocks,
+                             guint            n_blocks,
+                             GpuStream       *stream)
 {
   gboolean is_quick;
   guint begin = 0;
@@ -649,7 +652,7 @@ gpu_memory_pool_free_blocks (GpuMemoryPool   *pool,
   for (guint i = 0; i <= n_blocks; i++)
     {
       if (i < n_blocks && is_quick && blocks[i] != NULL
-          && !_gpu_pool_block_get_mark (blocks[i]) && check_free (pool, blocks[i], stream))
+          && !_gpu_pool_block_get_owner_flag (blocks[i]) && check_free (pool, blocks[i], stream))
         continue;
 
       if (i > begin)
@@ -674,18 +677,18 @@ alloc_memory (GpuMemoryPool  *pool,
   GpuPoolCore *core = pool->core;
   GpuTimeline *timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
   gsize alignment = is_svm ? gpu_svm_allocator_get_alignment (core->svm) : 0;
-  GpuPoolPlace place;
+  GpuPoolSuballocation suballocation;
   GpuMemory *memory;
 
   if (timeline == NULL || size == 0)
     return NULL;
 
-  place = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
+  suballocation = _gpu_pool_core_alloc (core, size, alignment, timeline, error);
 
-  if (place == NULL)
+  if (suballocation == NULL)
     return NULL;
 
-  memory = _gpu_pool_core_new_memory (core, pool->context, is_svm, place, timeline, error);
+  memory = _gpu_pool_core_new_memory (core, pool->context, is_svm, suballocation, timeline, error);
 
   if (memory == NULL)
     g_prefix_error (error, "%s: ", function);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the memory of a pool comes from. */
+/* The backing of a pool: memory from an allocator or from the driver, and views of it. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-allocator-adaptor.h"
@@ -10,12 +10,12 @@
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
-/* Bytes: of a block the least, of an ordinary segment, and between addresses that are made up. */
+/* Bytes: the smallest block, an ordinary segment, and the distance of artificial addresses. */
 #define UNIT         512
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
-/* @source NULL: the addresses of the pool. */
+/* @source NULL: the address range of the pool. */
 static GpuPoolView *
 view_new (GpuPoolCore      *core,
           GpuStorage       *source,
@@ -68,7 +68,7 @@ _gpu_pool_view_unref (gpointer data)
   g_free (view);
 }
 
-/* Memory that blocks are cut from. Where the driver tells no addresses it has some of its own. */
+/* Memory that blocks are cut from. Drivers without addresses get artificial ones. */
 typedef struct
 {
   GpuMemory *memory;
@@ -89,8 +89,7 @@ make_address (GpuPoolCore *core,
   return address;
 }
 
-/* Work may still use what it is over: that of a pool, or of a stream's order. Nobody follows it
- * from here. */
+/* The upstream allocation may have pending uses; wait, because the pool does not track them. */
 static GpuMemory *
 alloc_memory (GpuPoolCore  *core,
               gsize         size,
@@ -120,7 +119,7 @@ has_sub_buffers (GpuPoolCore *core)
   return (core->context->devices[0]->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0;
 }
 
-/* Shared virtual memory may begin anywhere, but a segment begins at a multiple of the unit. */
+/* Shared virtual memory may start at any address; a segment starts at a multiple of the unit. */
 static gsize
 get_slack (GpuPoolCore *core)
 {
@@ -206,7 +205,7 @@ free_segment (gpointer               owner,
 }
 
 static gpointer
-create_piece (gpointer   owner,
+create_chunk (gpointer   owner,
               gsize      size,
               GError   **error)
 {
@@ -214,11 +213,11 @@ create_piece (gpointer   owner,
 }
 
 static void
-destroy_piece (gpointer owner,
-               gpointer piece,
+destroy_chunk (gpointer owner,
+               gpointer chunk,
                gsize    size G_GNUC_UNUSED)
 {
-  _gpu_virtual_destroy_piece (((GpuPoolCore *) owner)->context, piece);
+  _gpu_virtual_destroy_piece (((GpuPoolCore *) owner)->context, chunk);
 }
 
 static guint64
@@ -228,40 +227,40 @@ get_range_address (GpuPoolCore *core)
 }
 
 static gboolean
-map_pieces (gpointer         owner,
+map_chunks (gpointer         owner,
             gsize            offset,
-            const gpointer  *pieces,
+            const gpointer  *chunks,
             const gsize     *sizes,
-            guint            n_pieces,
+            guint            n_chunks,
             GError         **error)
 {
   GpuPoolCore *core = owner;
-  GpuNativePiece *const *natives = (GpuNativePiece *const *) pieces;
+  GpuNativePiece *const *natives = (GpuNativePiece *const *) chunks;
   gsize size = 0;
 
   if (!core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
-                                                    n_pieces, error))
+                                                    n_chunks, error))
     return FALSE;
 
-  for (guint i = 0; i < n_pieces; i++)
+  for (guint i = 0; i < n_chunks; i++)
     size += sizes[i];
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_PIECE_MAP, get_range_address (core) + offset, size, NULL);
+    _gpu_pool_core_record (core, GPU_POOL_CHUNK_MAP, get_range_address (core) + offset, size, NULL);
 
   return TRUE;
 }
 
 static void
-unmap_piece (gpointer owner,
+unmap_chunk (gpointer owner,
              gsize    offset,
-             gpointer piece G_GNUC_UNUSED,
+             gpointer chunk G_GNUC_UNUSED,
              gsize    size)
 {
   GpuPoolCore *core = owner;
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_PIECE_UNMAP, get_range_address (core) + offset, size,
+    _gpu_pool_core_record (core, GPU_POOL_CHUNK_UNMAP, get_range_address (core) + offset, size,
                            NULL);
 
   core->context->backend->virtual_memory->unmap (core->context, core->range, offset, size);
@@ -274,11 +273,17 @@ make_room (gpointer owner,
 {
   GpuPoolCore *core = owner;
   g_autoptr (GpuMemoryPool) pool = g_weak_ref_get (core->owner);
+  gboolean retry = FALSE;
 
-  return pool != NULL && _gpu_memory_pool_make_room (pool, size);
+  if (pool == NULL)
+    return FALSE;
+
+  g_signal_emit_by_name (pool, "out-of-memory", (guint64) size, &retry);
+
+  return retry || _gpu_context_signal_pressure (pool->context, size);
 }
 
-/* Whole memory of the allocator; the view of it stays as long. */
+/* An allocation of the allocator, with its view. */
 typedef struct
 {
   GpuMemory   *memory;
@@ -345,15 +350,15 @@ static const GpuPoolOps segment_ops = {
   .make_room = make_room
 };
 
-static const GpuPoolOps piece_ops = {
-  .create_piece = create_piece,
-  .destroy_piece = destroy_piece,
-  .map_pieces = map_pieces,
-  .unmap_piece = unmap_piece,
+static const GpuPoolOps chunk_ops = {
+  .create_chunk = create_chunk,
+  .destroy_chunk = destroy_chunk,
+  .map_chunks = map_chunks,
+  .unmap_chunk = unmap_chunk,
   .make_room = make_room
 };
 
-/* Room for memory to move to: addresses cost nothing. */
+/* Reserves twice the memory of the device, so that chunks can move: addresses are free. */
 static gboolean
 reserve (GpuPoolCore    *core,
          GpuPoolConfig  *config,
@@ -394,7 +399,7 @@ core_free (GpuPoolCore *core)
   g_weak_ref_clear (core->owner);
   g_free (core->owner);
   g_mutex_clear (&core->lock);
-  _gpu_pool_lock_clear (&core->spare_lock);
+  _gpu_pool_lock_clear (&core->recycled_lock);
   _gpu_native_context_unref (core->context);
   g_free (core);
   _gpu_live_add (GPU_LIVE_POOL_CORE, -1);
@@ -440,7 +445,7 @@ _gpu_pool_core_new (GpuContext         *context,
   core->owner = g_new0 (GWeakRef, 1);
   g_weak_ref_init (core->owner, owner);
   g_mutex_init (&core->lock);
-  _gpu_pool_lock_init (&core->spare_lock);
+  _gpu_pool_lock_init (&core->recycled_lock);
   core->history = _gpu_pool_history_new ();
   core->unit = config.unit;
   core->next_address = ADDRESS_STEP;
@@ -460,7 +465,7 @@ _gpu_pool_core_new (GpuContext         *context,
       return NULL;
     }
 
-  core->pool = _gpu_pool_new (&config, core->range != NULL ? &piece_ops : &segment_ops, core,
+  core->pool = _gpu_pool_new (&config, core->range != NULL ? &chunk_ops : &segment_ops, core,
                               &_gpu_pool_timeline_ops);
 
   return core;
@@ -481,7 +486,7 @@ _gpu_pool_core_unref (GpuPoolCore *core)
     core_free (core);
 }
 
-/* What a pool that is gone waits for before its memory goes. */
+/* State of a closed pool draining its pending work. */
 typedef struct
 {
   GpuPoolCore *core;
@@ -507,7 +512,7 @@ continue_closing (gpointer data)
   g_free (closing);
 }
 
-/* Every block was given back, but work may still use their memory. On any thread. */
+/* All blocks are freed, but work may still use their memory. On any thread. */
 static void
 finish_closing (gpointer data)
 {
@@ -524,7 +529,6 @@ void
 _gpu_pool_core_close (GpuPoolCore *core)
 {
   g_atomic_int_or (&core->modes, GPU_POOL_STOPPED);
-  _gpu_pool_core_drop_spare (core);
 
   if (core->bins != NULL)
     _gpu_pool_bins_close (core->bins, finish_closing, core);
@@ -533,19 +537,19 @@ _gpu_pool_core_close (GpuPoolCore *core)
 }
 
 static guint64
-get_place_address (GpuPoolCore  *core,
-                   GpuPoolPlace  place)
+get_suballocation_address (GpuPoolCore          *core,
+                           GpuPoolSuballocation  suballocation)
 {
-  return core->bins != NULL ? _gpu_pool_item_get_handle (place)
-                            : _gpu_pool_block_get_address (place);
+  return core->bins != NULL ? _gpu_pool_item_get_handle (suballocation)
+                            : _gpu_pool_block_get_address (suballocation);
 }
 
-static inline GpuPoolPlace
-alloc_place (GpuPoolCore  *core,
-             gsize         size,
-             gsize         alignment,
-             GpuTimeline  *timeline,
-             GError      **error)
+static inline GpuPoolSuballocation
+alloc_suballocation (GpuPoolCore  *core,
+                     gsize         size,
+                     gsize         alignment,
+                     GpuTimeline  *timeline,
+                     GError      **error)
 {
   if (core->bins != NULL)
     return _gpu_pool_bins_alloc (core->bins, size, timeline, error);
@@ -553,7 +557,7 @@ alloc_place (GpuPoolCore  *core,
   return _gpu_pool_alloc (core->pool, size, alignment, timeline, error);
 }
 
-static GPU_COLD GpuPoolPlace
+static GPU_COLD GpuPoolSuballocation
 alloc_recorded (GpuPoolCore  *core,
                 gsize         size,
                 gsize         alignment,
@@ -561,20 +565,22 @@ alloc_recorded (GpuPoolCore  *core,
                 GError      **error)
 {
   GError *failure = NULL;
-  GpuPoolPlace place = alloc_place (core, size, alignment, timeline, &failure);
+  GpuPoolSuballocation suballocation = alloc_suballocation (core, size, alignment, timeline,
+                                                            &failure);
 
-  if (place != NULL)
-    _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_place_address (core, place), size, timeline);
+  if (suballocation != NULL)
+    _gpu_pool_core_record (core, GPU_POOL_ALLOC, get_suballocation_address (core, suballocation),
+                           size, timeline);
   else if (g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
     _gpu_pool_core_record (core, GPU_POOL_OUT_OF_MEMORY, 0, size, timeline);
 
   if (failure != NULL)
     g_propagate_error (error, failure);
 
-  return place;
+  return suballocation;
 }
 
-GpuPoolPlace
+GpuPoolSuballocation
 _gpu_pool_core_alloc (GpuPoolCore  *core,
                       gsize         size,
                       gsize         alignment,
@@ -584,96 +590,97 @@ _gpu_pool_core_alloc (GpuPoolCore  *core,
   if (gpu_pool_core_records (core))
     return alloc_recorded (core, size, alignment, timeline, error);
 
-  return alloc_place (core, size, alignment, timeline, error);
+  return alloc_suballocation (core, size, alignment, timeline, error);
 }
 
 static void
-release_after (GpuPoolCore    *core,
-               GpuPoolPlace    place,
-               const gpointer *timelines,
-               guint           n_timelines)
+release_after (GpuPoolCore          *core,
+               GpuPoolSuballocation  suballocation,
+               const gpointer       *timelines,
+               guint                 n_timelines)
 {
   if (core->bins != NULL)
-    _gpu_pool_bins_release_all (place, timelines, n_timelines);
+    _gpu_pool_bins_release_all (suballocation, timelines, n_timelines);
   else if (n_timelines == 1)
-    _gpu_pool_release (place, timelines[0]);
+    _gpu_pool_release (suballocation, timelines[0]);
   else
-    _gpu_pool_release_all (place, timelines, n_timelines);
+    _gpu_pool_release_all (suballocation, timelines, n_timelines);
 }
 
-/* On any thread, which may be growing the pool. */
+/* Runs on any thread, even one that is growing the pool. */
 static void
-tidy (gpointer data)
+release_excess (gpointer data)
 {
   GpuPoolCore *core = data;
 
   if (core->bins != NULL)
     _gpu_pool_bins_trim (core->bins, 0, FALSE);
   else
-    _gpu_pool_tidy (core->pool);
+    _gpu_pool_release_excess (core->pool);
 
   _gpu_pool_core_unref (core);
 }
 
 void
-_gpu_pool_core_tidy_after (GpuPoolCore *core,
-                           GpuTimeline *timeline)
+_gpu_pool_core_release_excess_after (GpuPoolCore *core,
+                                     GpuTimeline *timeline)
 {
-  _gpu_timeline_park (timeline, core, tidy);
+  _gpu_timeline_park (timeline, core, release_excess);
 }
 
 static GPU_COLD void
-release_pending (GpuPoolCore  *core,
-                 GpuPoolPlace  place,
-                 GpuTimeline  *home,
-                 GArray       *uses)
+release_pending (GpuPoolCore          *core,
+                 GpuPoolSuballocation  suballocation,
+                 GpuTimeline          *alloc_timeline,
+                 GArray               *uses)
 {
   g_autofree gpointer *timelines = g_new (gpointer, uses->len + 1);
   gboolean stopped = (g_atomic_int_get (&core->modes) & GPU_POOL_STOPPED) != 0;
   guint n = 0;
 
-  timelines[n++] = home;
+  timelines[n++] = alloc_timeline;
 
   for (guint i = 0; i < uses->len; i++)
     {
       GpuTimeline *timeline = g_array_index (uses, GpuPoint, i).timeline;
 
-      if (timeline != home)
+      if (timeline != alloc_timeline)
         timelines[n++] = timeline;
     }
 
-  release_after (core, place, timelines, n);
+  release_after (core, suballocation, timelines, n);
 
   for (guint i = 0; stopped && i < n; i++)
-    _gpu_pool_core_tidy_after (_gpu_pool_core_ref (core), timelines[i]);
+    _gpu_pool_core_release_excess_after (_gpu_pool_core_ref (core), timelines[i]);
 }
 
 void
-_gpu_pool_core_release (GpuPoolCore  *core,
-                        GpuPoolPlace  place,
-                        GpuTimeline  *home,
-                        GArray       *uses)
+_gpu_pool_core_release (GpuPoolCore          *core,
+                        GpuPoolSuballocation  suballocation,
+                        GpuTimeline          *alloc_timeline,
+                        GArray               *uses)
 {
-  const gpointer timelines[] = { home };
+  const gpointer timelines[] = { alloc_timeline };
 
   if (gpu_pool_core_records (core))
-    _gpu_pool_core_record (core, GPU_POOL_RELEASE, get_place_address (core, place),
-                           _gpu_pool_core_get_size (core, place), home);
+    _gpu_pool_core_record (core, GPU_POOL_RELEASE, get_suballocation_address (core, suballocation),
+                           _gpu_pool_core_get_size (core, suballocation), alloc_timeline);
 
   if (G_UNLIKELY (uses != NULL))
-    release_pending (core, place, home, uses);
+    release_pending (core, suballocation, alloc_timeline, uses);
   else
-    release_after (core, place, timelines, 1);
+    release_after (core, suballocation, timelines, 1);
 }
 
 gsize
-_gpu_pool_core_get_size (GpuPoolCore  *core,
-                         GpuPoolPlace  place)
+_gpu_pool_core_get_size (GpuPoolCore          *core,
+                         GpuPoolSuballocation  suballocation)
 {
-  return core->bins != NULL ? _gpu_pool_item_get_size (place) : _gpu_pool_block_get_size (place);
+  return core->bins != NULL ? _gpu_pool_item_get_size (suballocation)
+                            : _gpu_pool_block_get_size (suballocation);
 }
 
-/* It stays with the block for as long as that keeps its place. */
+/* Stays attached to the block until its range is split or joined. */
 static GpuPoolView *
 make_view (GpuPoolCore     *core,
            GpuMemoryBlock  *block,
@@ -709,18 +716,18 @@ make_view (GpuPoolCore     *core,
 }
 
 GpuPoolView *
-_gpu_pool_core_get_view (GpuPoolCore   *core,
-                         GpuPoolPlace   place,
-                         GError       **error)
+_gpu_pool_core_get_view (GpuPoolCore           *core,
+                         GpuPoolSuballocation   suballocation,
+                         GError               **error)
 {
   GpuPoolView *view;
 
   if (core->bins != NULL)
-    return ((Item *) _gpu_pool_item_get_data (place))->view;
+    return ((Item *) _gpu_pool_item_get_data (suballocation))->view;
 
-  view = _gpu_pool_block_get_data (place);
+  view = _gpu_pool_block_get_data (suballocation);
 
-  return G_LIKELY (view != NULL) ? view : make_view (core, place, error);
+  return G_LIKELY (view != NULL) ? view : make_view (core, suballocation, error);
 }
 
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers over blocks of a pool. The block goes back to the pool as soon as nobody uses the buffer,
- * with the work that is still pending; objects that nothing else refers to are used again. */
+/* Buffers over blocks of a pool. The block is freed, with its pending uses, as soon as the
+ * buffer is released; buffer objects are recycled. */
 #include "config.h"
 
 #include "gpumem/allocator/gpu-svm-allocator.h"
@@ -15,12 +15,13 @@
 /* The owner of a storage. */
 typedef struct
 {
-  GpuPlace        place;
-  GpuPoolCore    *core;
-  GpuPoolView    *view;             /* the place's; of work that goes on once that was given back */
-  GpuPoolPlace    held;             /* NULL once it was given back */
-  GpuTimeline    *timeline;         /* that it was taken on */
-  GpuMemoryPool  *pool;             /* kept while it is spilled, or NULL */
+  GpuPlace              suballocation;
+  GpuPoolCore          *core;
+  GpuPoolView          *view;       /* of the suballocation; kept for pending work after it is
+                                     * freed */
+  GpuPoolSuballocation  held;       /* NULL once it was freed */
+  GpuTimeline          *timeline;   /* the allocation stream */
+  GpuMemoryPool        *pool;       /* held while spilled, or NULL */
 } Pooled;
 
 static void
@@ -49,26 +50,26 @@ pooled_free (gpointer data)
 }
 
 static gboolean
-keep_spare (GpuPoolCore *core,
-            GpuMemory   *memory)
+keep_recycled (GpuPoolCore *core,
+               GpuMemory   *memory)
 {
   gboolean kept;
 
-  _gpu_pool_lock (&core->spare_lock);
-  kept = !core->closed && core->n_spare < GPU_POOL_MAX_SPARE;
+  _gpu_pool_lock (&core->recycled_lock);
+  kept = !core->closed && core->n_recycled < GPU_POOL_MAX_RECYCLED;
 
   if (kept)
     {
-      core->spare[core->n_spare++] = g_object_ref (memory);
+      core->recycled[core->n_recycled++] = g_object_ref (memory);
       _gpu_live_add (GPU_LIVE_SPARE, 1);
     }
 
-  _gpu_pool_unlock (&core->spare_lock);
+  _gpu_pool_unlock (&core->recycled_lock);
 
   return kept;
 }
 
-/* What GObject keeps at an object from before it disposes of it until it is done with it. */
+/* The qdata that GObject sets on an object while it disposes of it. */
 static GQuark
 get_notify_queue (void)
 {
@@ -80,9 +81,9 @@ get_notify_queue (void)
   return (GQuark) g_atomic_int_get (&notify_queue);
 }
 
-/* Whether the g_object_unref() that made the object spare is over, on whatever thread. */
+/* Whether the g_object_unref() that recycled the object has returned, on any thread. */
 static gboolean
-is_settled (GObject *object)
+is_unref_finished (GObject *object)
 {
   return g_atomic_int_get (&object->ref_count) == 1
          && g_datalist_id_get_data (&object->qdata, get_notify_queue ()) == NULL;
@@ -99,8 +100,8 @@ find_data (GQuark   key,
     *found = key;
 }
 
-/* What others have put on the object, such as what a language knows of it, goes as it does with the
- * object itself. FALSE if that brought the object back, or put more on it. */
+/* Drops data that others attached to the object, such as a language's wrapper, as finalization
+ * would. FALSE if that resurrected the object or attached more. */
 static gboolean
 drop_data (GObject *object)
 {
@@ -134,42 +135,43 @@ recycle (GpuMemory *memory)
   pooled->view = NULL;
   _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
-  return keep_spare (pooled->core, memory);
+  return keep_recycled (pooled->core, memory);
 }
 
 void
-_gpu_pool_core_drop_spare (GpuPoolCore *core)
+_gpu_pool_core_drop_recycled (GpuPoolCore *core)
 {
-  _gpu_pool_lock (&core->spare_lock);
+  _gpu_pool_lock (&core->recycled_lock);
   core->closed = TRUE;
-  _gpu_pool_unlock (&core->spare_lock);
+  _gpu_pool_unlock (&core->recycled_lock);
 
-  _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_spare);
+  _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_recycled);
 
-  /* What stays is that of a thread that did not come along into a child process, or what somebody
-   * froze the notifications of. */
-  for (guint i = 0; i < core->n_spare; i++)
+  /* Leaks objects of threads that do not exist in a forked child, and objects with frozen
+   * notifications. */
+  for (guint i = 0; i < core->n_recycled; i++)
     {
-      for (guint n = 0; n < MAX_YIELDS && !is_settled (G_OBJECT (core->spare[i]))
+      for (guint n = 0; n < MAX_YIELDS && !is_unref_finished (G_OBJECT (core->recycled[i]))
                         && !g_atomic_int_get (&_gpu_forked); n++)
         g_thread_yield ();
 
-      if (is_settled (G_OBJECT (core->spare[i])))
-        g_object_unref (core->spare[i]);
+      if (is_unref_finished (G_OBJECT (core->recycled[i])))
+        g_object_unref (core->recycled[i]);
     }
 }
 
-/* The youngest is the warmest, but may be one that another thread is about to leave. */
+/* Prefer the most recent, which is still in the CPU's caches, unless another thread is still in
+ * its g_object_unref(). */
 static GpuMemory *
-steal_settled_locked (GpuPoolCore *core)
+steal_recycled_locked (GpuPoolCore *core)
 {
-  for (guint i = core->n_spare; i > 0; i--)
+  for (guint i = core->n_recycled; i > 0; i--)
     {
-      GpuMemory *memory = core->spare[i - 1];
+      GpuMemory *memory = core->recycled[i - 1];
 
-      if (G_LIKELY (is_settled ((GObject *) memory)))
+      if (G_LIKELY (is_unref_finished ((GObject *) memory)))
         {
-          core->spare[i - 1] = core->spare[--core->n_spare];
+          core->recycled[i - 1] = core->recycled[--core->n_recycled];
           return memory;
         }
     }
@@ -178,16 +180,16 @@ steal_settled_locked (GpuPoolCore *core)
 }
 
 static GpuMemory *
-take_spare (GpuPoolCore *core)
+take_recycled (GpuPoolCore *core)
 {
   GpuMemory *memory = NULL;
 
-  _gpu_pool_lock (&core->spare_lock);
+  _gpu_pool_lock (&core->recycled_lock);
 
   if (!core->closed)
-    memory = steal_settled_locked (core);
+    memory = steal_recycled_locked (core);
 
-  _gpu_pool_unlock (&core->spare_lock);
+  _gpu_pool_unlock (&core->recycled_lock);
 
   if (memory != NULL)
     _gpu_live_add (GPU_LIVE_SPARE, -1);
@@ -209,18 +211,18 @@ make_object (GpuPoolCore *core,
 }
 
 static void
-set_place (GpuMemory    *memory,
-           GpuPoolView  *view,
-           GpuPoolPlace  place,
-           GpuTimeline  *timeline)
+set_suballocation (GpuMemory            *memory,
+                   GpuPoolView          *view,
+                   GpuPoolSuballocation  suballocation,
+                   GpuTimeline          *timeline)
 {
   GpuStorage *storage = memory->storage;
   Pooled *pooled = storage->owner;
 
-  pooled->place.whole = view->whole;
-  pooled->place.offset = view->offset;
+  pooled->suballocation.whole = view->whole;
+  pooled->suballocation.offset = view->offset;
   pooled->view = view;
-  pooled->held = place;
+  pooled->held = suballocation;
 
   if (pooled->timeline != timeline)
     {
@@ -230,7 +232,7 @@ set_place (GpuMemory    *memory,
 
   storage->buffer = view->buffer;
   storage->flags = view->flags;
-  storage->size = _gpu_pool_core_get_size (pooled->core, place);
+  storage->size = _gpu_pool_core_get_size (pooled->core, suballocation);
   _gpu_storage_start_after (storage, timeline);
   _gpu_memory_set_storage (memory, storage);
 }
@@ -257,7 +259,7 @@ spill (GpuMemory  *memory,
   if (!_gpu_storage_empty (storage, &uses, error))
     return FALSE;
 
-  /* Work that only reads may go on. */
+  /* Pending reads keep using the memory: hold the view for them. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
     _gpu_timeline_park (g_array_index (uses, GpuPoint, i).timeline,
                         _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
@@ -270,17 +272,17 @@ spill (GpuMemory  *memory,
   return TRUE;
 }
 
-/* The view of @place, which is given back if there is none. */
+/* The view of @suballocation, which is freed on failure. */
 static inline GpuPoolView *
-get_view (GpuPoolCore   *core,
-          GpuPoolPlace   place,
-          GpuTimeline   *timeline,
-          GError       **error)
+get_view (GpuPoolCore           *core,
+          GpuPoolSuballocation   suballocation,
+          GpuTimeline           *timeline,
+          GError               **error)
 {
-  GpuPoolView *view = _gpu_pool_core_get_view (core, place, error);
+  GpuPoolView *view = _gpu_pool_core_get_view (core, suballocation, error);
 
   if (G_UNLIKELY (view == NULL))
-    _gpu_pool_core_release (core, place, timeline, NULL);
+    _gpu_pool_core_release (core, suballocation, timeline, NULL);
 
   return view;
 }
@@ -291,13 +293,16 @@ unspill (GpuMemory    *memory,
          GError      **error)
 {
   Pooled *pooled = memory->storage->owner;
-  GpuPoolPlace place = _gpu_pool_core_alloc (pooled->core, memory->size, 0, timeline, error);
-  GpuPoolView *view = place != NULL ? get_view (pooled->core, place, timeline, error) : NULL;
+  GpuPoolSuballocation suballocation = _gpu_pool_core_alloc (pooled->core, memory->size, 0,
+                                                             timeline, error);
+  GpuPoolView *view = NULL;
 
+  if (suballocation != NULL)
+    view = get_view (pooled->core, suballocation, timeline, error);
   if (view == NULL)
     return FALSE;
 
-  set_place (memory, view, place, timeline);
+  set_suballocation (memory, view, suballocation, timeline);
 
   return TRUE;
 }
@@ -317,14 +322,14 @@ make_memory (GpuPoolCore *core,
   GpuMemory *memory = make_object (core, context, is_svm);
   Pooled *pooled = g_new0 (Pooled, 1);
 
-  pooled->place.give_back = give_back;
-  pooled->place.recycle = recycle;
-  pooled->place.spill = spill;
-  pooled->place.unspill = unspill;
-  pooled->place.unspilled = unspilled;
+  pooled->suballocation.give_back = give_back;
+  pooled->suballocation.recycle = recycle;
+  pooled->suballocation.spill = spill;
+  pooled->suballocation.unspill = unspill;
+  pooled->suballocation.unspilled = unspilled;
   pooled->core = _gpu_pool_core_ref (core);
   memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
-                                                &pooled->place, pooled, pooled_free);
+                                                &pooled->suballocation, pooled, pooled_free);
 
   return memory;
 }
@@ -353,25 +358,25 @@ check_vacant (GpuMemoryPool  *pool,
 }
 
 GpuMemory *
-_gpu_pool_core_new_memory (GpuPoolCore   *core,
-                           GpuContext    *context,
-                           gboolean       is_svm,
-                           GpuPoolPlace   place,
-                           GpuTimeline   *timeline,
-                           GError       **error)
+_gpu_pool_core_new_memory (GpuPoolCore           *core,
+                           GpuContext            *context,
+                           gboolean               is_svm,
+                           GpuPoolSuballocation   suballocation,
+                           GpuTimeline           *timeline,
+                           GError               **error)
 {
-  GpuPoolView *view = get_view (core, place, timeline, error);
+  GpuPoolView *view = get_view (core, suballocation, timeline, error);
   GpuMemory *memory;
 
   if (view == NULL)
     return NULL;
 
-  memory = is_svm ? NULL : take_spare (core);
+  memory = is_svm ? NULL : take_recycled (core);
 
   if (memory == NULL)
     memory = make_memory (core, context, is_svm, view);
 
-  set_place (memory, view, place, timeline);
+  set_suballocation (memory, view, suballocation, timeline);
 
   if (is_svm)
     _gpu_svm_set_data (GPU_SVM (memory));
@@ -455,7 +460,7 @@ gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
   const char *function = "gpu_memory_pool_refill_buffer";
   GpuMemory *memory = (GpuMemory *) buffer;
   GpuTimeline *timeline;
-  GpuPoolPlace place;
+  GpuPoolSuballocation suballocation;
   GpuPoolView *view;
 
   g_return_val_if_fail (_gpu_is_memory_pool (pool), FALSE);
@@ -466,12 +471,14 @@ gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
     return FALSE;
 
   timeline = _gpu_memory_pool_get_timeline (pool, stream, function, error);
-  place = timeline != NULL ? _gpu_pool_core_alloc (pool->core, size, 0, timeline, error) : NULL;
-
-  if (place == NULL)
+  if (timeline == NULL)
     return FALSE;
 
-  view = get_view (pool->core, place, timeline, error);
+  suballocation = _gpu_pool_core_alloc (pool->core, size, 0, timeline, error);
+  if (suballocation == NULL)
+    return FALSE;
+
+  view = get_view (pool->core, suballocation, timeline, error);
 
   if (view == NULL)
     {
@@ -479,7 +486,7 @@ gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
       return FALSE;
     }
 
-  set_place (memory, view, place, timeline);
+  set_suballocation (memory, view, suballocation, timeline);
   g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_USABLE);
   _gpu_live_add (GPU_LIVE_SPARE, -1);
 

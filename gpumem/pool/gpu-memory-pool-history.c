@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What went on in a pool: the last events, for who wants to know. */
+/* History of a pool: its most recent events. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -17,10 +17,10 @@ typedef struct
 struct _GpuPoolHistory
 {
   GMutex      lock;                 /* guards the rest; nothing is called with it held */
-  Event      *events;               /* a ring, or NULL */
+  Event      *events;               /* a ring buffer, or NULL */
   guint       n_room;
-  guint64     n_events;             /* since it was set up */
-  GHashTable *streams;              /* numbers by key, which may be gone */
+  guint64     n_events;             /* since it was created */
+  GHashTable *streams;              /* numbers by key; keys may dangle */
 };
 
 GpuPoolHistory *
@@ -129,7 +129,7 @@ add_event (GVariantBuilder *builder,
   g_variant_builder_add_value (builder, g_variant_dict_end (&dict));
 }
 
-/* Viewers know two steps of giving back. */
+/* Viewers of snapshots expect two events for a free. */
 static void
 describe_event (GVariantBuilder *builder,
                 const Event     *event)
@@ -140,8 +140,8 @@ describe_event (GVariantBuilder *builder,
     [GPU_POOL_RELEASE] = "free_requested",
     [GPU_POOL_SEGMENT_ALLOC] = "segment_alloc",
     [GPU_POOL_SEGMENT_FREE] = "segment_free",
-    [GPU_POOL_PIECE_MAP] = "segment_map",
-    [GPU_POOL_PIECE_UNMAP] = "segment_unmap",
+    [GPU_POOL_CHUNK_MAP] = "segment_map",
+    [GPU_POOL_CHUNK_UNMAP] = "segment_unmap",
     [GPU_POOL_OUT_OF_MEMORY] = "oom"
   };
 

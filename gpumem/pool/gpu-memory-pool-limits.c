@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How much a pool may have, and what it gives back. */
+/* Limits of a pool, and trimming. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -17,7 +17,7 @@ get_limit (GpuMemoryPool *pool,
   return value;
 }
 
-/* Ends what was begun with the lock: what the core then gives back may call the program. */
+/* Applies the limits after unlocking: the core may call the program when it frees memory. */
 static void
 unlock_limits (GpuMemoryPool *pool,
                const char    *name,
@@ -324,7 +324,7 @@ gpu_memory_pool_bin_number (GpuMemoryPool *pool,
 {
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
 
-  return _gpu_pool_bin_number (pool->leading_bits, size);
+  return gpu_pool_bin_number (pool->leading_bits, size);
 }
 
 /**
@@ -344,5 +344,5 @@ gpu_memory_pool_alloc_size (GpuMemoryPool *pool,
 {
   g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), 0);
 
-  return bin < (64u << pool->leading_bits) ? _gpu_pool_bin_size (pool->leading_bits, bin) : 0;
+  return bin < (64u << pool->leading_bits) ? gpu_pool_bin_size (pool->leading_bits, bin) : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is behind a GpuMemoryPool: the core of gpumem/pool/, where its memory comes from, and the
- * memory objects that were made over its blocks.
+ * The private side of GpuMemoryPool: the core of gpumem/pool/core/, its backing, and the memory
+ * objects over its blocks.
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 
 G_BEGIN_DECLS
 
-#define GPU_POOL_MAX_SPARE 64
+#define GPU_POOL_MAX_RECYCLED 64
 
-/* GpuPoolCore.modes: what the quick way does not do. */
+/* GpuPoolCore.modes: states that the fast path does not handle. */
 #define GPU_POOL_STOPPED (1u << 0)  /* it holds nothing */
 #define GPU_POOL_RECORDS (1u << 1)  /* it has a history */
 
@@ -25,8 +25,8 @@ typedef enum
   GPU_POOL_RELEASE,
   GPU_POOL_SEGMENT_ALLOC,
   GPU_POOL_SEGMENT_FREE,
-  GPU_POOL_PIECE_MAP,
-  GPU_POOL_PIECE_UNMAP,
+  GPU_POOL_CHUNK_MAP,
+  GPU_POOL_CHUNK_UNMAP,
   GPU_POOL_OUT_OF_MEMORY
 } GpuPoolAction;
 
@@ -40,8 +40,8 @@ typedef struct
   GpuMemoryFlags     flags;         /* of memory objects */
   GpuAllocator      *allocator;     /* of segments or items, or NULL */
   GpuNativeBuffer   *range;         /* the addresses of an expandable pool, or NULL */
-  GpuSvmAllocator   *svm;           /* that the memory is from in the end, or NULL */
-  gboolean           has_addresses; /* that the driver tells */
+  GpuSvmAllocator   *svm;           /* the innermost allocator if it is one, or NULL */
+  gboolean           has_addresses; /* reported by the driver */
   gsize              unit;          /* bytes */
   GpuPool           *pool;          /* NULL for a pool in bins */
   GpuPoolBins       *bins;          /* NULL for others */
@@ -51,26 +51,26 @@ typedef struct
 
   GMutex             lock;          /* guards what follows */
 
-  GpuPoolLock        spare_lock;    /* guards these */
-  GpuMemory         *spare[GPU_POOL_MAX_SPARE];   /* GpuBuffer: they wait to be used again */
-  guint              n_spare;
-  gboolean           closed;        /* the pool is gone */
-  guint64            next_address;  /* for memory without */
-  GHashTable        *extras;        /* of blocks that are marked; in gpu-memory-block.c */
+  GpuPoolLock        recycled_lock; /* guards these */
+  GpuMemory         *recycled[GPU_POOL_MAX_RECYCLED];   /* GpuBuffer objects to be reused */
+  guint              n_recycled;
+  gboolean           closed;        /* the pool is closed */
+  guint64            next_address;  /* next artificial address */
+  GHashTable        *extras;        /* by block, if its owner flag is set; in gpu-memory-block.c */
 } GpuPoolCore;
 
-/* What memory objects are made over: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
-typedef gpointer GpuPoolPlace;
+/* What a memory object lies in: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+typedef gpointer GpuPoolSuballocation;
 
-/* Where it is for the driver. It is the place's, and that of work which still uses it. */
+/* The driver's view of a suballocation. Shared by the suballocation and by pending work. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GpuStorage       *source;         /* of whole, which is used; NULL in a range of addresses */
-  GpuNativeBuffer  *whole;          /* that it is in */
+  GpuStorage       *source;         /* of `whole`; NULL in an address range */
+  GpuNativeBuffer  *whole;          /* the allocation it lies in */
   gsize             offset;
-  GpuNativeBuffer  *buffer;         /* of exactly the place, which may be whole */
+  GpuNativeBuffer  *buffer;         /* of exactly the suballocation; may be `whole` */
   GpuMemoryFlags    flags;
 } GpuPoolView;
 
@@ -84,23 +84,23 @@ struct _GpuMemoryPool
   GpuMemoryFlags     flags;
   guint              leading_bits;
   GpuPoolCore       *core;          /* NULL if never initialised */
-  GpuPool           *blocks;        /* that have addresses; NULL if it has none */
+  GpuPool           *blocks;        /* `core->pool` if its blocks have addresses, or NULL */
   GMutex             lock;          /* guards limits */
   GpuPoolLimits      limits;
 };
 
-/* What is at the end of a chain of adaptors, if that is one; or NULL. */
+/* The innermost allocator of a chain of adaptors if it allocates shared virtual memory, or NULL. */
 GpuSvmAllocator *_gpu_pool_find_svm        (GpuAllocator       *allocator);
-/* Host and device have such memory in turns, and all of an allocation at once: it is not cut. */
+/* Whether host and device take turns with whole allocations, which then cannot be suballocated. */
 gboolean      _gpu_pool_takes_turns        (GpuNativeContext   *context);
 
-/* Streams as timelines. */
+/* Streams of a pool, implemented by timelines. */
 extern const GpuPoolStreamOps _gpu_pool_timeline_ops;
-/* All that is submitted later comes after all that was; for streams that are out of order. */
-gboolean      _gpu_pool_timeline_bar       (GpuTimeline        *timeline,
-                                            GError            **error);
+/* Orders later work of an out-of-order stream after all earlier work. */
+gboolean      _gpu_pool_timeline_add_barrier (GpuTimeline        *timeline,
+                                              GError            **error);
 
-/* NULL and @error if the device cannot do what @kind asks for; @kind is not AUTOMATIC. */
+/* NULL with @error if the device does not support @kind, which is not AUTOMATIC. */
 GpuPoolCore  *_gpu_pool_core_new           (GpuContext         *context,
                                             GpuAllocator       *allocator,
                                             GpuMemoryPoolKind   kind,
@@ -112,34 +112,36 @@ GpuPoolCore  *_gpu_pool_core_ref           (GpuPoolCore        *core);
 void          _gpu_pool_core_unref         (GpuPoolCore        *core);
 /* The GpuMemoryPool is gone. */
 void          _gpu_pool_core_close         (GpuPoolCore        *core);
-GpuPoolPlace  _gpu_pool_core_alloc         (GpuPoolCore        *core,
-                                            gsize               size,
-                                            gsize               alignment,
-                                            GpuTimeline        *timeline,
-                                            GError            **error);
-/* It may be used again after all that was submitted so far to @home, and to the timelines of @uses,
- * nullable: of GpuPoint. Memory of a pool that holds nothing goes with the last of them. */
-void          _gpu_pool_core_release       (GpuPoolCore        *core,
-                                            GpuPoolPlace        place,
-                                            GpuTimeline        *home,
-                                            GArray             *uses);
-/* Takes over a reference: once all that was submitted to @timeline so far is over, a pool that
- * holds nothing gives back what nobody uses. */
-void          _gpu_pool_core_tidy_after    (GpuPoolCore        *core,
-                                            GpuTimeline        *timeline);
+GpuPoolSuballocation _gpu_pool_core_alloc         (GpuPoolCore        *core,
+                                                   gsize               size,
+                                                   gsize               alignment,
+                                                   GpuTimeline        *timeline,
+                                                   GError            **error);
+/* Frees @suballocation for use after all work submitted so far to @alloc_timeline and to the
+ * timelines of @uses, nullable, of GpuPoint. A pool that holds nothing frees the memory itself when
+ * that work has completed. */
+void          _gpu_pool_core_release       (GpuPoolCore          *core,
+                                            GpuPoolSuballocation  suballocation,
+                                            GpuTimeline          *alloc_timeline,
+                                            GArray               *uses);
+/* Takes ownership of a reference to @core. When all work submitted so far to @timeline has
+ * completed, a pool that holds nothing frees its unused memory. */
+void          _gpu_pool_core_release_excess_after (GpuPoolCore        *core,
+                                                   GpuTimeline        *timeline);
 /* Bytes, as requested. */
-gsize         _gpu_pool_core_get_size      (GpuPoolCore        *core,
-                                            GpuPoolPlace        place);
-/* (transfer none): for as long as the place is held; NULL if the driver could not make it. */
-GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore        *core,
-                                            GpuPoolPlace        place,
-                                            GError            **error);
+gsize         _gpu_pool_core_get_size      (GpuPoolCore          *core,
+                                            GpuPoolSuballocation  suballocation);
+/* (transfer none): valid while the suballocation is held; NULL if the driver could not create
+ * it. */
+GpuPoolView  *_gpu_pool_core_get_view      (GpuPoolCore           *core,
+                                            GpuPoolSuballocation   suballocation,
+                                            GError               **error);
 GpuPoolView  *_gpu_pool_view_ref           (GpuPoolView        *view);
 void          _gpu_pool_view_unref         (gpointer            view);
 /* The driver's. */
 guint64       _gpu_pool_item_get_handle    (const GpuPoolItem  *item);
 
-void          _gpu_pool_core_set_limits    (GpuPoolCore        *core,
+void          _gpu_pool_core_set_limits    (GpuPoolCore         *core,
                                             const GpuPoolLimits *limits);
 void          _gpu_pool_core_trim          (GpuPoolCore        *core,
                                             guint64             keep,
@@ -148,32 +150,28 @@ void          _gpu_pool_core_stop_holding  (GpuPoolCore        *core);
 void          _gpu_pool_core_get_stats     (GpuPoolCore        *core,
                                             GpuPoolStats       *stats);
 
-/* FALSE for a pool that was never initialised. */
+/* FALSE with an error for a pool that was never initialised. */
 gboolean      _gpu_memory_pool_check       (GpuMemoryPool      *pool,
                                             const char         *function,
                                             GError            **error);
-/* (transfer none): the timeline of @stream, which has to be of the pool's context, or the default
- * one. */
-GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool     *pool,
-                                            GpuStream          *stream,
-                                            const char         *function,
-                                            GError            **error);
-/* Asks who listens to the pool and to its context to make room; in gpu-memory-pool.c. */
-gboolean      _gpu_memory_pool_make_room   (GpuMemoryPool      *pool,
-                                            guint64             size);
-
+/* (transfer none): the timeline of @stream, which must belong to the pool's context, or of the
+ * default stream. */
+GpuTimeline  *_gpu_memory_pool_get_timeline (GpuMemoryPool      *pool,
+                                             GpuStream          *stream,
+                                             const char         *function,
+                                             GError            **error);
 /* gpu-memory-pool-history.c. */
 GpuPoolHistory *_gpu_pool_history_new      (void);
 void          _gpu_pool_history_free       (GpuPoolHistory     *history);
-/* No lock of the pool is held. @key is a stream, or NULL. */
+/* Caller holds no lock of the pool. @key is a stream, or NULL. */
 GPU_COLD void _gpu_pool_core_record        (GpuPoolCore        *core,
                                             GpuPoolAction       action,
                                             guint64             address,
                                             gsize               size,
                                             gpointer            key);
-/* The numbers of streams so far, by key, for the caller to free. */
+/* (transfer full): the numbers of streams so far, by key. */
 GHashTable   *_gpu_pool_core_list_streams  (GpuPoolCore        *core);
-/* That of @key, or the next one: from 1, 0 for no stream. */
+/* The number of @key, assigned on first use: from 1, 0 for no stream. */
 guint32       _gpu_pool_streams_get_number (GHashTable         *streams,
                                             gpointer            key);
 
@@ -183,16 +181,16 @@ gpu_pool_core_records (GpuPoolCore *core)
   return G_UNLIKELY ((__atomic_load_n (&core->modes, __ATOMIC_RELAXED) & GPU_POOL_RECORDS) != 0);
 }
 
-/* gpu-memory-pool-buffer.c: a GpuBuffer, or a GpuSvm of a core that has svm, over @place, which it
- * takes over, also if it fails. */
-GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore        *core,
-                                            GpuContext         *context,
-                                            gboolean            is_svm,
-                                            GpuPoolPlace        place,
-                                            GpuTimeline        *timeline,
-                                            GError            **error);
-/* Closed, a pool keeps no objects to use them again. */
-void          _gpu_pool_core_drop_spare    (GpuPoolCore        *core);
+/* gpu-memory-pool-buffer.c: creates a GpuBuffer, or a GpuSvm if the core has svm, over
+ * @suballocation. Takes ownership of @suballocation even when it fails. */
+GpuMemory    *_gpu_pool_core_new_memory    (GpuPoolCore           *core,
+                                            GpuContext            *context,
+                                            gboolean               is_svm,
+                                            GpuPoolSuballocation   suballocation,
+                                            GpuTimeline           *timeline,
+                                            GError               **error);
+/* Drops the recycled objects; none are kept from now on. */
+void          _gpu_pool_core_drop_recycled (GpuPoolCore        *core);
 
 /* Set by class_init. */
 extern gpointer _gpu_memory_pool_class;
@@ -200,7 +198,8 @@ extern gpointer _gpu_memory_pool_class;
 static inline gboolean
 _gpu_is_memory_pool (gpointer object)
 {
-  return _gpu_has_class (object, _gpu_memory_pool_class) || _gpu_is_a (object, gpu_memory_pool_get_type);
+  return _gpu_has_class (object, _gpu_memory_pool_class)
+         || _gpu_is_a (object, gpu_memory_pool_get_type);
 }
 
 G_END_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is where in a pool. */
+/* Snapshots: the layout of a pool's memory. */
 #include "config.h"
 
 #include "gpumem/pool/gpu-memory-pool-private.h"
@@ -36,7 +36,7 @@ add_block (gpointer              data,
   g_array_append_val (collection->parts, part);
 }
 
-/* Each is a segment of its own, known by its handle. */
+/* Each item is a segment of its own, identified by its handle. */
 static void
 add_item (gpointer           data,
           const GpuPoolItem *item,
@@ -88,7 +88,7 @@ describe_block (const Part *part)
   return g_variant_dict_end (&dict);
 }
 
-/* That of the part at @i, which is moved behind it. */
+/* The segment of the part at @i; advances @i past it. */
 static GVariant *
 describe_segment (GArray *parts,
                   guint  *i)

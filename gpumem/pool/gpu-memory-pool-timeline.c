@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a pool asks about streams, answered by their timelines. */
+/* Streams of a pool, implemented by timelines. */
 #include "config.h"
 
+#include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
+#include "gpumem/stream/gpu-stream-private.h"
 #include "gpumem/stream/gpu-submission-private.h"
 
 static gpointer
@@ -20,8 +22,8 @@ unref (gpointer key)
   _gpu_timeline_unref (key);
 }
 
-/* Where the program may itself have put work into the driver's stream, it is a point of its own, so
- * that the fence comes after that. Behind the last of a stream that is borrowed there is one. */
+/* If the program may have submitted work to the driver's stream directly, append a point of our
+ * own, so that the fence covers that work. A borrowed stream that has ended already has one. */
 static GpuFence *
 fence_locked (GpuTimeline  *timeline,
               GError      **error)
@@ -36,9 +38,9 @@ fence_locked (GpuTimeline  *timeline,
 }
 
 static gboolean
-mark (gpointer   key,
-      guint64   *seq,
-      GError   **error)
+add_fence (gpointer   key,
+           guint64   *seq,
+           GError   **error)
 {
   GpuTimeline *timeline = key;
   g_autoptr (GpuFence) fence = NULL;
@@ -54,7 +56,7 @@ mark (gpointer   key,
   return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
 }
 
-/* What a lost device was doing is over. */
+/* Work of a lost device counts as completed. */
 static gboolean
 is_reached (gpointer key,
             guint64  seq)
@@ -78,7 +80,7 @@ order_after (gpointer   key,
   if (_gpu_submit (key, &submission, NULL, &failure))
     return TRUE;
 
-  /* Also work that failed uses the memory no more. */
+  /* Failed work does not use the memory any more either. */
   if (_gpu_timeline_is_complete (after, seq))
     {
       g_error_free (failure);
@@ -90,7 +92,7 @@ order_after (gpointer   key,
   return FALSE;
 }
 
-/* A look without its lock: what changes meanwhile is the next one's. */
+/* Read without the timeline's lock: a stale value is corrected by the next query. */
 static gboolean
 is_free (gpointer key)
 {
@@ -118,8 +120,8 @@ is_gone (gpointer key)
 }
 
 gboolean
-_gpu_pool_timeline_bar (GpuTimeline  *timeline,
-                        GError      **error)
+_gpu_pool_timeline_add_barrier (GpuTimeline  *timeline,
+                                GError      **error)
 {
   gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
   GError *failure = NULL;
@@ -133,10 +135,41 @@ _gpu_pool_timeline_bar (GpuTimeline  *timeline,
 const GpuPoolStreamOps _gpu_pool_timeline_ops = {
   .ref = ref,
   .unref = unref,
-  .mark = mark,
+  .add_fence = add_fence,
   .is_reached = is_reached,
   .order_after = order_after,
   .is_free = is_free,
   .wait = wait,
   .is_gone = is_gone
 };
+
+gboolean
+_gpu_memory_pool_check (GpuMemoryPool  *pool,
+                        const char     *function,
+                        GError        **error)
+{
+  if (G_LIKELY (pool->core != NULL))
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the pool was never initialised", function);
+
+  return FALSE;
+}
+
+GpuTimeline *
+_gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
+                               GpuStream      *stream,
+                               const char     *function,
+                               GError        **error)
+{
+  GpuTimeline *timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
+
+  if (G_LIKELY (timeline == NULL) || G_LIKELY (timeline->context == pool->core->context))
+    return timeline;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: the stream belongs to another context than the pool", function);
+
+  return NULL;
+}

@@ -94,14 +94,7 @@ enum
   N_PROPS = PROP_FIGURES + G_N_ELEMENTS (figures)
 };
 
-enum
-{
-  OUT_OF_MEMORY,
-  N_SIGNALS
-};
-
 static GParamSpec *props[N_PROPS];
-static guint signals[N_SIGNALS];
 
 static void initable_iface_init (GInitableIface *iface);
 static void allocator_iface_init (GpuAllocatorInterface *iface);
@@ -232,7 +225,12 @@ gpu_memory_pool_finalize (GObject *object)
 {
   GpuMemoryPool *pool = GPU_MEMORY_POOL (object);
 
-  g_clear_pointer (&pool->core, _gpu_pool_core_close);
+  if (pool->core != NULL)
+    {
+      _gpu_pool_core_drop_recycled (pool->core);
+      _gpu_pool_core_close (pool->core);
+    }
+
   g_clear_object (&pool->allocator);
   g_clear_object (&pool->context);
   g_mutex_clear (&pool->lock);
@@ -522,9 +520,8 @@ gpu_memory_pool_class_init (GpuMemoryPoolClass *klass)
    *
    * Since: 0.1
    */
-  signals[OUT_OF_MEMORY] =
-    g_signal_new ("out-of-memory", GPU_TYPE_MEMORY_POOL, G_SIGNAL_RUN_LAST, 0,
-                  g_signal_accumulator_true_handled, NULL, NULL, G_TYPE_BOOLEAN, 1, G_TYPE_UINT64);
+  g_signal_new ("out-of-memory", GPU_TYPE_MEMORY_POOL, G_SIGNAL_RUN_LAST, 0,
+                g_signal_accumulator_true_handled, NULL, NULL, G_TYPE_BOOLEAN, 1, G_TYPE_UINT64);
 }
 
 static void
@@ -536,49 +533,7 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-gboolean
-_gpu_memory_pool_check (GpuMemoryPool  *pool,
-                        const char     *function,
-                        GError        **error)
-{
-  if (G_LIKELY (pool->core != NULL))
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the pool was never initialised", function);
-
-  return FALSE;
-}
-
-GpuTimeline *
-_gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
-                               GpuStream      *stream,
-                               const char     *function,
-                               GError        **error)
-{
-  GpuTimeline *timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
-
-  if (G_LIKELY (timeline == NULL) || G_LIKELY (timeline->context == pool->core->context))
-    return timeline;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "%s: the stream belongs to another context than the pool", function);
-
-  return NULL;
-}
-
-gboolean
-_gpu_memory_pool_make_room (GpuMemoryPool *pool,
-                            guint64        size)
-{
-  gboolean retry = FALSE;
-
-  g_signal_emit (pool, signals[OUT_OF_MEMORY], 0, size, &retry);
-
-  return retry || _gpu_context_signal_pressure (pool->context, size);
-}
-
-/* A pool wants to know at once if there is memory. */
+/* Immediate: the pool must learn at once whether allocation fails. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
@@ -595,7 +550,7 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* The best that can be had: what comes first in GpuMemoryPoolKind. */
+/* The first kind of GpuMemoryPoolKind that the device supports. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -696,7 +651,8 @@ make_core (GpuMemoryPool  *pool,
   return pool->core != NULL;
 }
 
-/* Addresses may be refused where the device could have them: a process may be short of them. */
+/* The driver may refuse to reserve addresses that the device supports: the process may be short
+ * of address space. */
 static gboolean
 make_best_core (GpuMemoryPool  *pool,
                 GError        **error)

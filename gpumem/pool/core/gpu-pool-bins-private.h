@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The insides of pools of items; see gpu-pool-bins.h. */
+/* Private structures of pools of items; see gpu-pool-bins.h. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
@@ -8,15 +8,15 @@
 
 G_BEGIN_DECLS
 
-#define N_KNOWN      8              /* streams found without asking for them */
-#define N_LOOKED_AT  8              /* items of a bin */
+#define N_KNOWN      8              /* streams cached by key */
+#define N_LOOKED_AT  8              /* items of a bin examined */
 
-/* First what taking and giving back look at, in one line of the caches. */
+/* The members used by alloc and release come first, in one cache line. */
 struct _GpuPoolItem
 {
   GpuPoolItem *below;               /* in its bin */
   GpuPoolUse   own;
-  GpuPoolUse  *uses;                /* &own, or as many as it takes */
+  GpuPoolUse  *uses;                /* &own, or an allocated array */
   guint        n_uses;
   guint        bin;
   gsize        capacity;
@@ -25,10 +25,10 @@ struct _GpuPoolItem
 
   gpointer     data;
   GpuPoolItem *previous, *next;     /* of all items */
-  gboolean     moving;              /* out of its bin, without being active */
+  gboolean     moving;              /* taken from its bin, but not active */
 };
 
-/* It is pinned, so that the key stays its own. */
+/* Pinned, so that the key stays valid. */
 typedef struct
 {
   gpointer       key;               /* NULL: none */
@@ -37,21 +37,21 @@ typedef struct
 
 struct _GpuPoolBins
 {
-  GpuPoolLock            lock;      /* guards what follows, but not what never changes */
+  GpuPoolLock            lock;      /* guards what follows, except constants */
   guint                  bits;
   guint                  n_bins;
   gboolean               stopped;
-  guint                  n_inside;  /* threads that free what was given back since */
-  GDestroyNotify         closed;    /* NULL until it is closed, and after */
+  guint                  n_inside;  /* threads in release_excess */
+  GDestroyNotify         closed;    /* set while closing */
   gpointer               closed_data;
   gint                   trace;     /* atomic */
   GpuPoolItem          **tops;      /* of each bin */
   KnownStream            known[N_KNOWN];
   GpuPoolStats           stats;
   GpuPoolLimits          limits;
-  guint64                n_asked;   /* bytes that the owner is being asked for */
+  guint64                n_asked;   /* bytes of allocations in progress */
   GpuPoolItem           *items;
-  /* Items that threads have taken out of their bins to look at them, or to free them. */
+  /* Items taken from their bins by threads that examine or free them. */
   guint                  n_moving;
   pthread_cond_t         moved;
   guint64                n_freed;   /* items */
@@ -61,14 +61,14 @@ struct _GpuPoolBins
   GpuPoolStreams        *streams;
 };
 
-/* What somebody wants. */
+/* A request for an item. */
 typedef struct
 {
   GpuPoolBins   *bins;
   gsize          size;
   guint          bin;
   GpuPoolStream *stream;
-  guint64        n_changes;         /* of the pool, when the bin was looked into */
+  guint64        n_changes;         /* count_changes() when the bin was examined */
 } GpuPoolRequest;
 
 static inline void
@@ -83,22 +83,35 @@ bins_unlock (GpuPoolBins *bins)
   _gpu_pool_unlock (&bins->lock);
 }
 
+/* Under the lock. */
+static inline void
+bins_forget_stream (KnownStream *known)
+{
+  if (known->key != NULL)
+    _gpu_pool_stream_unpin (known->stream);
+  known->key = NULL;
+}
+
 #define bins_are_traced(bins) G_UNLIKELY (g_atomic_int_get (&(bins)->trace))
 
-/* Prints a line, where decisions are traced. */
-GPU_COLD void _gpu_pool_bins_say (GpuPoolBins *bins,
-                                  const char  *format,
-                                  ...) G_GNUC_PRINTF (2, 3);
-/* Where the bin has nothing that is ready. */
+/* Prints a line of the trace. */
+GPU_COLD void _gpu_pool_bins_print (GpuPoolBins *bins,
+                                    const char  *format,
+                                    ...) G_GNUC_PRINTF (2, 3);
+/* Slow path, when the bin has no item that is ready. */
 GPU_COLD GpuPoolItem *_gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
                                                    GError         **error);
-/* Lets go of streams that are gone. */
+/* Frees held items until at most @keep bytes are managed; @keep NULL: until the limits are met. */
+void          _gpu_pool_bins_trim_to (GpuPoolBins    *bins,
+                                      const guint64  *keep,
+                                      gboolean        wait);
+/* Forgets streams that are gone. */
 void          _gpu_pool_bins_sweep   (GpuPoolBins    *bins);
-/* Of one that is moving, and whose use is over. */
+/* Frees an item that is moving and whose use has completed. */
 void          _gpu_pool_bins_discard (GpuPoolBins    *bins,
                                       GpuPoolItem    *item);
-/* Of items that are moving, or else nobody else's. */
-gboolean      _gpu_pool_item_is_over (GpuPoolItem    *item);
+/* For items that are moving or owned by the caller. */
+gboolean      _gpu_pool_item_is_completed (GpuPoolItem    *item);
 gboolean      _gpu_pool_item_follow  (GpuPoolItem    *item,
                                       GpuPoolStream  *stream,
                                       guint          *n_waits,
@@ -144,7 +157,7 @@ bins_set_held (GpuPoolBins *bins,
   bins_push (bins, item);
 }
 
-/* More than is to be kept of what nobody uses. */
+/* Whether more unused memory is held than the release threshold. */
 static inline gboolean
 bins_have_excess (const GpuPoolBins *bins)
 {
@@ -175,7 +188,7 @@ item_is_ready (const GpuPoolItem   *item,
   return TRUE;
 }
 
-/* One that needs no waiting, as far as can be seen without asking anybody. */
+/* Takes an item that needs no wait, judging by its known uses. */
 static inline GpuPoolItem *
 bins_take_ready (GpuPoolBins         *bins,
                  guint                bin,

@@ -1,29 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What pools of items do when there is nothing ready to be taken. */
+/* Pools of items, lower half: waiting, growing and trimming. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-bins-private.h"
 
 #define MAX_ATTEMPTS    3
-/* So often somebody is refused, beyond once for each item that was held, while others go on taking
- * and giving back. */
+/* Retries beyond one per held item, while other threads keep allocating and freeing. */
 #define MAX_MORE_ROUNDS 256
 
-/* --- uses, without the lock: of items that are nobody else's -------------------- */
+void
+_gpu_pool_bins_print (GpuPoolBins *bins,
+                      const char  *format,
+                      ...)
+{
+  g_autofree char *text = NULL;
+  va_list ap;
+
+  va_start (ap, format);
+  text = g_strdup_vprintf (format, ap);
+  va_end (ap);
+  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
+}
+
+/* --- uses, without the lock: of items that the caller owns ------------------------  */
 
 gboolean
-_gpu_pool_item_is_over (GpuPoolItem *item)
+_gpu_pool_item_is_completed (GpuPoolItem *item)
 {
-  gboolean over = TRUE;
+  gboolean completed = TRUE;
 
   for (guint i = 0; i < item->n_uses; i++)
     {
-      if (item->uses[i].stream != NULL && _gpu_pool_use_is_over (&item->uses[i]))
+      if (item->uses[i].stream != NULL && _gpu_pool_use_is_completed (&item->uses[i]))
         item->uses[i].stream = NULL;
-      over &= item->uses[i].stream == NULL;
+      completed &= item->uses[i].stream == NULL;
     }
 
-  return over;
+  return completed;
 }
 
 gboolean
@@ -46,14 +59,25 @@ _gpu_pool_item_follow (GpuPoolItem    *item,
   return TRUE;
 }
 
+void
+_gpu_pool_bins_sweep (GpuPoolBins *bins)
+{
+  bins_lock (bins);
+  for (guint i = 0; i < N_KNOWN; i++)
+    bins_forget_stream (&bins->known[i]);
+  bins_unlock (bins);
+
+  _gpu_pool_streams_sweep (bins->streams);
+}
+
 /* --- taking from bins with a wait ------------------------------------------------ */
 
-/* Called with the lock, which it gives away for a while. Of those at the top of @bin, the first one
- * whose use is over, or else the one given back first. It is moving then. */
+/* Caller holds the lock, which is dropped for a while. Of the items on top of @bin, picks the
+ * first whose use has completed, else the one freed first, and marks it moving. */
 static GpuPoolItem *
 take_best (GpuPoolBins *bins,
            guint        bin,
-           gboolean    *over)
+           gboolean    *completed)
 {
   GpuPoolItem *items[N_LOOKED_AT];
   GpuPoolItem *best;
@@ -65,11 +89,11 @@ take_best (GpuPoolBins *bins,
     return NULL;
 
   bins_unlock (bins);
-  while (chosen < n && !_gpu_pool_item_is_over (items[chosen]))
+  while (chosen < n && !_gpu_pool_item_is_completed (items[chosen]))
     chosen++;
   bins_lock (bins);
 
-  *over = chosen < n;
+  *completed = chosen < n;
   chosen = MIN (chosen, n - 1);
   best = items[chosen];
   while (n-- > 0)
@@ -106,14 +130,14 @@ wait_for (const GpuPoolRequest  *request,
   return success;
 }
 
-/* Under the lock: counts what may give somebody memory who was refused. */
+/* Counts events that may let a refused request succeed. Caller holds the lock. */
 static guint64
 count_changes (GpuPoolBins *bins)
 {
   return bins->stats.n_frees + bins->n_freed;
 }
 
-/* NULL without an error if there is none. */
+/* NULL without an error if the bin is empty. */
 static GpuPoolItem *
 take (GpuPoolRequest  *request,
       GError         **error)
@@ -121,7 +145,7 @@ take (GpuPoolRequest  *request,
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item;
   guint n_waits = 0;
-  gboolean over = TRUE;
+  gboolean completed = TRUE;
 
   bins_lock (bins);
   request->n_changes = count_changes (bins);
@@ -130,7 +154,7 @@ take (GpuPoolRequest  *request,
     {
       bins->stats.n_hits++;
     }
-  else if ((item = take_best (bins, request->bin, &over)) != NULL)
+  else if ((item = take_best (bins, request->bin, &completed)) != NULL)
     {
       bins_stop_moving (bins, item);
       bins->stats.held_blocks--;
@@ -142,38 +166,38 @@ take (GpuPoolRequest  *request,
 
   if (item == NULL)
     return NULL;
-  if (!over && !wait_for (request, item, &n_waits, error))
+  if (!completed && !wait_for (request, item, &n_waits, error))
     return NULL;
   item_forget_uses (item);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
-                        ", with %u waits", request->size, request->bin, item->capacity, n_waits);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT
+                          ", with %u waits", request->size, request->bin, item->capacity, n_waits);
 
   return item;
 }
 
 /* --- items from and to the owner ------------------------------------------------- */
 
-/* Gives held items back rather than go over the soft limit. */
+/* Frees held items to stay below the soft limit. */
 static void
 save_memory (GpuPoolBins *bins,
              gsize        capacity)
 {
   guint64 soft_limit, asked;
-  gboolean is_over;
+  gboolean exceeds;
 
   bins_lock (bins);
   soft_limit = bins->limits.soft_limit;
   asked = bins->n_asked + capacity;
-  is_over = soft_limit != 0 && bins->stats.held_blocks > 0
+  exceeds = soft_limit != 0 && bins->stats.held_blocks > 0
             && bins->stats.managed_bytes + asked > soft_limit;
   bins_unlock (bins);
 
-  if (is_over)
+  if (exceeds)
     _gpu_pool_bins_trim (bins, soft_limit - MIN (soft_limit, asked), FALSE);
 }
 
-/* Other threads may ask for some at the same time. */
+/* Reserves room under the limit: other threads may grow at the same time. */
 static gboolean
 reserve (GpuPoolBins  *bins,
          gsize         capacity,
@@ -226,7 +250,7 @@ grow (const GpuPoolRequest  *request,
       GError               **error)
 {
   GpuPoolBins *bins = request->bins;
-  gsize capacity = _gpu_pool_bin_size (bins->bits, request->bin);
+  gsize capacity = gpu_pool_bin_size (bins->bits, request->bin);
   gpointer data = alloc_data (bins, capacity, error);
   GpuPoolStats *stats = &bins->stats;
   GpuPoolItem *item;
@@ -256,8 +280,8 @@ grow (const GpuPoolRequest  *request,
   bins_unlock (bins);
 
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from a new block of %" G_GSIZE_FORMAT
-                        " for bin %u", request->size, capacity, request->bin);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from a new block of %" G_GSIZE_FORMAT
+                          " for bin %u", request->size, capacity, request->bin);
 
   return item;
 }
@@ -267,8 +291,8 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
                         GpuPoolItem *item)
 {
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "the block of %" G_GSIZE_FORMAT " bytes of bin %u is freed",
-                        item->capacity, item->bin);
+    _gpu_pool_bins_print (bins, "the block of %" G_GSIZE_FORMAT " bytes of bin %u is freed",
+                          item->capacity, item->bin);
 
   bins_lock (bins);
   if (item->next != NULL)
@@ -292,7 +316,7 @@ _gpu_pool_bins_discard (GpuPoolBins *bins,
   g_free (item);
 }
 
-/* Under the lock: for items that others have now, not for those that they will have then. */
+/* Waits for items that are moving now, not for those that move later. Caller holds the lock. */
 static void
 wait_for_moving (GpuPoolBins *bins)
 {
@@ -305,9 +329,8 @@ wait_for_moving (GpuPoolBins *bins)
     }
 }
 
-/* FALSE if there is nothing left that could be freed, or with an error. What other threads have
- * freed or given back since @request was refused counts as well, and is waited for where they are
- * about to. */
+/* FALSE if nothing is left to free, or with an error. Items that other threads freed since
+ * @request was refused count as well; waits for items that are moving. */
 static gboolean
 free_largest (const GpuPoolRequest  *request,
               GError               **error)
@@ -315,12 +338,12 @@ free_largest (const GpuPoolRequest  *request,
   GpuPoolBins *bins = request->bins;
   GpuPoolItem *item = NULL;
   guint bin, n_waits = 0;
-  gboolean over = FALSE, moving, changed;
+  gboolean completed = FALSE, moving, changed;
 
   bins_lock (bins);
   bin = bins_find_largest (bins);
   if (bin > 0)
-    item = take_best (bins, bin - 1, &over);
+    item = take_best (bins, bin - 1, &completed);
   moving = item == NULL && bins->n_moving > 0;
   if (moving)
     wait_for_moving (bins);
@@ -329,7 +352,7 @@ free_largest (const GpuPoolRequest  *request,
 
   if (item == NULL)
     return changed;
-  if (!over && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
+  if (!completed && !_gpu_pool_item_follow (item, NULL, &n_waits, error))
     {
       bins_lock (bins);
       bins_push (bins, item);
@@ -342,6 +365,111 @@ free_largest (const GpuPoolRequest  *request,
   return TRUE;
 }
 
+/* --- trimming -------------------------------------------------------------------- */
+
+/* Creates a fence first, so that the query does not depend on fences of others. */
+static gboolean
+fence_and_check (GpuPoolItem *item)
+{
+  for (guint i = 0; i < item->n_uses; i++)
+    _gpu_pool_use_add_fence (&item->uses[i], NULL);
+
+  return _gpu_pool_item_is_completed (item);
+}
+
+/* Whether more than @keep, or than the limits allow, is managed. Caller holds the lock. */
+static gboolean
+have_more (GpuPoolBins   *bins,
+           const guint64 *keep)
+{
+  return keep != NULL ? bins->stats.managed_bytes > *keep : bins_have_excess (bins);
+}
+
+static gboolean
+is_too_much (GpuPoolBins   *bins,
+             const guint64 *keep)
+{
+  gboolean too_much;
+
+  bins_lock (bins);
+  too_much = have_more (bins, keep);
+  bins_unlock (bins);
+
+  return too_much;
+}
+
+/* Takes all items of the next non-empty bin below @bin, oldest first, while there is too much.
+ * They are marked moving; other bins stay available to other threads. */
+static GpuPoolItem *
+take_bin (GpuPoolBins   *bins,
+          guint         *bin,
+          const guint64 *keep)
+{
+  GpuPoolItem *items = NULL, *item;
+
+  bins_lock (bins);
+  while (items == NULL && *bin > 0 && have_more (bins, keep))
+    {
+      --*bin;
+      while ((item = bins_pop_moving (bins, *bin)) != NULL)
+        {
+          item->below = items;
+          items = item;
+        }
+    }
+  bins_unlock (bins);
+
+  return items;
+}
+
+static void
+trim_items (GpuPoolBins   *bins,
+            GpuPoolItem   *items,
+            const guint64 *keep,
+            gboolean       wait)
+{
+  GpuPoolItem *item;
+  guint n_waits = 0;
+
+  while ((item = items) != NULL)
+    {
+      items = item->below;
+      if (is_too_much (bins, keep)
+          && (fence_and_check (item)
+              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
+        {
+          _gpu_pool_bins_discard (bins, item);
+          continue;
+        }
+      bins_lock (bins);
+      bins_push (bins, item);
+      bins_stop_moving (bins, item);
+      bins_unlock (bins);
+    }
+}
+
+void
+_gpu_pool_bins_trim_to (GpuPoolBins   *bins,
+                        const guint64 *keep,
+                        gboolean       wait)
+{
+  GpuPoolItem *items;
+  guint bin = bins->n_bins;
+
+  _gpu_pool_bins_sweep (bins);
+
+  while ((items = take_bin (bins, &bin, keep)) != NULL)
+    trim_items (bins, items, keep, wait);
+}
+
+void
+_gpu_pool_bins_trim (GpuPoolBins *bins,
+                     guint64      keep,
+                     gboolean     wait)
+{
+  _gpu_pool_bins_trim_to (bins, &keep, wait);
+}
+
 /* --- out of memory --------------------------------------------------------------- */
 
 static gboolean
@@ -351,7 +479,7 @@ is_out_of_memory (const GError *error)
          || g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
 }
 
-/* NULL with @refused set. */
+/* Returns NULL and sets @refused on failure. */
 static GpuPoolItem *
 try_again (GpuPoolRequest  *request,
            GError         **refused)
@@ -364,6 +492,20 @@ try_again (GpuPoolRequest  *request,
     item = grow (request, refused);
 
   return item;
+}
+
+void
+_gpu_pool_bins_get_stats (GpuPoolBins  *bins,
+                          GpuPoolStats *stats)
+{
+  guint largest;
+
+  bins_lock (bins);
+  *stats = bins->stats;
+  largest = bins_find_largest (bins);
+  bins_unlock (bins);
+
+  stats->largest_free = largest == 0 ? 0 : gpu_pool_bin_size (bins->bits, largest - 1);
 }
 
 static void
@@ -385,15 +527,15 @@ refuse (const GpuPoolRequest  *request,
                " bytes, with rounding %" G_GUINT64_FORMAT ", and %" G_GUINT64_FORMAT
                " held blocks, the largest of %" G_GUINT64_FORMAT " bytes; it manages %"
                G_GUINT64_FORMAT " bytes: %s", request->size,
-               _gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
+               gpu_pool_bin_size (bins->bits, request->bin), stats.active_blocks,
                stats.active_bytes, stats.used_bytes, stats.held_blocks, stats.largest_free,
                stats.managed_bytes, refused->message);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
-                        refused->message);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes are refused: %s", request->size,
+                          refused->message);
 }
 
-/* Frees what is held until that is enough, but not for as long as others take what it frees. */
+/* Frees held items until the request succeeds. Bounded, as other threads may take what it frees. */
 static GpuPoolItem *
 free_held (GpuPoolRequest  *request,
            GError         **refused)
@@ -427,21 +569,21 @@ make_room (const GpuPoolRequest *request,
   GpuPoolBins *bins = request->bins;
 
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
-                        request->size, attempt);
+    _gpu_pool_bins_print (bins, "still no memory for %" G_GSIZE_FORMAT " bytes, attempt %u",
+                          request->size, attempt);
 
   return bins->ops->make_room != NULL
          && bins->ops->make_room (bins->owner, request->size, attempt);
 }
 
 static GpuPoolItem *
-climb (GpuPoolRequest  *request,
-       GError         **refused)
+make_room_and_retry (GpuPoolRequest  *request,
+                     GError         **refused)
 {
   GpuPoolItem *item;
 
   if (bins_are_traced (request->bins))
-    _gpu_pool_bins_say (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
+    _gpu_pool_bins_print (request->bins, "no memory for %" G_GSIZE_FORMAT " bytes", request->size);
 
   item = free_held (request, refused);
 
@@ -464,7 +606,7 @@ _gpu_pool_bins_alloc_slowly (GpuPoolRequest  *request,
   GpuPoolItem *item = try_again (request, &refused);
 
   if (item == NULL && is_out_of_memory (refused))
-    item = climb (request, &refused);
+    item = make_room_and_retry (request, &refused);
 
   if (item == NULL && is_out_of_memory (refused))
     refuse (request, refused, error);

@@ -5,66 +5,19 @@
 
 #include "gpumem/base/gpu-debug-private.h"
 
-void
-_gpu_pool_bins_say (GpuPoolBins *bins,
-                    const char  *format,
-                    ...)
-{
-  g_autofree char *text = NULL;
-  va_list ap;
-
-  va_start (ap, format);
-  text = g_strdup_vprintf (format, ap);
-  va_end (ap);
-  g_printerr ("gpumem-pool: %p: %s\n", (gpointer) bins, text);
-}
-
-guint
-_gpu_pool_bin_number (guint bits,
-                      gsize size)
-{
-  guint exponent = size == 0 ? 0 : 63 - __builtin_clzll (size);
-  gsize leading = exponent >= bits ? size >> (exponent - bits) : size << (bits - exponent);
-
-  return exponent << bits | (guint) (leading & ((1u << bits) - 1));
-}
-
-gsize
-_gpu_pool_bin_size (guint bits,
-                    guint bin)
-{
-  guint exponent = bin >> bits;
-  gsize leading = 1u << bits | (bin & ((1u << bits) - 1));
-
-  g_return_val_if_fail (exponent < 64, 0);
-
-  if (exponent < bits)
-    return leading >> (bits - exponent);
-
-  return (leading + 1) * ((gsize) 1 << (exponent - bits)) - 1;
-}
-
 /* --- streams, under the lock -------------------------------------------------- */
 
-static void
-forget (KnownStream *known)
-{
-  if (known->key != NULL)
-    _gpu_pool_stream_unpin (known->stream);
-  known->key = NULL;
-}
-
 GPU_COLD static GpuPoolStream *
-get_to_know (GpuPoolBins *bins,
-             gpointer     key,
-             KnownStream *known)
+pin_known_stream (GpuPoolBins *bins,
+                  gpointer     key,
+                  KnownStream *known)
 {
   GpuPoolStream *stream;
 
   bins_unlock (bins);
   stream = _gpu_pool_streams_get_pinned (bins->streams, key);
   bins_lock (bins);
-  forget (known);
+  bins_forget_stream (known);
   *known = (KnownStream) { key, stream };
 
   return stream;
@@ -82,21 +35,10 @@ find_stream (GpuPoolBins *bins,
   if (G_LIKELY (known->key == key))
     return known->stream;
 
-  return get_to_know (bins, key, known);
+  return pin_known_stream (bins, key, known);
 }
 
-void
-_gpu_pool_bins_sweep (GpuPoolBins *bins)
-{
-  bins_lock (bins);
-  for (guint i = 0; i < N_KNOWN; i++)
-    forget (&bins->known[i]);
-  bins_unlock (bins);
-
-  _gpu_pool_streams_sweep (bins->streams);
-}
-
-/* --- what the owner calls --------------------------------------------------------- */
+/* --- the entry points ------------------------------------------------------------ */
 
 GpuPoolBins *
 _gpu_pool_bins_new (guint                   bits,
@@ -129,7 +71,7 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
                       gpointer      key,
                       GError      **error)
 {
-  GpuPoolRequest request = { bins, size, _gpu_pool_bin_number (bins->bits, size), NULL, 0 };
+  GpuPoolRequest request = { bins, size, gpu_pool_bin_number (bins->bits, size), NULL, 0 };
   GpuPoolItem *item;
 
   bins_lock (bins);
@@ -146,112 +88,15 @@ _gpu_pool_bins_alloc (GpuPoolBins  *bins,
   if (G_UNLIKELY (item == NULL))
     return _gpu_pool_bins_alloc_slowly (&request, error);
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT, size,
-                        request.bin, item->capacity);
+    _gpu_pool_bins_print (bins, "%" G_GSIZE_FORMAT " bytes from bin %u of %" G_GSIZE_FORMAT, size,
+                          request.bin, item->capacity);
 
   return item;
 }
 
-/* --- giving back to the owner ------------------------------------------------------- */
-
-/* Not only by marks that others have made. */
-static gboolean
-is_over_by_now (GpuPoolItem *item)
-{
-  for (guint i = 0; i < item->n_uses; i++)
-    _gpu_pool_use_mark (&item->uses[i], NULL);
-
-  return _gpu_pool_item_is_over (item);
-}
-
-/* Under the lock: than @keep bytes, or than is to be held at any time. */
-static gboolean
-have_more (GpuPoolBins   *bins,
-           const guint64 *keep)
-{
-  return keep != NULL ? bins->stats.managed_bytes > *keep : bins_have_excess (bins);
-}
-
-static gboolean
-is_too_much (GpuPoolBins   *bins,
-             const guint64 *keep)
-{
-  gboolean too_much;
-
-  bins_lock (bins);
-  too_much = have_more (bins, keep);
-  bins_unlock (bins);
-
-  return too_much;
-}
-
-/* All of the next bin below @bin that has any, the one given back first on top, while there is too
- * much; they are moving then. The other bins stay as they are for other threads. */
-static GpuPoolItem *
-take_bin (GpuPoolBins   *bins,
-          guint         *bin,
-          const guint64 *keep)
-{
-  GpuPoolItem *items = NULL, *item;
-
-  bins_lock (bins);
-  while (items == NULL && *bin > 0 && have_more (bins, keep))
-    {
-      --*bin;
-      while ((item = bins_pop_moving (bins, *bin)) != NULL)
-        {
-          item->below = items;
-          items = item;
-        }
-    }
-  bins_unlock (bins);
-
-  return items;
-}
-
+/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
 static void
-trim_items (GpuPoolBins   *bins,
-            GpuPoolItem   *items,
-            const guint64 *keep,
-            gboolean       wait)
-{
-  GpuPoolItem *item;
-  guint n_waits = 0;
-
-  while ((item = items) != NULL)
-    {
-      items = item->below;
-      if (is_too_much (bins, keep)
-          && (is_over_by_now (item)
-              || (wait && _gpu_pool_item_follow (item, NULL, &n_waits, NULL))))
-        {
-          _gpu_pool_bins_discard (bins, item);
-          continue;
-        }
-      bins_lock (bins);
-      bins_push (bins, item);
-      bins_stop_moving (bins, item);
-      bins_unlock (bins);
-    }
-}
-
-static void
-trim (GpuPoolBins   *bins,
-      const guint64 *keep,
-      gboolean       wait)
-{
-  GpuPoolItem *items;
-  guint bin = bins->n_bins;
-
-  _gpu_pool_bins_sweep (bins);
-
-  while ((items = take_bin (bins, &bin, keep)) != NULL)
-    trim_items (bins, items, keep, wait);
-}
-
-/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
-static void
-leave_closed (GpuPoolBins *bins)
+unlock_and_notify (GpuPoolBins *bins)
 {
   GDestroyNotify notify = NULL;
   gpointer data = bins->closed_data;
@@ -268,11 +113,11 @@ leave_closed (GpuPoolBins *bins)
 static void
 release_excess (GpuPoolBins *bins)
 {
-  trim (bins, NULL, FALSE);
+  _gpu_pool_bins_trim_to (bins, NULL, FALSE);
 
   bins_lock (bins);
   bins->n_inside--;
-  leave_closed (bins);
+  unlock_and_notify (bins);
 }
 
 void
@@ -294,7 +139,6 @@ GPtrArray *
 _gpu_pool_bins_list_pending (GpuPoolBins *bins)
 {
   g_autoptr (GPtrArray) streams = g_ptr_array_new ();
-  GPtrArray *keys = g_ptr_array_new ();
 
   bins_lock (bins);
   for (GpuPoolItem *item = bins->items; item != NULL; item = item->next)
@@ -303,15 +147,7 @@ _gpu_pool_bins_list_pending (GpuPoolBins *bins)
         g_ptr_array_add (streams, item->uses[i].stream);
   bins_unlock (bins);
 
-  for (guint i = 0; i < streams->len; i++)
-    {
-      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
-
-      if (key != NULL)
-        g_ptr_array_add (keys, key);
-    }
-
-  return keys;
+  return _gpu_pool_streams_ref_keys (streams);
 }
 
 GPU_COLD static void
@@ -320,28 +156,20 @@ was_released (GpuPoolBins *bins,
               gboolean     excess)
 {
   if (bins_are_traced (bins))
-    _gpu_pool_bins_say (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
-                        _gpu_pool_bin_size (bins->bits, bin), bin);
+    _gpu_pool_bins_print (bins, "a block of %" G_GSIZE_FORMAT " bytes is back in bin %u",
+                          gpu_pool_bin_size (bins->bits, bin), bin);
   if (excess)
     release_excess (bins);
 }
 
-GPU_HOT void
-_gpu_pool_bins_release (GpuPoolItem *item,
-                        gpointer     key)
+/* Caller holds the lock. Once it is dropped, another thread may own @item. */
+static inline void
+hold_and_unlock (GpuPoolBins *bins,
+                 GpuPoolItem *item)
 {
-  GpuPoolBins *bins = item->bins;
   guint bin = item->bin;
   gboolean excess;
 
-  bins_lock (bins);
-  if (key != NULL)
-    {
-      GpuPoolStream *stream = find_stream (bins, key);
-
-      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
-      item->n_uses = 1;
-    }
   bins->stats.n_frees++;
   bins_set_held (bins, item);
   excess = bins_have_excess (bins);
@@ -352,14 +180,29 @@ _gpu_pool_bins_release (GpuPoolItem *item,
     was_released (bins, bin, excess);
 }
 
+GPU_HOT void
+_gpu_pool_bins_release (GpuPoolItem *item,
+                        gpointer     key)
+{
+  GpuPoolBins *bins = item->bins;
+
+  bins_lock (bins);
+  if (key != NULL)
+    {
+      GpuPoolStream *stream = find_stream (bins, key);
+
+      item->own = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
+      item->n_uses = 1;
+    }
+  hold_and_unlock (bins, item);
+}
+
 void
 _gpu_pool_bins_release_all (GpuPoolItem    *item,
                             const gpointer *keys,
                             guint           n_keys)
 {
   GpuPoolBins *bins = item->bins;
-  guint bin = item->bin;
-  gboolean excess;
 
   if (n_keys > 1)
     item->uses = g_new (GpuPoolUse, n_keys);
@@ -371,18 +214,11 @@ _gpu_pool_bins_release_all (GpuPoolItem    *item,
       if (keys[i] == NULL)
         continue;
       stream = _gpu_pool_streams_get (bins->streams, keys[i]);
-      item->uses[item->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) };
+      item->uses[item->n_uses++] = (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) };
     }
 
   bins_lock (bins);
-  bins->stats.n_frees++;
-  bins_set_held (bins, item);
-  excess = bins_have_excess (bins);
-  bins->n_inside += excess;
-  bins_unlock (bins);
-
-  if (excess || bins_are_traced (bins))
-    was_released (bins, bin, excess);
+  hold_and_unlock (bins, item);
 }
 
 GpuPoolBins *
@@ -407,14 +243,6 @@ gsize
 _gpu_pool_item_get_capacity (const GpuPoolItem *item)
 {
   return item->capacity;
-}
-
-void
-_gpu_pool_bins_trim (GpuPoolBins *bins,
-                     guint64      keep,
-                     gboolean     wait)
-{
-  trim (bins, &keep, wait);
 }
 
 void
@@ -451,7 +279,7 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   g_return_if_fail (bins->stats.active_blocks == 0);
 
   _gpu_pool_bins_trim (bins, 0, TRUE);
-  /* What cannot be waited for, as the device is gone */
+  /* Items that cannot be waited for because the device is lost */
   for (guint bin = 0; bin < bins->n_bins; bin++)
     {
       while ((item = bins_pop_moving (bins, bin)) != NULL)
@@ -463,20 +291,6 @@ _gpu_pool_bins_free (GpuPoolBins *bins)
   _gpu_pool_lock_clear (&bins->lock);
   g_free (bins->tops);
   g_free (bins);
-}
-
-void
-_gpu_pool_bins_get_stats (GpuPoolBins  *bins,
-                          GpuPoolStats *stats)
-{
-  guint largest;
-
-  bins_lock (bins);
-  *stats = bins->stats;
-  largest = bins_find_largest (bins);
-  bins_unlock (bins);
-
-  stats->largest_free = largest == 0 ? 0 : _gpu_pool_bin_size (bins->bits, largest - 1);
 }
 
 void

@@ -11,12 +11,11 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-__thread GpuPoolCache *_gpu_pool_cache_current;
 gboolean _gpu_pool_has_membarrier;
 
 static __thread GpuPoolCache *thread_caches;
 
-/* Guards the ways between threads and pools: taken when one of them comes or goes. */
+/* Guards the links between threads and pools: held while either is created or destroyed. */
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 
@@ -48,24 +47,24 @@ make_barrier (void)
 }
 #endif
 
-/* --- putting back ------------------------------------------------------------------- */
+/* --- flushing ----------------------------------------------------------------------- */
 
 static void
-flush_class (GpuPool       *pool,
-             GpuPoolCache  *cache,
-             GpuPoolDrawer *drawer,
-             guint          bin,
-             guint          n_left)
+flush_class (GpuPool            *pool,
+             GpuPoolCache       *cache,
+             GpuPoolStreamCache *stream_cache,
+             guint               bin,
+             guint               n_left)
 {
-  GpuPoolNode **place = &drawer->nodes[bin];
+  GpuPoolNode **link = &stream_cache->nodes[bin];
   GpuPoolNode *node;
 
-  for (guint i = 0; i < n_left && *place != NULL; i++)
-    place = &(*place)->free_next;
+  for (guint i = 0; i < n_left && *link != NULL; i++)
+    link = &(*link)->free_next;
 
-  node = *place;
-  *place = NULL;
-  drawer->depth[bin] = MIN (drawer->depth[bin], n_left);
+  node = *link;
+  *link = NULL;
+  stream_cache->depth[bin] = MIN (stream_cache->depth[bin], n_left);
 
   while (node != NULL)
     {
@@ -78,32 +77,32 @@ flush_class (GpuPool       *pool,
     }
 }
 
-/* The thread itself, or a thief: the pool is locked. */
+/* Called by the owning thread, or with `stolen` set. Caller holds `lock`. */
 static void
 flush (GpuPool      *pool,
        GpuPoolCache *cache)
 {
   _gpu_pool_add_counts (pool, &cache->counts);
 
-  for (GpuPoolDrawer *drawer = cache->drawers; drawer != NULL && cache->units > 0;
-       drawer = drawer->next)
+  for (GpuPoolStreamCache *stream_cache = cache->stream_caches;
+       stream_cache != NULL && cache->units > 0; stream_cache = stream_cache->next)
     for (guint bin = 0; bin < GPU_POOL_CACHE_CLASSES; bin++)
-      if (drawer->nodes[bin] != NULL)
-        flush_class (pool, cache, drawer, bin, 0);
+      if (stream_cache->nodes[bin] != NULL)
+        flush_class (pool, cache, stream_cache, bin, 0);
 }
 
 static void
-free_drawers (GpuPoolCache *cache)
+free_stream_caches (GpuPoolCache *cache)
 {
-  cache->drawer = NULL;
-  while (cache->drawers != NULL)
+  cache->last_used = NULL;
+  while (cache->stream_caches != NULL)
     {
-      GpuPoolDrawer *drawer = cache->drawers;
+      GpuPoolStreamCache *stream_cache = cache->stream_caches;
 
-      cache->drawers = drawer->next;
-      if (drawer->stream != NULL)
-        _gpu_pool_stream_unpin (drawer->stream);
-      g_free (drawer);
+      cache->stream_caches = stream_cache->next;
+      if (stream_cache->stream != NULL)
+        _gpu_pool_stream_unpin (stream_cache->stream);
+      g_free (stream_cache);
     }
 }
 
@@ -136,7 +135,7 @@ _gpu_pool_cache_flush_all (GpuPool  *pool,
       wait_until_idle (cache);
       flush (pool, cache);
       if (streams)
-        free_drawers (cache);
+        free_stream_caches (cache);
       __atomic_store_n (&cache->stolen, 0, __ATOMIC_RELEASE);
     }
 
@@ -158,7 +157,7 @@ _gpu_pool_cache_flush_own (GpuPool *pool)
 
 /* --- of a thread -------------------------------------------------------------------- */
 
-/* Takes the cache from its pool, which is locked. */
+/* Unlinks the cache from its pool. Caller holds `lock`. */
 static void
 unlink_cache (GpuPool      *pool,
               GpuPoolCache *cache)
@@ -172,13 +171,13 @@ unlink_cache (GpuPool      *pool,
 
   pool->n_caches--;
   _gpu_pool_set_cache_limits (pool);
-  free_drawers (cache);
+  free_stream_caches (cache);
   __atomic_store_n (&cache->pool, NULL, __ATOMIC_RELEASE);
 }
 
-/* The thread ends: what other threads may use goes back to the pools that are still there. */
+/* Thread exit: returns cached blocks to the pools that still exist. */
 static void
-leave_thread (gpointer data)
+flush_thread (gpointer data)
 {
   GpuPoolCache *cache = data;
 
@@ -214,27 +213,27 @@ static void
 init_threads (void)
 {
   _gpu_pool_has_membarrier = find_membarrier ();
-  if (pthread_key_create (&exit_key, leave_thread) != 0)
+  if (pthread_key_create (&exit_key, flush_thread) != 0)
     g_error ("gpumem: there is no more place for variables of threads");
 }
 
-/* Those whose pool is gone. */
+/* Frees caches whose pool is gone. */
 static void
 free_dead_caches (void)
 {
-  GpuPoolCache **place = &thread_caches;
+  GpuPoolCache **link = &thread_caches;
 
-  while (*place != NULL)
+  while (*link != NULL)
     {
-      GpuPoolCache *cache = *place;
+      GpuPoolCache *cache = *link;
 
       if (__atomic_load_n (&cache->pool, __ATOMIC_ACQUIRE) == NULL)
         {
-          *place = cache->next;
+          *link = cache->next;
           g_free (cache);
         }
       else
-        place = &cache->next;
+        link = &cache->next;
     }
 }
 
@@ -261,7 +260,7 @@ make_cache (GpuPool *pool)
   pool->caches = cache;
   pool->n_caches++;
   _gpu_pool_set_cache_limits (pool);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return cache;
 }
@@ -290,42 +289,42 @@ _gpu_pool_cache_get_stream (GpuPool      *pool,
                             gpointer      key)
 {
   GpuPoolStream *stream = NULL;
-  GpuPoolDrawer *drawer;
+  GpuPoolStreamCache *stream_cache;
 
-  /* Only this thread adds any, and the lock keeps others from taking them away meanwhile. */
+  /* Only this thread adds entries; the lock keeps other threads from removing them. */
   _gpu_pool_lock (&pool->lock);
-  drawer = gpu_pool_cache_find (cache, key);
-  if (drawer != NULL)
-    stream = drawer->stream;
+  stream_cache = gpu_pool_cache_find (cache, key);
+  if (stream_cache != NULL)
+    stream = stream_cache->stream;
   _gpu_pool_unlock (&pool->lock);
-  if (drawer != NULL)
+  if (stream_cache != NULL)
     return stream;
 
-  drawer = g_new0 (GpuPoolDrawer, 1);
-  drawer->key = key;
-  drawer->stream = _gpu_pool_streams_get_pinned (pool->streams, key);
-  drawer->slot = gpu_pool_use_pack (_gpu_pool_stream_get_slot (drawer->stream), 0);
+  stream_cache = g_new0 (GpuPoolStreamCache, 1);
+  stream_cache->key = key;
+  stream_cache->stream = _gpu_pool_streams_get_pinned (pool->streams, key);
+  stream_cache->slot = gpu_pool_use_pack (_gpu_pool_stream_get_slot (stream_cache->stream), 0);
 
   _gpu_pool_lock (&pool->lock);
-  drawer->next = cache->drawers;
-  cache->drawers = drawer;
-  cache->drawer = drawer;
-  stream = drawer->stream;
-  _gpu_pool_heap_get_frees (pool, stream);
+  stream_cache->next = cache->stream_caches;
+  cache->stream_caches = stream_cache;
+  cache->last_used = stream_cache;
+  stream = stream_cache->stream;
+  _gpu_pool_heap_get_free_list (pool, stream);
   _gpu_pool_unlock (&pool->lock);
 
   return stream;
 }
 
-/* The first class from @bin on that has nodes, or @end. */
+/* The first class from @bin on with nodes, or @end. */
 static guint
-next_filled (GpuPoolDrawer *drawer,
-             guint          bin,
-             guint          end)
+next_filled (GpuPoolStreamCache *stream_cache,
+             guint               bin,
+             guint               end)
 {
   while (bin < end)
     {
-      guint64 *word = &drawer->filled[bin / 64];
+      guint64 *word = &stream_cache->filled[bin / 64];
       guint64 filled = *word >> bin % 64;
 
       if (filled == 0)
@@ -333,7 +332,7 @@ next_filled (GpuPoolDrawer *drawer,
       else
         {
           bin += __builtin_ctzll (filled);
-          if (drawer->nodes[bin] != NULL)
+          if (stream_cache->nodes[bin] != NULL)
             break;
           *word &= ~((guint64) 1 << bin % 64);
         }
@@ -343,39 +342,40 @@ next_filled (GpuPoolDrawer *drawer,
 }
 
 GpuPoolNode *
-_gpu_pool_cache_reach (GpuPoolDrawer *drawer,
-                       guint         *bin)
+_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
+                             guint              *bin)
 {
-  guint end = MIN (*bin + 1 + MIN (*bin / 8, GPU_POOL_CACHE_REACH), GPU_POOL_CACHE_CLASSES);
-  guint next = next_filled (drawer, *bin + 1, end);
+  guint end = MIN (*bin + 1 + MIN (*bin / 8, GPU_POOL_CACHE_MAX_LARGER), GPU_POOL_CACHE_CLASSES);
+  guint next = next_filled (stream_cache, *bin + 1, end);
 
   if (next == end)
     return NULL;
 
   *bin = next;
 
-  return drawer->nodes[next];
+  return stream_cache->nodes[next];
 }
 
-/* Each class in turn makes room; after the last one all go, with what is kept for other streams. */
+/* Evicts one class per call, in turn; after the last class, everything, so that unused sizes
+ * leave the cache. */
 void
-_gpu_pool_cache_shed (GpuPool       *pool,
-                      GpuPoolCache  *cache,
-                      GpuPoolDrawer *drawer,
-                      guint          bin)
+_gpu_pool_cache_flush_some (GpuPool            *pool,
+                            GpuPoolCache       *cache,
+                            GpuPoolStreamCache *stream_cache,
+                            guint               bin)
 {
-  if (drawer->depth[bin] == GPU_POOL_CACHE_DEPTH)
+  if (stream_cache->depth[bin] == GPU_POOL_CACHE_DEPTH)
     {
-      flush_class (pool, cache, drawer, bin, GPU_POOL_CACHE_DEPTH / 2);
+      flush_class (pool, cache, stream_cache, bin, GPU_POOL_CACHE_DEPTH / 2);
       return;
     }
 
-  bin = next_filled (drawer, drawer->hand, GPU_POOL_CACHE_CLASSES);
+  bin = next_filled (stream_cache, stream_cache->next_evicted, GPU_POOL_CACHE_CLASSES);
   if (bin < GPU_POOL_CACHE_CLASSES)
-    flush_class (pool, cache, drawer, bin, 0);
+    flush_class (pool, cache, stream_cache, bin, 0);
   else
     flush (pool, cache);
-  drawer->hand = (bin + 1) % (GPU_POOL_CACHE_CLASSES + 1);
+  stream_cache->next_evicted = (bin + 1) % (GPU_POOL_CACHE_CLASSES + 1);
 }
 
 void

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What each thread keeps of what it gave back, by stream and size: taken again without a lock.
+ * Freed blocks cached per thread, stream and size class: reused without a lock.
  *
- * The thread itself never uses an atomic read-modify-write: it says that it is busy, and looks
- * whether somebody is about to steal. Who steals, under the lock of the pool, says so, makes all
- * threads of the process see that (membarrier), and waits until the thread is not busy.
+ * The owning thread uses no atomic read-modify-write: it sets `busy`, then checks `stolen`. A
+ * thread that flushes the caches of others holds the pool's lock, sets `stolen`, issues a barrier
+ * on all threads (membarrier), and waits until `busy` is clear.
  */
 #pragma once
 
@@ -14,68 +14,69 @@ G_BEGIN_DECLS
 
 #define GPU_POOL_CACHE_DEPTH   16
 #define GPU_POOL_CACHE_CLASSES 320
-/* Classes that a block may be larger than was asked for: at most an eighth of it. */
-#define GPU_POOL_CACHE_REACH   4
+/* Size classes searched above the requested one: at most an eighth is wasted. */
+#define GPU_POOL_CACHE_MAX_LARGER 4
 
 /* The cache of one thread for one stream. */
-typedef struct _GpuPoolDrawer GpuPoolDrawer;
-struct _GpuPoolDrawer
+typedef struct _GpuPoolStreamCache GpuPoolStreamCache;
+struct _GpuPoolStreamCache
 {
-  gpointer       key;
-  GpuPoolStream *stream;            /* pinned */
-  guint64        slot;              /* as in a use */
-  GpuPoolDrawer *next;
-  guint          hand;              /* the class that makes room next */
-  guint64        filled[GPU_POOL_CACHE_CLASSES / 64 + 1];   /* classes that may have nodes */
-  guint8         depth[GPU_POOL_CACHE_CLASSES];
-  GpuPoolNode   *nodes[GPU_POOL_CACHE_CLASSES];   /* by free_next */
+  gpointer            key;
+  GpuPoolStream      *stream;       /* pinned */
+  guint64             slot;         /* as in a use */
+  GpuPoolStreamCache *next;
+  guint               next_evicted; /* class that is evicted next */
+  guint64             filled[GPU_POOL_CACHE_CLASSES / 64 + 1]; /* bit map of classes that may
+                                                                * have nodes */
+  guint8              depth[GPU_POOL_CACHE_CLASSES];
+  GpuPoolNode        *nodes[GPU_POOL_CACHE_CLASSES]; /* by free_next */
 };
 
 struct _GpuPoolCache
 {
-  guint          busy;              /* atomic: the thread is at it */
-  guint          stolen;            /* atomic: somebody else is */
-  GpuPool       *pool;              /* atomic; NULL when the pool is gone */
-  guint32        units;             /* atomic for readers: in all drawers */
-  GpuPoolDrawer *drawer;            /* used last */
-  GpuPoolDrawer *drawers;
-  GpuPoolCounts  counts;            /* atomic for readers */
+  guint               busy;         /* atomic: the thread is using it */
+  guint               stolen;       /* atomic: another thread is flushing it */
+  GpuPool            *pool;         /* atomic; NULL once the pool is freed */
+  guint32             units;        /* atomic for readers: total of all streams */
+  GpuPoolStreamCache *last_used;
+  GpuPoolStreamCache *stream_caches;
+  GpuPoolCounts       counts;       /* atomic for readers */
 
-  GpuPoolCache  *next;              /* of the thread */
-  GpuPoolCache  *pool_prev;         /* of the pool, guarded by its lock */
-  GpuPoolCache  *pool_next;
+  GpuPoolCache       *next;         /* of the thread */
+  GpuPoolCache       *pool_prev;    /* of the pool, guarded by its lock */
+  GpuPoolCache       *pool_next;
 };
 
-/* One pointer: there is always room for it, also where the library is opened late. */
+/* A single pointer fits into the static TLS block even when the library is loaded late. */
 extern __thread GpuPoolCache *_gpu_pool_cache_current
   __attribute__ ((tls_model ("initial-exec")));
 extern gboolean               _gpu_pool_has_membarrier;
 
-/* The cache of this thread for @pool, made if @make. Without the lock of the pool. */
+/* The cache of this thread for @pool; created if @make. Caller does not hold `lock`. */
 GpuPoolCache  *_gpu_pool_cache_get        (GpuPool        *pool,
                                            gboolean        make);
-/* The stream of @key, for which there is a place from now on. Without the lock of the pool. */
+/* The stream of @key; creates its entry in the cache. Caller does not hold `lock`. */
 GpuPoolStream *_gpu_pool_cache_get_stream (GpuPool        *pool,
                                            GpuPoolCache   *cache,
                                            gpointer        key);
-/* A node of one of the next classes after @bin, which becomes its class; nullable. */
-GpuPoolNode   *_gpu_pool_cache_reach      (GpuPoolDrawer  *drawer,
-                                           guint          *bin);
-/* A block of class @bin had no room: makes some for the next ones. The pool is locked. */
-void           _gpu_pool_cache_shed       (GpuPool        *pool,
-                                           GpuPoolCache   *cache,
-                                           GpuPoolDrawer  *drawer,
-                                           guint           bin);
-/* Puts back what this thread keeps; TRUE if there was any. The pool is locked. */
+/* Finds a node in the next larger classes and updates @bin; NULL if there is none. */
+GpuPoolNode   *_gpu_pool_cache_find_larger (GpuPoolStreamCache *stream_cache,
+                                            guint              *bin);
+/* Flushes part of the cache after a block of class @bin did not fit. Caller holds `lock`. */
+void           _gpu_pool_cache_flush_some (GpuPool            *pool,
+                                           GpuPoolCache       *cache,
+                                           GpuPoolStreamCache *stream_cache,
+                                           guint               bin);
+/* Flushes the cache of this thread; TRUE if it had any blocks. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_own  (GpuPool        *pool);
-/* Puts all that threads keep back into the heap, which is locked; TRUE if there was any. @streams:
- * they forget the streams too, which may be swept then. */
+/* Flushes the caches of all threads; TRUE if any had blocks. @streams: also unpins their
+ * streams, so that they can be swept. Caller holds `lock`. */
 gboolean       _gpu_pool_cache_flush_all  (GpuPool        *pool,
                                            gboolean        streams);
-/* The pool goes. */
+/* The pool is about to be freed. */
 void           _gpu_pool_cache_detach_all (GpuPool        *pool);
 
-/* --- the path of every call --------------------------------------------------------- */
+/* --- the fast path ------------------------------------------------------------------ */
 
 static inline void
 gpu_pool_cache_count (guint64 *counter,
@@ -123,26 +124,26 @@ gpu_pool_cache_here (GpuPool *pool)
   return _gpu_pool_cache_get (pool, FALSE);
 }
 
-static inline GpuPoolDrawer *
+static inline GpuPoolStreamCache *
 gpu_pool_cache_find (GpuPoolCache *cache,
                      gpointer      key)
 {
-  GpuPoolDrawer *drawer = cache->drawer;
+  GpuPoolStreamCache *stream_cache = cache->last_used;
 
-  if (G_LIKELY (drawer != NULL && drawer->key == key))
-    return drawer;
+  if (G_LIKELY (stream_cache != NULL && stream_cache->key == key))
+    return stream_cache;
 
-  for (drawer = cache->drawers; drawer != NULL; drawer = drawer->next)
-    if (drawer->key == key)
+  for (stream_cache = cache->stream_caches; stream_cache != NULL; stream_cache = stream_cache->next)
+    if (stream_cache->key == key)
       {
-        cache->drawer = drawer;
-        return drawer;
+        cache->last_used = stream_cache;
+        return stream_cache;
       }
 
   return NULL;
 }
 
-/* NULL if there is none of @units, which are those of a class, or of a little more. */
+/* NULL if no block of class @bin or slightly larger is cached. */
 static inline GpuPoolNode *
 gpu_pool_cache_pop (GpuPoolCache *cache,
                     gpointer      key,
@@ -151,20 +152,20 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
                     guint         unit_shift)
 {
   GpuPoolNode *node = NULL;
-  GpuPoolDrawer *drawer;
+  GpuPoolStreamCache *stream_cache;
 
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return NULL;
 
-  drawer = gpu_pool_cache_find (cache, key);
-  if (G_LIKELY (drawer != NULL)
-      && ((node = drawer->nodes[bin]) != NULL
-          || (node = _gpu_pool_cache_reach (drawer, &bin)) != NULL))
+  stream_cache = gpu_pool_cache_find (cache, key);
+  if (G_LIKELY (stream_cache != NULL)
+      && ((node = stream_cache->nodes[bin]) != NULL
+          || (node = _gpu_pool_cache_find_larger (stream_cache, &bin)) != NULL))
     {
       guint32 units = node->units;
 
-      drawer->nodes[bin] = node->free_next;
-      drawer->depth[bin]--;
+      stream_cache->nodes[bin] = node->free_next;
+      stream_cache->depth[bin]--;
       __atomic_store_n (&cache->units, cache->units - units, __ATOMIC_RELAXED);
       __atomic_store_n (&node->slack, ((gsize) units << unit_shift) - size, __ATOMIC_RELAXED);
       gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
@@ -178,13 +179,13 @@ gpu_pool_cache_pop (GpuPoolCache *cache,
   return node;
 }
 
-/* Whether giving @node back to the stream of @slot covers all uses of it. It does not where it was
- * handed out to another stream while uses before that were still under way. */
+/* Whether a free on the stream of @slot covers all uses of @node. FALSE if @node was allocated
+ * to another stream while earlier uses were pending. */
 static inline gboolean
 gpu_pool_use_is_covered (const GpuPoolNode *node,
                          guint              slot)
 {
-  return gpu_pool_use_slot (node->use) == slot || gpu_pool_use_stamp (node->use) == 0;
+  return gpu_pool_use_slot (node->use) == slot || gpu_pool_use_seq (node->use) == 0;
 }
 
 /* FALSE if there is no room. */
@@ -196,31 +197,32 @@ gpu_pool_cache_push (GpuPool      *pool,
                      guint         bin)
 {
   gboolean pushed = FALSE;
-  GpuPoolDrawer *drawer;
+  GpuPoolStreamCache *stream_cache;
   guint32 budget;
 
   if (G_UNLIKELY (!gpu_pool_cache_enter (cache)))
     return FALSE;
 
-  /* Only now: who has lowered it steals what was pushed before. */
+  /* Read the budget inside the critical section: a thread that lowers it then flushes the blocks
+   * pushed before. */
   budget = __atomic_load_n (&pool->cache_budget, __ATOMIC_RELAXED);
 
-  drawer = gpu_pool_cache_find (cache, key);
-  if (G_LIKELY (drawer != NULL && drawer->depth[bin] < GPU_POOL_CACHE_DEPTH
+  stream_cache = gpu_pool_cache_find (cache, key);
+  if (G_LIKELY (stream_cache != NULL && stream_cache->depth[bin] < GPU_POOL_CACHE_DEPTH
                 && cache->units + node->units <= budget
-                && gpu_pool_use_is_covered (node, gpu_pool_use_slot (drawer->slot))))
+                && gpu_pool_use_is_covered (node, gpu_pool_use_slot (stream_cache->slot))))
     {
       guint32 units = node->units;
       gsize size = ((gsize) units << pool->unit_shift) - node->slack;
 
-      node->use = drawer->slot;
-      if (drawer->stream != NULL)
-        node->use |= gpu_pool_stream_load_stamp (drawer->stream);
-      node->free_next = drawer->nodes[bin];
+      node->use = stream_cache->slot;
+      if (stream_cache->stream != NULL)
+        node->use |= gpu_pool_stream_load_use_seq (stream_cache->stream);
+      node->free_next = stream_cache->nodes[bin];
       gpu_pool_node_set_state (node, GPU_POOL_NODE_CACHED);
-      drawer->nodes[bin] = node;
-      drawer->filled[bin / 64] |= (guint64) 1 << bin % 64;
-      drawer->depth[bin]++;
+      stream_cache->nodes[bin] = node;
+      stream_cache->filled[bin / 64] |= (guint64) 1 << bin % 64;
+      stream_cache->depth[bin]++;
       __atomic_store_n (&cache->units, cache->units + units, __ATOMIC_RELAXED);
       gpu_pool_cache_count (&cache->counts.n_frees, 1);
       gpu_pool_cache_count ((guint64 *) &cache->counts.bytes, -size);

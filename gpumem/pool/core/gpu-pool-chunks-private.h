@@ -1,93 +1,92 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of expandable pools share: pieces of memory, gaps without any, and a request on
- * its way. */
+/* Shared by the files of expandable pools: chunks, unmapped ranges, and a growth in progress. */
 #pragma once
 
 #include "gpumem/pool/core/gpu-pool-private.h"
 
 G_BEGIN_DECLS
 
-/* Pieces that are moved by one request: more would take longer than new memory is worth. */
+/* Chunks moved per request: moving more takes longer than creating new memory. */
 #define GPU_POOL_MAX_MOVED 256
 
-/* Which piece is behind each granule. */
+/* The chunk behind each granule. */
 typedef struct
 {
-  gpointer piece;                   /* NULL: none */
+  gpointer handle;                  /* NULL: none */
   guint32  first;                   /* granules */
   guint32  n;
 } GpuPoolGranule;
 
-struct _GpuPoolPieces
+struct _GpuPoolChunks
 {
   GpuPoolArea    *area;
   guint32         granule;          /* units */
   guint           n_granules;
-  GpuPoolGranule *granules;         /* changed with the lock of growth held */
-  GpuPoolNode    *gaps;             /* by address, by free_next; guarded by the lock of the heap */
+  GpuPoolGranule *granules;         /* guarded by growth_lock */
+  GpuPoolNode    *unmapped;         /* by address, linked by free_next; guarded by `lock` */
 };
 
-/* Memory without an address, on its way. */
+/* A chunk: while it is moved, memory without an address. */
 typedef struct
 {
-  gpointer piece;
-  guint32  first;                   /* where it was, in granules */
+  gpointer handle;
+  guint32  first;                   /* granule it was mapped at */
   guint32  n;
-} GpuPoolPiece;
+} GpuPoolChunk;
 
-/* Neighbours that are free or a gap, and will be one range. */
+/* A run of adjacent free and unmapped ranges that will become one range. */
 typedef struct
 {
   GpuPoolNode *first;
   GpuPoolNode *last;
-  guint32      skip;                /* units of a gap at the beginning that stay one */
-  guint32      leave;               /* the same at the end */
+  guint32      unmapped_before;     /* units at the start that stay unmapped */
+  guint32      unmapped_after;      /* units at the end that stay unmapped */
   guint64      cost;                /* units that have to be mapped */
-} GpuPoolWindow;
+} GpuPoolPlacement;
 
 typedef struct
 {
   GpuPool              *pool;
-  GpuPoolPieces        *pieces;
+  GpuPoolChunks        *chunks;
   const GpuPoolRequest *request;
-  gsize                 largest;    /* bytes of new pieces */
-  gboolean              overshoot;  /* may move more than was asked for */
-  GArray               *moved;      /* of GpuPoolPiece, from elsewhere */
-  GPtrArray            *holes;      /* nodes: where they were */
+  gsize                 largest;    /* largest new chunk, in bytes */
+  gboolean              overshoot;  /* may move more than requested */
+  GArray               *moved;      /* of GpuPoolChunk, unmapped elsewhere */
+  GPtrArray            *holes;      /* nodes that the chunks were taken from */
   guint64               created;    /* granules */
   guint                 n_unmaps;
 } GpuPoolGrowth;
 
-/* --- gaps: under the lock of the heap -------------------------------------------------- */
+/* --- unmapped ranges: caller holds lock -------------------------------------------------- */
 
-void       _gpu_pool_add_gap       (GpuPool            *pool,
+void       _gpu_pool_add_unmapped  (GpuPool            *pool,
                                     GpuPoolNode        *node);
-void       _gpu_pool_remove_gap    (GpuPool            *pool,
+void       _gpu_pool_remove_unmapped (GpuPool            *pool,
+                                      GpuPoolNode        *node);
+/* Turns @node, which is busy, into an unmapped range. */
+void       _gpu_pool_make_unmapped (GpuPool            *pool,
                                     GpuPoolNode        *node);
-/* @node, which is busy, has no memory any more. */
-void       _gpu_pool_make_gap      (GpuPool            *pool,
-                                    GpuPoolNode        *node);
 
-/* --- pieces: with the lock of growth --------------------------------------------------- */
+/* --- chunks: caller holds growth_lock ---------------------------------------------------- */
 
-void       _gpu_pool_destroy_piece (GpuPool            *pool,
-                                    const GpuPoolPiece *piece);
-void       _gpu_pool_unmap_piece   (GpuPool            *pool,
-                                    const GpuPoolPiece *piece);
+void       _gpu_pool_destroy_chunk (GpuPool            *pool,
+                                    const GpuPoolChunk *chunk);
+void       _gpu_pool_unmap_chunk   (GpuPool            *pool,
+                                    const GpuPoolChunk *chunk);
 
-/* --- windows: under the lock of the heap ----------------------------------------------- */
+/* --- placements: caller holds lock ---------------------------------------------------- */
 
-/* The cheapest for the request; FALSE if there is none. */
-gboolean   _gpu_pool_find_window   (GpuPoolGrowth      *growth,
-                                    GpuPoolWindow      *best);
-/* Its nodes are busy; gaps among them still have no memory. */
-void       _gpu_pool_take_window   (GpuPoolGrowth      *growth,
-                                    GpuPoolWindow      *window);
-/* Nodes of so many units that are free and over, the largest first. */
+/* Finds the cheapest placement for the request; FALSE if there is none. */
+gboolean   _gpu_pool_find_placement (GpuPoolGrowth      *growth,
+                                     GpuPoolPlacement   *best);
+/* Makes its nodes busy; unmapped ones have no memory yet. */
+void       _gpu_pool_take_placement (GpuPoolGrowth      *growth,
+                                     GpuPoolPlacement   *placement);
+/* Free nodes of at least @units whose use has completed, the largest first. */
 GPtrArray *_gpu_pool_find_ranges   (GpuPool            *pool,
                                     guint32             units);
-/* Whole pieces out of those, @max granules; returns how many. */
-guint32    _gpu_pool_take_pieces   (GpuPoolGrowth      *growth,
+/* Takes whole chunks from those, up to @max granules; returns the number taken. */
+guint32    _gpu_pool_take_chunks   (GpuPoolGrowth      *growth,
                                     guint32             max);
 
 G_END_DECLS

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One range of addresses with pieces of memory behind some of them. What is free but in the wrong
- * place is taken away there and put where a request needs it, so that fragments cost nothing but
- * calls.
+ * Growth in an address range: chunks under free ranges that do not fit are unmapped there and
+ * mapped where a request needs them, so fragmentation costs calls, not memory.
  */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Pieces are as large as can be for few calls, but small parts of what they serve and of all there
- * is: only whole ones move. */
-#define MAX_PIECE      (64 * 1024 * 1024)
-#define PIECE_REQUEST  16
-#define PIECE_PEAK     256
-/* Over so many times the waste it waits rather than makes more. That ends: a program that has all
- * the memory it needs grows no more. */
+/* Large chunks need few calls, but only whole chunks move: so each is a small part of the
+ * request and of the peak. */
+#define MAX_CHUNK      (64 * 1024 * 1024)
+#define CHUNK_REQUEST  16
+#define CHUNK_PEAK     256
+/* Above this multiple of the allowed waste, wait for pending uses instead of growing. The wait
+ * ends: a program that has all the memory it needs stops growing. */
 #define PATIENCE       1.3
-/* Granules that are not worth a thought. */
+/* Granules of shortage that are tolerated. */
 #define SLACK          4
 
 static void
@@ -24,8 +23,8 @@ start (GpuPoolGrowth        *growth,
        GpuPool              *pool,
        const GpuPoolRequest *request)
 {
-  *growth = (GpuPoolGrowth) { .pool = pool, .pieces = pool->pieces, .request = request };
-  growth->moved = g_array_new (FALSE, FALSE, sizeof (GpuPoolPiece));
+  *growth = (GpuPoolGrowth) { .pool = pool, .chunks = pool->chunks, .request = request };
+  growth->moved = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
   growth->holes = g_ptr_array_new ();
 }
 
@@ -42,22 +41,22 @@ unmap_moved (GpuPoolGrowth *growth)
   GpuPool *pool = growth->pool;
 
   for (guint i = 0; i < growth->moved->len; i++)
-    _gpu_pool_unmap_piece (pool, &g_array_index (growth->moved, GpuPoolPiece, i));
+    _gpu_pool_unmap_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
   growth->n_unmaps += growth->moved->len;
 
   _gpu_pool_lock (&pool->lock);
   for (guint i = 0; i < growth->holes->len; i++)
-    _gpu_pool_make_gap (pool, g_ptr_array_index (growth->holes, i));
-  _gpu_pool_leave (pool);
+    _gpu_pool_make_unmapped (pool, g_ptr_array_index (growth->holes, i));
+  _gpu_pool_unlock_and_destroy (pool);
 }
 
-/* --- putting memory there: without the lock -------------------------------------------- */
+/* --- mapping: without the lock --------------------------------------------------------- */
 
-/* The largest that fits, of those that are moved or a new one. */
+/* The largest moved chunk that fits, or a new one. */
 static gboolean
-get_piece (GpuPoolGrowth  *growth,
+get_chunk (GpuPoolGrowth  *growth,
            guint32         max,
-           GpuPoolPiece   *piece,
+           GpuPoolChunk   *chunk,
            GError        **error)
 {
   GpuPool *pool = growth->pool;
@@ -66,29 +65,29 @@ get_piece (GpuPoolGrowth  *growth,
 
   for (guint i = 0; i < growth->moved->len; i++)
     {
-      const GpuPoolPiece *moved = &g_array_index (growth->moved, GpuPoolPiece, i);
+      const GpuPoolChunk *moved = &g_array_index (growth->moved, GpuPoolChunk, i);
 
       if (moved->n <= max
-          && (best < 0 || moved->n > g_array_index (growth->moved, GpuPoolPiece, best).n))
+          && (best < 0 || moved->n > g_array_index (growth->moved, GpuPoolChunk, best).n))
         best = i;
     }
 
   if (best >= 0)
     {
-      *piece = g_array_index (growth->moved, GpuPoolPiece, best);
+      *chunk = g_array_index (growth->moved, GpuPoolChunk, best);
       g_array_remove_index_fast (growth->moved, best);
       return TRUE;
     }
 
-  piece->n = 1;
-  while (2 * piece->n <= max && 2 * piece->n * granularity <= growth->largest)
-    piece->n *= 2;
+  chunk->n = 1;
+  while (2 * chunk->n <= max && 2 * chunk->n * granularity <= growth->largest)
+    chunk->n *= 2;
 
-  piece->piece = pool->ops.create_piece (pool->owner, piece->n * granularity, error);
-  if (piece->piece == NULL)
+  chunk->handle = pool->ops.create_chunk (pool->owner, chunk->n * granularity, error);
+  if (chunk->handle == NULL)
     return FALSE;
 
-  growth->created += piece->n;
+  growth->created += chunk->n;
 
   return TRUE;
 }
@@ -101,24 +100,24 @@ map_parts (GpuPoolGrowth  *growth,
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
-  g_autofree gpointer *pieces = g_new (gpointer, parts->len);
+  g_autofree gpointer *chunks = g_new (gpointer, parts->len);
   g_autofree gsize *sizes = g_new (gsize, parts->len);
 
   for (guint i = 0; i < parts->len; i++)
     {
-      pieces[i] = g_array_index (parts, GpuPoolPiece, i).piece;
-      sizes[i] = g_array_index (parts, GpuPoolPiece, i).n * granularity;
+      chunks[i] = g_array_index (parts, GpuPoolChunk, i).handle;
+      sizes[i] = g_array_index (parts, GpuPoolChunk, i).n * granularity;
     }
 
-  if (!pool->ops.map_pieces (pool->owner, first * granularity, pieces, sizes, parts->len, error))
+  if (!pool->ops.map_chunks (pool->owner, first * granularity, chunks, sizes, parts->len, error))
     return FALSE;
 
   for (guint i = 0; i < parts->len; i++)
     {
-      const GpuPoolPiece *part = &g_array_index (parts, GpuPoolPiece, i);
+      const GpuPoolChunk *part = &g_array_index (parts, GpuPoolChunk, i);
 
       for (guint32 j = 0; j < part->n; j++)
-        growth->pieces->granules[first + j] = (GpuPoolGranule) { part->piece, first, part->n };
+        growth->chunks->granules[first + j] = (GpuPoolGranule) { part->handle, first, part->n };
       first += part->n;
     }
 
@@ -129,26 +128,26 @@ map_parts (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* All of a gap, or nothing. */
+/* Maps all of an unmapped range, or nothing. */
 static gboolean
-fill_gap (GpuPoolGrowth  *growth,
-          GpuPoolNode    *node,
-          GError        **error)
+fill_unmapped (GpuPoolGrowth  *growth,
+               GpuPoolNode    *node,
+               GError        **error)
 {
-  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (GpuPoolPiece));
-  guint32 granule = growth->pieces->granule;
+  g_autoptr (GArray) parts = g_array_new (FALSE, FALSE, sizeof (GpuPoolChunk));
+  guint32 granule = growth->chunks->granule;
   guint32 left = node->units / granule;
   gboolean filled = TRUE;
 
   while (left > 0 && filled)
     {
-      GpuPoolPiece piece = { NULL, };
+      GpuPoolChunk chunk = { NULL, };
 
-      filled = get_piece (growth, left, &piece, error);
+      filled = get_chunk (growth, left, &chunk, error);
       if (filled)
         {
-          g_array_append_val (parts, piece);
-          left -= piece.n;
+          g_array_append_val (parts, chunk);
+          left -= chunk.n;
         }
     }
 
@@ -161,48 +160,48 @@ fill_gap (GpuPoolGrowth  *growth,
   return filled;
 }
 
-/* Takes back what was put behind the nodes from @first to before @end. */
+/* Unmaps what was mapped into the nodes from @first to before @end. */
 static void
-empty_gaps (GpuPoolGrowth *growth,
-            GpuPoolNode   *first,
-            GpuPoolNode   *end)
+unmap_filled (GpuPoolGrowth *growth,
+              GpuPoolNode   *first,
+              GpuPoolNode   *end)
 {
-  guint32 granule = growth->pieces->granule;
+  guint32 granule = growth->chunks->granule;
 
   for (GpuPoolNode *node = first; node != end; node = node->next)
     for (guint32 at = node->offset / granule;
          node->flag && at < (node->offset + node->units) / granule; )
       {
-        const GpuPoolGranule *behind = &growth->pieces->granules[at];
-        GpuPoolPiece piece = { behind->piece, at, behind->n };
+        const GpuPoolGranule *behind = &growth->chunks->granules[at];
+        GpuPoolChunk chunk = { behind->handle, at, behind->n };
 
-        _gpu_pool_unmap_piece (growth->pool, &piece);
+        _gpu_pool_unmap_chunk (growth->pool, &chunk);
         growth->n_unmaps++;
-        g_array_append_val (growth->moved, piece);
-        at += piece.n;
+        g_array_append_val (growth->moved, chunk);
+        at += chunk.n;
       }
 }
 
 static gboolean
-fill_window (GpuPoolGrowth        *growth,
-             const GpuPoolWindow  *window,
-             GError              **error)
+fill_placement (GpuPoolGrowth           *growth,
+                const GpuPoolPlacement  *placement,
+                GError                 **error)
 {
-  for (GpuPoolNode *node = window->first; ; node = node->next)
+  for (GpuPoolNode *node = placement->first; ; node = node->next)
     {
-      if (node->flag && !fill_gap (growth, node, error))
+      if (node->flag && !fill_unmapped (growth, node, error))
         {
-          empty_gaps (growth, window->first, node);
+          unmap_filled (growth, placement->first, node);
           return FALSE;
         }
 
-      /* Others may change what comes behind the last one. */
-      if (node == window->last)
+      /* Other threads may change what follows the last node. */
+      if (node == placement->last)
         return TRUE;
     }
 }
 
-/* Pieces that found no place go; the lock is not held. */
+/* Destroys moved chunks that were not mapped again. Caller does not hold `lock`. */
 static void
 destroy_moved (GpuPoolGrowth *growth)
 {
@@ -211,8 +210,8 @@ destroy_moved (GpuPoolGrowth *growth)
 
   for (guint i = 0; i < growth->moved->len; i++)
     {
-      _gpu_pool_destroy_piece (pool, &g_array_index (growth->moved, GpuPoolPiece, i));
-      destroyed += g_array_index (growth->moved, GpuPoolPiece, i).n;
+      _gpu_pool_destroy_chunk (pool, &g_array_index (growth->moved, GpuPoolChunk, i));
+      destroyed += g_array_index (growth->moved, GpuPoolChunk, i).n;
     }
 
   _gpu_pool_lock (&pool->lock);
@@ -224,7 +223,7 @@ destroy_moved (GpuPoolGrowth *growth)
 
 /* --- growth ---------------------------------------------------------------------------- */
 
-/* How much of @cost bytes should be moved rather than made, where @waste is allowed. */
+/* How many of @cost bytes to move instead of create, given the allowed @waste. */
 static guint64
 get_shortage (GpuPool              *pool,
               const GpuPoolRequest *request,
@@ -245,16 +244,16 @@ get_shortage (GpuPool              *pool,
 }
 
 static gboolean
-prepare (GpuPoolGrowth  *growth,
-         GpuPoolWindow  *window,
-         gboolean        frugal,
-         GError        **error)
+prepare (GpuPoolGrowth     *growth,
+         GpuPoolPlacement  *placement,
+         gboolean           frugal,
+         GError           **error)
 {
   GpuPool *pool = growth->pool;
   gsize granularity = pool->config.granularity;
   guint64 limit = pool->limits.limit, cost, moved;
 
-  if (!_gpu_pool_find_window (growth, window))
+  if (!_gpu_pool_find_placement (growth, placement))
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                    "no %" G_GUINT64_FORMAT " bytes of addresses are left together",
@@ -262,13 +261,13 @@ prepare (GpuPoolGrowth  *growth,
       return FALSE;
     }
 
-  growth->largest = MIN (growth->request->size / PIECE_REQUEST, MAX_PIECE);
-  growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / PIECE_PEAK);
+  growth->largest = MIN (growth->request->size / CHUNK_REQUEST, MAX_CHUNK);
+  growth->largest = MIN (growth->largest, pool->stats.peak_used_bytes / CHUNK_PEAK);
 
-  _gpu_pool_take_window (growth, window);
-  cost = gpu_pool_bytes (pool, window->cost);
+  _gpu_pool_take_placement (growth, placement);
+  cost = gpu_pool_bytes (pool, placement->cost);
   moved = frugal ? cost : get_shortage (pool, growth->request, cost, pool->limits.waste);
-  moved = _gpu_pool_take_pieces (growth, (moved + granularity - 1) / granularity) * granularity;
+  moved = _gpu_pool_take_chunks (growth, (moved + granularity - 1) / granularity) * granularity;
   pool->stats.n_recycled += growth->moved->len;
 
   if (limit != 0 && pool->stats.managed_bytes + cost - moved > limit)
@@ -282,19 +281,19 @@ prepare (GpuPoolGrowth  *growth,
   return TRUE;
 }
 
-/* Under the lock of the heap: its nodes are what they were before. */
+/* Restores the nodes of a placement that could not be mapped. Caller holds `lock`. */
 static void
-give_up_window (GpuPoolGrowth       *growth,
-                const GpuPoolWindow *window)
+give_up_placement (GpuPoolGrowth          *growth,
+                   const GpuPoolPlacement *placement)
 {
-  GpuPoolNode *end = window->last->next;
+  GpuPoolNode *end = placement->last->next;
   GpuPoolNode *node, *next;
 
-  for (node = window->first; node != end; node = next)
+  for (node = placement->first; node != end; node = next)
     {
       next = node->next;
       if (node->flag)
-        _gpu_pool_make_gap (growth->pool, node);
+        _gpu_pool_make_unmapped (growth->pool, node);
       else
         _gpu_pool_heap_add (growth->pool, node, node->use);
     }
@@ -312,14 +311,14 @@ rejoin (GpuPool     *pool,
 }
 
 static GpuPoolNode *
-use_window (GpuPoolGrowth       *growth,
-            const GpuPoolWindow *window)
+use_placement (GpuPoolGrowth          *growth,
+               const GpuPoolPlacement *placement)
 {
   GpuPool *pool = growth->pool;
-  GpuPoolNode *node = window->first, *end = window->last->next;
+  GpuPoolNode *node = placement->first, *end = placement->last->next;
   guint64 use = gpu_pool_use_pack (growth->request->slot, 0);
 
-  for (GpuPoolNode *part = window->first; part != end; part = part->next)
+  for (GpuPoolNode *part = placement->first; part != end; part = part->next)
     if (!part->flag && gpu_pool_use_slot (part->use) == growth->request->slot)
       use = MAX (use, part->use);
 
@@ -330,7 +329,7 @@ use_window (GpuPoolGrowth       *growth,
   pool->stats.n_growths++;
   node = _gpu_pool_serve_from (pool, node, growth->request);
 
-  /* What is left may have got neighbours meanwhile. */
+  /* The remaining parts may have got free neighbours meanwhile. */
   rejoin (pool, node->prev);
   rejoin (pool, node->next);
 
@@ -344,38 +343,38 @@ grow (GpuPool               *pool,
       GError               **error)
 {
   GpuPoolNode *node = NULL;
-  GpuPoolWindow window = { NULL, };
+  GpuPoolPlacement placement = { NULL, };
   gboolean ready;
   GpuPoolGrowth growth;
 
   start (&growth, pool, request);
 
   _gpu_pool_lock (&pool->lock);
-  ready = prepare (&growth, &window, frugal, error);
-  _gpu_pool_leave (pool);
+  ready = prepare (&growth, &placement, frugal, error);
+  _gpu_pool_unlock_and_destroy (pool);
 
   unmap_moved (&growth);
   if (ready)
-    ready = fill_window (&growth, &window, error);
+    ready = fill_placement (&growth, &placement, error);
   destroy_moved (&growth);
 
   _gpu_pool_lock (&pool->lock);
   if (ready)
-    node = use_window (&growth, &window);
-  else if (window.first != NULL)
-    give_up_window (&growth, &window);
-  _gpu_pool_leave (pool);
+    node = use_placement (&growth, &placement);
+  else if (placement.first != NULL)
+    give_up_placement (&growth, &placement);
+  _gpu_pool_unlock_and_destroy (pool);
 
   finish (&growth);
 
   return node;
 }
 
-/* Bytes of what is over that could be moved, as far as it is easily told. */
+/* An estimate of the completed free bytes that could be moved. */
 static guint64
 count_movable (GpuPool *pool)
 {
-  guint32 granule = pool->pieces->granule;
+  guint32 granule = pool->chunks->granule;
   g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, granule);
   guint64 n = 0;
 
@@ -393,8 +392,8 @@ count_movable (GpuPool *pool)
 typedef enum
 {
   PLENTY,
-  SCARCE,                           /* worth to know what is over */
-  SHORT                             /* worth to wait until more is */
+  SCARCE,                           /* poll pending uses first */
+  SHORT                             /* wait for pending uses */
 } Supply;
 
 static Supply
@@ -416,20 +415,7 @@ get_supply (GpuPool              *pool,
   return supply;
 }
 
-static GpuPoolNode *
-serve (GpuPool              *pool,
-       const GpuPoolRequest *request)
-{
-  GpuPoolNode *node;
-
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
-  return node;
-}
-
-/* Before there is more memory than there should be. */
+/* Avoids growth above the allowed waste: reclaims, and waits if needed. */
 static GpuPoolNode *
 find_more (GpuPool              *pool,
            const GpuPoolRequest *request)
@@ -439,17 +425,17 @@ find_more (GpuPool              *pool,
   if (get_supply (pool, request) == PLENTY)
     return NULL;
 
-  _gpu_pool_settle (pool);
-  node = serve (pool, request);
+  _gpu_pool_reclaim_completed (pool);
+  node = _gpu_pool_lock_and_serve (pool, request);
   while (node == NULL && get_supply (pool, request) == SHORT
          && _gpu_pool_wait_for_pending (pool, request))
-    node = serve (pool, request);
+    node = _gpu_pool_lock_and_serve (pool, request);
 
   return node;
 }
 
 GpuPoolNode *
-_gpu_pool_pieces_grow (GpuPool               *pool,
+_gpu_pool_chunks_grow (GpuPool               *pool,
                        const GpuPoolRequest  *request,
                        GError               **error)
 {
@@ -474,7 +460,7 @@ _gpu_pool_pieces_grow (GpuPool               *pool,
 }
 
 gboolean
-_gpu_pool_pieces_shrink (GpuPool *pool,
+_gpu_pool_chunks_shrink (GpuPool *pool,
                          guint64  keep)
 {
   gsize granularity = pool->config.granularity;
@@ -489,9 +475,9 @@ _gpu_pool_pieces_shrink (GpuPool *pool,
 
       _gpu_pool_lock (&pool->lock);
       if (pool->stats.managed_bytes > keep)
-        _gpu_pool_take_pieces (&growth, (pool->stats.managed_bytes - keep + granularity - 1)
+        _gpu_pool_take_chunks (&growth, (pool->stats.managed_bytes - keep + granularity - 1)
                                   / granularity);
-      _gpu_pool_leave (pool);
+      _gpu_pool_unlock_and_destroy (pool);
 
       more = growth.moved->len > 0;
       any |= more;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Segments: how large they are, and when they go. */
+/* Segments: their sizes, and when they are freed. Dispatches to chunks in an address range. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-private.h"
@@ -10,7 +10,7 @@ is_out_of_memory (const GError *error)
   return g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
-/* Bytes that may still be got without going over the limit. */
+/* Bytes left below the limit. */
 static guint64
 get_room (GpuPool *pool)
 {
@@ -89,11 +89,11 @@ add_segment (GpuPool              *pool,
   pool->stats.n_growths++;
   pool->n_grown++;
 
-  /* Not over, but never used: what is left stays with the stream that had it made. */
+  /* Never used, but assigned to the requesting stream, which keeps the rest. */
   area->first->use = gpu_pool_use_pack (request->slot, 0);
   node = _gpu_pool_serve_from (pool, area->first, request);
 
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
@@ -112,7 +112,7 @@ has_id (GpuPool *pool)
   return id < GPU_POOL_MAX_AREAS;
 }
 
-/* Rather than go over the soft limit: what is over serves, and empty segments go. */
+/* Stays below the soft limit: reclaims completed ranges and frees empty segments first. */
 static GpuPoolNode *
 save_memory (GpuPool              *pool,
              const GpuPoolRequest *request,
@@ -120,22 +120,19 @@ save_memory (GpuPool              *pool,
 {
   GpuPoolNode *node;
   guint64 soft_limit;
-  gboolean is_over;
+  gboolean exceeds;
 
   _gpu_pool_lock (&pool->lock);
   soft_limit = pool->limits.soft_limit;
-  is_over = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
+  exceeds = soft_limit != 0 && pool->stats.managed_bytes + needed > soft_limit;
   _gpu_pool_unlock (&pool->lock);
 
-  if (!is_over)
+  if (!exceeds)
     return NULL;
 
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
 
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
+  node = _gpu_pool_lock_and_serve (pool, request);
   if (node == NULL)
     _gpu_pool_shrink (pool, soft_limit - MIN (soft_limit, needed));
 
@@ -176,7 +173,7 @@ grow_segments (GpuPool               *pool,
   return add_segment (pool, &segment, request);
 }
 
-/* An area that is free as a whole, and over; it is busy then. */
+/* Finds an entirely free area whose use has completed, and makes it busy. */
 static GpuPoolArea *
 take_empty_area (GpuPool *pool)
 {
@@ -186,7 +183,7 @@ take_empty_area (GpuPool *pool)
 
       if (area != NULL && area->first->units == area->units
           && gpu_pool_node_state (area->first) == GPU_POOL_NODE_FREE
-          && _gpu_pool_heap_is_over (pool, area->first->use))
+          && _gpu_pool_heap_is_completed (pool, area->first->use))
         {
           _gpu_pool_heap_remove (pool, area->first);
           return area;
@@ -212,7 +209,7 @@ free_empty_area (GpuPool *pool,
       _gpu_pool_count_managed (pool, -(gint64) segment.size);
       _gpu_pool_heap_remove_area (pool, area);
     }
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (area == NULL)
     return FALSE;
@@ -227,8 +224,8 @@ _gpu_pool_grow (GpuPool               *pool,
                 const GpuPoolRequest  *request,
                 GError               **error)
 {
-  if (pool->pieces != NULL)
-    return _gpu_pool_pieces_grow (pool, request, error);
+  if (pool->chunks != NULL)
+    return _gpu_pool_chunks_grow (pool, request, error);
 
   return grow_segments (pool, request, error);
 }
@@ -239,8 +236,8 @@ _gpu_pool_shrink (GpuPool *pool,
 {
   gboolean any = FALSE;
 
-  if (pool->pieces != NULL)
-    return _gpu_pool_pieces_shrink (pool, keep);
+  if (pool->chunks != NULL)
+    return _gpu_pool_chunks_shrink (pool, keep);
 
   while (free_empty_area (pool, keep))
     any = TRUE;
@@ -248,14 +245,14 @@ _gpu_pool_shrink (GpuPool *pool,
   return any;
 }
 
-/* Whatever is still there goes, over or not. */
+/* Frees everything, including memory with pending uses. */
 void
 _gpu_pool_segments_free (GpuPool *pool)
 {
   for (guint id = 0; id < pool->n_areas; id++)
     if (pool->areas[id] != NULL)
       {
-        if (pool->pieces == NULL)
+        if (pool->chunks == NULL)
           pool->ops.free_segment (pool->owner, &pool->areas[id]->segment);
         g_free (pool->areas[id]);
       }

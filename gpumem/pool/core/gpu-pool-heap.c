@@ -1,45 +1,50 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "gpumem/pool/core/gpu-pool-private.h"
 
-GpuPoolFrees *
-_gpu_pool_heap_get_frees (GpuPool       *pool,
-                          GpuPoolStream *stream)
+#define NODES_PER_SLAB (GPU_POOL_SLAB_SIZE / sizeof (GpuPoolNode))
+
+GpuPoolFreeList *
+_gpu_pool_heap_get_free_list (GpuPool       *pool,
+                              GpuPoolStream *stream)
 {
   guint slot = _gpu_pool_stream_get_slot (stream);
-  GpuPoolFrees *frees;
+  GpuPoolFreeList *free_list;
 
-  if (slot >= pool->n_frees)
+  if (slot >= pool->n_free_lists)
     {
-      guint n = MAX (2 * pool->n_frees, slot + 1);
+      guint n = MAX (2 * pool->n_free_lists, slot + 1);
 
-      pool->frees = g_renew (GpuPoolFrees *, pool->frees, n);
-      memset (pool->frees + pool->n_frees, 0, (n - pool->n_frees) * sizeof (GpuPoolFrees *));
-      pool->n_frees = n;
+      pool->free_lists = g_renew (GpuPoolFreeList *, pool->free_lists, n);
+      memset (pool->free_lists + pool->n_free_lists, 0,
+              (n - pool->n_free_lists) * sizeof (GpuPoolFreeList *));
+      pool->n_free_lists = n;
     }
 
-  frees = pool->frees[slot];
-  if (frees == NULL)
+  free_list = pool->free_lists[slot];
+  if (free_list == NULL)
     {
-      frees = g_new0 (GpuPoolFrees, 1);
-      frees->stream = stream;
-      pool->frees[slot] = frees;
+      free_list = g_new0 (GpuPoolFreeList, 1);
+      free_list->stream = stream;
+      pool->free_lists[slot] = free_list;
       if (slot != 0)
         pool->n_streams++;
     }
 
-  return frees;
+  return free_list;
 }
 
 gboolean
-_gpu_pool_heap_is_over (GpuPool *pool,
-                        guint64  use)
+_gpu_pool_heap_is_completed (GpuPool *pool,
+                             guint64  use)
 {
   guint slot = gpu_pool_use_slot (use);
 
   return slot == 0
-         || gpu_pool_stream_has_reached (pool->frees[slot]->stream, gpu_pool_use_stamp (use));
+         || gpu_pool_stream_has_reached (pool->free_lists[slot]->stream, gpu_pool_use_seq (use));
 }
 
 void
@@ -55,6 +60,40 @@ _gpu_pool_heap_drop_data (GpuPool     *pool,
 }
 
 /* --- nodes ------------------------------------------------------------------------ */
+
+GpuPoolNode *
+_gpu_pool_nodes_add (GpuPoolNodes *nodes,
+                     GpuPool      *pool)
+{
+  GpuPoolSlab *slab = aligned_alloc (GPU_POOL_SLAB_SIZE, GPU_POOL_SLAB_SIZE);
+  GpuPoolNode *first = (GpuPoolNode *) slab;
+
+  if (slab == NULL)
+    g_error ("gpumem: the host has no memory for %d bytes", GPU_POOL_SLAB_SIZE);
+
+  memset (slab, 0, GPU_POOL_SLAB_SIZE);
+  slab->pool = pool;
+  slab->next = nodes->slabs;
+  nodes->slabs = slab;
+
+  /* Slot 0 is the header; the last node is returned right away. */
+  for (guint i = NODES_PER_SLAB - 2; i > 0; i--)
+    gpu_pool_node_free (nodes, first + i);
+
+  return first + NODES_PER_SLAB - 1;
+}
+
+void
+_gpu_pool_nodes_clear (GpuPoolNodes *nodes)
+{
+  while (nodes->slabs != NULL)
+    {
+      GpuPoolSlab *slab = nodes->slabs;
+
+      nodes->slabs = slab->next;
+      free (slab);
+    }
+}
 
 GpuPoolNode *
 _gpu_pool_heap_split (GpuPool     *pool,
@@ -105,45 +144,45 @@ static inline void
 insert (GpuPool     *pool,
         GpuPoolNode *node)
 {
-  GpuPoolFrees *frees = pool->frees[gpu_pool_use_slot (node->use)];
-  guint64 stamp = gpu_pool_use_stamp (node->use);
+  GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
+  guint64 use_seq = gpu_pool_use_seq (node->use);
 
   gpu_pool_node_set_state (node, GPU_POOL_NODE_FREE);
-  gpu_pool_index_add (&frees->index, node);
-  frees->n++;
+  gpu_pool_index_add (&free_list->index, node);
+  free_list->n++;
 
-  if (stamp > frees->youngest)
+  if (use_seq > free_list->latest_seq)
     {
-      frees->youngest = stamp;
-      frees->n_youngest = 0;
+      free_list->latest_seq = use_seq;
+      free_list->n_latest = 0;
     }
-  if (stamp == frees->youngest)
-    frees->n_youngest++;
+  if (use_seq == free_list->latest_seq)
+    free_list->n_latest++;
 }
 
 void
 _gpu_pool_heap_remove (GpuPool     *pool,
                        GpuPoolNode *node)
 {
-  GpuPoolFrees *frees = pool->frees[gpu_pool_use_slot (node->use)];
+  GpuPoolFreeList *free_list = pool->free_lists[gpu_pool_use_slot (node->use)];
 
-  gpu_pool_index_remove (&frees->index, node);
-  frees->n--;
-  if (gpu_pool_use_stamp (node->use) == frees->youngest)
-    frees->n_youngest--;
+  gpu_pool_index_remove (&free_list->index, node);
+  free_list->n--;
+  if (gpu_pool_use_seq (node->use) == free_list->latest_seq)
+    free_list->n_latest--;
 
   gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
 }
 
-/* Memory of several streams is joined only when it is over, or else one would wait for the other
- * where it need not. While there is one stream there is no such danger. */
+/* Ranges of different streams are only joined once both uses have completed; otherwise one
+ * stream would wait for the other needlessly. With a single stream there is no such wait. */
 static inline gboolean
 can_join (GpuPool *pool,
           guint64  use,
           guint64  other,
           guint64 *joined)
 {
-  gboolean is_over, other_is_over;
+  gboolean is_completed, other_is_completed;
 
   if (gpu_pool_use_slot (use) == gpu_pool_use_slot (other))
     {
@@ -151,14 +190,14 @@ can_join (GpuPool *pool,
       return TRUE;
     }
 
-  is_over = _gpu_pool_heap_is_over (pool, use);
-  other_is_over = _gpu_pool_heap_is_over (pool, other);
+  is_completed = _gpu_pool_heap_is_completed (pool, use);
+  other_is_completed = _gpu_pool_heap_is_completed (pool, other);
 
-  if (is_over && other_is_over)
+  if (is_completed && other_is_completed)
     *joined = 0;
-  else if (is_over && pool->n_streams <= 1)
+  else if (is_completed && pool->n_streams <= 1)
     *joined = other;
-  else if (other_is_over && pool->n_streams <= 1)
+  else if (other_is_completed && pool->n_streams <= 1)
     *joined = use;
   else
     return FALSE;
@@ -173,7 +212,7 @@ _gpu_pool_heap_add (GpuPool     *pool,
 {
   GpuPoolNode *prev, *next;
 
-  /* What is over by now may be so on both sides of what was in between. */
+  /* Uses may have completed on both sides in the meantime. */
   while ((next = node->next) != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_FREE
          && can_join (pool, use, next->use, &use))
     {
@@ -200,12 +239,12 @@ _gpu_pool_heap_find (GpuPool *pool,
                      guint    slot,
                      guint32  units)
 {
-  GpuPoolFrees *frees = slot < pool->n_frees ? pool->frees[slot] : NULL;
+  GpuPoolFreeList *free_list = slot < pool->n_free_lists ? pool->free_lists[slot] : NULL;
 
-  if (frees == NULL || frees->n == 0)
+  if (free_list == NULL || free_list->n == 0)
     return NULL;
 
-  return _gpu_pool_index_find (&frees->index, units);
+  return _gpu_pool_index_find (&free_list->index, units);
 }
 
 GpuPoolNode *
@@ -228,22 +267,22 @@ _gpu_pool_heap_cut (GpuPool     *pool,
   return node;
 }
 
-/* --- what is over ------------------------------------------------------------------ */
+/* --- completed uses ----------------------------------------------------------------- */
 
-/* Takes out what is over, as a list by free_next. */
+/* Removes ranges whose use has completed; returns them as a list by free_next. */
 static GpuPoolNode *
-take_over (GpuPool      *pool,
-           GpuPoolFrees *frees,
-           GpuPoolNode  *list)
+take_completed (GpuPool         *pool,
+                GpuPoolFreeList *free_list,
+                GpuPoolNode     *list)
 {
   guint bin = G_MAXUINT;
-  GpuPoolNode *node = _gpu_pool_index_next (&frees->index, NULL, &bin);
+  GpuPoolNode *node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
 
   while (node != NULL)
     {
-      GpuPoolNode *next = _gpu_pool_index_next (&frees->index, node, &bin);
+      GpuPoolNode *next = _gpu_pool_index_next (&free_list->index, node, &bin);
 
-      if (_gpu_pool_heap_is_over (pool, node->use))
+      if (_gpu_pool_heap_is_completed (pool, node->use))
         {
           _gpu_pool_heap_remove (pool, node);
           node->free_next = list;
@@ -255,36 +294,37 @@ take_over (GpuPool      *pool,
   return list;
 }
 
-/* Looking through all is worth it where it finds some: each range becomes nobody's once. */
+/* Scan only if at least half of the ranges have completed, so that the cost is amortized. */
 static gboolean
-is_worth_it (GpuPoolFrees *frees,
-             guint64       reached,
-             gboolean      all)
+is_scan_worthwhile (GpuPoolFreeList *free_list,
+                    guint64          reached,
+                    gboolean         all)
 {
-  guint n_over = reached >= frees->youngest ? frees->n : frees->n - frees->n_youngest;
+  guint n = free_list->n;
+  guint n_completed = reached >= free_list->latest_seq ? n : n - free_list->n_latest;
 
-  return frees->n > 0 && (all || (reached != frees->settled && 2 * n_over >= frees->n));
+  return n > 0 && (all || (reached != free_list->scanned_at && 2 * n_completed >= n));
 }
 
 void
-_gpu_pool_heap_settle (GpuPool  *pool,
-                       gboolean  all)
+_gpu_pool_heap_reclaim_completed (GpuPool  *pool,
+                                  gboolean  all)
 {
   GpuPoolNode *list = NULL;
 
-  for (guint slot = 1; slot < pool->n_frees; slot++)
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
     {
-      GpuPoolFrees *frees = pool->frees[slot];
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
       guint64 reached;
 
-      if (frees == NULL)
+      if (free_list == NULL)
         continue;
 
-      reached = __atomic_load_n (&frees->stream->reached, __ATOMIC_ACQUIRE);
-      if (is_worth_it (frees, reached, all))
+      reached = __atomic_load_n (&free_list->stream->reached, __ATOMIC_ACQUIRE);
+      if (is_scan_worthwhile (free_list, reached, all))
         {
-          list = take_over (pool, frees, list);
-          frees->settled = reached;
+          list = take_completed (pool, free_list, list);
+          free_list->scanned_at = reached;
         }
     }
 

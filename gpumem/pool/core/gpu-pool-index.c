@@ -3,7 +3,7 @@
 
 #include "gpumem/pool/core/gpu-pool-index.h"
 
-/* Nodes that are worth a look before there is said to be no range that is large enough. */
+/* Nodes examined in the request's own bin before it counts as empty. */
 #define MAX_LAST_SCAN 1024
 
 static inline GpuPoolNode *
@@ -64,7 +64,7 @@ _gpu_pool_index_find (const GpuPoolIndex *index,
   if (bin != G_MAXUINT)
     return scan (index->bins[bin], units, GPU_POOL_MAX_SCAN);
 
-  /* Nothing is larger: somewhere in the own bin may yet be one. */
+  /* No larger bin has any; a node of the request's own bin may fit. */
   return scan (index->bins[own], units, MAX_LAST_SCAN);
 }
 
@@ -111,7 +111,7 @@ _gpu_pool_index_largest (const GpuPoolIndex *index)
   GpuPoolNode *largest = node;
   guint n = 0;
 
-  /* All of the last bin: this one is told to people. */
+  /* Scan the whole bin: this figure is reported to users. */
   for (; node != NULL && n < 1000; node = node->free_next, n++)
     if (node->units > largest->units)
       largest = node;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Free ranges by size, in bins of 1/32 steps with two levels of bit maps: a search looks at a few
- * words and at some nodes, however many there are.
+ * Free ranges by size, in bins of 1/32 steps with two levels of bit maps: the cost of a search does
+ * not depend on their number.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint64      levels;              /* which have bins that are not empty */
+  guint64      levels;              /* bits of words that are not zero */
   guint32      steps[GPU_POOL_LEVELS];
   GpuPoolNode *bins[GPU_POOL_LEVELS * GPU_POOL_STEPS];
 } GpuPoolIndex;
@@ -79,12 +79,12 @@ gpu_pool_index_remove (GpuPoolIndex *index,
     }
 }
 
-/* A range of at least so many units: the tightest of a few. */
+/* A range of at least @units: the best fit of a few candidates. */
 GpuPoolNode *_gpu_pool_index_find    (const GpuPoolIndex *index,
                                       guint32             units);
 /* One of the largest. */
 GpuPoolNode *_gpu_pool_index_largest (const GpuPoolIndex *index);
-/* Goes through the bins from the largest on; @bin begins with G_MAXUINT. */
+/* Iterates from the largest bin down; @bin starts as G_MAXUINT. */
 GpuPoolNode *_gpu_pool_index_next    (const GpuPoolIndex *index,
                                       GpuPoolNode        *node,
                                       guint              *bin);

@@ -3,7 +3,7 @@
 
 #include "gpumem/pool/core/gpu-pool-lock.h"
 
-/* Looks, and pauses between two of them: some ten microseconds in all. */
+/* Spins, and the longest pause between two: about ten microseconds in all. */
 #define MAX_LOOKS  12
 #define MAX_PAUSES 64
 

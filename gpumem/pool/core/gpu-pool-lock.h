@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Locks held for some tens of nanoseconds: to sleep and to be woken takes a hundred times as long,
- * so who wants one looks again for a while, less and less often, before that. */
+/* Locks held for tens of nanoseconds. Sleeping costs a hundred times as much, so a waiter spins
+ * for a while with growing pauses first. */
 #pragma once
 
 #include <glib.h>
@@ -31,7 +31,7 @@ _gpu_pool_try_lock (GpuPoolLock *lock)
   return pthread_mutex_trylock (&lock->mutex) == 0;
 }
 
-/* What is not had at once. */
+/* The contended case. */
 void _gpu_pool_lock_wait (GpuPoolLock *lock);
 
 static inline void

@@ -1,164 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is over, what goes back to the owner, and what people ask about. */
+/* Trimming, closing and visiting a pool. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-/* --- uses ------------------------------------------------------------------------------ */
-
-/* Drops uses that are over; @mark: makes marks where there are none. */
-static void
-settle_uses (GpuPoolShared *shared,
-             gboolean       mark)
-{
-  for (guint i = shared->n_uses; i > 0; i--)
-    {
-      if (mark)
-        _gpu_pool_use_mark (&shared->uses[i - 1], NULL);
-      if (_gpu_pool_use_is_over (&shared->uses[i - 1]))
-        shared->uses[i - 1] = shared->uses[--shared->n_uses];
-    }
-}
-
-/* Those with one use left are free memory of its stream. */
-gboolean
-_gpu_pool_settle_shared (GpuPool *pool)
-{
-  g_autoptr (GPtrArray) all = NULL;
-  gboolean any = FALSE;
-
-  _gpu_pool_lock (&pool->lock);
-  if (pool->shared->len > 0)
-    {
-      all = pool->shared;
-      pool->shared = g_ptr_array_new ();
-    }
-  _gpu_pool_unlock (&pool->lock);
-
-  if (all == NULL)
-    return FALSE;
-
-  for (guint i = 0; i < all->len; i++)
-    settle_uses (g_ptr_array_index (all, i), TRUE);
-
-  _gpu_pool_lock (&pool->lock);
-  for (guint i = 0; i < all->len; i++)
-    {
-      GpuPoolShared *shared = g_ptr_array_index (all, i);
-      GpuPoolUse use = shared->uses[0];
-
-      if (shared->n_uses > 1)
-        {
-          g_ptr_array_add (pool->shared, shared);
-          continue;
-        }
-
-      any = TRUE;
-      if (shared->n_uses == 0)
-        use = (GpuPoolUse) { NULL, 0 };
-      _gpu_pool_heap_add (pool, shared->node,
-                          gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.stamp));
-      g_free (shared);
-    }
-  _gpu_pool_leave (pool);
-
-  return any;
-}
-
-static gboolean
-is_worth_waiting (const GpuPoolRequest *request,
-                  GpuPoolStream        *stream)
-{
-  return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
-}
-
-static gboolean
-find_pending (GpuPool              *pool,
-              const GpuPoolRequest *request,
-              GpuPoolUse           *use)
-{
-  gboolean found = FALSE;
-
-  _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_frees && !found; slot++)
-    {
-      GpuPoolFrees *frees = pool->frees[slot];
-
-      if (frees == NULL || frees->n == 0)
-        continue;
-
-      *use = (GpuPoolUse) { frees->stream, frees->youngest };
-      found = !gpu_pool_stream_has_reached (use->stream, use->stamp)
-              && is_worth_waiting (request, use->stream);
-    }
-  if (!found && request == NULL && pool->shared->len > 0)
-    {
-      GpuPoolShared *shared = g_ptr_array_index (pool->shared, 0);
-
-      *use = shared->uses[0];
-      found = TRUE;
-    }
-  _gpu_pool_unlock (&pool->lock);
-
-  return found;
-}
-
-gboolean
-_gpu_pool_wait_for_pending (GpuPool              *pool,
-                            const GpuPoolRequest *request)
-{
-  GpuPoolUse use;
-  gboolean waited;
-
-  if (!find_pending (pool, request, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
-    return FALSE;
-
-  _gpu_pool_settle_shared (pool);
-  _gpu_pool_lock (&pool->lock);
-  pool->stats.n_waits += waited;
-  _gpu_pool_heap_settle (pool, TRUE);
-  _gpu_pool_leave (pool);
-
-  return TRUE;
-}
-
-/* A mark for each stream that has free memory which is not over, unless one is under way. */
-static void
-mark_pending (GpuPool *pool)
-{
-  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
-
-  _gpu_pool_lock (&pool->lock);
-  for (guint slot = 1; slot < pool->n_frees; slot++)
-    {
-      GpuPoolFrees *frees = pool->frees[slot];
-
-      if (frees != NULL && frees->n > 0)
-        {
-          GpuPoolUse use = { frees->stream, frees->youngest };
-
-          g_array_append_val (uses, use);
-        }
-    }
-  _gpu_pool_unlock (&pool->lock);
-
-  for (guint i = 0; i < uses->len; i++)
-    _gpu_pool_use_mark (&g_array_index (uses, GpuPoolUse, i), NULL);
-}
-
-void
-_gpu_pool_settle (GpuPool *pool)
-{
-  mark_pending (pool);
-  _gpu_pool_streams_poll (pool->streams);
-  _gpu_pool_settle_shared (pool);
-
-  _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_settle (pool, TRUE);
-  _gpu_pool_leave (pool);
-}
-
-/* --- giving back ----------------------------------------------------------------------- */
+/* --- trimming -------------------------------------------------------------------------- */
 
 static guint64
 get_keep (GpuPool *pool)
@@ -176,8 +22,9 @@ get_keep (GpuPool *pool)
 void
 _gpu_pool_release_excess (GpuPool *pool)
 {
-  /* When something is growing there may be a next time. Where nothing is to be held it is left to
-   * who grows: the caller may have a lock that the owner's memory needs, such as that of Python. */
+  /* If a thread is growing the pool, a later call releases the excess. A pool that holds nothing
+   * leaves it to that thread: the caller may hold a lock that the owner's allocator needs, such
+   * as Python's. */
   if (!__atomic_load_n (&pool->is_holding, __ATOMIC_RELAXED))
     __atomic_store_n (&pool->has_left_excess, TRUE, __ATOMIC_SEQ_CST);
 
@@ -186,12 +33,12 @@ _gpu_pool_release_excess (GpuPool *pool)
 
   __atomic_store_n (&pool->grower, g_thread_self (), __ATOMIC_RELAXED);
   __atomic_store_n (&pool->has_left_excess, FALSE, __ATOMIC_SEQ_CST);
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, get_keep (pool));
   _gpu_pool_unlock_growth (pool);
 }
 
-/* Allocators, and who listens to memory pressure, may call the pool that is growing. */
+/* Allocators and memory-pressure handlers may call the pool that is growing. */
 gboolean
 _gpu_pool_lock_growth (GpuPool *pool)
 {
@@ -215,14 +62,14 @@ _gpu_pool_unlock_growth (GpuPool *pool)
     _gpu_pool_release_excess (pool);
 }
 
-/* Waits that it takes at most. */
+/* Upper bound of the waits of a trim. */
 static guint
 count_pending (GpuPool *pool)
 {
   guint n;
 
   _gpu_pool_lock (&pool->lock);
-  n = pool->n_frees + pool->shared->len;
+  n = pool->n_free_lists + pool->shared->len;
   for (guint i = 0; i < pool->shared->len; i++)
     n += ((GpuPoolShared *) g_ptr_array_index (pool->shared, i))->n_uses;
   _gpu_pool_unlock (&pool->lock);
@@ -250,15 +97,15 @@ _gpu_pool_trim (GpuPool  *pool,
 {
   _gpu_pool_lock (&pool->lock);
   _gpu_pool_cache_flush_all (pool, FALSE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (!_gpu_pool_lock_growth (pool))
     return;
 
-  _gpu_pool_settle (pool);
+  _gpu_pool_reclaim_completed (pool);
   _gpu_pool_shrink (pool, keep);
 
-  /* Not for what others give back meanwhile. */
+  /* Bounded: do not wait for what other threads free meanwhile. */
   for (guint n = count_pending (pool); wait && n > 0 && manages_more (pool, keep); n--)
     {
       if (!_gpu_pool_wait_for_pending (pool, NULL))
@@ -270,19 +117,13 @@ _gpu_pool_trim (GpuPool  *pool,
 }
 
 void
-_gpu_pool_tidy (GpuPool *pool)
-{
-  _gpu_pool_release_excess (pool);
-}
-
-void
 _gpu_pool_stop_holding (GpuPool *pool)
 {
   _gpu_pool_lock (&pool->lock);
   __atomic_store_n (&pool->is_holding, FALSE, __ATOMIC_RELAXED);
   _gpu_pool_set_cache_limits (pool);
   _gpu_pool_cache_flush_all (pool, FALSE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_release_excess (pool);
 }
@@ -299,9 +140,9 @@ _gpu_pool_set_limits (GpuPool             *pool,
 
 /* --- closing --------------------------------------------------------------------------- */
 
-/* Unlocks; the last one out tells that the pool is done with, and may not look at it again. */
+/* Unlocks. The last thread inside a closed pool calls its notify, which may free the pool. */
 static void
-leave_closed (GpuPool *pool)
+unlock_and_notify (GpuPool *pool)
 {
   GDestroyNotify notify = NULL;
   gpointer data = pool->closed_data;
@@ -309,30 +150,30 @@ leave_closed (GpuPool *pool)
   if (pool->n_out == 0 && pool->n_inside == 0)
     notify = g_steal_pointer (&pool->closed);
 
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   if (notify != NULL)
     notify (data);
 }
 
 void
-_gpu_pool_leave_excess (GpuPool  *pool,
-                        gboolean  has_excess)
+_gpu_pool_unlock_and_release_excess (GpuPool  *pool,
+                                     gboolean  has_excess)
 {
   if (G_LIKELY (!has_excess))
     {
-      _gpu_pool_leave (pool);
+      _gpu_pool_unlock_and_destroy (pool);
       return;
     }
 
   pool->n_inside++;
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_release_excess (pool);
 
   _gpu_pool_lock (&pool->lock);
   pool->n_inside--;
-  leave_closed (pool);
+  unlock_and_notify (pool);
 }
 
 void
@@ -350,116 +191,10 @@ _gpu_pool_close (GpuPool        *pool,
 
   _gpu_pool_lock (&pool->lock);
   pool->n_inside--;
-  leave_closed (pool);
+  unlock_and_notify (pool);
 }
 
-GPtrArray *
-_gpu_pool_list_pending (GpuPool *pool)
-{
-  g_autoptr (GPtrArray) streams = g_ptr_array_new ();
-  GPtrArray *keys = g_ptr_array_new ();
-
-  _gpu_pool_lock (&pool->lock);
-
-  for (guint slot = 1; slot < pool->n_frees; slot++)
-    if (pool->frees[slot] != NULL && pool->frees[slot]->n > 0)
-      g_ptr_array_add (streams, pool->frees[slot]->stream);
-
-  for (guint i = 0; i < pool->shared->len; i++)
-    {
-      const GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
-
-      for (guint k = 0; k < shared->n_uses; k++)
-        if (!g_ptr_array_find (streams, shared->uses[k].stream, NULL))
-          g_ptr_array_add (streams, shared->uses[k].stream);
-    }
-
-  _gpu_pool_unlock (&pool->lock);
-
-  for (guint i = 0; i < streams->len; i++)
-    {
-      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
-
-      if (key != NULL)
-        g_ptr_array_add (keys, key);
-    }
-
-  return keys;
-}
-
-gpointer
-_gpu_pool_get_owner (GpuPool *pool)
-{
-  return pool->owner;
-}
-
-/* --- figures --------------------------------------------------------------------------- */
-
-static guint64
-count_held (GpuPool *pool)
-{
-  guint64 n = pool->shared->len;
-
-  for (guint slot = 0; slot < pool->n_frees; slot++)
-    if (pool->frees[slot] != NULL)
-      n += pool->frees[slot]->n;
-
-  return n;
-}
-
-static guint64
-find_largest (GpuPool *pool)
-{
-  guint32 largest = 0;
-
-  for (guint slot = 0; slot < pool->n_frees; slot++)
-    {
-      GpuPoolNode *node = NULL;
-
-      if (pool->frees[slot] != NULL)
-        node = _gpu_pool_index_largest (&pool->frees[slot]->index);
-      if (node != NULL)
-        largest = MAX (largest, node->units);
-    }
-
-  return gpu_pool_bytes (pool, largest);
-}
-
-void
-_gpu_pool_get_stats (GpuPool      *pool,
-                     GpuPoolStats *stats)
-{
-  GpuPoolCounts counts;
-
-  _gpu_pool_lock (&pool->lock);
-
-  *stats = pool->stats;
-  counts = pool->counts;
-  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
-    {
-      guint64 n_allocs = __atomic_load_n (&cache->counts.n_allocs, __ATOMIC_RELAXED);
-
-      stats->n_cache_hits += n_allocs;
-      counts.n_allocs += n_allocs;
-      counts.n_frees += __atomic_load_n (&cache->counts.n_frees, __ATOMIC_RELAXED);
-      counts.bytes += __atomic_load_n (&cache->counts.bytes, __ATOMIC_RELAXED);
-      counts.units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
-    }
-
-  stats->n_allocs = counts.n_allocs;
-  stats->n_frees = counts.n_frees;
-  stats->active_blocks = counts.n_allocs > counts.n_frees ? counts.n_allocs - counts.n_frees : 0;
-  stats->active_bytes = MAX (counts.bytes, 0);
-  stats->used_bytes = gpu_pool_bytes (pool, MAX (counts.units, 0));
-  stats->peak_active_bytes = MAX (stats->peak_active_bytes, stats->active_bytes);
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
-  pool->stats.peak_active_bytes = stats->peak_active_bytes;
-  pool->stats.peak_used_bytes = stats->peak_used_bytes;
-  stats->held_blocks = count_held (pool) + pool->n_out - stats->active_blocks;
-  stats->largest_free = find_largest (pool);
-
-  _gpu_pool_unlock (&pool->lock);
-}
+/* --- visiting -------------------------------------------------------------------------- */
 
 static GpuPoolState
 get_state (GpuPool           *pool,
@@ -471,10 +206,10 @@ get_state (GpuPool           *pool,
       return GPU_POOL_ACTIVE;
     case GPU_POOL_NODE_CACHED:
       return GPU_POOL_CACHED;
-    case GPU_POOL_NODE_GAP:
+    case GPU_POOL_NODE_UNMAPPED:
       return GPU_POOL_UNMAPPED;
     case GPU_POOL_NODE_FREE:
-      if (_gpu_pool_heap_is_over (pool, node->use))
+      if (_gpu_pool_heap_is_completed (pool, node->use))
         return GPU_POOL_FREE;
       return GPU_POOL_PENDING;
     default:
@@ -534,74 +269,4 @@ _gpu_pool_visit (GpuPool          *pool,
     visit_area (pool, g_ptr_array_index (areas, i), func, data);
 
   _gpu_pool_unlock (&pool->lock);
-}
-
-/* --- of a block ------------------------------------------------------------------------ */
-
-GpuPool *
-_gpu_pool_block_get_pool (const GpuMemoryBlock *block)
-{
-  return gpu_pool_node_pool (block);
-}
-
-guint64
-_gpu_pool_block_get_address (const GpuMemoryBlock *block)
-{
-  GpuPool *pool = gpu_pool_node_pool (block);
-
-  return pool->areas[block->area]->segment.address + gpu_pool_bytes (pool, block->offset);
-}
-
-gsize
-_gpu_pool_block_get_size (const GpuMemoryBlock *block)
-{
-  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units) - block->slack;
-}
-
-gsize
-_gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
-{
-  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units);
-}
-
-gboolean
-_gpu_pool_block_get_mark (const GpuMemoryBlock *block)
-{
-  return gpu_pool_node_flag (block);
-}
-
-void
-_gpu_pool_block_set_mark (GpuMemoryBlock *block,
-                          gboolean        mark)
-{
-  __atomic_store_n (&block->flag, mark != FALSE, __ATOMIC_RELEASE);
-}
-
-gpointer
-_gpu_pool_block_get_segment (const GpuMemoryBlock *block)
-{
-  return gpu_pool_node_pool (block)->areas[block->area]->segment.data;
-}
-
-gpointer
-_gpu_pool_block_get_data (const GpuMemoryBlock *block)
-{
-  return block->data != NULL ? block->data->data : NULL;
-}
-
-void
-_gpu_pool_block_set_data (GpuMemoryBlock *block,
-                          gpointer        data,
-                          GDestroyNotify  destroy)
-{
-  GpuPoolData *old = g_steal_pointer (&block->data);
-
-  if (data != NULL)
-    {
-      block->data = g_new0 (GpuPoolData, 1);
-      block->data->data = data;
-      block->data->destroy = destroy;
-    }
-
-  _gpu_pool_destroy_data (old);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the pool knows of a block, a free range or a gap: one line of the caches, apart from the
- * memory itself. A GpuMemoryBlock is the node of an active block.
+ * Metadata of a block, a free range or an unmapped range: one cache line, separate from the memory
+ * itself. A GpuMemoryBlock is the node of an active block.
  *
- * Nodes come from slabs that are aligned to their size, so that a node leads to its pool.
+ * Nodes come from slabs aligned to their size, so the pool is found from the node's address.
  */
 #pragma once
 
@@ -19,43 +19,42 @@ typedef enum
 {
   GPU_POOL_NODE_UNUSED,
   GPU_POOL_NODE_ACTIVE,
-  GPU_POOL_NODE_CACHED,             /* of a thread */
+  GPU_POOL_NODE_CACHED,             /* in a thread's cache */
   GPU_POOL_NODE_FREE,               /* in an index */
-  GPU_POOL_NODE_SHARED,             /* given back, with uses on several streams */
-  GPU_POOL_NODE_BUSY,               /* taken out, while locks are not held */
-  GPU_POOL_NODE_GAP                 /* addresses with no memory behind them */
+  GPU_POOL_NODE_SHARED,             /* freed, with uses on several streams */
+  GPU_POOL_NODE_BUSY,               /* in no list, while locks are not held */
+  GPU_POOL_NODE_UNMAPPED            /* addresses without memory */
 } GpuPoolNodeState;
 
 typedef struct _GpuMemoryBlock GpuPoolNode;
 
-/* The owner's, for exactly this range. */
+/* Owner data for exactly this range. */
 typedef struct _GpuPoolData GpuPoolData;
 struct _GpuPoolData
 {
   gpointer        data;
   GDestroyNotify  destroy;
-  GpuPoolData    *next;             /* of those that are to be destroyed */
+  GpuPoolData    *next;             /* in the list to be destroyed */
 };
 
-/* All is guarded by the lock of the pool, but for what the thread that has an active or cached
- * block may do with it: slack, use, state, flag and free_next. */
+/* Guarded by the pool's lock, except slack, use, state, flag and free_next of an active or
+ * cached block, which belong to the thread that holds the block. */
 struct _GpuMemoryBlock
 {
   GpuPoolNode *prev;                /* by address, in the same area */
   GpuPoolNode *next;
-  GpuPoolNode *free_prev;           /* of the bin */
-  GpuPoolNode *free_next;           /* of the bin, or of the list of the thread's cache */
+  GpuPoolNode *free_prev;           /* in the bin */
+  GpuPoolNode *free_next;           /* in the bin or the thread's cache */
   guint32      offset;              /* in the area, in units */
   guint32      units;
-  guint64      use;                 /* slot of the stream in the upper 16 bits, stamp; 0 is over.
-                                     * Of an active block: what the stream that it was handed out to
-                                     * does after */
+  guint64      use;                 /* stream slot in the upper 16 bits, use sequence below; 0:
+                                     * completed. Active block: its allocation stream */
   GpuPoolData *data;
-  guint32      slack;               /* bytes that were not asked for; atomic, as visitors look */
+  guint32      slack;               /* bytes beyond the request; atomic, as visitors read it */
   guint16      area;
   guint8       state;               /* GpuPoolNodeState; atomic, as above */
-  guint8       flag;                /* of an active block: the owner's mark, atomic; of a busy one:
-                                     * memory is being put behind it */
+  guint8       flag;                /* active block: the owner's flag, atomic; busy node: memory
+                                     * is being mapped */
 };
 
 G_STATIC_ASSERT (GLIB_SIZEOF_VOID_P != 8 || sizeof (GpuPoolNode) == 64);
@@ -77,7 +76,7 @@ GpuPoolNode *_gpu_pool_nodes_add   (GpuPoolNodes *nodes,
                                     GpuPool      *pool);
 void         _gpu_pool_nodes_clear (GpuPoolNodes *nodes);
 
-/* Never NULL: like GLib it ends the program where the host has no memory. */
+/* Never NULL: aborts like GLib when the host is out of memory. */
 static inline GpuPoolNode *
 gpu_pool_node_new (GpuPoolNodes *nodes,
                    GpuPool      *pool)
@@ -128,25 +127,25 @@ gpu_pool_node_pool (const GpuPoolNode *node)
 
 /* --- uses in one word ----------------------------------------------------------- */
 
-#define GPU_POOL_STAMP_BITS 48
+#define GPU_POOL_USE_SEQ_BITS 48
 
 static inline guint64
 gpu_pool_use_pack (guint   slot,
-                   guint64 stamp)
+                   guint64 use_seq)
 {
-  return (guint64) slot << GPU_POOL_STAMP_BITS | stamp;
+  return (guint64) slot << GPU_POOL_USE_SEQ_BITS | use_seq;
 }
 
 static inline guint
 gpu_pool_use_slot (guint64 use)
 {
-  return use >> GPU_POOL_STAMP_BITS;
+  return use >> GPU_POOL_USE_SEQ_BITS;
 }
 
 static inline guint64
-gpu_pool_use_stamp (guint64 use)
+gpu_pool_use_seq (guint64 use)
 {
-  return use & ((G_GUINT64_CONSTANT (1) << GPU_POOL_STAMP_BITS) - 1);
+  return use & ((G_GUINT64_CONSTANT (1) << GPU_POOL_USE_SEQ_BITS) - 1);
 }
 
 G_END_DECLS

@@ -1,14 +1,130 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where memory for a request should be, and which pieces can be moved there: all of it under the
- * lock of the heap. */
+/* Where to map memory for a request, and which chunks to move there. Caller holds `lock`. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-chunks-private.h"
 
-/* Nodes on each side of a gap that are looked at. */
+/* Nodes examined on each side of an unmapped range. */
 #define RADIUS 4
 
-/* --- where it should be --------------------------------------------------------------- */
+/* --- the range of addresses ----------------------------------------------------------- */
+
+void
+_gpu_pool_add_unmapped (GpuPool     *pool,
+                        GpuPoolNode *node)
+{
+  GpuPoolChunks *chunks = pool->chunks;
+  GpuPoolNode *prev = NULL, *next = chunks->unmapped;
+
+  while (next != NULL && next->offset < node->offset)
+    {
+      prev = next;
+      next = next->free_next;
+    }
+
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_UNMAPPED);
+  node->use = 0;
+  node->free_prev = prev;
+  node->free_next = next;
+  if (prev != NULL)
+    prev->free_next = node;
+  else
+    chunks->unmapped = node;
+  if (next != NULL)
+    next->free_prev = node;
+}
+
+void
+_gpu_pool_remove_unmapped (GpuPool     *pool,
+                           GpuPoolNode *node)
+{
+  if (node->free_prev != NULL)
+    node->free_prev->free_next = node->free_next;
+  else
+    pool->chunks->unmapped = node->free_next;
+  if (node->free_next != NULL)
+    node->free_next->free_prev = node->free_prev;
+
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_BUSY);
+}
+
+void
+_gpu_pool_make_unmapped (GpuPool     *pool,
+                         GpuPoolNode *node)
+{
+  GpuPoolNode *prev = node->prev, *next = node->next;
+
+  if (next != NULL && gpu_pool_node_state (next) == GPU_POOL_NODE_UNMAPPED)
+    {
+      _gpu_pool_remove_unmapped (pool, next);
+      _gpu_pool_heap_join_next (pool, node);
+    }
+
+  if (prev != NULL && gpu_pool_node_state (prev) == GPU_POOL_NODE_UNMAPPED)
+    {
+      _gpu_pool_remove_unmapped (pool, prev);
+      _gpu_pool_heap_join_next (pool, prev);
+      node = prev;
+    }
+
+  _gpu_pool_add_unmapped (pool, node);
+}
+
+void
+_gpu_pool_chunks_new (GpuPool *pool)
+{
+  const GpuPoolConfig *config = &pool->config;
+  GpuPoolChunks *chunks = g_new0 (GpuPoolChunks, 1);
+  GpuPoolSegment segment = { config->range_address, 0, NULL };
+
+  chunks->granule = config->granularity >> pool->unit_shift;
+  chunks->n_granules = config->range_size / config->granularity;
+  chunks->granules = g_new0 (GpuPoolGranule, chunks->n_granules);
+  segment.size = chunks->n_granules * config->granularity;
+  pool->chunks = chunks;
+
+  chunks->area = _gpu_pool_heap_add_area (pool, &segment);
+  _gpu_pool_add_unmapped (pool, chunks->area->first);
+}
+
+void
+_gpu_pool_destroy_chunk (GpuPool            *pool,
+                         const GpuPoolChunk *chunk)
+{
+  pool->ops.destroy_chunk (pool->owner, chunk->handle, chunk->n * pool->config.granularity);
+}
+
+void
+_gpu_pool_unmap_chunk (GpuPool            *pool,
+                       const GpuPoolChunk *chunk)
+{
+  gsize granularity = pool->config.granularity;
+
+  pool->ops.unmap_chunk (pool->owner, chunk->first * granularity, chunk->handle,
+                         chunk->n * granularity);
+  memset (pool->chunks->granules + chunk->first, 0, chunk->n * sizeof (GpuPoolGranule));
+}
+
+/* Frees everything, including memory with pending uses. */
+void
+_gpu_pool_chunks_free (GpuPool *pool)
+{
+  GpuPoolChunks *chunks = pool->chunks;
+
+  for (guint i = 0; i < chunks->n_granules; i++)
+    if (chunks->granules[i].handle != NULL)
+      {
+        GpuPoolChunk chunk = { chunks->granules[i].handle, i, chunks->granules[i].n };
+
+        _gpu_pool_unmap_chunk (pool, &chunk);
+        _gpu_pool_destroy_chunk (pool, &chunk);
+      }
+
+  g_free (chunks->granules);
+  g_free (chunks);
+}
+
+/* --- finding a placement -------------------------------------------------------------- */
 
 static gboolean
 is_part (GpuPool     *pool,
@@ -17,29 +133,29 @@ is_part (GpuPool     *pool,
 {
   GpuPoolNodeState state = gpu_pool_node_state (node);
 
-  return state == GPU_POOL_NODE_GAP
+  return state == GPU_POOL_NODE_UNMAPPED
          || (state == GPU_POOL_NODE_FREE
              && (gpu_pool_use_slot (node->use) == slot
-                 || _gpu_pool_heap_is_over (pool, node->use)));
+                 || _gpu_pool_heap_is_completed (pool, node->use)));
 }
 
-/* From @first on, to the right or to the left; keeps what is cheaper. */
+/* Extends from @first to the right or left; replaces @best if it is cheaper. */
 static void
-try_window (GpuPoolGrowth *growth,
-            GpuPoolNode   *first,
-            GpuPoolNode   *end,
-            guint64        needed,
-            gboolean       left,
-            GpuPoolWindow *best)
+try_placement (GpuPoolGrowth    *growth,
+               GpuPoolNode      *first,
+               GpuPoolNode      *end,
+               guint64           needed,
+               gboolean          left,
+               GpuPoolPlacement *best)
 {
-  guint32 granule = growth->pieces->granule;
+  guint32 granule = growth->chunks->granule;
   guint64 sum = 0, cost = 0;
 
   for (GpuPoolNode *node = first; ; node = left ? node->prev : node->next)
     {
       guint32 rest = 0;
 
-      if (gpu_pool_node_state (node) == GPU_POOL_NODE_GAP)
+      if (gpu_pool_node_state (node) == GPU_POOL_NODE_UNMAPPED)
         {
           guint64 take = (needed - sum + granule - 1) / granule * granule;
 
@@ -56,7 +172,7 @@ try_window (GpuPoolGrowth *growth,
 
       if (sum >= needed)
         {
-          *best = (GpuPoolWindow) { left ? node : first, left ? first : node,
+          *best = (GpuPoolPlacement) { left ? node : first, left ? first : node,
                                     left ? rest : 0, left ? 0 : rest, cost };
           break;
         }
@@ -67,17 +183,17 @@ try_window (GpuPoolGrowth *growth,
 }
 
 gboolean
-_gpu_pool_find_window (GpuPoolGrowth *growth,
-                       GpuPoolWindow *best)
+_gpu_pool_find_placement (GpuPoolGrowth    *growth,
+                          GpuPoolPlacement *best)
 {
   guint64 needed = (guint64) growth->request->units + growth->request->align - 1;
   guint slot = growth->request->slot;
 
   best->cost = G_MAXUINT64;
 
-  for (GpuPoolNode *gap = growth->pieces->gaps; gap != NULL; gap = gap->free_next)
+  for (GpuPoolNode *hole = growth->chunks->unmapped; hole != NULL; hole = hole->free_next)
     {
-      GpuPoolNode *first = gap, *last = gap;
+      GpuPoolNode *first = hole, *last = hole;
 
       for (guint i = 0; i < RADIUS && first->prev != NULL
            && is_part (growth->pool, first->prev, slot); i++)
@@ -88,10 +204,10 @@ _gpu_pool_find_window (GpuPoolGrowth *growth,
 
       for (GpuPoolNode *node = first; ; node = node->next)
         {
-          try_window (growth, node, last, needed, FALSE, best);
-          /* The last gap of all is filled from below. */
+          try_placement (growth, node, last, needed, FALSE, best);
+          /* Fill the last unmapped range from its start. */
           if (node->next != NULL)
-            try_window (growth, node, first, needed, TRUE, best);
+            try_placement (growth, node, first, needed, TRUE, best);
           if (node == last)
             break;
         }
@@ -101,39 +217,40 @@ _gpu_pool_find_window (GpuPoolGrowth *growth,
 }
 
 void
-_gpu_pool_take_window (GpuPoolGrowth *growth,
-                       GpuPoolWindow *window)
+_gpu_pool_take_placement (GpuPoolGrowth    *growth,
+                          GpuPoolPlacement *placement)
 {
   GpuPool *pool = growth->pool;
   GpuPoolNode *end;
 
-  if (window->leave > 0)
+  if (placement->unmapped_after > 0)
     {
       GpuPoolNode *rest;
 
-      _gpu_pool_remove_gap (pool, window->last);
-      rest = _gpu_pool_heap_split (pool, window->last, window->last->units - window->leave);
-      _gpu_pool_add_gap (pool, rest);
-      if (window->skip == 0 || window->first != window->last)
-        _gpu_pool_add_gap (pool, window->last);
+      _gpu_pool_remove_unmapped (pool, placement->last);
+      rest = _gpu_pool_heap_split (pool, placement->last,
+                                   placement->last->units - placement->unmapped_after);
+      _gpu_pool_add_unmapped (pool, rest);
+      if (placement->unmapped_before == 0 || placement->first != placement->last)
+        _gpu_pool_add_unmapped (pool, placement->last);
     }
-  if (window->skip > 0)
+  if (placement->unmapped_before > 0)
     {
-      GpuPoolNode *rest = window->first;
+      GpuPoolNode *rest = placement->first;
 
-      _gpu_pool_remove_gap (pool, rest);
-      window->first = _gpu_pool_heap_split (pool, rest, window->skip);
-      if (window->last == rest)
-        window->last = window->first;
-      _gpu_pool_add_gap (pool, rest);
-      _gpu_pool_add_gap (pool, window->first);
+      _gpu_pool_remove_unmapped (pool, rest);
+      placement->first = _gpu_pool_heap_split (pool, rest, placement->unmapped_before);
+      if (placement->last == rest)
+        placement->last = placement->first;
+      _gpu_pool_add_unmapped (pool, rest);
+      _gpu_pool_add_unmapped (pool, placement->first);
     }
 
-  end = window->last->next;
-  for (GpuPoolNode *node = window->first; node != end; node = node->next)
-    if (gpu_pool_node_state (node) == GPU_POOL_NODE_GAP)
+  end = placement->last->next;
+  for (GpuPoolNode *node = placement->first; node != end; node = node->next)
+    if (gpu_pool_node_state (node) == GPU_POOL_NODE_UNMAPPED)
       {
-        _gpu_pool_remove_gap (pool, node);
+        _gpu_pool_remove_unmapped (pool, node);
         node->flag = TRUE;
       }
     else
@@ -143,34 +260,34 @@ _gpu_pool_take_window (GpuPoolGrowth *growth,
       }
 }
 
-/* --- what can be moved --------------------------------------------------------------- */
+/* --- taking chunks ------------------------------------------------------------------- */
 
-/* Takes whole pieces out of @node, which is free and over. */
+/* Takes whole chunks from @node, which is free and completed. */
 static guint32
-take_pieces (GpuPoolGrowth *growth,
+take_chunks (GpuPoolGrowth *growth,
              GpuPoolNode   *node,
              guint32        max)
 {
   GpuPool *pool = growth->pool;
-  GpuPoolPieces *pieces = growth->pieces;
-  guint32 granule = pieces->granule, taken = 0;
+  GpuPoolChunks *chunks = growth->chunks;
+  guint32 granule = chunks->granule, taken = 0;
   guint32 at = (node->offset + granule - 1) / granule;
   guint32 end = (node->offset + node->units) / granule;
   guint32 from, to;
 
-  /* Not one that begins before. */
-  if (at < end && pieces->granules[at].first != at)
-    at = pieces->granules[at].first + pieces->granules[at].n;
+  /* Skip a chunk that begins before the range. */
+  if (at < end && chunks->granules[at].first != at)
+    at = chunks->granules[at].first + chunks->granules[at].n;
 
   for (from = to = at; to < end && growth->moved->len < GPU_POOL_MAX_MOVED;
-       to += pieces->granules[to].n)
+       to += chunks->granules[to].n)
     {
-      GpuPoolPiece piece = { pieces->granules[to].piece, to, pieces->granules[to].n };
+      GpuPoolChunk chunk = { chunks->granules[to].handle, to, chunks->granules[to].n };
 
-      if (to + piece.n > end || taken >= max || (taken + piece.n > max && !growth->overshoot))
+      if (to + chunk.n > end || taken >= max || (taken + chunk.n > max && !growth->overshoot))
         break;
-      g_array_append_val (growth->moved, piece);
-      taken += piece.n;
+      g_array_append_val (growth->moved, chunk);
+      taken += chunk.n;
     }
 
   if (taken > 0)
@@ -199,19 +316,19 @@ _gpu_pool_find_ranges (GpuPool *pool,
 {
   GPtrArray *ranges = g_ptr_array_new ();
 
-  for (guint slot = 0; slot < pool->n_frees; slot++)
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
     {
-      GpuPoolFrees *frees = pool->frees[slot];
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
       guint bin = G_MAXUINT;
       GpuPoolNode *node;
 
-      if (frees == NULL || frees->n == 0)
+      if (free_list == NULL || free_list->n == 0)
         continue;
 
-      for (node = _gpu_pool_index_next (&frees->index, NULL, &bin);
+      for (node = _gpu_pool_index_next (&free_list->index, NULL, &bin);
            node != NULL && node->units >= units && ranges->len < GPU_POOL_MAX_MOVED;
-           node = _gpu_pool_index_next (&frees->index, node, &bin))
-        if (_gpu_pool_heap_is_over (pool, node->use))
+           node = _gpu_pool_index_next (&free_list->index, node, &bin))
+        if (_gpu_pool_heap_is_completed (pool, node->use))
           g_ptr_array_add (ranges, node);
     }
 
@@ -219,21 +336,21 @@ _gpu_pool_find_ranges (GpuPool *pool,
 }
 
 guint32
-_gpu_pool_take_pieces (GpuPoolGrowth *growth,
+_gpu_pool_take_chunks (GpuPoolGrowth *growth,
                        guint32        max)
 {
   GpuPool *pool = growth->pool;
-  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->pieces->granule);
+  g_autoptr (GPtrArray) ranges = _gpu_pool_find_ranges (pool, growth->chunks->granule);
   guint32 taken = 0;
 
-  /* Taking from one may change another, which then is looked at as what it is now. */
+  /* Taking from one range may change another: check it again. */
   for (guint i = 0; i < ranges->len && taken < max; i++)
     {
       GpuPoolNode *node = g_ptr_array_index (ranges, i);
 
       if (gpu_pool_node_state (node) == GPU_POOL_NODE_FREE
-          && _gpu_pool_heap_is_over (pool, node->use))
-        taken += take_pieces (growth, node, max - taken);
+          && _gpu_pool_heap_is_completed (pool, node->use))
+        taken += take_chunks (growth, node, max - taken);
     }
 
   return taken;

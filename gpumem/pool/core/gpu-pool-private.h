@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the files of the core share. Locks, outermost first: that of threads, that of growth, that
- * of the heap, that of the streams. */
+/* Shared by the files of the core. Lock order, outermost first: threads, growth, heap, streams. */
 #pragma once
 
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/pool/core/gpu-pool-index.h"
 #include "gpumem/pool/core/gpu-pool-lock.h"
 #include "gpumem/pool/core/gpu-pool-node.h"
-#include "gpumem/pool/core/gpu-pool-stream-private.h"
+#include "gpumem/pool/core/gpu-pool-stream.h"
 #include "gpumem/pool/core/gpu-pool.h"
 
 G_BEGIN_DECLS
@@ -15,9 +14,9 @@ G_BEGIN_DECLS
 #define GPU_POOL_MAX_AREAS 65536
 
 typedef struct _GpuPoolCache GpuPoolCache;
-typedef struct _GpuPoolPieces GpuPoolPieces;
+typedef struct _GpuPoolChunks GpuPoolChunks;
 
-/* A segment, or the range of addresses that pieces are put behind. */
+/* A segment, or the address range that chunks are mapped into. */
 typedef struct
 {
   GpuPoolSegment  segment;
@@ -26,18 +25,18 @@ typedef struct
   GpuPoolNode    *first;
 } GpuPoolArea;
 
-/* The free ranges that one stream used last; those of slot 0 nobody uses. */
+/* Free ranges last used by one stream; slot 0 holds ranges without pending uses. */
 typedef struct
 {
   GpuPoolIndex   index;
   GpuPoolStream *stream;
   guint          n;
-  guint64        youngest;          /* stamp, and how many have it */
-  guint          n_youngest;
-  guint64        settled;           /* what the stream had reached when they were looked through */
-} GpuPoolFrees;
+  guint64        latest_seq;        /* use sequence, and how many have it */
+  guint          n_latest;
+  guint64        scanned_at;        /* sequence reached at the last scan */
+} GpuPoolFreeList;
 
-/* Given back after uses on several streams. */
+/* Freed with pending uses on several streams. */
 typedef struct
 {
   GpuPoolNode *node;
@@ -45,7 +44,7 @@ typedef struct
   GpuPoolUse   uses[];
 } GpuPoolShared;
 
-/* Of what was handed out and given back since they were last added up. */
+/* Allocations and frees since the last flush of the counters. */
 typedef struct
 {
   guint64 n_allocs;
@@ -58,12 +57,12 @@ struct _GpuPool
 {
   /* Read by every call */
   guint             unit_shift;
-  guint32           cached_units;   /* atomic: of the largest block that threads keep */
-  guint32           cache_budget;   /* atomic: units a thread keeps */
+  guint32           cached_units;   /* atomic: largest block that thread caches accept */
+  guint32           cache_budget;   /* atomic: units per thread cache */
   gboolean          is_holding;     /* atomic */
-  GThread          *grower;         /* atomic: who has the lock of growth, or NULL */
-  guint             n_inside;       /* threads that give back what is too much; under lock */
-  GDestroyNotify    closed;         /* NULL until it is closed, and after; under lock */
+  GThread          *grower;         /* atomic: owner of growth_lock, or NULL */
+  guint             n_inside;       /* threads in release_excess; under lock */
+  GDestroyNotify    closed;         /* set while closing; under lock */
   gpointer          closed_data;
 
   GpuPoolConfig     config;
@@ -71,17 +70,17 @@ struct _GpuPool
   gpointer          owner;
   GpuPoolStreams   *streams;
 
-  /* Held while ops of the owner are called: who changes what is managed. */
+  /* Held while the owner's ops are called: serializes growth and shrinking. */
   GpuPoolLock       growth_lock;
-  gboolean          has_left_excess;  /* atomic; who holds that lock gives it back */
+  gboolean          has_left_excess;  /* atomic; the holder of growth_lock releases it */
   guint             n_grown;        /* segments */
-  GpuPoolPieces    *pieces;
+  GpuPoolChunks    *chunks;
 
   GpuPoolLock       lock;           /* guards all below */
   GpuPoolNodes      nodes;
-  GpuPoolFrees    **frees;          /* by slot */
-  guint             n_frees;
-  guint             n_streams;      /* slots that have been used */
+  GpuPoolFreeList **free_lists;     /* by slot */
+  guint             n_free_lists;
+  guint             n_streams;      /* slots in use so far */
   GpuPoolArea     **areas;          /* by id */
   guint             n_areas;        /* ids */
   GPtrArray        *shared;         /* of GpuPoolShared */
@@ -90,8 +89,8 @@ struct _GpuPool
   GpuPoolData      *dropped;        /* to be destroyed without the lock */
   GpuPoolLimits     limits;
   GpuPoolCounts     counts;
-  guint64           n_out;          /* blocks of the program and of threads' caches */
-  GpuPoolStats      stats;          /* what is counted in place */
+  guint64           n_out;          /* active blocks and those in thread caches */
+  GpuPoolStats      stats;          /* counters updated directly */
 };
 
 /* --- the pool ------------------------------------------------------------------- */
@@ -103,67 +102,79 @@ gpu_pool_bytes (GpuPool *pool,
   return units << pool->unit_shift;
 }
 
-/* Of blocks that are active, as far as threads have told: what one takes and another gives back
- * may be counted for one of them only. */
+/* Bytes of active blocks, without the counts that threads have not flushed yet. May be negative
+ * for a moment: a block freed by another thread than its allocator's. */
 static inline guint64
 gpu_pool_used_bytes (GpuPool *pool)
 {
   return gpu_pool_bytes (pool, MAX (pool->counts.units, 0));
 }
 
-/* The same, with what threads have not told; the lock is held. */
+/* The same, with the unflushed counts of all threads. Caller holds `lock`. */
 guint64       _gpu_pool_sum_used          (GpuPool           *pool);
-/* Unlocks, and destroys what was dropped meanwhile. */
-void          _gpu_pool_leave             (GpuPool           *pool);
+/* Unlocks, then destroys the data of ranges that were split or joined under the lock. */
+void          _gpu_pool_unlock_and_destroy (GpuPool           *pool);
 void          _gpu_pool_destroy_data      (GpuPoolData       *dropped);
-/* The same for who gives back; @has_excess: there may be too much now. */
-void          _gpu_pool_leave_excess      (GpuPool           *pool,
-                                           gboolean           has_excess);
-/* The owner gave, or got back, so many bytes; the lock is held. */
+/* The same after a free; @has_excess: the pool may hold more than it should. */
+void          _gpu_pool_unlock_and_release_excess (GpuPool           *pool,
+                                                   gboolean           has_excess);
+/* Records that the owner supplied (or got back) @bytes. Caller holds `lock`. */
 void          _gpu_pool_count_managed     (GpuPool           *pool,
                                            gint64             bytes);
-/* Adds the counts of a thread to those of the pool; the lock is held. */
+/* Adds the counts of a thread to those of the pool. Caller holds `lock`. */
 void          _gpu_pool_add_counts        (GpuPool           *pool,
                                            GpuPoolCounts     *counts);
 
-/* --- the heap: all of it under the lock ------------------------------------------- */
+/* Counts the free of @node. Caller holds `lock`. */
+static inline void
+gpu_pool_count_free (GpuPool           *pool,
+                     const GpuPoolNode *node)
+{
+  pool->n_out--;
+  pool->counts.n_frees++;
+  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
+  pool->counts.units -= node->units;
+}
 
-GpuPoolFrees *_gpu_pool_heap_get_frees    (GpuPool           *pool,
-                                           GpuPoolStream     *stream);
-gboolean      _gpu_pool_heap_is_over      (GpuPool           *pool,
+/* --- the heap: caller holds lock -------------------------------------------------- */
+
+GpuPoolFreeList *_gpu_pool_heap_get_free_list (GpuPool           *pool,
+                                               GpuPoolStream     *stream);
+gboolean      _gpu_pool_heap_is_completed (GpuPool           *pool,
                                            guint64            use);
-/* Makes @node free and joins it with its neighbours; returns what it is part of now. */
+/* Frees @node and joins it with its neighbours; returns the resulting node. */
 GpuPoolNode  *_gpu_pool_heap_add          (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint64            use);
-/* Out of its index: it is busy. */
+/* Removes @node from its index and marks it busy. */
 void          _gpu_pool_heap_remove       (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* The tightest of those of @slot. */
+/* Best fit in the free list of @slot. */
 GpuPoolNode  *_gpu_pool_heap_find         (GpuPool           *pool,
                                            guint              slot,
                                            guint32            units);
-/* Makes @units of a busy node, @pad units from its beginning, a node of its own; the rest is free,
- * with the use of the node. */
+/* Cuts @units out of a busy node, @pad units from its start; the rest becomes free with the use
+ * of @node. */
 GpuPoolNode  *_gpu_pool_heap_cut          (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            pad,
                                            guint32            units);
-/* Splits off what is behind @units; both have the state of @node, and neither is in an index. */
+/* Splits @node after @units. Both parts keep its state; neither is in an index. */
 GpuPoolNode  *_gpu_pool_heap_split        (GpuPool           *pool,
                                            GpuPoolNode       *node,
                                            guint32            units);
-/* @node, which is in no index, takes over what is behind it. */
+/* Joins @node, which is in no index, with its successor. */
 void          _gpu_pool_heap_join_next    (GpuPool           *pool,
                                            GpuPoolNode       *node);
 void          _gpu_pool_heap_drop_data    (GpuPool           *pool,
                                            GpuPoolNode       *node);
-/* What is over by now becomes memory of nobody. @all looks also where it is unlikely. */
-void          _gpu_pool_heap_settle       (GpuPool           *pool,
-                                           gboolean           all);
-GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool           *pool,
+/* Moves ranges whose use has completed to the free list of slot 0. @all: also scans lists where
+ * few have. */
+void          _gpu_pool_heap_reclaim_completed (GpuPool           *pool,
+                                                gboolean           all);
+GpuPoolArea  *_gpu_pool_heap_add_area     (GpuPool              *pool,
                                            const GpuPoolSegment *segment);
-/* Its only node is busy. */
+/* Its only node must be busy. */
 void          _gpu_pool_heap_remove_area  (GpuPool           *pool,
                                            GpuPoolArea       *area);
 
@@ -173,17 +184,17 @@ gpu_pool_heap_use (GpuPool *pool,
 {
   guint slot = gpu_pool_use_slot (use);
 
-  return (GpuPoolUse) { slot != 0 ? pool->frees[slot]->stream : NULL, gpu_pool_use_stamp (use) };
+  return (GpuPoolUse) { slot != 0 ? pool->free_lists[slot]->stream : NULL, gpu_pool_use_seq (use) };
 }
 
-/* What @stream does from now on. */
+/* A use by @stream that starts now. */
 static inline guint64
 gpu_pool_get_use_now (GpuPoolStream *stream)
 {
   if (stream == NULL)
     return 0;
 
-  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_stamp (stream));
+  return gpu_pool_use_pack (stream->slot, gpu_pool_stream_load_use_seq (stream));
 }
 
 /* --- serving --------------------------------------------------------------------- */
@@ -197,56 +208,59 @@ typedef struct
   guint          slot;
 } GpuPoolRequest;
 
-/* From what @request can have without anything being done; the heap is locked. */
+/* Serves @request from free ranges of its stream or without pending uses. Caller holds `lock`. */
 GpuPoolNode  *_gpu_pool_serve             (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Cuts it from @node, which is busy. */
+/* The same, taking `lock`. */
+GpuPoolNode  *_gpu_pool_lock_and_serve    (GpuPool              *pool,
+                                           const GpuPoolRequest *request);
+/* Serves @request from @node, which is busy. */
 GpuPoolNode  *_gpu_pool_serve_from        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            const GpuPoolRequest *request);
 
-/* As if @node had never been handed out; it was @use's before. */
+/* Undoes the allocation of @node, which had @use before. */
 void          _gpu_pool_serve_undo        (GpuPool              *pool,
                                            GpuPoolNode          *node,
                                            guint64               use);
-/* All else that there is to try; without the lock of the heap. */
-GpuPoolNode  *_gpu_pool_climb             (GpuPool              *pool,
+/* Slow path: tries everything else. Caller does not hold `lock`. */
+GpuPoolNode  *_gpu_pool_alloc_slowly      (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-/* Counts it, and puts the figures into the error. */
+/* Counts the failure and sets an error that quotes the figures. */
 void          _gpu_pool_set_refused       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            const char           *reason,
                                            GError              **error);
 
-/* --- growth: without the lock of the heap, with that of growth ----------------------- */
+/* --- growth: caller holds growth_lock, not lock -------------------------------------- */
 
-/* Gets memory of the owner, and serves from it; NULL with an error if it cannot be had. */
+/* Gets memory from the owner and serves @request from it. */
 GpuPoolNode  *_gpu_pool_grow              (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-/* Gives back what nobody uses, until @keep bytes are managed; TRUE if it gave any. */
+/* Returns unused memory to the owner until @keep bytes are managed; TRUE if there was any. */
 gboolean      _gpu_pool_shrink            (GpuPool              *pool,
                                            guint64               keep);
 
-void          _gpu_pool_pieces_new        (GpuPool              *pool);
-void          _gpu_pool_pieces_free       (GpuPool              *pool);
-GpuPoolNode  *_gpu_pool_pieces_grow       (GpuPool              *pool,
+void          _gpu_pool_chunks_new        (GpuPool              *pool);
+void          _gpu_pool_chunks_free       (GpuPool              *pool);
+GpuPoolNode  *_gpu_pool_chunks_grow       (GpuPool              *pool,
                                            const GpuPoolRequest *request,
                                            GError              **error);
-gboolean      _gpu_pool_pieces_shrink     (GpuPool              *pool,
+gboolean      _gpu_pool_chunks_shrink     (GpuPool              *pool,
                                            guint64               keep);
 void          _gpu_pool_segments_free     (GpuPool              *pool);
 
-/* For what is not needed any more: asks about all uses, and makes marks to ask about later. */
-void          _gpu_pool_settle            (GpuPool              *pool);
-/* The same for blocks that were used on several streams; TRUE if one is free now. */
-gboolean      _gpu_pool_settle_shared     (GpuPool              *pool);
-/* Waits for a use. For @request, nullable, memory is only wanted: it is none of its own stream, nor
- * one that waits for the program. */
+/* Polls all uses, adds fences where they are missing, and reclaims what has completed. */
+void          _gpu_pool_reclaim_completed (GpuPool              *pool);
+/* The same for blocks used on several streams; TRUE if one is free now. */
+gboolean      _gpu_pool_reclaim_shared    (GpuPool              *pool);
+/* Waits for one pending use. With @request, skips its own stream and streams blocked by the
+ * program. */
 gboolean      _gpu_pool_wait_for_pending  (GpuPool              *pool,
                                            const GpuPoolRequest *request);
-/* Whether memory should go back to the owner now that @node is free; the heap is locked. */
+/* Whether freeing @node leaves memory to return to the owner. Caller holds `lock`. */
 static inline gboolean
 gpu_pool_has_excess (GpuPool           *pool,
                      const GpuPoolNode *node)
@@ -267,10 +281,9 @@ gpu_pool_has_excess (GpuPool           *pool,
   return gpu_pool_bytes (pool, node->units) >= whole;
 }
 
-void          _gpu_pool_release_excess    (GpuPool              *pool);
-/* FALSE if this thread has it. */
+/* FALSE if this thread holds it already. */
 gboolean      _gpu_pool_lock_growth       (GpuPool              *pool);
-/* Does what was left to who holds the lock. */
+/* Unlocks, and releases the excess that other threads left to the lock holder. */
 void          _gpu_pool_unlock_growth     (GpuPool              *pool);
 void          _gpu_pool_set_cache_limits  (GpuPool              *pool);
 

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The ladder: what is tried for a request, one after the other, that free memory of its own stream
- * cannot serve. */
+/* Slow path: fallbacks, in order, when the stream's own free list cannot serve a request. */
 #include "config.h"
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
 #define MAX_ATTEMPTS 3
-
-static GpuPoolNode *
-serve (GpuPool              *pool,
-       const GpuPoolRequest *request)
-{
-  GpuPoolNode *node;
-
-  _gpu_pool_lock (&pool->lock);
-  node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
-  return node;
-}
 
 static GpuPoolNode *
 poll_and_serve (GpuPool              *pool,
@@ -27,60 +13,61 @@ poll_and_serve (GpuPool              *pool,
   gboolean any = _gpu_pool_streams_poll (pool->streams);
   GpuPoolNode *node;
 
-  any = _gpu_pool_settle_shared (pool) || any;
+  any = _gpu_pool_reclaim_shared (pool) || any;
   if (!any)
     return NULL;
 
   _gpu_pool_lock (&pool->lock);
-  _gpu_pool_heap_settle (pool, FALSE);
+  _gpu_pool_heap_reclaim_completed (pool, FALSE);
   node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
 
-/* What the thread keeps of other sizes. */
+/* Flushes the thread's own cached blocks, of other sizes, or those of @all threads. */
 static GpuPoolNode *
-shed_and_serve (GpuPool              *pool,
-                const GpuPoolRequest *request)
+flush_and_serve (GpuPool              *pool,
+                 const GpuPoolRequest *request,
+                 gboolean              all)
 {
   GpuPoolNode *node = NULL;
 
   _gpu_pool_lock (&pool->lock);
-  if (_gpu_pool_cache_flush_own (pool))
+  if (all ? _gpu_pool_cache_flush_all (pool, FALSE) : _gpu_pool_cache_flush_own (pool))
     node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return node;
 }
 
-/* The tightest of other streams; what is over goes before what is not. */
+/* Best fit among other streams' free ranges, preferring ranges whose use has completed. */
 static GpuPoolNode *
 find_stolen (GpuPool              *pool,
              const GpuPoolRequest *request)
 {
   guint32 units = request->units + request->align - 1;
   GpuPoolNode *best = NULL;
-  gboolean best_is_over = FALSE;
+  gboolean best_is_completed = FALSE;
 
-  for (guint slot = 1; slot < pool->n_frees; slot++)
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
     {
       GpuPoolNode *node = slot != request->slot ? _gpu_pool_heap_find (pool, slot, units) : NULL;
-      gboolean is_over = node != NULL && _gpu_pool_heap_is_over (pool, node->use);
+      gboolean is_completed = node != NULL && _gpu_pool_heap_is_completed (pool, node->use);
 
       if (node != NULL
-          && (best == NULL || is_over > best_is_over
-              || (is_over == best_is_over && node->units < best->units)))
+          && (best == NULL || is_completed > best_is_completed
+              || (is_completed == best_is_completed && node->units < best->units)))
         {
           best = node;
-          best_is_over = is_over;
+          best_is_completed = is_completed;
         }
     }
 
   return best;
 }
 
-/* The error is one of the driver; without one there is just nothing to steal. */
+/* Sets an error only if the driver fails; NULL without one if there is nothing to take. */
 static GpuPoolNode *
 steal (GpuPool               *pool,
        const GpuPoolRequest  *request,
@@ -103,7 +90,7 @@ steal (GpuPool               *pool,
   use = gpu_pool_heap_use (pool, before);
   _gpu_pool_heap_remove (pool, node);
   node = _gpu_pool_serve_from (pool, node, request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   followed = _gpu_pool_use_follow (&use, request->stream, &waited, error);
 
@@ -114,42 +101,28 @@ steal (GpuPool               *pool,
     node->use = gpu_pool_get_use_now (request->stream);
   else
     _gpu_pool_serve_undo (pool, node, before);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return followed ? node : NULL;
 }
 
+/* All fallbacks that need no new memory. */
 static GpuPoolNode *
-flush_and_serve (GpuPool              *pool,
-                 const GpuPoolRequest *request)
-{
-  GpuPoolNode *node = NULL;
-
-  _gpu_pool_lock (&pool->lock);
-  if (_gpu_pool_cache_flush_all (pool, FALSE))
-    node = _gpu_pool_serve (pool, request);
-  _gpu_pool_leave (pool);
-
-  return node;
-}
-
-/* All that costs no memory. */
-static GpuPoolNode *
-try_held (GpuPool               *pool,
-          const GpuPoolRequest  *request,
-          GError               **error)
+serve_without_growth (GpuPool               *pool,
+                      const GpuPoolRequest  *request,
+                      GError               **error)
 {
   GError *local_error = NULL;
-  GpuPoolNode *node = serve (pool, request);
+  GpuPoolNode *node = _gpu_pool_lock_and_serve (pool, request);
 
   if (node == NULL)
-    node = shed_and_serve (pool, request);
+    node = flush_and_serve (pool, request, FALSE);
   if (node == NULL)
     node = poll_and_serve (pool, request);
   if (node == NULL)
     node = steal (pool, request, &local_error);
   if (node == NULL && local_error == NULL)
-    node = flush_and_serve (pool, request);
+    node = flush_and_serve (pool, request, TRUE);
   if (node == NULL && local_error == NULL)
     node = steal (pool, request, &local_error);
 
@@ -159,14 +132,14 @@ try_held (GpuPool               *pool,
   return node;
 }
 
-/* Growth, and when that fails all that may help it. The lock of growth is held. */
+/* Grows; on failure reclaims, shrinks and waits, then tries again. Caller holds growth_lock. */
 static GpuPoolNode *
 grow_hard (GpuPool               *pool,
            const GpuPoolRequest  *request,
            GError               **error)
 {
   GpuPoolNode *node = poll_and_serve (pool, request);
-  gboolean is_settled = FALSE, more = TRUE;
+  gboolean has_reclaimed = FALSE, more = TRUE;
 
   while (node == NULL)
     {
@@ -176,13 +149,13 @@ grow_hard (GpuPool               *pool,
           || !g_error_matches (*error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY))
         break;
 
-      if (!is_settled)
-        _gpu_pool_settle (pool);
+      if (!has_reclaimed)
+        _gpu_pool_reclaim_completed (pool);
       else
         more = _gpu_pool_shrink (pool, 0) || _gpu_pool_wait_for_pending (pool, NULL);
 
-      is_settled = TRUE;
-      node = serve (pool, request);
+      has_reclaimed = TRUE;
+      node = _gpu_pool_lock_and_serve (pool, request);
     }
 
   if (node != NULL)
@@ -191,35 +164,10 @@ grow_hard (GpuPool               *pool,
   return node;
 }
 
-void
-_gpu_pool_set_refused (GpuPool               *pool,
-                       const GpuPoolRequest  *request,
-                       const char            *reason,
-                       GError               **error)
-{
-  GpuPoolStats stats;
-  guint64 limit;
-
-  _gpu_pool_lock (&pool->lock);
-  pool->stats.n_refused++;
-  limit = pool->limits.limit;
-  _gpu_pool_unlock (&pool->lock);
-
-  _gpu_pool_get_stats (pool, &stats);
-  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
-               "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
-               " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
-               " held, the largest free range has %" G_GUINT64_FORMAT ", the limit is %"
-               G_GUINT64_FORMAT,
-               request->size, reason, stats.managed_bytes, stats.active_bytes,
-               stats.managed_bytes - stats.used_bytes, stats.largest_free,
-               limit);
-}
-
 GPU_COLD GpuPoolNode *
-_gpu_pool_climb (GpuPool               *pool,
-                 const GpuPoolRequest  *request,
-                 GError               **error)
+_gpu_pool_alloc_slowly (GpuPool               *pool,
+                        const GpuPoolRequest  *request,
+                        GError               **error)
 {
   g_autoptr (GError) local_error = NULL;
   GpuPoolNode *node = NULL;
@@ -227,7 +175,7 @@ _gpu_pool_climb (GpuPool               *pool,
   for (guint attempt = 0; node == NULL; attempt++)
     {
       g_clear_error (&local_error);
-      node = try_held (pool, request, &local_error);
+      node = serve_without_growth (pool, request, &local_error);
       if (node != NULL || local_error != NULL)
         break;
 

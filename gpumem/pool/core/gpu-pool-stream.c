@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/pool/core/gpu-pool-stream-private.h"
+#include "gpumem/pool/core/gpu-pool-stream.h"
 
 GpuPoolStreams *
 _gpu_pool_streams_new (const GpuPoolStreamOps *ops)
@@ -36,8 +36,8 @@ _gpu_pool_streams_free (GpuPoolStreams *streams)
   g_free (streams);
 }
 
-/* A stream that was swept lives again under another key: its stamps go on, so that nothing which
- * still names the old one is taken for a use of the new one that is not over. */
+/* A swept stream is reused for another key. Its use sequence continues, so a stale use of the
+ * old key is never mistaken for a pending use of the new one. */
 static GpuPoolStream *
 make_stream_locked (GpuPoolStreams *streams,
                     gpointer        key)
@@ -61,13 +61,13 @@ make_stream_locked (GpuPoolStreams *streams,
       stream = g_new0 (GpuPoolStream, 1);
       stream->streams = streams;
       stream->followed = g_array_new (FALSE, TRUE, sizeof (guint64));
-      stream->stamp = 1;
+      stream->use_seq = 1;
       g_ptr_array_add (streams->by_slot, stream);
       stream->slot = streams->by_slot->len;
     }
 
   stream->key = key;
-  __atomic_store_n (&stream->reached, stream->stamp - 1, __ATOMIC_RELEASE);
+  __atomic_store_n (&stream->reached, stream->use_seq - 1, __ATOMIC_RELEASE);
   g_hash_table_insert (streams->by_key, key, stream);
 
   return stream;
@@ -128,7 +128,7 @@ _gpu_pool_streams_get_pinned (GpuPoolStreams *streams,
   return get_stream (streams, key, TRUE);
 }
 
-/* FALSE if it was swept, so that all of it is over. */
+/* FALSE if it was swept; all its uses have completed then. */
 static gboolean
 pin (GpuPoolStream *stream)
 {
@@ -164,20 +164,6 @@ _gpu_pool_stream_get_key (GpuPoolStream *stream)
   return key;
 }
 
-gpointer
-_gpu_pool_stream_ref_key (GpuPoolStream *stream)
-{
-  gpointer key = NULL;
-
-  if (pin (stream))
-    {
-      key = stream->streams->ops.ref (stream->key);
-      _gpu_pool_stream_unpin (stream);
-    }
-
-  return key;
-}
-
 gboolean
 _gpu_pool_stream_is_free (GpuPoolStream *stream)
 {
@@ -199,53 +185,53 @@ _gpu_pool_stream_get_slot (GpuPoolStream *stream)
 }
 
 guint64
-_gpu_pool_stream_stamp (GpuPoolStream *stream)
+_gpu_pool_stream_get_use_seq (GpuPoolStream *stream)
 {
-  return stream != NULL ? gpu_pool_stream_load_stamp (stream) : 0;
+  return stream != NULL ? gpu_pool_stream_load_use_seq (stream) : 0;
 }
 
-/* --- marks -------------------------------------------------------------------- */
+/* --- fences -------------------------------------------------------------------- */
 
 static void
-forget_marks_locked (GpuPoolStream *stream,
-                     guint          n)
+forget_fences_locked (GpuPoolStream *stream,
+                      guint          n)
 {
-  stream->n_marks -= n;
-  memmove (stream->marks, stream->marks + n, stream->n_marks * sizeof (GpuPoolMark));
-  __atomic_sub_fetch (&stream->streams->n_marks, n, __ATOMIC_RELAXED);
+  stream->n_fences -= n;
+  memmove (stream->fences, stream->fences + n, stream->n_fences * sizeof (GpuPoolFence));
+  __atomic_sub_fetch (&stream->streams->n_fences, n, __ATOMIC_RELAXED);
 }
 
 static void
 set_reached (GpuPoolStream *stream,
-             guint64        stamp)
+             guint64        use_seq)
 {
   guint n = 0;
 
   _gpu_pool_lock (&stream->streams->lock);
 
-  if (stamp > stream->reached)
-    __atomic_store_n (&stream->reached, stamp, __ATOMIC_RELEASE);
+  if (use_seq > stream->reached)
+    __atomic_store_n (&stream->reached, use_seq, __ATOMIC_RELEASE);
 
-  while (n < stream->n_marks && stream->marks[n].stamp <= stamp)
+  while (n < stream->n_fences && stream->fences[n].use_seq <= use_seq)
     n++;
-  forget_marks_locked (stream, n);
+  forget_fences_locked (stream, n);
 
   _gpu_pool_unlock (&stream->streams->lock);
 }
 
-/* The first mark that covers @stamp. */
+/* The first fence that covers @use_seq. */
 static gboolean
-find_mark (GpuPoolStream *stream,
-           guint64        stamp,
-           GpuPoolMark   *mark)
+find_fence (GpuPoolStream *stream,
+            guint64        use_seq,
+            GpuPoolFence  *fence)
 {
   gboolean found = FALSE;
 
   _gpu_pool_lock (&stream->streams->lock);
-  for (guint i = 0; i < stream->n_marks && !found; i++)
-    if (stream->marks[i].stamp >= stamp)
+  for (guint i = 0; i < stream->n_fences && !found; i++)
+    if (stream->fences[i].use_seq >= use_seq)
       {
-        *mark = stream->marks[i];
+        *fence = stream->fences[i];
         found = TRUE;
       }
   _gpu_pool_unlock (&stream->streams->lock);
@@ -254,42 +240,42 @@ find_mark (GpuPoolStream *stream,
 }
 
 static void
-add_mark_locked (GpuPoolStream     *stream,
-                 const GpuPoolMark *mark)
+add_fence_locked (GpuPoolStream      *stream,
+                  const GpuPoolFence *fence)
 {
   guint at;
 
-  /* The second newest goes: what it covers the newest covers too. */
-  if (stream->n_marks == GPU_POOL_MAX_MARKS)
+  /* Replace the second newest: the newest covers all that it covers. */
+  if (stream->n_fences == GPU_POOL_MAX_FENCES)
     {
-      stream->marks[stream->n_marks - 2] = stream->marks[stream->n_marks - 1];
-      stream->n_marks--;
-      __atomic_sub_fetch (&stream->streams->n_marks, 1, __ATOMIC_RELAXED);
+      stream->fences[stream->n_fences - 2] = stream->fences[stream->n_fences - 1];
+      stream->n_fences--;
+      __atomic_sub_fetch (&stream->streams->n_fences, 1, __ATOMIC_RELAXED);
     }
 
-  at = stream->n_marks;
-  while (at > 0 && stream->marks[at - 1].stamp > mark->stamp)
+  at = stream->n_fences;
+  while (at > 0 && stream->fences[at - 1].use_seq > fence->use_seq)
     {
-      stream->marks[at] = stream->marks[at - 1];
+      stream->fences[at] = stream->fences[at - 1];
       at--;
     }
 
-  stream->marks[at] = *mark;
-  stream->n_marks++;
-  __atomic_add_fetch (&stream->streams->n_marks, 1, __ATOMIC_RELAXED);
+  stream->fences[at] = *fence;
+  stream->n_fences++;
+  __atomic_add_fetch (&stream->streams->n_fences, 1, __ATOMIC_RELAXED);
 }
 
 static gboolean
-make_mark (GpuPoolStream  *stream,
-           GpuPoolMark    *mark,
-           GError        **error)
+make_fence (GpuPoolStream  *stream,
+            GpuPoolFence   *fence,
+            GError        **error)
 {
-  mark->stamp = __atomic_fetch_add (&stream->stamp, 1, __ATOMIC_ACQ_REL);
-  if (!stream->streams->ops.mark (stream->key, &mark->seq, error))
+  fence->use_seq = __atomic_fetch_add (&stream->use_seq, 1, __ATOMIC_ACQ_REL);
+  if (!stream->streams->ops.add_fence (stream->key, &fence->seq, error))
     return FALSE;
 
   _gpu_pool_lock (&stream->streams->lock);
-  add_mark_locked (stream, mark);
+  add_fence_locked (stream, fence);
   _gpu_pool_unlock (&stream->streams->lock);
 
   return TRUE;
@@ -297,74 +283,74 @@ make_mark (GpuPoolStream  *stream,
 
 /* @stream is pinned. */
 static gboolean
-ensure_mark (GpuPoolStream  *stream,
-             guint64         stamp,
-             GpuPoolMark    *mark,
-             GError        **error)
+ensure_fence (GpuPoolStream  *stream,
+              guint64         use_seq,
+              GpuPoolFence   *fence,
+              GError        **error)
 {
-  return find_mark (stream, stamp, mark) || make_mark (stream, mark, error);
+  return find_fence (stream, use_seq, fence) || make_fence (stream, fence, error);
 }
 
 static gboolean
 ask (GpuPoolStream *stream,
-     guint64        stamp)
+     guint64        use_seq)
 {
-  GpuPoolMark mark;
+  GpuPoolFence fence;
 
-  if (!find_mark (stream, stamp, &mark)
-      || !stream->streams->ops.is_reached (stream->key, mark.seq))
+  if (!find_fence (stream, use_seq, &fence)
+      || !stream->streams->ops.is_reached (stream->key, fence.seq))
     return FALSE;
 
-  set_reached (stream, mark.stamp);
+  set_reached (stream, fence.use_seq);
 
   return TRUE;
 }
 
 gboolean
-_gpu_pool_use_is_over (const GpuPoolUse *use)
+_gpu_pool_use_is_completed (const GpuPoolUse *use)
 {
-  gboolean over;
+  gboolean completed;
 
-  if (use->stream == NULL || gpu_pool_stream_has_reached (use->stream, use->stamp))
+  if (use->stream == NULL || gpu_pool_stream_has_reached (use->stream, use->use_seq))
     return TRUE;
 
   if (!pin (use->stream))
     return TRUE;
 
-  over = ask (use->stream, use->stamp);
+  completed = ask (use->stream, use->use_seq);
   _gpu_pool_stream_unpin (use->stream);
 
-  return over;
+  return completed;
 }
 
 gboolean
-_gpu_pool_use_mark (const GpuPoolUse  *use,
-                    GError           **error)
+_gpu_pool_use_add_fence (const GpuPoolUse  *use,
+                         GError           **error)
 {
-  GpuPoolMark mark;
-  gboolean marked;
+  GpuPoolFence fence;
+  gboolean fenced;
 
-  if (_gpu_pool_use_is_over (use) || !pin (use->stream))
+  if (_gpu_pool_use_is_completed (use) || !pin (use->stream))
     return TRUE;
 
-  marked = ensure_mark (use->stream, use->stamp, &mark, error);
+  fenced = ensure_fence (use->stream, use->use_seq, &fence, error);
   _gpu_pool_stream_unpin (use->stream);
 
-  return marked;
+  return fenced;
 }
 
-/* --- following ------------------------------------------------------------------ */
+/* --- ordering ------------------------------------------------------------------- */
 
 static gboolean
 has_followed (GpuPoolStream *stream,
               GpuPoolStream *after,
-              guint64        stamp)
+              guint64        use_seq)
 {
   gboolean followed;
 
   _gpu_pool_lock (&stream->streams->lock);
   followed = after->slot < stream->followed->len
-             && g_array_index (stream->followed, guint64, after->slot) >= stamp;
+             && g_array_index (stream->followed, guint64, after->slot) >= use_seq;
   _gpu_pool_unlock (&stream->streams->lock);
 
   return followed;
@@ -373,7 +359,7 @@ has_followed (GpuPoolStream *stream,
 static void
 set_followed (GpuPoolStream *stream,
               GpuPoolStream *after,
-              guint64        stamp)
+              guint64        use_seq)
 {
   guint64 *followed;
 
@@ -382,32 +368,32 @@ set_followed (GpuPoolStream *stream,
     g_array_set_size (stream->followed, after->slot + 1);
 
   followed = &g_array_index (stream->followed, guint64, after->slot);
-  *followed = MAX (*followed, stamp);
+  *followed = MAX (*followed, use_seq);
   _gpu_pool_unlock (&stream->streams->lock);
 }
 
 static gboolean
 follow (GpuPoolStream  *after,
-        guint64         stamp,
+        guint64         use_seq,
         GpuPoolStream  *stream,
         GError        **error)
 {
   const GpuPoolStreamOps *ops = &after->streams->ops;
-  GpuPoolMark mark;
+  GpuPoolFence fence;
 
-  if (!ensure_mark (after, stamp, &mark, error))
+  if (!ensure_fence (after, use_seq, &fence, error))
     return FALSE;
 
   if (stream == NULL)
     {
-      ops->wait (after->key, mark.seq);
-      set_reached (after, mark.stamp);
+      ops->wait (after->key, fence.seq);
+      set_reached (after, fence.use_seq);
     }
   else
     {
-      if (!ops->order_after (stream->key, after->key, mark.seq, error))
+      if (!ops->order_after (stream->key, after->key, fence.seq, error))
         return FALSE;
-      set_followed (stream, after, mark.stamp);
+      set_followed (stream, after, fence.use_seq);
     }
 
   return TRUE;
@@ -424,23 +410,23 @@ _gpu_pool_use_follow (const GpuPoolUse  *use,
   *waited = FALSE;
 
   if (use->stream == NULL || use->stream == stream
-      || (stream != NULL && has_followed (stream, use->stream, use->stamp))
-      || _gpu_pool_use_is_over (use) || !pin (use->stream))
+      || (stream != NULL && has_followed (stream, use->stream, use->use_seq))
+      || _gpu_pool_use_is_completed (use) || !pin (use->stream))
     return TRUE;
 
-  followed = follow (use->stream, use->stamp, stream, error);
+  followed = follow (use->stream, use->use_seq, stream, error);
   _gpu_pool_stream_unpin (use->stream);
   *waited = followed;
 
   return followed;
 }
 
-/* --- all of them ------------------------------------------------------------------ */
+/* --- all streams ------------------------------------------------------------------- */
 
-/* The streams that @filter is for, pinned. */
+/* Pins all streams, or those with pending fences. */
 static GPtrArray *
 pin_streams (GpuPoolStreams *streams,
-             gboolean        only_marked)
+             gboolean        only_fenced)
 {
   GPtrArray *pinned = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_pool_stream_unpin);
 
@@ -449,7 +435,7 @@ pin_streams (GpuPoolStreams *streams,
     {
       GpuPoolStream *stream = g_ptr_array_index (streams->by_slot, i);
 
-      if (stream->key != NULL && (!only_marked || stream->n_marks > 0))
+      if (stream->key != NULL && (!only_fenced || stream->n_fences > 0))
         {
           stream->n_pins++;
           g_ptr_array_add (pinned, stream);
@@ -466,7 +452,7 @@ _gpu_pool_streams_poll (GpuPoolStreams *streams)
   g_autoptr (GPtrArray) pinned = NULL;
   gboolean reached = FALSE;
 
-  if (__atomic_load_n (&streams->n_marks, __ATOMIC_RELAXED) == 0)
+  if (__atomic_load_n (&streams->n_fences, __ATOMIC_RELAXED) == 0)
     return FALSE;
 
   pinned = pin_streams (streams, TRUE);
@@ -532,7 +518,7 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
     {
       GpuPoolStream *stream = g_ptr_array_index (pinned, i);
 
-      /* One pin is ours. */
+      /* One pin is our own. */
       if (stream->n_pins > 1)
         continue;
       g_ptr_array_add (keys, stream->key);
@@ -543,4 +529,34 @@ _gpu_pool_streams_sweep (GpuPoolStreams *streams)
 
   for (guint i = 0; i < keys->len; i++)
     streams->ops.unref (g_ptr_array_index (keys, i));
+}
+
+gpointer
+_gpu_pool_stream_ref_key (GpuPoolStream *stream)
+{
+  gpointer key = NULL;
+
+  if (pin (stream))
+    {
+      key = stream->streams->ops.ref (stream->key);
+      _gpu_pool_stream_unpin (stream);
+    }
+
+  return key;
+}
+
+GPtrArray *
+_gpu_pool_streams_ref_keys (GPtrArray *streams)
+{
+  GPtrArray *keys = g_ptr_array_new ();
+
+  for (guint i = 0; i < streams->len; i++)
+    {
+      gpointer key = _gpu_pool_stream_ref_key (g_ptr_array_index (streams, i));
+
+      if (key != NULL)
+        g_ptr_array_add (keys, key);
+    }
+
+  return keys;
 }

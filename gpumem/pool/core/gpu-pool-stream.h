@@ -1,90 +1,154 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Streams as a pool sees them, and when memory that was given back on one may be used on another.
+ * Streams, and when memory freed on one may be used on another.
  *
- * Every giving back is stamped with a number of its stream, which costs no call of anybody. A mark
- * is what the stream really reached: it is made only when another stream wants the memory, and it
- * covers all stamps before it. Also work that others put into the stream behind the library's back
- * is before the mark.
+ * A free records the current use sequence of its stream: one load, no driver call. A fence is
+ * created only when another stream wants the memory; it covers all use sequences before it, and
+ * work that others submitted to the driver's stream.
+ *
+ * The use sequence is the number of fences created so far. A new fence increments it first and then
+ * records the point: a thread that still read the old number had submitted its work before, as the
+ * stream's lock orders both.
  */
 #pragma once
 
 #include <glib.h>
+
+#include "gpumem/pool/core/gpu-pool-lock.h"
 
 G_BEGIN_DECLS
 
 typedef struct _GpuPoolStreams GpuPoolStreams;
 typedef struct _GpuPoolStream  GpuPoolStream;
 
-/* How a pool asks about streams. @key is what the owner of the pool calls a stream: compared by
- * address, and kept with references. Called with no lock of the pool; from any thread. */
+/* How a pool queries streams. @key identifies a stream of the owner: compared by address, held
+ * by reference. Called from any thread, without locks of the pool. */
 typedef struct
 {
   gpointer (*ref)         (gpointer   key);
   void     (*unref)       (gpointer   key);
-  /* All that was submitted so far is before @seq. Does not block. */
-  gboolean (*mark)        (gpointer   key,
-                           guint64   *seq,
-                           GError   **error);
-  /* Whether @seq, of a mark, is over. Does not block. */
+  /* Sets @seq to a point after all work submitted so far. Does not block. */
+  gboolean (*add_fence)        (gpointer   key,
+                                guint64   *seq,
+                                GError   **error);
+  /* Whether @seq, of a fence, has completed. Does not block. */
   gboolean (*is_reached)  (gpointer   key,
                            guint64    seq);
-  /* What is submitted to @key later waits for @seq of @after. Does not block. */
+  /* Orders later work of @key after @seq of @after. Does not block. */
   gboolean (*order_after) (gpointer   key,
                            gpointer   after,
                            guint64    seq,
                            GError   **error);
-  /* Blocks until @seq is over; well or badly, it is over. */
+  /* Blocks until @seq has completed or failed. */
   void     (*wait)        (gpointer   key,
                            guint64    seq);
-  /* Whether nobody can submit to @key any more and all of it is over. */
+  /* Whether @key accepts no more work and all of it has completed. */
   gboolean (*is_gone)     (gpointer   key);
-  /* Whether all of it ends without the program doing anything more for that. Quick: it is called
-   * with locks of the pool. NULL: it does. */
+  /* Whether its pending work completes without action by the program. Called with locks of the
+   * pool, so it must be quick. NULL: always. */
   gboolean (*is_free)     (gpointer   key);
 } GpuPoolStreamOps;
 
-/* A use of memory that may not be over. */
+/* A use of memory that may be pending. */
 typedef struct
 {
-  GpuPoolStream *stream;            /* NULL: over */
-  guint64        stamp;
+  GpuPoolStream *stream;            /* NULL: completed */
+  guint64        use_seq;
 } GpuPoolUse;
 
 GpuPoolStreams *_gpu_pool_streams_new   (const GpuPoolStreamOps *ops);
 void            _gpu_pool_streams_free  (GpuPoolStreams         *streams);
-/* The one for @key, made when it is first asked for. @key NULL is the host, for which NULL stands:
- * what it gives back nobody uses any more, and what it takes is over. The structure lives as long
- * as @streams; once it was swept its uses are over, and it may come back for another key. */
+/* The stream for @key, created on first use; NULL for @key NULL, the host, whose uses have
+ * always completed. It lives as long as @streams; after a sweep its uses have completed, and it
+ * may be reused for another key. */
 GpuPoolStream  *_gpu_pool_streams_get   (GpuPoolStreams         *streams,
                                          gpointer                key);
-/* The same, and it is not swept before it is unpinned. */
-GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams    *streams,
-                                         gpointer                key);
+/* The same, protected from sweeps until it is unpinned. */
+GpuPoolStream  *_gpu_pool_streams_get_pinned (GpuPoolStreams         *streams,
+                                              gpointer                key);
 void            _gpu_pool_stream_unpin  (GpuPoolStream          *stream);
-/* Its key with a reference; NULL once it was swept. */
+/* (transfer full): its key; NULL once it was swept. */
 gpointer        _gpu_pool_stream_ref_key (GpuPoolStream         *stream);
-/* Asks about all marks that are not reached yet; TRUE if one has become so. */
+/* (transfer full): the keys of those of @streams, of GpuPoolStream, that were not swept. */
+GPtrArray      *_gpu_pool_streams_ref_keys (GPtrArray           *streams);
+/* Polls all pending fences; TRUE if one has completed. */
 gboolean        _gpu_pool_streams_poll  (GpuPoolStreams         *streams);
-/* All uses of streams that are gone are over; those that nobody has pinned are forgotten. */
+/* Completes all uses of streams that are gone, and forgets those that are not pinned. */
 void            _gpu_pool_streams_sweep (GpuPoolStreams         *streams);
-/* Whether there are so many more streams than after the last sweep that it is worth one. */
+/* Whether the number of streams has doubled since the last sweep. */
 gboolean        _gpu_pool_streams_want_sweep (GpuPoolStreams    *streams);
 
-/* From 1, small, another one for each stream there is at a time; 0 for the host. */
+/* A small number from 1, unique among current streams; 0 for the host. */
 guint           _gpu_pool_stream_get_slot (GpuPoolStream        *stream);
-/* The stamp of what is given back now, 0 for the host. Any thread, without a lock. */
-guint64         _gpu_pool_stream_stamp  (GpuPoolStream          *stream);
-/* Whether the use is over, by what marks have shown so far; asks about them, makes none. */
-gboolean        _gpu_pool_use_is_over   (const GpuPoolUse       *use);
-/* Makes a mark that covers the use, unless one does or it is over. */
-gboolean        _gpu_pool_use_mark      (const GpuPoolUse       *use,
+/* The use sequence of a free that happens now, 0 for the host. Any thread, without a lock. */
+guint64         _gpu_pool_stream_get_use_seq (GpuPoolStream          *stream);
+/* Whether the use has completed. Polls existing fences, creates none. */
+gboolean        _gpu_pool_use_is_completed (const GpuPoolUse       *use);
+/* Creates a fence that covers the use, unless one exists or the use has completed. */
+gboolean        _gpu_pool_use_add_fence (const GpuPoolUse       *use,
                                          GError                **error);
-/* Makes @stream wait for the use, by a mark if none covers it; blocks instead where @stream is the
- * host. Nothing is done where it is over, or of @stream itself. */
+/* Orders @stream after the use, creating a fence if none covers it; blocks if @stream is the
+ * host. No-op if the use has completed or is of @stream itself. */
 gboolean        _gpu_pool_use_follow    (const GpuPoolUse       *use,
                                          GpuPoolStream          *stream,
                                          gboolean               *waited,
                                          GError                **error);
+
+/* --- inside the core ------------------------------------------------------------------- */
+
+/* Fences kept per stream; older ones are forgotten. */
+#define GPU_POOL_MAX_FENCES 8
+
+/* Streams at a time: slots have 16 bits in a node. */
+#define GPU_POOL_MAX_STREAMS 65535
+
+typedef struct
+{
+  guint64 use_seq;                  /* covers this one and all before */
+  guint64 seq;
+} GpuPoolFence;
+
+/* Lives as long as its streams: a stale pointer to a swept stream finds all uses completed. */
+struct _GpuPoolStream
+{
+  guint64         use_seq;          /* atomic; from 1, as 0 means completed */
+  guint64         reached;          /* atomic: sequences up to here have completed */
+  guint           slot;             /* from 1 */
+  guint           n_pins;           /* guarded by the lock, as all below */
+  gpointer        key;              /* NULL: swept */
+  GpuPoolStreams *streams;
+  GpuPoolFence    fences[GPU_POOL_MAX_FENCES];    /* by sequence */
+  guint           n_fences;
+  GArray         *followed;         /* of guint64, by slot: sequences of others it is ordered
+                                     * after */
+};
+
+struct _GpuPoolStreams
+{
+  GpuPoolStreamOps ops;
+  GpuPoolLock      lock;
+  GHashTable      *by_key;
+  GPtrArray       *by_slot;         /* slot - 1; also those that were swept */
+  guint            n_fences;        /* atomic: pending fences of all streams */
+  guint            n_swept;         /* streams left by the last sweep */
+};
+
+/* NULL once it was swept. */
+gpointer _gpu_pool_stream_get_key (GpuPoolStream *stream);
+/* GpuPoolStreamOps.is_free() */
+gboolean _gpu_pool_stream_is_free (GpuPoolStream *stream);
+
+static inline guint64
+gpu_pool_stream_load_use_seq (GpuPoolStream *stream)
+{
+  return __atomic_load_n (&stream->use_seq, __ATOMIC_ACQUIRE);
+}
+
+static inline gboolean
+gpu_pool_stream_has_reached (GpuPoolStream *stream,
+                             guint64        use_seq)
+{
+  return use_seq <= __atomic_load_n (&stream->reached, __ATOMIC_ACQUIRE);
+}
 
 G_END_DECLS

@@ -3,17 +3,9 @@
 
 #include "gpumem/pool/core/gpu-pool-cache.h"
 
-#define CACHED_BYTES  (1024 * 1024)
-/* What a thread keeps: so much at least, and its part of what is managed, up to a maximum. */
-#define CACHE_BUDGET  (16 * 1024 * 1024)
-#define CACHE_DIVISOR 8
-#define MAX_CACHE_BUDGET (64 * 1024 * 1024)
-/* Threads keep at most such a part of a limit. */
-#define LIMIT_DIVISOR 64
+/* --- creating and freeing ---------------------------------------------------------- */
 
-/* --- making and freeing ------------------------------------------------------------ */
-
-/* Units are as small as the pool wants, but there are at most 2^32 of them in an area. */
+/* The configured unit, doubled until an area has at most 2^32 units. */
 static guint
 choose_unit_shift (const GpuPoolConfig *config)
 {
@@ -23,42 +15,6 @@ choose_unit_shift (const GpuPoolConfig *config)
     shift++;
 
   return shift;
-}
-
-void
-_gpu_pool_set_cache_limits (GpuPool *pool)
-{
-  const GpuPoolLimits *limits = &pool->limits;
-  gsize least = CACHE_BUDGET, budget;
-  guint32 units;
-
-  if (limits->limit != 0)
-    least = MIN (least, limits->limit / LIMIT_DIVISOR);
-  if (!pool->is_holding)
-    least = 0;
-
-  budget = least;
-  if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
-    budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
-                    MAX_CACHE_BUDGET);
-
-  units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
-  while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
-    units /= 2;
-
-  __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
-  __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
-}
-
-void
-_gpu_pool_count_managed (GpuPool *pool,
-                         gint64   bytes)
-{
-  GpuPoolStats *stats = &pool->stats;
-
-  stats->managed_bytes += bytes;
-  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
-  _gpu_pool_set_cache_limits (pool);
 }
 
 GpuPool *
@@ -81,10 +37,10 @@ _gpu_pool_new (const GpuPoolConfig    *config,
   pool->streams = _gpu_pool_streams_new (stream_ops);
   pool->shared = g_ptr_array_new ();
   pool->areas = g_new0 (GpuPoolArea *, GPU_POOL_MAX_AREAS);
-  _gpu_pool_heap_get_frees (pool, NULL);
+  _gpu_pool_heap_get_free_list (pool, NULL);
   _gpu_pool_set_cache_limits (pool);
   if (config->granularity != 0)
-    _gpu_pool_pieces_new (pool);
+    _gpu_pool_chunks_new (pool);
 
   return pool;
 }
@@ -94,13 +50,13 @@ _gpu_pool_free (GpuPool *pool)
 {
   _gpu_pool_cache_detach_all (pool);
   _gpu_pool_trim (pool, 0, TRUE);
-  if (pool->pieces != NULL)
-    _gpu_pool_pieces_free (pool);
+  if (pool->chunks != NULL)
+    _gpu_pool_chunks_free (pool);
   _gpu_pool_segments_free (pool);
 
-  for (guint i = 0; i < pool->n_frees; i++)
-    g_free (pool->frees[i]);
-  g_free (pool->frees);
+  for (guint i = 0; i < pool->n_free_lists; i++)
+    g_free (pool->free_lists[i]);
+  g_free (pool->free_lists);
   g_free (pool->areas);
   g_ptr_array_unref (pool->shared);
   _gpu_pool_nodes_clear (&pool->nodes);
@@ -110,169 +66,15 @@ _gpu_pool_free (GpuPool *pool)
   g_free (pool);
 }
 
-void
-_gpu_pool_destroy_data (GpuPoolData *dropped)
+gpointer
+_gpu_pool_get_owner (GpuPool *pool)
 {
-  while (dropped != NULL)
-    {
-      GpuPoolData *data = dropped;
-
-      dropped = data->next;
-      if (data->destroy != NULL)
-        data->destroy (data->data);
-      g_free (data);
-    }
+  return pool->owner;
 }
 
-void
-_gpu_pool_leave (GpuPool *pool)
-{
-  GpuPoolData *dropped = g_steal_pointer (&pool->dropped);
+/* --- alloc and release ------------------------------------------------------------------- */
 
-  _gpu_pool_unlock (&pool->lock);
-
-  if (G_UNLIKELY (dropped != NULL))
-    _gpu_pool_destroy_data (dropped);
-}
-
-/* --- counting ---------------------------------------------------------------------- */
-
-static inline void
-update_peaks (GpuPool *pool)
-{
-  GpuPoolStats *stats = &pool->stats;
-  guint64 bytes = MAX (pool->counts.bytes, 0);
-
-  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
-  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
-}
-
-guint64
-_gpu_pool_sum_used (GpuPool *pool)
-{
-  gint64 units = pool->counts.units;
-
-  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
-    units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
-
-  return gpu_pool_bytes (pool, MAX (units, 0));
-}
-
-void
-_gpu_pool_add_counts (GpuPool       *pool,
-                      GpuPoolCounts *counts)
-{
-  pool->counts.n_allocs += counts->n_allocs;
-  pool->counts.n_frees += counts->n_frees;
-  pool->counts.bytes += counts->bytes;
-  pool->counts.units += counts->units;
-  pool->stats.n_cache_hits += counts->n_allocs;
-
-  __atomic_store_n (&counts->n_allocs, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->n_frees, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->bytes, 0, __ATOMIC_RELAXED);
-  __atomic_store_n (&counts->units, 0, __ATOMIC_RELAXED);
-}
-
-static void
-count_alloc (GpuPool              *pool,
-             GpuPoolNode          *node,
-             const GpuPoolRequest *request)
-{
-  GpuPoolCache *cache = _gpu_pool_cache_current;
-
-  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
-      && cache->pool == pool)
-    _gpu_pool_add_counts (pool, &cache->counts);
-
-  pool->n_out++;
-  pool->counts.n_allocs++;
-  pool->counts.bytes += request->size;
-  pool->counts.units += node->units;
-  update_peaks (pool);
-}
-
-static void
-count_free (GpuPool     *pool,
-            GpuPoolNode *node)
-{
-  pool->n_out--;
-  pool->counts.n_frees++;
-  pool->counts.bytes -= gpu_pool_bytes (pool, node->units) - node->slack;
-  pool->counts.units -= node->units;
-}
-
-/* --- serving ------------------------------------------------------------------------- */
-
-static guint32
-get_pad (GpuPool              *pool,
-         const GpuPoolNode    *node,
-         const GpuPoolRequest *request)
-{
-  guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
-
-  return -(first + node->offset) & (request->align - 1);
-}
-
-GpuPoolNode *
-_gpu_pool_serve_from (GpuPool              *pool,
-                      GpuPoolNode          *node,
-                      const GpuPoolRequest *request)
-{
-  guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
-
-  node = _gpu_pool_heap_cut (pool, node, pad, request->units);
-
-  /* Memory of nobody has the stream as its home, with nothing to wait for. */
-  if (node->use == 0 && request->slot != 0)
-    {
-      _gpu_pool_heap_get_frees (pool, request->stream);
-      node->use = gpu_pool_use_pack (request->slot, 0);
-    }
-
-  __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
-                    __ATOMIC_RELAXED);
-  __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
-  gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
-  count_alloc (pool, node, request);
-
-  return node;
-}
-
-GpuPoolNode *
-_gpu_pool_serve (GpuPool              *pool,
-                 const GpuPoolRequest *request)
-{
-  guint32 units = request->units + request->align - 1;
-  GpuPoolNode *own = NULL, *common = _gpu_pool_heap_find (pool, 0, units);
-
-  if (request->slot != 0)
-    own = _gpu_pool_heap_find (pool, request->slot, units);
-  if (own == NULL || (common != NULL && common->units < own->units))
-    own = common;
-  if (own == NULL)
-    return NULL;
-
-  _gpu_pool_heap_remove (pool, own);
-  pool->stats.n_hits++;
-
-  return _gpu_pool_serve_from (pool, own, request);
-}
-
-void
-_gpu_pool_serve_undo (GpuPool     *pool,
-                      GpuPoolNode *node,
-                      guint64      use)
-{
-  count_free (pool, node);
-  pool->counts.n_allocs--;
-  pool->counts.n_frees--;
-  _gpu_pool_heap_add (pool, node, use);
-}
-
-/* --- handing out and taking back --------------------------------------------------------- */
-
-/* Sizes that threads keep are rounded to those of the classes of their caches. */
+/* Rounds a cacheable size up to the size of its cache class. */
 static inline guint32
 round_units (guint32 units)
 {
@@ -321,25 +123,25 @@ sweep_streams (GpuPool *pool)
 
   _gpu_pool_lock (&pool->lock);
   _gpu_pool_cache_flush_all (pool, TRUE);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   _gpu_pool_streams_sweep (pool->streams);
 }
 
-/* The cache of the thread, in which there is a place for @key; locks the pool. */
-static GpuPoolDrawer *
-lock_with_drawer (GpuPool       *pool,
-                  GpuPoolCache **cache,
-                  gpointer       key)
+/* Gets the thread's cache and its entry for @key, created if needed, and locks the pool. */
+static GpuPoolStreamCache *
+lock_with_stream_cache (GpuPool       *pool,
+                        GpuPoolCache **cache,
+                        gpointer       key)
 {
-  GpuPoolDrawer *drawer;
+  GpuPoolStreamCache *stream_cache;
 
   *cache = gpu_pool_cache_here (pool);
   if (G_UNLIKELY (*cache == NULL))
     *cache = _gpu_pool_cache_get (pool, TRUE);
 
   _gpu_pool_lock (&pool->lock);
-  while (G_UNLIKELY ((drawer = gpu_pool_cache_find (*cache, key)) == NULL))
+  while (G_UNLIKELY ((stream_cache = gpu_pool_cache_find (*cache, key)) == NULL))
     {
       _gpu_pool_unlock (&pool->lock);
       sweep_streams (pool);
@@ -347,7 +149,7 @@ lock_with_drawer (GpuPool       *pool,
       _gpu_pool_lock (&pool->lock);
     }
 
-  return drawer;
+  return stream_cache;
 }
 
 static GPU_APART GpuMemoryBlock *
@@ -364,12 +166,12 @@ alloc_from_heap (GpuPool   *pool,
   if (!make_request (pool, size, alignment, &request, error))
     return NULL;
 
-  request.stream = lock_with_drawer (pool, &cache, key)->stream;
+  request.stream = lock_with_stream_cache (pool, &cache, key)->stream;
   request.slot = request.stream != NULL ? request.stream->slot : 0;
   node = _gpu_pool_serve (pool, &request);
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
-  return node != NULL ? node : _gpu_pool_climb (pool, &request, error);
+  return node != NULL ? node : _gpu_pool_alloc_slowly (pool, &request, error);
 }
 
 GPU_HOT GpuMemoryBlock *
@@ -411,17 +213,17 @@ add_shared (GpuPool       *pool,
 }
 
 static void
-give_back (GpuPool       *pool,
-           GpuPoolNode   *node,
-           GpuPoolStream *stream,
-           gboolean      *has_excess)
+release_node (GpuPool       *pool,
+              GpuPoolNode   *node,
+              GpuPoolStream *stream,
+              gboolean      *has_excess)
 {
   guint64 use = gpu_pool_get_use_now (stream);
 
-  count_free (pool, node);
+  gpu_pool_count_free (pool, node);
 
   if (G_UNLIKELY (!gpu_pool_use_is_covered (node, gpu_pool_use_slot (use)))
-      && !_gpu_pool_heap_is_over (pool, node->use))
+      && !_gpu_pool_heap_is_completed (pool, node->use))
     {
       if (stream != NULL)
         {
@@ -449,12 +251,12 @@ release_to_heap (GpuPool      *pool,
   guint32 units = node->units;
   gboolean has_excess = FALSE;
   GpuPoolCache *cache;
-  GpuPoolDrawer *drawer = lock_with_drawer (pool, &cache, key);
+  GpuPoolStreamCache *stream_cache = lock_with_stream_cache (pool, &cache, key);
 
-  give_back (pool, node, drawer->stream, &has_excess);
+  release_node (pool, node, stream_cache->stream, &has_excess);
   if (units <= pool->cached_units)
-    _gpu_pool_cache_shed (pool, cache, drawer, gpu_pool_index_bin (units));
-  _gpu_pool_leave_excess (pool, has_excess);
+    _gpu_pool_cache_flush_some (pool, cache, stream_cache, gpu_pool_index_bin (units));
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
 GPU_HOT void
@@ -478,20 +280,20 @@ _gpu_pool_release (GpuMemoryBlock *block,
 }
 
 gpointer
-_gpu_pool_block_ref_home (GpuMemoryBlock *block)
+_gpu_pool_block_ref_alloc_stream (GpuMemoryBlock *block)
 {
   GpuPool *pool = gpu_pool_node_pool (block);
   GpuPoolStream *stream;
 
   _gpu_pool_lock (&pool->lock);
   stream = gpu_pool_heap_use (pool, block->use).stream;
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   return stream != NULL ? _gpu_pool_stream_ref_key (stream) : NULL;
 }
 
 void
-_gpu_pool_release_home (GpuMemoryBlock *block)
+_gpu_pool_release_on_alloc_stream (GpuMemoryBlock *block)
 {
   GpuPool *pool = gpu_pool_node_pool (block);
   gboolean has_excess = FALSE;
@@ -499,8 +301,8 @@ _gpu_pool_release_home (GpuMemoryBlock *block)
   g_return_if_fail (gpu_pool_node_state (block) == GPU_POOL_NODE_ACTIVE);
 
   _gpu_pool_lock (&pool->lock);
-  give_back (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
-  _gpu_pool_leave_excess (pool, has_excess);
+  release_node (pool, block, gpu_pool_heap_use (pool, block->use).stream, &has_excess);
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
 }
 
 /* --- several at once ------------------------------------------------------------------- */
@@ -534,7 +336,7 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
       {
         GpuPoolStream *stream = _gpu_pool_cache_get_stream (pool, cache, keys[i]);
 
-        add_use (shared, (GpuPoolUse) { stream, _gpu_pool_stream_stamp (stream) });
+        add_use (shared, (GpuPoolUse) { stream, _gpu_pool_stream_get_use_seq (stream) });
         last = keys[i];
       }
 
@@ -546,11 +348,11 @@ _gpu_pool_release_all (GpuMemoryBlock *block,
     }
 
   _gpu_pool_lock (&pool->lock);
-  if (!_gpu_pool_heap_is_over (pool, block->use))
+  if (!_gpu_pool_heap_is_completed (pool, block->use))
     add_use (shared, gpu_pool_heap_use (pool, block->use));
-  count_free (pool, block);
+  gpu_pool_count_free (pool, block);
   add_shared (pool, block, shared);
-  _gpu_pool_leave_excess (pool, !pool->is_holding);
+  _gpu_pool_unlock_and_release_excess (pool, !pool->is_holding);
 }
 
 gboolean
@@ -563,7 +365,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
 {
   GpuPoolRequest request;
   GpuPoolCache *cache;
-  GpuPoolStream *stream = lock_with_drawer (pool, &cache, key)->stream;
+  GpuPoolStream *stream = lock_with_stream_cache (pool, &cache, key)->stream;
   guint n_done;
 
   memset (blocks, 0, n * sizeof (GpuMemoryBlock *));
@@ -571,7 +373,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
     {
       if (sizes[n_done] == 0)
         continue;
-      /* What is too large is refused below, without the lock. */
+      /* Sizes that are too large fail below, without the lock. */
       if (sizes[n_done] >> pool->unit_shift >= G_MAXUINT32 - 1
           || !make_request (pool, sizes[n_done], 0, &request, NULL))
         break;
@@ -581,7 +383,7 @@ _gpu_pool_alloc_n (GpuPool         *pool,
       if (blocks[n_done] == NULL)
         break;
     }
-  _gpu_pool_leave (pool);
+  _gpu_pool_unlock_and_destroy (pool);
 
   for (; n_done < n; n_done++)
     {
@@ -618,9 +420,79 @@ _gpu_pool_release_n (GpuMemoryBlock *const *blocks,
     return;
 
   pool = gpu_pool_node_pool (blocks[0]);
-  stream = lock_with_drawer (pool, &cache, key)->stream;
+  stream = lock_with_stream_cache (pool, &cache, key)->stream;
   for (guint i = 0; i < n; i++)
     if (blocks[i] != NULL)
-      give_back (pool, blocks[i], stream, &has_excess);
-  _gpu_pool_leave_excess (pool, has_excess);
+      release_node (pool, blocks[i], stream, &has_excess);
+  _gpu_pool_unlock_and_release_excess (pool, has_excess);
+}
+
+/* --- of a block ------------------------------------------------------------------------ */
+
+GpuPool *
+_gpu_pool_block_get_pool (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block);
+}
+
+guint64
+_gpu_pool_block_get_address (const GpuMemoryBlock *block)
+{
+  GpuPool *pool = gpu_pool_node_pool (block);
+
+  return pool->areas[block->area]->segment.address + gpu_pool_bytes (pool, block->offset);
+}
+
+gsize
+_gpu_pool_block_get_size (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units) - block->slack;
+}
+
+gsize
+_gpu_pool_block_get_capacity (const GpuMemoryBlock *block)
+{
+  return gpu_pool_bytes (gpu_pool_node_pool (block), block->units);
+}
+
+gboolean
+_gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_flag (block);
+}
+
+void
+_gpu_pool_block_set_owner_flag (GpuMemoryBlock *block,
+                                gboolean        flag)
+{
+  __atomic_store_n (&block->flag, flag != FALSE, __ATOMIC_RELEASE);
+}
+
+gpointer
+_gpu_pool_block_get_segment (const GpuMemoryBlock *block)
+{
+  return gpu_pool_node_pool (block)->areas[block->area]->segment.data;
+}
+
+gpointer
+_gpu_pool_block_get_data (const GpuMemoryBlock *block)
+{
+  return block->data != NULL ? block->data->data : NULL;
+}
+
+void
+_gpu_pool_block_set_data (GpuMemoryBlock *block,
+                          gpointer        data,
+                          GDestroyNotify  destroy)
+{
+  GpuPoolData *old = g_steal_pointer (&block->data);
+
+  if (data != NULL)
+    {
+      block->data = g_new0 (GpuPoolData, 1);
+      block->data->data = data;
+      block->data->destroy = destroy;
+    }
+
+  _gpu_pool_destroy_data (old);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The core of GpuMemoryPool: cuts blocks from memory that its owner gets for it, and hands out
- * again what is given back. It knows addresses, sizes and streams (gpu-pool-stream.h), and no
- * driver.
+ * The core of GpuMemoryPool: a suballocator that cuts blocks from memory supplied by its owner and
+ * reuses them. It knows addresses, sizes and streams (gpu-pool-stream.h), and no driver.
  *
- * Any thread calls anything. No op of the owner is called with a lock of the pool held, but for the
- * one that lets one thread at a time grow it.
+ * All functions are thread-safe. The owner's ops are called without locks of the pool, except the
+ * one that serializes growth.
  */
 #pragma once
 
@@ -17,7 +16,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuPool GpuPool;
 
-/* A segment that the owner got in one piece. */
+/* A segment: one allocation of the owner. */
 typedef struct
 {
   guint64  address;                 /* a multiple of the unit of the pool */
@@ -25,9 +24,9 @@ typedef struct
   gpointer data;                    /* the owner's */
 } GpuPoolSegment;
 
-/* Where memory comes from. A pool has either segments, or one range of addresses in which pieces of
- * memory are put behind the addresses and taken away again. Errors are those of drivers:
- * GPU_ERROR_OUT_OF_DEVICE_MEMORY is what the ladder goes on for. */
+/* Where memory comes from. A pool has either segments, or one address range into which chunks of
+ * physical memory are mapped. GPU_ERROR_OUT_OF_DEVICE_MEMORY makes the pool try its fallbacks;
+ * other errors are final. */
 typedef struct
 {
   gboolean (*alloc_segment) (gpointer               owner,
@@ -37,30 +36,30 @@ typedef struct
   void     (*free_segment)  (gpointer               owner,
                              const GpuPoolSegment  *segment);
 
-  /* A piece is memory without an address. Sizes and offsets, from the beginning of the range, are
+  /* A chunk is physical memory without an address. Sizes, and offsets into the range, are
    * multiples of the granularity. */
-  gpointer (*create_piece)  (gpointer               owner,
+  gpointer (*create_chunk)  (gpointer               owner,
                              gsize                  size,
                              GError               **error);
-  void     (*destroy_piece) (gpointer               owner,
-                             gpointer               piece,
+  void     (*destroy_chunk) (gpointer               owner,
+                             gpointer               chunk,
                              gsize                  size);
-  /* The pieces follow each other from @offset on, and are there for use when it returns; all of
-   * them or, when it fails, none. */
-  gboolean (*map_pieces)    (gpointer               owner,
+  /* Maps the chunks back to back from @offset, ready for use on return. All or, on failure,
+   * none. */
+  gboolean (*map_chunks)    (gpointer               owner,
                              gsize                  offset,
-                             const gpointer        *pieces,
+                             const gpointer        *chunks,
                              const gsize           *sizes,
-                             guint                  n_pieces,
+                             guint                  n_chunks,
                              GError               **error);
-  /* Of exactly what was mapped as one piece; nobody uses it any more. */
-  void     (*unmap_piece)   (gpointer               owner,
+  /* Unmaps exactly one chunk without pending uses. */
+  void     (*unmap_chunk)   (gpointer               owner,
                              gsize                  offset,
-                             gpointer               piece,
+                             gpointer               chunk,
                              gsize                  size);
 
-  /* There is no memory for @size bytes although the pool has given up what it can: somebody may
-   * make room. TRUE if it should try again; @attempt counts from 0, to 2. */
+  /* Called when the pool has released all it can and @size bytes still fail. TRUE to try again;
+   * @attempt counts from 0 to 2. */
   gboolean (*make_room)     (gpointer               owner,
                              gsize                  size,
                              guint                  attempt);
@@ -68,21 +67,23 @@ typedef struct
 
 typedef struct
 {
-  gsize    unit;                    /* bytes, a power of two: of all addresses and sizes */
-  gsize    granularity;             /* of pieces; 0 for segments */
-  guint64  range_address;           /* of the range of addresses, and its size */
+  gsize    unit;                    /* bytes, a power of two: alignment of all addresses and
+                                     * sizes */
+  gsize    granularity;             /* of chunks; 0 for segments */
+  guint64  range_address;           /* the address range, and its size */
   gsize    range_size;
   gsize    segment_size;            /* bytes of an ordinary segment; larger blocks get their own */
   gsize    max_segment_size;        /* bytes, 0 if there is no limit */
 } GpuPoolConfig;
 
-/* The knobs that may change at any time. */
+/* Limits that may change at any time. */
 typedef struct
 {
-  guint64  limit;                   /* bytes that are held and active at most; 0: no limit */
-  guint64  soft_limit;              /* from here on it recycles and trims rather than grow */
-  guint64  release_threshold;       /* bytes that are kept when nobody uses them */
-  double   waste;                   /* so much over the peak of used bytes before it recycles */
+  guint64  limit;                   /* most bytes managed; 0: no limit */
+  guint64  soft_limit;              /* above it, prefers moving and trimming to growth */
+  guint64  release_threshold;       /* unused bytes that are kept */
+  double   waste;                   /* fraction over the peak of used bytes before it moves
+                                     * chunks */
 } GpuPoolLimits;
 
 typedef struct
@@ -94,27 +95,27 @@ typedef struct
   guint64  largest_free;            /* bytes */
   guint64  peak_active_bytes, peak_used_bytes, peak_managed_bytes;
   guint64  n_allocs, n_frees;
-  guint64  n_cache_hits;            /* served by the cache of the thread */
-  guint64  n_hits;                  /* by free blocks of the stream or of nobody */
-  guint64  n_steals, n_waits;       /* from other streams; with a wait put in */
-  guint64  n_growths, n_recycled;   /* pieces or segments made, pieces moved */
+  guint64  n_cache_hits;            /* served by the thread's cache */
+  guint64  n_hits;                  /* served by free ranges without a wait */
+  guint64  n_steals, n_waits;       /* served by other streams; with a wait */
+  guint64  n_growths, n_recycled;   /* growths, chunks moved */
   guint64  n_maps, n_unmaps;        /* calls */
-  guint64  n_refused;               /* out of memory in the end */
+  guint64  n_refused;               /* failed requests */
 } GpuPoolStats;
 
 GpuPool        *_gpu_pool_new         (const GpuPoolConfig     *config,
                                        const GpuPoolOps        *ops,
                                        gpointer                 owner,
                                        const GpuPoolStreamOps  *stream_ops);
-/* All blocks were given back. */
+/* All blocks must have been freed. */
 void            _gpu_pool_free        (GpuPool                 *pool);
-/* Nothing is handed out any more, and nothing held but for what blocks that are active lie in.
- * @notify is called once all are given back, which may be now, and may free the pool. */
+/* Stops allocation and returns all memory except that under active blocks. Calls @notify, which
+ * may free the pool, once all blocks are freed; possibly before returning. */
 void            _gpu_pool_close       (GpuPool                 *pool,
                                        GDestroyNotify           notify,
                                        gpointer                 data);
-/* (transfer full): the keys, each with a reference, of streams whose work may still use memory that
- * was given back. */
+/* (transfer full): the keys, each with a reference, of streams with pending uses of freed
+ * memory. */
 GPtrArray      *_gpu_pool_list_pending (GpuPool                *pool);
 gpointer        _gpu_pool_get_owner   (GpuPool                 *pool);
 
@@ -124,18 +125,19 @@ GpuMemoryBlock *_gpu_pool_alloc       (GpuPool                 *pool,
                                        gsize                    alignment,
                                        gpointer                 key,
                                        GError                 **error);
-/* Free for use after all that was submitted to @key so far. */
+/* Frees it for use after all work submitted to @key so far. */
 void            _gpu_pool_release     (GpuMemoryBlock          *block,
                                        gpointer                 key);
-/* The same with the stream that it was handed out to. */
-void            _gpu_pool_release_home (GpuMemoryBlock         *block);
-/* (transfer full): that stream; NULL for the host, and once all of it is over. */
-gpointer        _gpu_pool_block_ref_home (GpuMemoryBlock       *block);
-/* The same after all of several streams. */
+/* The same with the allocation stream. */
+void            _gpu_pool_release_on_alloc_stream (GpuMemoryBlock         *block);
+/* (transfer full): the allocation stream; NULL for the host, or when all its uses have
+ * completed. */
+gpointer        _gpu_pool_block_ref_alloc_stream (GpuMemoryBlock       *block);
+/* The same with several streams. */
 void            _gpu_pool_release_all (GpuMemoryBlock          *block,
                                        const gpointer          *keys,
                                        guint                    n_keys);
-/* One lock for all. All, NULL for those of 0 bytes, or, when it fails, none. */
+/* Allocates all blocks under one lock; NULL for sizes of 0. On failure, none is allocated. */
 gboolean        _gpu_pool_alloc_n     (GpuPool                 *pool,
                                        const gsize             *sizes,
                                        guint                    n,
@@ -151,39 +153,40 @@ guint64         _gpu_pool_block_get_address (const GpuMemoryBlock *block);
 gsize           _gpu_pool_block_get_size    (const GpuMemoryBlock *block);   /* as requested */
 /* With rounding. */
 gsize           _gpu_pool_block_get_capacity (const GpuMemoryBlock *block);
-/* One bit for the owner, not set at first. */
-gboolean        _gpu_pool_block_get_mark    (const GpuMemoryBlock *block);
-void            _gpu_pool_block_set_mark    (GpuMemoryBlock       *block,
-                                             gboolean              mark);
+/* One bit for the owner, initially FALSE. */
+gboolean        _gpu_pool_block_get_owner_flag (const GpuMemoryBlock *block);
+void            _gpu_pool_block_set_owner_flag (GpuMemoryBlock       *block,
+                                                gboolean              flag);
 /* GpuPoolSegment.data; NULL in a range. */
 gpointer        _gpu_pool_block_get_segment (const GpuMemoryBlock *block);
-/* What the owner keeps with the place, e.g. a driver's handle for exactly this range: stays until
- * the block is cut or joined, when @destroy is called without a lock. */
+/* Owner data tied to exactly this range, such as a driver handle. Stays until the range is split
+ * or joined; @destroy is then called without a lock. */
 gpointer        _gpu_pool_block_get_data    (const GpuMemoryBlock *block);
 void            _gpu_pool_block_set_data    (GpuMemoryBlock       *block,
                                              gpointer              data,
                                              GDestroyNotify        destroy);
 
-/* Gives back what nobody uses and whose last use is over, until at most @keep bytes are managed. */
+/* Returns unused memory to the owner until at most @keep bytes are managed. */
 void            _gpu_pool_trim        (GpuPool                 *pool,
                                        guint64                  keep,
                                        gboolean                 wait);
-/* Gives back what is beyond the limits, as far as it is over. Leaves it to a thread that is growing
- * the pool, if there is one. */
-void            _gpu_pool_tidy        (GpuPool                 *pool);
-/* From now on nothing is held: what is given back goes back to the owner when its use is over. */
+/* Returns memory beyond the limits whose uses have completed. Left to the growing thread, if
+ * there is one. */
+void            _gpu_pool_release_excess (GpuPool                 *pool);
+/* Stops holding: freed memory returns to the owner when its use has completed. */
 void            _gpu_pool_stop_holding (GpuPool                *pool);
 void            _gpu_pool_set_limits  (GpuPool                 *pool,
                                        const GpuPoolLimits     *limits);
 void            _gpu_pool_get_stats   (GpuPool                 *pool,
                                        GpuPoolStats            *stats);
 
-/* Every block and gap in order of addresses, under the lock: @func calls nothing. */
+/* Visits every block and unmapped range by address, under the lock: @func must not call the
+ * pool. */
 typedef enum
 {
   GPU_POOL_ACTIVE,
-  GPU_POOL_CACHED,                  /* of a thread */
-  GPU_POOL_PENDING,                 /* given back, and its use not known to be over */
+  GPU_POOL_CACHED,                  /* in a thread's cache */
+  GPU_POOL_PENDING,                 /* freed, with a use that may be pending */
   GPU_POOL_FREE,
   GPU_POOL_UNMAPPED
 } GpuPoolState;

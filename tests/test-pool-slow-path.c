@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A pool of items at the end of memory: what it gives up, in which order and how much of it, whom
- * it asks, what it says in the end; the same with threads; and giving back when told to. */
+/* A pool of items out of memory: what it frees, in which order and how much; its calls of
+ * make_room() and its errors; the same with threads; and trimming. */
 #include "config.h"
 
 #include "test-pool-bins-util.h"
 
-#define CAPACITY(size) _gpu_pool_bin_size (4, _gpu_pool_bin_number (4, size))
+#define CAPACITY(size) gpu_pool_bin_size (4, gpu_pool_bin_number (4, size))
 
 static gsize
 freed (PoolOwner *owner,
@@ -46,7 +46,7 @@ check_largest_first (void)
   hold (bins, &pool_streams[0], sizes);
   pool_assert_steps (&owner, "aaaaa");
 
-  /* One is enough, then two, and what was not needed is still held */
+  /* Frees one, then two; the rest stays held */
   item = pool_take (bins, 3000, &pool_streams[0]);
   pool_assert_steps (&owner, "afa");
   g_assert_cmpuint (freed (&owner, 0), ==, CAPACITY (4000));
@@ -65,7 +65,7 @@ check_largest_first (void)
   pool_end (&owner);
 }
 
-/* Somebody is asked for more only when nothing is held any more */
+/* make_room() is called only when nothing is held any more */
 static void
 check_garbage_last (void)
 {
@@ -90,7 +90,7 @@ check_garbage_last (void)
   pool_end (&owner);
 }
 
-/* It was refused, and then nothing is held: as somebody else has freed it, there is room now */
+/* Another thread freed the held items after the refusal, so there is room now */
 static void
 check_freed_meanwhile (void)
 {
@@ -128,7 +128,7 @@ check_refused (void)
                          "manages 1023", "the owner has no more");
   pool_assert_steps (&owner, "afafar0");
 
-  /* As long as there is room made, but not for ever */
+  /* Retries while make_room() helps, but not forever */
   owner.n_rooms = 2;
   g_assert_null (_gpu_pool_bins_alloc (bins, 4500, &pool_streams[0], &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "4500");
@@ -145,7 +145,7 @@ check_refused (void)
   pool_end (&owner);
 }
 
-/* What can never be had is refused, although others take and give back all the time */
+/* A request that cannot succeed fails although other threads allocate and free all the time */
 static void
 check_churned (void)
 {
@@ -163,7 +163,7 @@ check_churned (void)
   pool_end (&owner);
 }
 
-/* Only the end of memory is something to do about */
+/* Only out-of-memory errors are retried */
 static void
 check_other_failure (void)
 {
@@ -188,7 +188,7 @@ check_other_failure (void)
   pool_end (&owner);
 }
 
-/* What is over is freed before what is not, and that only after a wait */
+/* Items with completed uses are freed first, others only after a wait */
 static void
 check_waits (void)
 {
@@ -257,7 +257,7 @@ alloc_slowly (gpointer   owner,
   GpuPoolBins **bins = owner;
   g_autoptr (GError) refused = NULL;
 
-  /* As if another thread asked at the same time */
+  /* As if another thread allocated at the same time */
   if (size > CAPACITY (1000))
     {
       g_assert_null (_gpu_pool_bins_alloc (*bins, 1000, NULL, &refused));
@@ -275,7 +275,7 @@ free_slowly (gpointer owner G_GNUC_UNUSED,
   g_free (data);
 }
 
-/* What the owner is still being asked for counts */
+/* Allocations in progress count */
 static void
 check_limit (void)
 {
@@ -294,7 +294,7 @@ check_limit (void)
   g_assert_null (_gpu_pool_bins_alloc (bins, 200, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "207", "limit of 3000");
 
-  /* What goes back makes room, for what another bin has as well */
+  /* A freed item makes room for another bin as well */
   _gpu_pool_bins_release (other, NULL);
   other = take_any (bins, 200);
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -307,7 +307,7 @@ check_limit (void)
   _gpu_pool_bins_free (bins);
 }
 
-/* Rather than go over it the pool gives up what is held, as far as its use is over */
+/* The pool frees completed held items to stay below it */
 static void
 check_soft_limit (void)
 {
@@ -336,7 +336,7 @@ check_soft_limit (void)
   pool_end (&owner);
 }
 
-/* So much is held that nobody uses, whatever is in use */
+/* This much unused memory is held, whatever is in use */
 static void
 check_release_threshold (void)
 {
@@ -361,7 +361,7 @@ check_release_threshold (void)
   pool_assert_steps (&owner, "f");
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (200));
 
-  /* Not before its use is over, and then with the next one */
+  /* Only when its use has completed, with the next call */
   two = pool_take (bins, 500, NULL);
   pool_give (two, &pool_streams[1]);
   pool_assert_steps (&owner, "af");
@@ -398,7 +398,7 @@ check_trim (void)
   g_assert_cmpuint (freed (&owner, 1), ==, CAPACITY (2000));
   g_assert_cmpuint (pool_streams[0].completed, ==, pool_streams[0].submitted);
 
-  /* What is in use is passed over */
+  /* Items in use are skipped */
   hold (bins, &pool_streams[1], busy);
   _gpu_pool_bins_trim (bins, 0, FALSE);
   _gpu_pool_bins_get_stats (bins, &stats);
@@ -425,7 +425,7 @@ check_stop_holding (void)
   _gpu_pool_bins_stop_holding (bins);
   g_assert_cmpuint (owner.n_live, ==, 3);
 
-  /* Not before its use is over, and then without anybody asking for it */
+  /* Only when its use has completed, without another request for it */
   pool_give (two, &pool_streams[0]);
   pool_give (three, &pool_streams[1]);
   g_assert_cmpuint (owner.n_live, ==, 3);
@@ -554,7 +554,7 @@ work_once (Worker      *worker,
 
   if (*item != NULL)
     {
-      /* Nobody else has had it */
+      /* No other thread has had it */
       memory = _gpu_pool_item_get_data (*item);
       g_assert_cmpuint (memory->byte, ==, worker->number + 1);
       memory->byte = 0;
@@ -632,7 +632,7 @@ run_threads (GpuPoolBins  *bins,
   g_assert_cmpuint (stats->n_refused, ==, 0);
 }
 
-/* With as much memory as all can use at once, nobody is ever refused, whatever is held */
+/* With enough memory for all uses at once, no request fails, whatever is held */
 static void
 check_threads (void)
 {
@@ -647,7 +647,7 @@ check_threads (void)
   pool_end (&owner);
 }
 
-/* Nor with as high a limit, which nobody goes over, while releases free what is too much */
+/* Nor with such a limit, which is never exceeded, while releases free the excess */
 static void
 check_threads_limits (void)
 {

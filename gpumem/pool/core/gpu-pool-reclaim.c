@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Uses of free memory: reclaims those that have completed, waits for others. */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-private.h"
+
+/* Drops completed uses; @add_fence: creates missing fences first. */
+static void
+drop_completed_uses (GpuPoolShared *shared,
+                     gboolean       add_fence)
+{
+  for (guint i = shared->n_uses; i > 0; i--)
+    {
+      if (add_fence)
+        _gpu_pool_use_add_fence (&shared->uses[i - 1], NULL);
+      if (_gpu_pool_use_is_completed (&shared->uses[i - 1]))
+        shared->uses[i - 1] = shared->uses[--shared->n_uses];
+    }
+}
+
+/* A block with one use left becomes free memory of that stream. */
+gboolean
+_gpu_pool_reclaim_shared (GpuPool *pool)
+{
+  g_autoptr (GPtrArray) all = NULL;
+  gboolean any = FALSE;
+
+  _gpu_pool_lock (&pool->lock);
+  if (pool->shared->len > 0)
+    {
+      all = pool->shared;
+      pool->shared = g_ptr_array_new ();
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  if (all == NULL)
+    return FALSE;
+
+  for (guint i = 0; i < all->len; i++)
+    drop_completed_uses (g_ptr_array_index (all, i), TRUE);
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint i = 0; i < all->len; i++)
+    {
+      GpuPoolShared *shared = g_ptr_array_index (all, i);
+      GpuPoolUse use = shared->uses[0];
+
+      if (shared->n_uses > 1)
+        {
+          g_ptr_array_add (pool->shared, shared);
+          continue;
+        }
+
+      any = TRUE;
+      if (shared->n_uses == 0)
+        use = (GpuPoolUse) { NULL, 0 };
+      _gpu_pool_heap_add (pool, shared->node,
+                          gpu_pool_use_pack (_gpu_pool_stream_get_slot (use.stream), use.use_seq));
+      g_free (shared);
+    }
+  _gpu_pool_unlock_and_destroy (pool);
+
+  return any;
+}
+
+static gboolean
+is_worth_waiting (const GpuPoolRequest *request,
+                  GpuPoolStream        *stream)
+{
+  return request == NULL || (stream != request->stream && _gpu_pool_stream_is_free (stream));
+}
+
+static gboolean
+find_pending (GpuPool              *pool,
+              const GpuPoolRequest *request,
+              GpuPoolUse           *use)
+{
+  gboolean found = FALSE;
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint slot = 1; slot < pool->n_free_lists && !found; slot++)
+    {
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
+
+      if (free_list == NULL || free_list->n == 0)
+        continue;
+
+      *use = (GpuPoolUse) { free_list->stream, free_list->latest_seq };
+      found = !gpu_pool_stream_has_reached (use->stream, use->use_seq)
+              && is_worth_waiting (request, use->stream);
+    }
+  if (!found && request == NULL && pool->shared->len > 0)
+    {
+      GpuPoolShared *shared = g_ptr_array_index (pool->shared, 0);
+
+      *use = shared->uses[0];
+      found = TRUE;
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  return found;
+}
+
+gboolean
+_gpu_pool_wait_for_pending (GpuPool              *pool,
+                            const GpuPoolRequest *request)
+{
+  GpuPoolUse use;
+  gboolean waited;
+
+  if (!find_pending (pool, request, &use) || !_gpu_pool_use_follow (&use, NULL, &waited, NULL))
+    return FALSE;
+
+  _gpu_pool_reclaim_shared (pool);
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_waits += waited;
+  _gpu_pool_heap_reclaim_completed (pool, TRUE);
+  _gpu_pool_unlock_and_destroy (pool);
+
+  return TRUE;
+}
+
+/* Creates a fence for each stream with pending free memory, unless one exists. */
+static void
+fence_pending (GpuPool *pool)
+{
+  g_autoptr (GArray) uses = g_array_new (FALSE, FALSE, sizeof (GpuPoolUse));
+
+  _gpu_pool_lock (&pool->lock);
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
+    {
+      GpuPoolFreeList *free_list = pool->free_lists[slot];
+
+      if (free_list != NULL && free_list->n > 0)
+        {
+          GpuPoolUse use = { free_list->stream, free_list->latest_seq };
+
+          g_array_append_val (uses, use);
+        }
+    }
+  _gpu_pool_unlock (&pool->lock);
+
+  for (guint i = 0; i < uses->len; i++)
+    _gpu_pool_use_add_fence (&g_array_index (uses, GpuPoolUse, i), NULL);
+}
+
+void
+_gpu_pool_reclaim_completed (GpuPool *pool)
+{
+  fence_pending (pool);
+  _gpu_pool_streams_poll (pool->streams);
+  _gpu_pool_reclaim_shared (pool);
+
+  _gpu_pool_lock (&pool->lock);
+  _gpu_pool_heap_reclaim_completed (pool, TRUE);
+  _gpu_pool_unlock_and_destroy (pool);
+}
+
+GPtrArray *
+_gpu_pool_list_pending (GpuPool *pool)
+{
+  g_autoptr (GPtrArray) streams = g_ptr_array_new ();
+
+  _gpu_pool_lock (&pool->lock);
+
+  for (guint slot = 1; slot < pool->n_free_lists; slot++)
+    if (pool->free_lists[slot] != NULL && pool->free_lists[slot]->n > 0)
+      g_ptr_array_add (streams, pool->free_lists[slot]->stream);
+
+  for (guint i = 0; i < pool->shared->len; i++)
+    {
+      const GpuPoolShared *shared = g_ptr_array_index (pool->shared, i);
+
+      for (guint k = 0; k < shared->n_uses; k++)
+        if (!g_ptr_array_find (streams, shared->uses[k].stream, NULL))
+          g_ptr_array_add (streams, shared->uses[k].stream);
+    }
+
+  _gpu_pool_unlock (&pool->lock);
+
+  return _gpu_pool_streams_ref_keys (streams);
+}

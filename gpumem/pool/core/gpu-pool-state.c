@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* State of a pool: limits, counters, and serving from the heap under the lock. */
+#include "config.h"
+
+#include "gpumem/pool/core/gpu-pool-cache.h"
+
+#define CACHED_BYTES  (1024 * 1024)
+/* Budget of a thread cache: at least this, up to its share of the managed bytes, limited by a
+ * maximum. */
+#define CACHE_BUDGET  (16 * 1024 * 1024)
+#define CACHE_DIVISOR 8
+#define MAX_CACHE_BUDGET (64 * 1024 * 1024)
+/* With a limit, a thread caches at most this part of it. */
+#define LIMIT_DIVISOR 64
+
+__thread GpuPoolCache *_gpu_pool_cache_current;
+
+void
+_gpu_pool_set_cache_limits (GpuPool *pool)
+{
+  const GpuPoolLimits *limits = &pool->limits;
+  gsize least = CACHE_BUDGET, budget;
+  guint32 units;
+
+  if (limits->limit != 0)
+    least = MIN (least, limits->limit / LIMIT_DIVISOR);
+  if (!pool->is_holding)
+    least = 0;
+
+  budget = least;
+  if (pool->is_holding && limits->limit == 0 && limits->release_threshold == G_MAXUINT64)
+    budget = CLAMP (pool->stats.managed_bytes / (CACHE_DIVISOR * MAX (pool->n_caches, 1)), least,
+                    MAX_CACHE_BUDGET);
+
+  units = MIN (CACHED_BYTES, least / 4) >> pool->unit_shift;
+  while (gpu_pool_index_bin (units) >= GPU_POOL_CACHE_CLASSES)
+    units /= 2;
+
+  __atomic_store_n (&pool->cached_units, units, __ATOMIC_RELAXED);
+  __atomic_store_n (&pool->cache_budget, budget >> pool->unit_shift, __ATOMIC_RELAXED);
+}
+
+void
+_gpu_pool_count_managed (GpuPool *pool,
+                         gint64   bytes)
+{
+  GpuPoolStats *stats = &pool->stats;
+
+  stats->managed_bytes += bytes;
+  stats->peak_managed_bytes = MAX (stats->peak_managed_bytes, stats->managed_bytes);
+  _gpu_pool_set_cache_limits (pool);
+}
+
+/* --- unlocking ---------------------------------------------------------------------- */
+
+void
+_gpu_pool_destroy_data (GpuPoolData *dropped)
+{
+  while (dropped != NULL)
+    {
+      GpuPoolData *data = dropped;
+
+      dropped = data->next;
+      if (data->destroy != NULL)
+        data->destroy (data->data);
+      g_free (data);
+    }
+}
+
+void
+_gpu_pool_unlock_and_destroy (GpuPool *pool)
+{
+  GpuPoolData *dropped = g_steal_pointer (&pool->dropped);
+
+  _gpu_pool_unlock (&pool->lock);
+
+  if (G_UNLIKELY (dropped != NULL))
+    _gpu_pool_destroy_data (dropped);
+}
+
+/* --- counting ---------------------------------------------------------------------- */
+
+static inline void
+update_peaks (GpuPool *pool)
+{
+  GpuPoolStats *stats = &pool->stats;
+  guint64 bytes = MAX (pool->counts.bytes, 0);
+
+  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
+  stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
+}
+
+guint64
+_gpu_pool_sum_used (GpuPool *pool)
+{
+  gint64 units = pool->counts.units;
+
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
+
+  return gpu_pool_bytes (pool, MAX (units, 0));
+}
+
+void
+_gpu_pool_add_counts (GpuPool       *pool,
+                      GpuPoolCounts *counts)
+{
+  pool->counts.n_allocs += counts->n_allocs;
+  pool->counts.n_frees += counts->n_frees;
+  pool->counts.bytes += counts->bytes;
+  pool->counts.units += counts->units;
+  pool->stats.n_cache_hits += counts->n_allocs;
+
+  __atomic_store_n (&counts->n_allocs, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->n_frees, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->bytes, 0, __ATOMIC_RELAXED);
+  __atomic_store_n (&counts->units, 0, __ATOMIC_RELAXED);
+}
+
+static void
+count_alloc (GpuPool              *pool,
+             GpuPoolNode          *node,
+             const GpuPoolRequest *request)
+{
+  GpuPoolCache *cache = _gpu_pool_cache_current;
+
+  if (cache != NULL && (cache->counts.n_allocs | cache->counts.n_frees) != 0
+      && cache->pool == pool)
+    _gpu_pool_add_counts (pool, &cache->counts);
+
+  pool->n_out++;
+  pool->counts.n_allocs++;
+  pool->counts.bytes += request->size;
+  pool->counts.units += node->units;
+  update_peaks (pool);
+}
+
+static guint64
+count_held (GpuPool *pool)
+{
+  guint64 n = pool->shared->len;
+
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
+    if (pool->free_lists[slot] != NULL)
+      n += pool->free_lists[slot]->n;
+
+  return n;
+}
+
+static guint64
+find_largest (GpuPool *pool)
+{
+  guint32 largest = 0;
+
+  for (guint slot = 0; slot < pool->n_free_lists; slot++)
+    {
+      GpuPoolNode *node = NULL;
+
+      if (pool->free_lists[slot] != NULL)
+        node = _gpu_pool_index_largest (&pool->free_lists[slot]->index);
+      if (node != NULL)
+        largest = MAX (largest, node->units);
+    }
+
+  return gpu_pool_bytes (pool, largest);
+}
+
+void
+_gpu_pool_get_stats (GpuPool      *pool,
+                     GpuPoolStats *stats)
+{
+  GpuPoolCounts counts;
+
+  _gpu_pool_lock (&pool->lock);
+
+  *stats = pool->stats;
+  counts = pool->counts;
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    {
+      guint64 n_allocs = __atomic_load_n (&cache->counts.n_allocs, __ATOMIC_RELAXED);
+
+      stats->n_cache_hits += n_allocs;
+      counts.n_allocs += n_allocs;
+      counts.n_frees += __atomic_load_n (&cache->counts.n_frees, __ATOMIC_RELAXED);
+      counts.bytes += __atomic_load_n (&cache->counts.bytes, __ATOMIC_RELAXED);
+      counts.units += __atomic_load_n (&cache->counts.units, __ATOMIC_RELAXED);
+    }
+
+  stats->n_allocs = counts.n_allocs;
+  stats->n_frees = counts.n_frees;
+  stats->active_blocks = counts.n_allocs > counts.n_frees ? counts.n_allocs - counts.n_frees : 0;
+  stats->active_bytes = MAX (counts.bytes, 0);
+  stats->used_bytes = gpu_pool_bytes (pool, MAX (counts.units, 0));
+  stats->peak_active_bytes = MAX (stats->peak_active_bytes, stats->active_bytes);
+  stats->peak_used_bytes = MAX (stats->peak_used_bytes, stats->used_bytes);
+  pool->stats.peak_active_bytes = stats->peak_active_bytes;
+  pool->stats.peak_used_bytes = stats->peak_used_bytes;
+  stats->held_blocks = count_held (pool) + pool->n_out - stats->active_blocks;
+  stats->largest_free = find_largest (pool);
+
+  _gpu_pool_unlock (&pool->lock);
+}
+
+void
+_gpu_pool_set_refused (GpuPool               *pool,
+                       const GpuPoolRequest  *request,
+                       const char            *reason,
+                       GError               **error)
+{
+  GpuPoolStats stats;
+  guint64 limit;
+
+  _gpu_pool_lock (&pool->lock);
+  pool->stats.n_refused++;
+  limit = pool->limits.limit;
+  _gpu_pool_unlock (&pool->lock);
+
+  _gpu_pool_get_stats (pool, &stats);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
+               "no memory for %" G_GSIZE_FORMAT " bytes: %s; of %" G_GUINT64_FORMAT
+               " bytes of the pool %" G_GUINT64_FORMAT " are active and %" G_GUINT64_FORMAT
+               " held, the largest free range has %" G_GUINT64_FORMAT ", the limit is %"
+               G_GUINT64_FORMAT,
+               request->size, reason, stats.managed_bytes, stats.active_bytes,
+               stats.managed_bytes - stats.used_bytes, stats.largest_free,
+               limit);
+}
+
+/* --- serving ------------------------------------------------------------------------- */
+
+static guint32
+get_pad (GpuPool              *pool,
+         const GpuPoolNode    *node,
+         const GpuPoolRequest *request)
+{
+  guint64 first = pool->areas[node->area]->segment.address >> pool->unit_shift;
+
+  return -(first + node->offset) & (request->align - 1);
+}
+
+GpuPoolNode *
+_gpu_pool_serve_from (GpuPool              *pool,
+                      GpuPoolNode          *node,
+                      const GpuPoolRequest *request)
+{
+  guint32 pad = request->align > 1 ? get_pad (pool, node, request) : 0;
+
+  node = _gpu_pool_heap_cut (pool, node, pad, request->units);
+
+  /* A range without uses gets the requesting stream as its allocation stream, with nothing to
+   * wait for. */
+  if (node->use == 0 && request->slot != 0)
+    {
+      _gpu_pool_heap_get_free_list (pool, request->stream);
+      node->use = gpu_pool_use_pack (request->slot, 0);
+    }
+
+  __atomic_store_n (&node->slack, gpu_pool_bytes (pool, node->units) - request->size,
+                    __ATOMIC_RELAXED);
+  __atomic_store_n (&node->flag, FALSE, __ATOMIC_RELAXED);
+  gpu_pool_node_set_state (node, GPU_POOL_NODE_ACTIVE);
+  count_alloc (pool, node, request);
+
+  return node;
+}
+
+GpuPoolNode *
+_gpu_pool_serve (GpuPool              *pool,
+                 const GpuPoolRequest *request)
+{
+  guint32 units = request->units + request->align - 1;
+  GpuPoolNode *own = NULL, *common = _gpu_pool_heap_find (pool, 0, units);
+
+  if (request->slot != 0)
+    own = _gpu_pool_heap_find (pool, request->slot, units);
+  if (own == NULL || (common != NULL && common->units < own->units))
+    own = common;
+  if (own == NULL)
+    return NULL;
+
+  _gpu_pool_heap_remove (pool, own);
+  pool->stats.n_hits++;
+
+  return _gpu_pool_serve_from (pool, own, request);
+}
+
+void
+_gpu_pool_serve_undo (GpuPool     *pool,
+                      GpuPoolNode *node,
+                      guint64      use)
+{
+  gpu_pool_count_free (pool, node);
+  pool->counts.n_allocs--;
+  pool->counts.n_frees--;
+  _gpu_pool_heap_add (pool, node, use);
+}
+
+GpuPoolNode *
+_gpu_pool_lock_and_serve (GpuPool              *pool,
+                          const GpuPoolRequest *request)
+{
+  GpuPoolNode *node;
+
+  _gpu_pool_lock (&pool->lock);
+  node = _gpu_pool_serve (pool, request);
+  _gpu_pool_unlock_and_destroy (pool);
+
+  return node;
+}
