@@ -82,8 +82,8 @@ external_check (GpuBasicAllocator  *allocator,
   if (GPU_EXTERNAL_ALLOCATOR (allocator)->core != NULL)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no functions were given",
-               allocator->ops->function);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_external_allocator_new: no functions were given");
 
   return FALSE;
 }
@@ -123,13 +123,6 @@ external_alloc (GpuBasicAllocator  *allocator,
   return (GpuMemory *) buffer;
 }
 
-static const GpuBasicAllocatorOps external_ops =
-{
-  .function = "gpu_external_allocator_new",
-  .check = external_check,
-  .alloc = external_alloc
-};
-
 static void
 gpu_external_allocator_finalize (GObject *object)
 {
@@ -142,12 +135,14 @@ static void
 gpu_external_allocator_class_init (GpuExternalAllocatorClass *klass)
 {
   G_OBJECT_CLASS (klass)->finalize = gpu_external_allocator_finalize;
+  klass->parent_class.function = "gpu_external_allocator_new";
+  klass->parent_class.check = external_check;
+  klass->parent_class.alloc = external_alloc;
 }
 
 static void
-gpu_external_allocator_init (GpuExternalAllocator *allocator)
+gpu_external_allocator_init (GpuExternalAllocator *allocator G_GNUC_UNUSED)
 {
-  allocator->parent_instance.ops = &external_ops;
 }
 
 /**
