@@ -17,6 +17,8 @@ struct _GpuBasicAllocator
   GpuContext     *context;
   GpuStream      *stream;           /* nullable */
   GpuMemoryFlags  flags;
+  GpuSvmFlags     svm_flags;        /* of GpuSvmAllocator, as is alignment */
+  gsize           alignment;
   gboolean        is_ready;         /* initialised */
 };
 

@@ -101,13 +101,6 @@
  *
  * Since: 0.1
  */
-struct _GpuSvmAllocator
-{
-  GpuBasicAllocator parent_instance;
-
-  GpuSvmFlags       svm_flags;
-  gsize             alignment;
-};
 
 /* Delays the free of shared virtual memory until a stream has run what was submitted to it. */
 typedef struct
@@ -123,18 +116,12 @@ enum
   PROP_CONTEXT,
   PROP_STREAM,
   PROP_FLAGS,
-  N_PROPS
-};
-
-enum
-{
-  PROP_SVM_FLAGS = 1,
-  PROP_ALIGNMENT,
-  N_SVM_PROPS
+  N_PROPS,
+  PROP_SVM_FLAGS = N_PROPS,         /* of GpuSvmAllocator */
+  PROP_ALIGNMENT
 };
 
 static GParamSpec *props[N_PROPS];
-static GParamSpec *svm_props[N_SVM_PROPS];
 
 static void initable_iface_init (GInitableIface *iface);
 static void allocator_iface_init (GpuAllocatorInterface *iface);
@@ -144,7 +131,7 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuBasicAllocator, gpu_basic_allocator, G_TYPE
                                   G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR,
                                                          allocator_iface_init))
 
-/* A class without data of its own: its class structure alone differs from that of its parent. */
+/* A class that differs from its parent in the class structure alone. */
 #define DEFINE_PLAIN_CLASS(Name, name)                          \
   struct _##Name                                                \
   {                                                             \
@@ -161,7 +148,7 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuBasicAllocator, gpu_basic_allocator, G_TYPE
 DEFINE_PLAIN_CLASS (GpuDeferredAllocator, gpu_deferred_allocator)
 DEFINE_PLAIN_CLASS (GpuImmediateAllocator, gpu_immediate_allocator)
 DEFINE_PLAIN_CLASS (GpuStreamAllocator, gpu_stream_allocator)
-G_DEFINE_FINAL_TYPE (GpuSvmAllocator, gpu_svm_allocator, GPU_TYPE_BASIC_ALLOCATOR)
+DEFINE_PLAIN_CLASS (GpuSvmAllocator, gpu_svm_allocator)
 
 static void
 gpu_basic_allocator_get_property (GObject    *object,
@@ -181,6 +168,12 @@ gpu_basic_allocator_get_property (GObject    *object,
       break;
     case PROP_FLAGS:
       g_value_set_flags (value, allocator->flags);
+      break;
+    case PROP_SVM_FLAGS:
+      g_value_set_flags (value, allocator->svm_flags);
+      break;
+    case PROP_ALIGNMENT:
+      g_value_set_uint64 (value, allocator->alignment);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -205,6 +198,12 @@ gpu_basic_allocator_set_property (GObject      *object,
       break;
     case PROP_FLAGS:
       allocator->flags = g_value_get_flags (value);
+      break;
+    case PROP_SVM_FLAGS:
+      allocator->svm_flags = g_value_get_flags (value);
+      break;
+    case PROP_ALIGNMENT:
+      allocator->alignment = g_value_get_uint64 (value);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -642,9 +641,9 @@ svm_alloc (GpuBasicAllocator  *allocator,
            GpuStream          *stream G_GNUC_UNUSED,
            GError            **error)
 {
-  GpuSvmAllocator *svm = GPU_SVM_ALLOCATOR (allocator);
   GpuMemory *memory = (GpuMemory *) gpu_svm_new (allocator->context, allocator->flags,
-                                                 svm->svm_flags, size, svm->alignment, error);
+                                                 allocator->svm_flags, size,
+                                                 allocator->alignment, error);
 
   if (memory != NULL && allocator->stream != NULL)
     {
@@ -660,45 +659,13 @@ svm_alloc (GpuBasicAllocator  *allocator,
 }
 
 static void
-gpu_svm_allocator_get_property (GObject    *object,
-                                guint       id,
-                                GValue     *value,
-                                GParamSpec *pspec)
-{
-  GpuSvmAllocator *allocator = GPU_SVM_ALLOCATOR (object);
-
-  if (id == PROP_SVM_FLAGS)
-    g_value_set_flags (value, allocator->svm_flags);
-  else if (id == PROP_ALIGNMENT)
-    g_value_set_uint64 (value, allocator->alignment);
-  else
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
-gpu_svm_allocator_set_property (GObject      *object,
-                                guint         id,
-                                const GValue *value,
-                                GParamSpec   *pspec)
-{
-  GpuSvmAllocator *allocator = GPU_SVM_ALLOCATOR (object);
-
-  if (id == PROP_SVM_FLAGS)
-    allocator->svm_flags = g_value_get_flags (value);
-  else if (id == PROP_ALIGNMENT)
-    allocator->alignment = g_value_get_uint64 (value);
-  else
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
 gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
   const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
 
-  object_class->get_property = gpu_svm_allocator_get_property;
-  object_class->set_property = gpu_svm_allocator_set_property;
+  object_class->get_property = gpu_basic_allocator_get_property;
+  object_class->set_property = gpu_basic_allocator_set_property;
   klass->parent_class.function = "gpu_svm_allocator_new";
   klass->parent_class.check = svm_check;
   klass->parent_class.alloc = svm_alloc;
@@ -710,8 +677,9 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
    *
    * Since: 0.1
    */
-  svm_props[PROP_SVM_FLAGS] = g_param_spec_flags ("svm-flags", NULL, NULL, GPU_TYPE_SVM_FLAGS,
-                                                  GPU_SVM_FLAGS_NONE, flags);
+  g_object_class_install_property (object_class, PROP_SVM_FLAGS,
+                                   g_param_spec_flags ("svm-flags", NULL, NULL, GPU_TYPE_SVM_FLAGS,
+                                                       GPU_SVM_FLAGS_NONE, flags));
   /**
    * GpuSvmAllocator:alignment:
    *
@@ -719,15 +687,9 @@ gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
    *
    * Since: 0.1
    */
-  svm_props[PROP_ALIGNMENT] = g_param_spec_uint64 ("alignment", NULL, NULL, 0, G_MAXSIZE, 0,
-                                                   flags);
-
-  g_object_class_install_properties (object_class, N_SVM_PROPS, svm_props);
-}
-
-static void
-gpu_svm_allocator_init (GpuSvmAllocator *allocator G_GNUC_UNUSED)
-{
+  g_object_class_install_property (object_class, PROP_ALIGNMENT,
+                                   g_param_spec_uint64 ("alignment", NULL, NULL, 0, G_MAXSIZE, 0,
+                                                        flags));
 }
 
 /**
@@ -780,7 +742,7 @@ gpu_svm_allocator_get_svm_flags (GpuSvmAllocator *allocator)
 {
   g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), GPU_SVM_FLAGS_NONE);
 
-  return allocator->svm_flags;
+  return allocator->parent_instance.svm_flags;
 }
 
 /**
@@ -798,5 +760,5 @@ gpu_svm_allocator_get_alignment (GpuSvmAllocator *allocator)
 {
   g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), 0);
 
-  return allocator->alignment;
+  return allocator->parent_instance.alignment;
 }
