@@ -23,10 +23,6 @@
 #include <gpumem/memory/gpu-host-memory.h>
 #include <gpumem/allocator/gpu-allocator.h>
 #include <gpumem/allocator/gpu-basic-allocator.h>
-#include <gpumem/allocator/gpu-deferred-allocator.h>
-#include <gpumem/allocator/gpu-immediate-allocator.h>
-#include <gpumem/allocator/gpu-svm-allocator.h>
-#include <gpumem/allocator/gpu-stream-allocator.h>
 #include <gpumem/allocator/gpu-external-allocator.h>
 #include <gpumem/allocator/gpu-allocator-adaptor.h>
 #include <gpumem/allocator/gpu-limit-allocator.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Under failing calls of the driver: memory of every allocator, through all adaptors around each
- * other, in two orders. What an adaptor counts is right whatever failed. */
+/* Memory of every allocator through a stack of all adaptors, in two orders, while calls of the
+ * driver fail. The counts of the adaptors stay right. */
 #include "config.h"
 
 #include <stdlib.h>
 
 #include "fault-util.h"
 
-#define SIZE  10000
-#define LIMIT (1 << 20)
+#define SIZE 10000
 
 typedef struct
 {
@@ -16,98 +15,52 @@ typedef struct
   GpuStream  *stream;
 } Fixture;
 
-typedef GpuAllocator *(*BaseFunc) (Fixture *fixture, GError **error);
-typedef GpuAllocator *(*AdaptorFunc) (GpuAllocator *upstream);
-
-/* --- allocators -------------------------------------------------------------------------- */
-
+/* Each class with the construct property that it requires. */
 static GpuAllocator *
-new_deferred (Fixture *fixture, GError **error)
+new_base (Fixture *fixture, guint i, GError **error)
 {
-  return (GpuAllocator *) gpu_deferred_allocator_new (fixture->context, GPU_MEMORY_NONE, error);
+  const GType types[] = { GPU_TYPE_DEFERRED_ALLOCATOR, GPU_TYPE_SVM_ALLOCATOR,
+                          GPU_TYPE_HOST_ALLOCATOR, GPU_TYPE_IMMEDIATE_ALLOCATOR,
+                          GPU_TYPE_STREAM_ALLOCATOR };
+
+  if (i < 3)
+    return g_initable_new (types[i], NULL, error, "context", fixture->context, NULL);
+
+  return g_initable_new (types[i], NULL, error, "stream", fixture->stream, NULL);
 }
 
-static GpuAllocator *
-new_immediate (Fixture *fixture, GError **error)
-{
-  return (GpuAllocator *) gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_NONE, error);
-}
+#define N_BASES    5
+#define N_ADAPTORS 6
 
 static GpuAllocator *
-new_svm (Fixture *fixture, GError **error)
+new_adaptor (guint i, GpuAllocator *upstream)
 {
-  return (GpuAllocator *) gpu_svm_allocator_new (fixture->context, GPU_MEMORY_NONE,
-                                                 GPU_SVM_FLAGS_NONE, 0, NULL, error);
+  const GType types[N_ADAPTORS] = { GPU_TYPE_LIMIT_ALLOCATOR, GPU_TYPE_STATISTICS_ALLOCATOR,
+                                    GPU_TYPE_TRACKING_ALLOCATOR, GPU_TYPE_LOGGING_ALLOCATOR,
+                                    GPU_TYPE_FAILURE_ALLOCATOR, GPU_TYPE_DEFERRED_FREE_ALLOCATOR };
+  g_autoptr (GOutputStream) output = NULL;
+
+  if (types[i] != GPU_TYPE_LOGGING_ALLOCATOR)
+    return g_object_new (types[i], "upstream", upstream, NULL);
+
+  output = g_memory_output_stream_new_resizable ();
+
+  return g_object_new (types[i], "upstream", upstream, "output", output, NULL);
 }
 
-static GpuAllocator *
-new_host (Fixture *fixture, GError **error)
-{
-  return (GpuAllocator *) gpu_host_allocator_new (fixture->context, GPU_HOST_MEMORY_NONE, error);
-}
-
-static GpuAllocator *
-new_on_stream (Fixture *fixture, GError **error)
-{
-  return (GpuAllocator *) gpu_stream_allocator_new (fixture->stream, GPU_MEMORY_NONE, error);
-}
-
-static GpuAllocator *
-add_limit (GpuAllocator *upstream)
-{
-  return (GpuAllocator *) gpu_limit_allocator_new (upstream, LIMIT);
-}
-
-static GpuAllocator *
-add_statistics (GpuAllocator *upstream)
-{
-  return (GpuAllocator *) gpu_statistics_allocator_new (upstream);
-}
-
-static GpuAllocator *
-add_tracking (GpuAllocator *upstream)
-{
-  return (GpuAllocator *) gpu_tracking_allocator_new (upstream, 0);
-}
-
-static GpuAllocator *
-add_logging (GpuAllocator *upstream)
-{
-  g_autoptr (GOutputStream) output = g_memory_output_stream_new_resizable ();
-
-  return (GpuAllocator *) gpu_logging_allocator_new (upstream, output);
-}
-
-static GpuAllocator *
-add_failure (GpuAllocator *upstream)
-{
-  return (GpuAllocator *) gpu_failure_allocator_new (upstream);
-}
-
-static GpuAllocator *
-add_deferred_free (GpuAllocator *upstream)
-{
-  return (GpuAllocator *) gpu_deferred_free_allocator_new (upstream);
-}
-
-static const BaseFunc bases[] = { new_deferred, new_immediate, new_svm, new_host, new_on_stream };
-static const AdaptorFunc adaptors[] = { add_limit, add_statistics, add_tracking, add_logging,
-                                        add_failure, add_deferred_free };
-
-/* Around each other, the first one innermost, or outermost if @reverse. (transfer full) */
+/* Stacks all adaptors, the first one innermost, or outermost if @reverse. (transfer full) */
 static GPtrArray *
 make_chain (GpuAllocator *base, gboolean reverse)
 {
-  const guint n = G_N_ELEMENTS (adaptors);
   GPtrArray *chain = g_ptr_array_new_with_free_func (g_object_unref);
 
   g_ptr_array_add (chain, g_object_ref (base));
-  for (guint i = 0; i < n; i++)
-    g_ptr_array_add (chain, adaptors[reverse ? n - 1 - i : i] (chain->pdata[i]));
+  for (guint i = 0; i < N_ADAPTORS; i++)
+    g_ptr_array_add (chain, new_adaptor (reverse ? N_ADAPTORS - 1 - i : i, chain->pdata[i]));
   return chain;
 }
 
-/* --- what they are used for --------------------------------------------------------------- */
+/* --- use of the memory --------------------------------------------------------------- */
 
 static void
 expect_none (const char *what, gint64 n)
@@ -119,7 +72,7 @@ expect_none (const char *what, gint64 n)
   exit (1);
 }
 
-/* With nothing in use, and nothing that waits to be freed. */
+/* No memory is in use or pending. */
 static void
 check_empty (GPtrArray *chain)
 {
@@ -174,7 +127,7 @@ use (Fixture *fixture, GpuMemory *memory, guint8 value, GError **error)
   return TRUE;
 }
 
-/* Memory that is freed, is dropped, is kept beyond its allocator. */
+/* Memory that is freed, unreferenced, and kept after its allocator. */
 static gboolean
 use_chain (Fixture *fixture, GPtrArray *chain, GpuMemory **kept, GError **error)
 {
@@ -198,10 +151,10 @@ use_chain (Fixture *fixture, GPtrArray *chain, GpuMemory **kept, GError **error)
 }
 
 static gboolean
-use_base (Fixture *fixture, BaseFunc base, gboolean reverse, GError **error)
+use_base (Fixture *fixture, guint base, gboolean reverse, GError **error)
 {
   g_autoptr (GError) failure = NULL;
-  g_autoptr (GpuAllocator) allocator = base (fixture, &failure);
+  g_autoptr (GpuAllocator) allocator = new_base (fixture, base, &failure);
   g_autoptr (GPtrArray) chain = NULL;
   g_autoptr (GpuMemory) kept = NULL;
   gboolean success;
@@ -240,8 +193,8 @@ allocators (GpuContext *context, GError **error)
   if (stream == NULL)
     return FALSE;
 
-  for (guint i = 0; i < 2 * G_N_ELEMENTS (bases); i++)
-    if (!use_base (&fixture, bases[i / 2], i % 2 == 1, error))
+  for (guint i = 0; i < 2 * N_BASES; i++)
+    if (!use_base (&fixture, i / 2, i % 2 == 1, error))
       return FALSE;
 
   return TRUE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Adaptors: what they count, refuse, write down and free, whatever way memory comes back. */
+/* Adaptors: what they count, refuse, log and free, however memory is freed. */
 #include "config.h"
 
 #include <glib/gstdio.h>
@@ -22,14 +22,14 @@ get_counter (GpuStatisticsAllocator *allocator, const char *name)
   return value;
 }
 
-/* The mapping goes on another thread, between one look and the next. */
-static gboolean
-is_in_use (GpuStatisticsAllocator *allocator)
+/* One property only: another thread may free memory between two reads. */
+static gint64
+get_current (GpuStatisticsAllocator *allocator)
 {
   gint64 current;
 
   g_object_get (allocator, "current-bytes", &current, NULL);
-  return current != 0;
+  return current;
 }
 
 static void
@@ -53,18 +53,32 @@ assert_popped (GpuStatisticsAllocator *allocator, gint64 current, gint64 peak, g
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GVariant) counters = gpu_statistics_allocator_pop (allocator, &error);
-  gint64 value;
+  const char *const names[] = { "current-bytes", "peak-bytes", "total-bytes" };
+  const gint64 expected[] = { current, peak, total };
 
   g_assert_no_error (error);
-  g_assert_true (g_variant_lookup (counters, "current-bytes", "x", &value));
-  g_assert_cmpint (value, ==, current);
-  g_assert_true (g_variant_lookup (counters, "peak-bytes", "x", &value));
-  g_assert_cmpint (value, ==, peak);
-  g_assert_true (g_variant_lookup (counters, "total-bytes", "x", &value));
-  g_assert_cmpint (value, ==, total);
+
+  for (guint i = 0; i < 3; i++)
+    {
+      gint64 value;
+
+      g_assert_true (g_variant_lookup (counters, names[i], "x", &value));
+      g_assert_cmpint (value, ==, expected[i]);
+    }
 }
 
-/* Memory through an adaptor is that of upstream, and the adaptor says so. */
+static void
+assert_memory_info (GpuAllocator *allocator, guint64 free_size, guint64 total_size)
+{
+  g_autoptr (GError) error = NULL;
+  guint64 sizes[2];
+
+  test_assert_ok (gpu_allocator_get_memory_info (allocator, &sizes[0], &sizes[1], &error), error);
+  g_assert_cmpuint (sizes[0], ==, free_size);
+  g_assert_cmpuint (sizes[1], ==, total_size);
+}
+
+/* An adaptor returns memory of its upstream. */
 static void
 adaptor_passes (TestFixture *fixture)
 {
@@ -102,8 +116,6 @@ adaptor_limit (TestFixture *fixture)
   GpuAllocator *allocator = GPU_ALLOCATOR (limit);
   g_autoptr (GpuMemory) one = test_alloc (allocator, 6000);
   g_autoptr (GpuMemory) other = test_alloc (allocator, 4000);
-  guint64 free_size;
-  guint64 total_size;
 
   g_assert_null (gpu_allocator_alloc (allocator, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1 bytes", "limit of 10000",
@@ -112,24 +124,19 @@ adaptor_limit (TestFixture *fixture)
 
   g_clear_object (&other);
   g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 6000);
-  test_assert_ok (gpu_allocator_get_memory_info (allocator, &free_size, &total_size, &error),
-                  error);
-  g_assert_cmpuint (free_size, ==, 4000);
-  g_assert_cmpuint (total_size, ==, 10000);
+  assert_memory_info (allocator, 4000, 10000);
 
   gpu_limit_allocator_set_limit (limit, 5000);
   g_assert_null (gpu_allocator_alloc (allocator, 1, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "limit of 5000", "6000 are in use");
-  test_assert_ok (gpu_allocator_get_memory_info (allocator, &free_size, &total_size, &error),
-                  error);
-  g_assert_cmpuint (free_size, ==, 0);
+  assert_memory_info (allocator, 0, 5000);
 
   gpu_allocator_free (allocator, one);
   g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
   other = test_alloc (allocator, 5000);
 }
 
-/* What upstream has not given does not count. */
+/* Failed requests do not count. */
 static void
 adaptor_limit_failed (TestFixture *fixture)
 {
@@ -144,7 +151,7 @@ adaptor_limit_failed (TestFixture *fixture)
   g_assert_cmpuint (gpu_limit_allocator_get_limit (limit), ==, 10000);
 }
 
-/* Slices and mappings use the memory; the last of them gives it back, and nothing does so twice. */
+/* Slices and mappings are users of the memory; the last one returns it, once. */
 static void
 adaptor_comes_back (TestFixture *fixture)
 {
@@ -155,7 +162,6 @@ adaptor_comes_back (TestFixture *fixture)
   g_autoptr (GpuMemory) memory = test_alloc (allocator, 4096);
   g_autoptr (GpuBuffer) slice = gpu_buffer_slice (GPU_BUFFER (memory), 0, 1024, &error);
   g_autoptr (GpuMapping) mapping = NULL;
-  gint64 deadline;
 
   g_assert_no_error (error);
   gpu_memory_release (memory);
@@ -165,11 +171,7 @@ adaptor_comes_back (TestFixture *fixture)
   g_clear_object (&slice);
   assert_bytes (statistics, 4096, 4096, 4096);
   g_clear_object (&mapping);
-  deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
-
-  while (is_in_use (statistics) && g_get_monotonic_time () < deadline)
-    g_usleep (500);
-
+  test_poll (get_current (statistics) == 0);
   assert_bytes (statistics, 0, 4096, 4096);
   g_clear_object (&memory);
 
@@ -217,7 +219,7 @@ adaptor_statistics (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "no push");
 }
 
-/* Memory may outlive what it came through, in any order. */
+/* Memory may outlive its adaptors, in any order. */
 static void
 adaptor_gone (TestFixture *fixture)
 {
@@ -240,7 +242,7 @@ adaptor_gone (TestFixture *fixture)
   g_clear_object (&limit);
 }
 
-/* An allocator of the program that keeps memory and gives it again: no count is lost. */
+/* Counts are right if upstream caches memory and allocates it again. */
 static void
 adaptor_custom (TestFixture *fixture)
 {
@@ -375,7 +377,7 @@ typedef struct
   guint64 stream;
 } Line;
 
-/* Every line of the table, checked against its form. */
+/* Parses and validates every line of the table. */
 static GArray *
 parse_log (const char *text, gsize size)
 {
@@ -408,6 +410,15 @@ parse_log (const char *text, gsize size)
   return parsed;
 }
 
+static GArray *
+parse_output (GOutputStream *output)
+{
+  GMemoryOutputStream *memory = G_MEMORY_OUTPUT_STREAM (output);
+
+  return parse_log (g_memory_output_stream_get_data (memory),
+                    g_memory_output_stream_get_data_size (memory));
+}
+
 static void
 assert_line (GArray *lines, guint i, const char *action, guint64 pointer, gsize size,
              guint64 stream)
@@ -427,7 +438,6 @@ adaptor_logging (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (TestAllocator) upstream = test_allocator_new (fixture);
   g_autoptr (GOutputStream) output = g_memory_output_stream_new_resizable ();
-  GMemoryOutputStream *memory_output = G_MEMORY_OUTPUT_STREAM (output);
   g_autoptr (GpuLoggingAllocator) logging =
     gpu_logging_allocator_new (GPU_ALLOCATOR (upstream), output);
   GpuAllocator *allocator = GPU_ALLOCATOR (logging);
@@ -452,20 +462,18 @@ adaptor_logging (TestFixture *fixture)
   g_clear_error (&error);
   g_assert_true (gpu_logging_allocator_get_output (logging) == output);
   test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
-  lines = parse_log (g_memory_output_stream_get_data (memory_output),
-                     g_memory_output_stream_get_data_size (memory_output));
+  lines = parse_output (output);
   g_assert_cmpuint (lines->len, ==, 4);
   assert_line (lines, 0, "allocate", pointers[0], 1000, 0);
   assert_line (lines, 1, "allocate", pointers[1], 77, stream);
   assert_line (lines, 2, "free", pointers[0], 1000, 0);
   assert_line (lines, 3, "allocate failure", 0, 5, 0);
 
-  /* The last line comes when all is gone. */
+  /* The last line is written after the last memory is freed. */
   g_clear_object (&logging);
   g_clear_object (&two);
   g_array_unref (lines);
-  lines = parse_log (g_memory_output_stream_get_data (memory_output),
-                     g_memory_output_stream_get_data_size (memory_output));
+  lines = parse_output (output);
   g_assert_cmpuint (lines->len, ==, 5);
   assert_line (lines, 4, "free", pointers[1], 77, stream);
 }
@@ -509,7 +517,7 @@ adaptor_logging_path (TestFixture *fixture)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
-/* An output that has no room says so at the flush, once, and no memory is lost over it. */
+/* A full output fails one flush and loses no memory. */
 static void
 adaptor_logging_full (TestFixture *fixture)
 {
@@ -576,7 +584,7 @@ adaptor_failure (TestFixture *fixture)
   g_assert_cmpuint (relief.n_calls, ==, 2);
 }
 
-/* What has nothing to do with memory is not for the handler. */
+/* Only lack of memory calls the handler. */
 static void
 adaptor_failure_other (TestFixture *fixture)
 {
@@ -676,7 +684,7 @@ adaptor_deferred_free_room (TestFixture *fixture)
   g_clear_object (&memory);
   assert_pending (lazy, 1, 700);
 
-  /* What is gathered goes with the allocator; what comes back later, at once. */
+  /* Finalization frees pending memory; memory released later is freed directly. */
   g_clear_object (&lazy);
   g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 100);
   g_clear_object (&kept);
@@ -724,7 +732,6 @@ adaptor_threads (TestFixture *fixture)
   g_autoptr (GpuTrackingAllocator) tracking =
     gpu_tracking_allocator_new (GPU_ALLOCATOR (statistics), 4);
   g_autoptr (GOutputStream) output = g_memory_output_stream_new_resizable ();
-  GMemoryOutputStream *memory_output = G_MEMORY_OUTPUT_STREAM (output);
   g_autoptr (GpuLoggingAllocator) logging =
     gpu_logging_allocator_new (GPU_ALLOCATOR (tracking), output);
   g_autoptr (GHashTable) live = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
@@ -749,10 +756,9 @@ adaptor_threads (TestFixture *fixture)
   gpu_deferred_free_allocator_flush (lazy);
   g_assert_cmpuint (gpu_limit_allocator_get_active_bytes (limit), ==, 0);
 
-  /* Nothing is given twice at a time, and all that was given comes back, in the order of the log */
+  /* In the order of the log, no pointer is live twice, and all memory is freed */
   test_assert_ok (gpu_logging_allocator_flush (logging, &error), error);
-  lines = parse_log (g_memory_output_stream_get_data (memory_output),
-                     g_memory_output_stream_get_data_size (memory_output));
+  lines = parse_output (output);
   g_assert_cmpuint (lines->len, ==, 2 * N_THREADS * N_ROUNDS);
 
   for (guint i = 0; i < lines->len; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* An allocator of a program, for tests: it does what it is told, and keeps what it gets back. */
+/* An allocator of the program, with scripted results. It keeps freed memory. */
 #pragma once
 
 #include "test-util.h"
@@ -26,18 +26,31 @@ struct _TestAllocator
   GpuContext *context;
   TestGives   gives;
   guint       n_allocs;
-  GQueue      kept;                 /* of GpuMemory that came back */
+  GQueue      kept;                 /* of freed GpuMemory */
 };
 
 TestAllocator *test_allocator_new     (TestFixture  *fixture);
 GpuAllocator  *test_deferred          (TestFixture  *fixture);
-/* Memory of exactly so many bytes. */
+/* Waits for @condition; fails after TEST_DEADLINE. */
+#define test_poll(condition)                                                         \
+  G_STMT_START                                                                       \
+    {                                                                                \
+      const gint64 deadline_ = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC; \
+                                                                                     \
+      while (!(condition) && g_get_monotonic_time () < deadline_)                    \
+        g_usleep (500);                                                              \
+                                                                                     \
+      g_assert_true (condition);                                                     \
+    }                                                                                \
+  G_STMT_END
+
+/* Memory of exactly @size bytes. */
 GpuMemory     *test_alloc             (GpuAllocator *allocator,
                                        gsize         size);
-/* Fails unless memory holds what was written to it last, however it is reached. */
+/* Writes the memory, copies it, and compares. */
 void           test_check_memory      (TestFixture  *fixture,
                                        GpuMemory    *memory);
-/* Two memories that are not the same, and 0 bytes. */
+/* Allocates two memories of @type, uses and compares them, and requests 0 bytes. */
 void           test_check_allocator   (TestFixture  *fixture,
                                        GpuAllocator *allocator,
                                        GType         type);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Allocators that ask the driver, or the program: that memory is memory, where it comes from, when
- * it goes, and what is said when there is none. */
+/* Allocators that call the driver or the program: use of the memory, its lifetime, and errors. */
 #include "config.h"
 
 #include "cuda-driver/cuda-driver.h"
@@ -10,23 +9,17 @@
 static void
 assert_allocated (TestFixture *fixture, guint64 size)
 {
-  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
-
-  while (gpu_context_get_allocated_size (fixture->context) != size
-         && g_get_monotonic_time () < deadline)
-    g_usleep (500);
-
-  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, size);
+  test_poll (gpu_context_get_allocated_size (fixture->context) == size);
 }
 
-/* Keeps a stream at work until it is let go. */
+/* Blocks a stream until end_work(). */
 typedef struct
 {
   GpuEvent *gate;
   TestHold *hold;
 } Work;
 
-/* FALSE, and the test skipped, where there is no way. */
+/* FALSE, and the test is skipped, if the device cannot. */
 static gboolean
 begin_work (TestFixture *fixture, GpuStream *stream, Work *work)
 {
@@ -77,8 +70,7 @@ allocator_deferred (TestFixture *fixture)
                     GPU_MEMORY_HOST_NO_ACCESS);
 }
 
-/* Flags that do not go together are found when the allocator is made, and what was made without
- * anything answers with an error. */
+/* Constructors refuse contradictory flags; uninitialised allocators return errors. */
 static void
 allocator_refused (TestFixture *fixture)
 {
@@ -129,7 +121,7 @@ allocator_immediate (TestFixture *fixture)
     g_assert_cmpuint (gpu_stream_get_n_submitted (stream), >=, 2);
 }
 
-/* What a driver of OpenCL finds out late, it is made to find out now. */
+/* The allocator makes an OpenCL driver allocate before the call returns. */
 static void
 layer_immediate (TestFixture *fixture)
 {
@@ -181,7 +173,7 @@ allocator_svm (TestFixture *fixture)
   g_assert_cmpuint (gpu_memory_get_device_address (memory) % 64, ==, 0);
 }
 
-/* Memory with a stream waits for all that the stream has been given, other memory for nothing. */
+/* With a stream, memory is freed after all work submitted to the stream; otherwise immediately. */
 static void
 allocator_svm_stream (TestFixture *fixture)
 {
@@ -205,7 +197,7 @@ allocator_svm_stream (TestFixture *fixture)
   if (!begin_work (fixture, stream, &work))
     return;
 
-  /* A driver of CUDA itself waits for the device before it frees. */
+  /* A real CUDA driver synchronizes the device before it frees. */
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "cuda")
       || gpumem_cuda_driver_symbol ("gpumem_cuda_driver_get_live") != NULL)
     {
@@ -289,9 +281,9 @@ allocator_stream (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "another context");
 }
 
-/* --- memory of others ------------------------------------------------------- */
+/* --- functions of the program ------------------------------------------------ */
 
-/* Buffers by their handles, of somebody who knows nothing of allocators. */
+/* Buffers by their handles. */
 typedef struct
 {
   TestFixture *fixture;
@@ -340,13 +332,7 @@ others_notify (gpointer data)
 static void
 wait_for_freed (Others *others, gsize size)
 {
-  gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
-
-  while ((gsize) g_atomic_pointer_get (&others->freed) != size
-         && g_get_monotonic_time () < deadline)
-    g_usleep (500);
-
-  g_assert_cmpuint ((gsize) g_atomic_pointer_get (&others->freed), ==, size);
+  test_poll ((gsize) g_atomic_pointer_get (&others->freed) == size);
 }
 
 static void
@@ -384,10 +370,7 @@ allocator_external (TestFixture *fixture)
   g_assert_cmpint (g_atomic_int_get (&others.n_notified), ==, 0);
   end_work (&work, fixture->stream);
   wait_for_freed (&others, 14196);
-
-  while (g_atomic_int_get (&others.n_notified) < 2)
-    g_thread_yield ();
-
+  test_poll (g_atomic_int_get (&others.n_notified) == 2);
   g_assert_cmpuint (g_hash_table_size (buffers), ==, 0);
 }
 

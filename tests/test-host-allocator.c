@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The allocator of page-locked memory: what it rounds to, what it hands out again, and when. */
+/* The allocator of page-locked memory: rounding, reuse, and limits. */
 #include "config.h"
 
 #include "test-util.h"
@@ -37,7 +37,7 @@ assert_figures (GpuHostAllocator *allocator, guint64 active, guint64 held)
   g_assert_cmpuint (gpu_host_allocator_get_held_bytes (allocator), ==, held);
 }
 
-/* To pages, and to nothing more. */
+/* Sizes are rounded to pages only. */
 static void
 allocator_rounding (TestFixture *fixture)
 {
@@ -59,7 +59,7 @@ allocator_rounding (TestFixture *fixture)
     }
 }
 
-/* The smallest block that does, unless an eighth and more of it would be wasted. */
+/* Reuses the smallest block that wastes at most an eighth. */
 static void
 allocator_reuse (TestFixture *fixture)
 {
@@ -99,7 +99,7 @@ allocator_limit (TestFixture *fixture)
     g_object_unref (memories[i]);
   assert_figures (allocator, 4 * PAGE, 6 * PAGE);
   g_object_unref (memories[3]);
-  /* The first two went: 3 and 4 pages are what may stay */
+  /* The two oldest blocks were freed: 3 and 4 pages remain */
   assert_figures (allocator, 0, 7 * PAGE);
   gpu_host_allocator_trim (allocator, 5 * PAGE);
   assert_figures (allocator, 0, 4 * PAGE);
@@ -109,7 +109,7 @@ allocator_limit (TestFixture *fixture)
   assert_figures (allocator, 0, 0);
 }
 
-/* Nobody gets what work or a view still uses. */
+/* Memory that work or a view still uses is not reused. */
 static void
 allocator_in_use (TestFixture *fixture)
 {
@@ -148,7 +148,7 @@ allocator_in_use (TestFixture *fixture)
     g_usleep (1000);
 }
 
-/* Blocks that kernels reach are handed out again like any. */
+/* Mapped blocks are reused like others. */
 static void
 allocator_mapped (TestFixture *fixture)
 {

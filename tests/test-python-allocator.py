@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Allocators from Python: those of the library, those of the program, and adaptors around both,
-over every device that GPUMEM_TEST chooses."""
+"""Allocators from Python: those of the library and of the program, and adaptors of both, on every
+device that GPUMEM_TEST selects."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ from gi.repository import Gio, GLib, GObject, Gpu
 
 
 class Shelf(GObject.Object, Gpu.Allocator):
-    """Keeps what comes back, and gives it again."""
+    """Caches freed memory and allocates it again."""
 
     def __init__(self, context):
         super().__init__()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What adaptors stand on. Every memory that an adaptor has given has a lease, until nobody uses the
- * memory any more or it is given back; leases keep the core of the adaptor, which may be gone.
+ * Registry of live memory, shared by all adaptors. Each memory that an adaptor allocated has a
+ * lease until its last user is gone or it is freed. Leases reference the core, so the adaptor
+ * may be finalized first.
  */
 #pragma once
 
@@ -11,45 +12,54 @@ G_BEGIN_DECLS
 
 typedef struct _GpuAdaptorOps GpuAdaptorOps;
 
-/* The first member of what an adaptor counts in. */
+/* First member of the state of an adaptor. */
 typedef struct
 {
   gatomicrefcount      refs;
   const GpuAdaptorOps *ops;
-  GMutex               lock;        /* for the adaptor's use; no other is taken under it */
-  gboolean             closed;      /* guarded by it: the adaptor is gone */
+  GMutex               lock;        /* guards all that follows, and the state of the adaptor; take
+                                     * no other lock under it */
+  gboolean             closed;      /* the adaptor is finalized */
+  GQueue               leases;      /* of GpuLease: live memory, oldest first */
+  guint64              active;      /* bytes of it */
 } GpuAdaptorCore;
 
-/* The first member of what an adaptor knows about a memory. */
+/* First member of the payload of an adaptor for one memory. */
 typedef struct
 {
   GpuStorageHook  hook;
+  GList           link;             /* in leases */
   GpuAdaptorCore *core;             /* with a reference */
-  gsize           size;             /* bytes, as asked for */
-  guint64         pointer;          /* the address, or the driver's handle where it tells none */
+  gsize           size;             /* bytes requested */
+  guint64         pointer;          /* the address, or the driver's handle if that is unknown */
   guint64         stream;           /* the driver's handle, 0 for none */
 } GpuLease;
 
-/* What a class of them is; every function but @alloc may be NULL. */
+/* What a class implements; every function is nullable. */
 struct _GpuAdaptorOps
 {
   gsize      core_size;
   gsize      lease_size;
-  /* Asks upstream, and more: _gpu_adaptor_alloc() for a start. NULL is that. */
+  /* Calls _gpu_adaptor_alloc(), the default. */
   GpuMemory *(*alloc)    (GpuAllocatorAdaptor  *adaptor,
                           gsize                 size,
                           GpuStream            *stream,
                           GError              **error);
-  /* Upstream gave the memory of @lease. */
+  /* Fills in a lease that is not registered yet, without the lock. */
+  void       (*prepare)  (GpuAdaptorCore       *core,
+                          GpuLease             *lease);
+  /* @lease was registered. Caller holds the lock. */
   void       (*granted)  (GpuAdaptorCore       *core,
                           GpuLease             *lease);
-  /* The memory came back; any thread, any moment. FALSE to hold up the freeing, see
-   * GpuStorageHook; @storage is NULL if the memory was given back with gpu_allocator_free(), and
-   * FALSE nothing then. The lease is freed after it. */
+  /* @lease was unregistered and is freed afterwards. On any thread, without the lock. FALSE delays
+   * the free, see GpuStorageHook. @storage is NULL and the result ignored in
+   * gpu_allocator_free(). */
   gboolean   (*returned) (GpuAdaptorCore       *core,
                           GpuLease             *lease,
                           GpuStorage           *storage);
-  /* Nobody has the core any more. */
+  /* The adaptor is being finalized; leases may remain. */
+  void       (*closed)   (GpuAdaptorCore       *core);
+  /* Frees the state after the last lease. */
   void       (*clear)    (GpuAdaptorCore       *core);
 };
 
@@ -57,19 +67,27 @@ struct _GpuAllocatorAdaptor
 {
   GObject         parent_instance;
 
-  GpuAllocator   *upstream;         /* NULL if never given */
+  GpuAllocator   *upstream;         /* nullable, if constructed without */
   GpuAdaptorCore *core;
 };
 
-/* By the init of a class: its core, which is 0 but for what is declared here. */
-gpointer   _gpu_adaptor_init  (GpuAllocatorAdaptor  *adaptor,
-                               const GpuAdaptorOps  *ops);
-/* Asks upstream, and has a lease of what that gives. */
-GpuMemory *_gpu_adaptor_alloc (GpuAllocatorAdaptor  *adaptor,
-                               gsize                 size,
-                               GpuStream            *stream,
-                               GError              **error);
-/* TRUE for an error that freeing memory may help against. */
+/* For the init of a class. Returns its zeroed core. */
+gpointer   _gpu_adaptor_init       (GpuAllocatorAdaptor  *adaptor,
+                                    const GpuAdaptorOps  *ops);
+/* The core of an instance of any adaptor class. */
+gpointer   _gpu_adaptor_get_core   (gpointer              adaptor);
+/* Access a guint64 of the core under the lock; the setter returns TRUE if the value changed. */
+guint64    _gpu_adaptor_get_uint64 (gpointer              adaptor,
+                                    gsize                 offset);
+gboolean   _gpu_adaptor_set_uint64 (gpointer              adaptor,
+                                    gsize                 offset,
+                                    guint64               value);
+/* Allocates upstream and registers the memory. */
+GpuMemory *_gpu_adaptor_alloc      (GpuAllocatorAdaptor  *adaptor,
+                                    gsize                 size,
+                                    GpuStream            *stream,
+                                    GError              **error);
+/* TRUE if freeing memory may help. */
 gboolean   _gpu_error_is_out_of_memory (const GError *error);
 
 G_END_DECLS

@@ -7,12 +7,12 @@
 /**
  * SECTION:gpu-allocator-adaptor
  * @title: GpuAllocatorAdaptor
- * @short_description: allocators around allocators
+ * @short_description: allocators that wrap another allocator
  * @see_also: #GpuLimitAllocator, #GpuStatisticsAllocator, #GpuTrackingAllocator,
  *   #GpuLoggingAllocator, #GpuFailureAllocator, #GpuDeferredFreeAllocator
  *
- * An adaptor passes on what it is asked for to another allocator, its upstream, and does something
- * with it on the way. As adaptors are allocators, they can be put around each other:
+ * An adaptor forwards requests to another allocator, its upstream, and counts, limits, logs or
+ * delays them. Adaptors are allocators, so they can be stacked:
  *
  * |[<!-- language="C" -->
  * g_autoptr (GpuDeferredAllocator) buffers = gpu_deferred_allocator_new (context, 0, &error);
@@ -22,20 +22,19 @@
  * g_autoptr (GpuMemory) memory = gpu_allocator_alloc (GPU_ALLOCATOR (log), 4096, NULL, &error);
  * ]|
  *
- * Adaptors are told when memory that they gave is not used any more, whatever way it goes: with
- * gpu_allocator_free(), gpu_memory_release(), or its last reference. Slices and mappings use the
- * memory that they are of; submitted work does not count. An adaptor holds no memory, and memory
- * does not hold it: it may be gone before the memory that it gave. gpu_allocator_free() of memory
- * that an adaptor did not give, or that came back already, does nothing.
+ * An adaptor tracks its memory until the last user is gone: after gpu_allocator_free(),
+ * gpu_memory_release(), or the last unref. Slices and mappings are users of their memory; submitted
+ * work is not. Adaptors and memory hold no references on each other, so an adaptor may be
+ * finalized before its memory. gpu_allocator_free() of memory that an adaptor did not allocate, or
+ * that is freed already, does nothing.
  *
- * Sizes count as they were asked for. All adaptors may be used by any thread, at the same time as
- * by others.
+ * Sizes are those requested. Any thread may use an adaptor, concurrently with others.
  */
 
 /**
  * GpuAllocatorAdaptor:
  *
- * An allocator around another one.
+ * An allocator that wraps another one.
  *
  * Since: 0.1
  */
@@ -64,6 +63,7 @@ _gpu_adaptor_init (GpuAllocatorAdaptor *adaptor,
   g_atomic_ref_count_init (&core->refs);
   core->ops = ops;
   g_mutex_init (&core->lock);
+  g_queue_init (&core->leases);
   adaptor->core = core;
   _gpu_live_add (GPU_LIVE_ADAPTOR_CORE, 1);
 
@@ -89,8 +89,14 @@ end_lease (GpuLease   *lease,
            GpuStorage *storage)
 {
   GpuAdaptorCore *core = lease->core;
-  gboolean go_on = core->ops->returned == NULL || core->ops->returned (core, lease, storage);
+  gboolean go_on;
 
+  g_mutex_lock (&core->lock);
+  g_queue_unlink (&core->leases, &lease->link);
+  core->active -= lease->size;
+  g_mutex_unlock (&core->lock);
+
+  go_on = core->ops->returned == NULL || core->ops->returned (core, lease, storage);
   g_free (lease);
   core_unref (core);
 
@@ -132,12 +138,16 @@ static void
 gpu_allocator_adaptor_finalize (GObject *object)
 {
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (object);
+  GpuAdaptorCore *core = adaptor->core;
 
-  g_mutex_lock (&adaptor->core->lock);
-  adaptor->core->closed = TRUE;
-  g_mutex_unlock (&adaptor->core->lock);
+  g_mutex_lock (&core->lock);
+  core->closed = TRUE;
+  g_mutex_unlock (&core->lock);
 
-  core_unref (adaptor->core);
+  if (core->ops->closed != NULL)
+    core->ops->closed (core);
+
+  core_unref (core);
   g_clear_object (&adaptor->upstream);
   _gpu_live_add (GPU_LIVE_ALLOCATOR, -1);
 
@@ -156,7 +166,7 @@ gpu_allocator_adaptor_class_init (GpuAllocatorAdaptorClass *klass)
   /**
    * GpuAllocatorAdaptor:upstream:
    *
-   * The allocator that is asked.
+   * The allocator that requests are forwarded to.
    *
    * Since: 0.1
    */
@@ -171,6 +181,36 @@ static void
 gpu_allocator_adaptor_init (GpuAllocatorAdaptor *adaptor G_GNUC_UNUSED)
 {
   _gpu_live_add (GPU_LIVE_ALLOCATOR, 1);
+}
+
+gpointer
+_gpu_adaptor_get_core (gpointer adaptor)
+{
+  return GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
+}
+
+guint64
+_gpu_adaptor_get_uint64 (gpointer adaptor,
+                         gsize    offset)
+{
+  GpuAdaptorCore *core = _gpu_adaptor_get_core (adaptor);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+
+  return G_STRUCT_MEMBER (guint64, core, offset);
+}
+
+gboolean
+_gpu_adaptor_set_uint64 (gpointer adaptor,
+                         gsize    offset,
+                         guint64  value)
+{
+  GpuAdaptorCore *core = _gpu_adaptor_get_core (adaptor);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+  guint64 old = G_STRUCT_MEMBER (guint64, core, offset);
+
+  G_STRUCT_MEMBER (guint64, core, offset) = value;
+
+  return value != old;
 }
 
 gboolean
@@ -196,18 +236,39 @@ _gpu_adaptor_alloc (GpuAllocatorAdaptor  *adaptor,
   lease = g_malloc0 (core->ops->lease_size);
   lease->hook.owner = core;
   lease->hook.func = lease_hook;
+  lease->link.data = lease;
   lease->core = core;
   lease->size = size;
   lease->pointer = memory->address != 0 ? memory->address : memory->handle;
   lease->stream = stream != NULL ? gpu_stream_get_native_handle (stream) : 0;
   g_atomic_ref_count_inc (&core->refs);
 
+  if (core->ops->prepare != NULL)
+    core->ops->prepare (core, lease);
+
+  g_mutex_lock (&core->lock);
+  g_queue_push_tail_link (&core->leases, &lease->link);
+  core->active += size;
+
   if (core->ops->granted != NULL)
     core->ops->granted (core, lease);
 
+  g_mutex_unlock (&core->lock);
   _gpu_storage_add_hook (memory->storage, &lease->hook);
 
   return memory;
+}
+
+static gboolean
+check_upstream (GpuAllocatorAdaptor  *adaptor,
+                const char           *function,
+                GError              **error)
+{
+  if (adaptor->upstream == NULL)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "%s: the adaptor %s has no upstream", function, G_OBJECT_TYPE_NAME (adaptor));
+
+  return adaptor->upstream != NULL;
 }
 
 static GpuMemory *
@@ -219,16 +280,13 @@ gpu_allocator_adaptor_alloc (GpuAllocator  *allocator,
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
   const GpuAdaptorOps *ops = adaptor->core->ops;
 
-  if (adaptor->upstream != NULL)
-    return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
+  if (!check_upstream (adaptor, "gpu_allocator_alloc", error))
+    return NULL;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_allocator_alloc: the adaptor %s has no upstream", G_OBJECT_TYPE_NAME (adaptor));
-
-  return NULL;
+  return (ops->alloc != NULL ? ops->alloc : _gpu_adaptor_alloc) (adaptor, size, stream, error);
 }
 
-/* Upstream may hold on to the memory and give it again, so the lease ends here and now. */
+/* Upstream may cache the memory and allocate it again, so the lease ends before its last user. */
 static void
 gpu_allocator_adaptor_free (GpuAllocator *allocator,
                             GpuMemory    *memory)
@@ -260,14 +318,8 @@ gpu_allocator_adaptor_get_memory_info (GpuAllocator  *allocator,
 {
   GpuAllocatorAdaptor *adaptor = GPU_ALLOCATOR_ADAPTOR (allocator);
 
-  if (adaptor->upstream != NULL)
-    return gpu_allocator_get_memory_info (adaptor->upstream, free_size, total_size, error);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-               "gpu_allocator_get_memory_info: the adaptor %s has no upstream",
-               G_OBJECT_TYPE_NAME (adaptor));
-
-  return FALSE;
+  return check_upstream (adaptor, "gpu_allocator_get_memory_info", error)
+         && gpu_allocator_get_memory_info (adaptor->upstream, free_size, total_size, error);
 }
 
 static void
@@ -294,9 +346,9 @@ allocator_iface_init (GpuAllocatorInterface *iface)
  * gpu_allocator_adaptor_get_upstream:
  * @adaptor: a #GpuAllocatorAdaptor
  *
- * Gets the allocator that @adaptor asks. Any thread.
+ * Gets the allocator that @adaptor forwards requests to. Any thread.
  *
- * Returns: (transfer none) (nullable): the allocator; %NULL if it was given none
+ * Returns: (transfer none) (nullable): the allocator, or %NULL if @adaptor was constructed without
  *
  * Since: 0.1
  */

@@ -6,18 +6,16 @@
 /**
  * SECTION:gpu-allocator
  * @title: GpuAllocator
- * @short_description: whatever memory comes from
+ * @short_description: a source of memory
  * @see_also: #GpuDeferredAllocator, #GpuAllocatorAdaptor
  *
- * An allocator makes memory of a size. Libraries that need memory take a #GpuAllocator, so that the
- * program decides where it comes from: from the driver, see #GpuDeferredAllocator and its kin, from
- * a pool, from the program itself, or through adaptors that count it, limit it or write it down,
- * see #GpuAllocatorAdaptor.
+ * An allocator returns memory of a given size. A library that takes a #GpuAllocator leaves the
+ * source of memory to the program: the driver (#GpuBasicAllocator), a pool (#GpuMemoryPool), the
+ * program itself, or adaptors that count, limit or log (#GpuAllocatorAdaptor).
  *
- * Memory need not be given back: that happens when nothing refers to it any more. It may be, with
- * gpu_allocator_free(), before the last reference is gone.
+ * Memory is freed with its last reference. gpu_allocator_free() frees it earlier.
  *
- * A class of a program implements at least `alloc()` and `get_context()`. In Python:
+ * A class of the program implements at least `alloc()` and `get_context()`. In Python:
  *
  * |[<!-- language="Python" -->
  * class Allocator(GObject.Object, Gpu.Allocator):
@@ -32,29 +30,28 @@
  *         return Gpu.Buffer(self._context, size)
  * ]|
  *
- * Allocators of this library may be used by any thread, at the same time as by others.
+ * Any thread may use the allocators of this library, concurrently with others.
  */
 
 /**
  * GpuAllocator:
  *
- * Whatever memory comes from.
+ * A source of memory.
  *
  * Since: 0.1
  */
 
 /**
  * GpuAllocatorInterface:
- * @alloc: gives memory of @size bytes at least, which is never 0, or sets an error. Memory that may
- *   be in use elsewhere is not given.
- * @free: takes memory back, before its last reference is gone. gpu_memory_release() by default;
- *   memory may also go without it, by gpu_memory_release() or with its last reference.
- * @get_context: tells what context memory belongs to
- * @get_memory_info: tells free and total bytes; those of the context by default
- * @trim: gives back to the driver what is held for later, but for so many bytes; does nothing by
- *   default
+ * @alloc: returns at least @size bytes of memory, or sets an error. @size is never 0. The memory
+ *   must not be in use elsewhere.
+ * @free: frees memory before its last reference is dropped; gpu_memory_release() by default. It is
+ *   not called for memory that is freed by gpu_memory_release() or with its last reference.
+ * @get_context: returns the context of the memory
+ * @get_memory_info: returns free and total bytes; those of the context by default
+ * @trim: frees cached memory beyond a number of bytes; does nothing by default
  *
- * What an allocator does. `alloc` and `get_context` have to be implemented.
+ * The virtual functions of an allocator. `alloc` and `get_context` are mandatory.
  *
  * Since: 0.1
  */
@@ -101,7 +98,7 @@ gpu_allocator_default_init (GpuAllocatorInterface *iface)
   iface->trim = default_trim;
 }
 
-/* Allocators of programs are not to be trusted. */
+/* The program may implement the allocator: validate what it returns. */
 static gboolean
 check_memory (GpuAllocator  *allocator,
               GpuMemory     *memory,
@@ -135,17 +132,17 @@ check_memory (GpuAllocator  *allocator,
  * gpu_allocator_alloc:
  * @allocator: a #GpuAllocator
  * @size: size in bytes
- * @stream: (nullable): the stream that the memory is for, or %NULL for any; memory can be used on
- *   every stream of its context anyway
+ * @stream: (nullable): the stream that uses the memory first, or %NULL; every stream of the context
+ *   may use it
  * @error: return location for an error
  *
- * Gets memory, whose content is undefined. It comes back when nothing refers to it any more, or
- * with gpu_allocator_free() or gpu_memory_release(); work that was submitted before goes on.
- * Whether it blocks, and with which errors it fails, depends on @allocator.
+ * Allocates memory with undefined content. It is freed with its last reference, or by
+ * gpu_allocator_free() or gpu_memory_release(); work submitted before completes first. Whether the
+ * call blocks, and its errors, depend on @allocator.
  *
- * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL with no error for
- *   a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator, or
- *   %GPU_ERROR_FAILED if an implementation gave neither memory nor an error, or too little memory
+ * Returns: (transfer full) (nullable): the memory, of @size bytes or more; %NULL without an error
+ *   for a @size of 0, or %NULL with %GPU_ERROR_OUT_OF_DEVICE_MEMORY, another error of @allocator,
+ *   or %GPU_ERROR_FAILED if an implementation returned no memory and no error, or too few bytes
  *
  * Since: 0.1
  */
@@ -183,10 +180,9 @@ gpu_allocator_alloc (GpuAllocator  *allocator,
  * @allocator: a #GpuAllocator
  * @memory: (nullable): memory of @allocator, or %NULL to do nothing
  *
- * Gives @memory back before its last reference is gone. Whoever took it must not use it any more,
- * and mostly finds it released; work that was submitted before goes on. It is no error to leave
- * this out: memory comes back with its last reference as well. Does not block, unless an
- * implementation of @allocator does.
+ * Frees @memory before its last reference is dropped. The caller must not use it any more; most
+ * allocators release it. Work submitted before completes first. The call is optional: the last
+ * unref frees the memory as well. Does not block, unless an implementation of @allocator does.
  *
  * Since: 0.1
  */
@@ -208,7 +204,7 @@ gpu_allocator_free (GpuAllocator *allocator,
  * Gets the context that memory of @allocator belongs to.
  *
  * Returns: (transfer none) (nullable): the context; %NULL if the allocator was never initialised,
- *   or does not tell
+ *   or does not implement this
  *
  * Since: 0.1
  */
@@ -227,12 +223,12 @@ gpu_allocator_get_context (GpuAllocator *allocator)
 /**
  * gpu_allocator_get_memory_info:
  * @allocator: a #GpuAllocator
- * @free_size: (out): bytes that @allocator could still give, as far as it knows
- * @total_size: (out): bytes that there are for it altogether
+ * @free_size: (out): bytes that @allocator can still allocate, as far as it knows
+ * @total_size: (out): total bytes available to it
  * @error: return location for an error
  *
- * Asks how much memory there is: what gpu_context_get_memory_info() says, unless @allocator knows
- * better, as a limit does. Does not block.
+ * Gets the amount of memory: that of gpu_context_get_memory_info(), unless @allocator overrides it,
+ * as a limit does. Does not block.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @allocator has no context, or with
  *   the driver's error
@@ -258,10 +254,10 @@ gpu_allocator_get_memory_info (GpuAllocator  *allocator,
 /**
  * gpu_allocator_trim:
  * @allocator: a #GpuAllocator
- * @held_bytes: how much to keep on holding, 0 for nothing
+ * @held_bytes: bytes to keep cached, 0 for none
  *
- * Has @allocator give back to the driver what it holds to hand out again, or has not freed yet,
- * beyond @held_bytes; those that hold nothing do nothing. It may block.
+ * Frees memory that @allocator caches or has not freed yet, beyond @held_bytes. Does nothing if
+ * there is none. May block.
  *
  * Since: 0.1
  */

@@ -7,30 +7,19 @@
 
 G_BEGIN_DECLS
 
-/* What a class of them is. */
-typedef struct
-{
-  const char  *function;            /* that makes one */
-  gboolean     needs_stream;
-  /* Looks at what @allocator was made with; NULL if there is nothing to look at. */
-  gboolean   (*check) (GpuBasicAllocator  *allocator,
-                       GError            **error);
-  /* @stream is the allocator's own if nobody gave one. */
-  GpuMemory *(*alloc) (GpuBasicAllocator  *allocator,
-                       gsize               size,
-                       GpuStream          *stream,
-                       GError            **error);
-} GpuBasicAllocatorOps;
+#define GPU_BASIC_ALLOCATOR_GET_CLASS(obj) \
+  (G_TYPE_INSTANCE_GET_CLASS ((obj), GPU_TYPE_BASIC_ALLOCATOR, GpuBasicAllocatorClass))
 
 struct _GpuBasicAllocator
 {
-  GObject                     parent_instance;
+  GObject         parent_instance;
 
-  const GpuBasicAllocatorOps *ops;  /* set by the init of the derived class */
-  GpuContext                 *context;
-  GpuStream                  *stream;       /* nullable */
-  GpuMemoryFlags              flags;
-  gboolean                    is_ready;     /* it was initialised */
+  GpuContext     *context;
+  GpuStream      *stream;           /* nullable */
+  GpuMemoryFlags  flags;
+  GpuSvmFlags     svm_flags;        /* of GpuSvmAllocator, as is alignment */
+  gsize           alignment;
+  gboolean        is_ready;         /* initialised */
 };
 
 G_END_DECLS

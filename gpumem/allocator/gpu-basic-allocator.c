@@ -7,20 +7,108 @@
 /**
  * SECTION:gpu-basic-allocator
  * @title: GpuBasicAllocator
- * @short_description: what allocators that ask the driver have in common
+ * @short_description: base class of allocators that call the driver
  *
- * The base of those allocators that hold nothing, and get each memory from the driver:
+ * The base class of the allocators that cache nothing and request each memory from the driver:
  * #GpuDeferredAllocator, #GpuImmediateAllocator, #GpuSvmAllocator, #GpuStreamAllocator and
  * #GpuExternalAllocator.
  */
 
 /**
+ * SECTION:gpu-deferred-allocator
+ * @title: GpuDeferredAllocator
+ * @short_description: buffers from the driver
+ * @see_also: #GpuImmediateAllocator
+ *
+ * Each memory is a #GpuBuffer of its own. An OpenCL driver may defer the allocation until work uses
+ * the memory, and only then find that the device is full. Use a #GpuImmediateAllocator where that
+ * is too late. CUDA and the host back end allocate immediately.
+ */
+
+/**
+ * SECTION:gpu-immediate-allocator
+ * @title: GpuImmediateAllocator
+ * @short_description: buffers that the driver allocates immediately
+ * @see_also: #GpuDeferredAllocator
+ *
+ * Each memory is a #GpuBuffer of its own, which the driver allocates before gpu_allocator_alloc()
+ * returns. Lack of memory is an error of that call, not of the work that uses the memory later.
+ * OpenCL has no such call: the allocator migrates each buffer to the device
+ * (clEnqueueMigrateMemObjects) and waits. Drivers that allocate immediately skip that step.
+ */
+
+/**
+ * SECTION:gpu-stream-allocator
+ * @title: GpuStreamAllocator
+ * @short_description: stream-ordered memory
+ * @see_also: gpu_buffer_new_on_stream()
+ *
+ * Memory from the driver's own pool, allocated and freed in stream order without blocking (CUDA:
+ * cuMemAllocAsync, cuMemFreeAsync). The stream is the one passed to gpu_allocator_alloc(), or else
+ * that of the allocator. Each memory is a #GpuBuffer as of gpu_buffer_new_on_stream(), which other
+ * streams may use as well.
+ */
+
+/**
+ * SECTION:gpu-svm-allocator
+ * @title: GpuSvmAllocator
+ * @short_description: shared virtual memory
+ * @see_also: #GpuSvm
+ *
+ * Each memory is a #GpuSvm of its own. The library frees it when the work known to use it is
+ * complete; declare work that reaches it through pointers alone with
+ * gpu_arguments_add_indirect(). With a stream, the memory is freed after all work submitted to the
+ * stream before the release, including work that is not known to use it. Without either, freeing
+ * memory that a kernel still has pointers to crashes.
+ */
+
+/**
  * GpuBasicAllocator:
  *
- * An allocator that asks the driver.
+ * An allocator that calls the driver.
  *
  * Since: 0.1
  */
+
+/**
+ * GpuDeferredAllocator:
+ *
+ * An allocator of buffers.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuImmediateAllocator:
+ *
+ * An allocator of buffers that the driver allocates immediately.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuStreamAllocator:
+ *
+ * An allocator of stream-ordered memory.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuSvmAllocator:
+ *
+ * An allocator of shared virtual memory.
+ *
+ * Since: 0.1
+ */
+
+/* Delays the free of shared virtual memory until a stream has run what was submitted to it. */
+typedef struct
+{
+  GpuStorageHook  parent;
+
+  GpuTimeline    *timeline;
+} WaitHook;
 
 enum
 {
@@ -28,7 +116,9 @@ enum
   PROP_CONTEXT,
   PROP_STREAM,
   PROP_FLAGS,
-  N_PROPS
+  N_PROPS,
+  PROP_SVM_FLAGS = N_PROPS,         /* of GpuSvmAllocator */
+  PROP_ALIGNMENT
 };
 
 static GParamSpec *props[N_PROPS];
@@ -40,6 +130,25 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (GpuBasicAllocator, gpu_basic_allocator, G_TYPE
                                   G_IMPLEMENT_INTERFACE (G_TYPE_INITABLE, initable_iface_init)
                                   G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR,
                                                          allocator_iface_init))
+
+/* A class that differs from its parent in the class structure alone. */
+#define DEFINE_PLAIN_CLASS(Name, name)                          \
+  struct _##Name                                                \
+  {                                                             \
+    GpuBasicAllocator parent_instance;                          \
+  };                                                            \
+                                                                \
+  G_DEFINE_FINAL_TYPE (Name, name, GPU_TYPE_BASIC_ALLOCATOR)    \
+                                                                \
+  static void                                                   \
+  name##_init (Name *allocator G_GNUC_UNUSED)                   \
+  {                                                             \
+  }
+
+DEFINE_PLAIN_CLASS (GpuDeferredAllocator, gpu_deferred_allocator)
+DEFINE_PLAIN_CLASS (GpuImmediateAllocator, gpu_immediate_allocator)
+DEFINE_PLAIN_CLASS (GpuStreamAllocator, gpu_stream_allocator)
+DEFINE_PLAIN_CLASS (GpuSvmAllocator, gpu_svm_allocator)
 
 static void
 gpu_basic_allocator_get_property (GObject    *object,
@@ -59,6 +168,12 @@ gpu_basic_allocator_get_property (GObject    *object,
       break;
     case PROP_FLAGS:
       g_value_set_flags (value, allocator->flags);
+      break;
+    case PROP_SVM_FLAGS:
+      g_value_set_flags (value, allocator->svm_flags);
+      break;
+    case PROP_ALIGNMENT:
+      g_value_set_uint64 (value, allocator->alignment);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -83,6 +198,12 @@ gpu_basic_allocator_set_property (GObject      *object,
       break;
     case PROP_FLAGS:
       allocator->flags = g_value_get_flags (value);
+      break;
+    case PROP_SVM_FLAGS:
+      allocator->svm_flags = g_value_get_flags (value);
+      break;
+    case PROP_ALIGNMENT:
+      allocator->alignment = g_value_get_uint64 (value);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
@@ -114,7 +235,7 @@ gpu_basic_allocator_class_init (GpuBasicAllocatorClass *klass)
   /**
    * GpuBasicAllocator:context:
    *
-   * The context that memory belongs to; that of the stream if none is given.
+   * The context of the memory; defaults to that of the stream.
    *
    * Since: 0.1
    */
@@ -122,7 +243,7 @@ gpu_basic_allocator_class_init (GpuBasicAllocatorClass *klass)
   /**
    * GpuBasicAllocator:stream:
    *
-   * The stream that the allocator works on, if it needs one.
+   * The stream of the allocator, for the classes that use one.
    *
    * Since: 0.1
    */
@@ -130,7 +251,7 @@ gpu_basic_allocator_class_init (GpuBasicAllocatorClass *klass)
   /**
    * GpuBasicAllocator:flags:
    *
-   * How memory is used.
+   * The flags of the memory.
    *
    * Since: 0.1
    */
@@ -148,12 +269,14 @@ gpu_basic_allocator_init (GpuBasicAllocator *allocator G_GNUC_UNUSED)
 
 static gboolean
 check_stream (GpuBasicAllocator  *allocator,
-              const char         *function,
               GError            **error)
 {
+  GpuBasicAllocatorClass *klass = GPU_BASIC_ALLOCATOR_GET_CLASS (allocator);
+  const char *function = klass->function;
+
   if (allocator->stream == NULL)
     {
-      if (!allocator->ops->needs_stream)
+      if (!klass->needs_stream)
         return TRUE;
 
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no stream was given",
@@ -179,7 +302,7 @@ gpu_basic_allocator_initable_init (GInitable     *initable,
                                    GError       **error)
 {
   GpuBasicAllocator *allocator = GPU_BASIC_ALLOCATOR (initable);
-  const GpuBasicAllocatorOps *ops = allocator->ops;
+  GpuBasicAllocatorClass *klass = GPU_BASIC_ALLOCATOR_GET_CLASS (allocator);
 
   if (allocator->is_ready)
     return TRUE;
@@ -190,17 +313,18 @@ gpu_basic_allocator_initable_init (GInitable     *initable,
   if (allocator->context == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no context was given",
-                   ops->function);
+                   klass->function);
       return FALSE;
     }
 
-  if (!_gpu_context_check (allocator->context, ops->function, error)
-      || !check_stream (allocator, ops->function, error)
-      || !_gpu_buffer_check_flags (ops->function, _gpu_context_get_native (allocator->context),
+  if (!_gpu_context_check (allocator->context, klass->function, error)
+      || !check_stream (allocator, error)
+      || !_gpu_buffer_check_flags (klass->function,
+                                   _gpu_context_get_native (allocator->context),
                                    allocator->flags, error))
     return FALSE;
 
-  allocator->is_ready = ops->check == NULL || ops->check (allocator, error);
+  allocator->is_ready = klass->check == NULL || klass->check (allocator, error);
 
   return allocator->is_ready;
 }
@@ -226,8 +350,10 @@ gpu_basic_allocator_alloc (GpuAllocator  *object,
       return NULL;
     }
 
-  return allocator->ops->alloc (allocator, size, stream != NULL ? stream : allocator->stream,
-                                     error);
+  return GPU_BASIC_ALLOCATOR_GET_CLASS (allocator)->alloc (allocator, size,
+                                                           stream != NULL ? stream
+                                                                          : allocator->stream,
+                                                           error);
 }
 
 static GpuContext *
@@ -247,9 +373,9 @@ allocator_iface_init (GpuAllocatorInterface *iface)
  * gpu_basic_allocator_get_stream:
  * @allocator: a #GpuBasicAllocator
  *
- * Gets the stream that @allocator works on. Any thread.
+ * Gets the stream of @allocator. Any thread.
  *
- * Returns: (transfer none) (nullable): the stream, %NULL if it was given none
+ * Returns: (transfer none) (nullable): the stream, or %NULL
  *
  * Since: 0.1
  */
@@ -265,7 +391,7 @@ gpu_basic_allocator_get_stream (GpuBasicAllocator *allocator)
  * gpu_basic_allocator_get_flags:
  * @allocator: a #GpuBasicAllocator
  *
- * Gets how memory of @allocator is used. Any thread.
+ * Gets the flags of the memory that @allocator allocates. Any thread.
  *
  * Returns: the flags
  *
@@ -277,4 +403,362 @@ gpu_basic_allocator_get_flags (GpuBasicAllocator *allocator)
   g_return_val_if_fail (GPU_IS_BASIC_ALLOCATOR (allocator), GPU_MEMORY_NONE);
 
   return allocator->flags;
+}
+
+static GpuMemory *
+deferred_alloc (GpuBasicAllocator  *allocator,
+                gsize               size,
+                GpuStream          *stream G_GNUC_UNUSED,
+                GError            **error)
+{
+  return (GpuMemory *) _gpu_buffer_new (allocator->context, "gpu_allocator_alloc",
+                                        allocator->flags, size, error);
+}
+
+static void
+gpu_deferred_allocator_class_init (GpuDeferredAllocatorClass *klass)
+{
+  klass->parent_class.function = "gpu_deferred_allocator_new";
+  klass->parent_class.alloc = deferred_alloc;
+}
+
+/**
+ * gpu_deferred_allocator_new:
+ * @context: a #GpuContext
+ * @flags: the flags of the buffers
+ * @error: return location for an error
+ *
+ * Creates an allocator of buffers as of gpu_buffer_new(), with its errors. Does not block, and
+ * neither does gpu_allocator_alloc() with it. Any thread.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
+ *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or
+ *   %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuDeferredAllocator *
+gpu_deferred_allocator_new (GpuContext      *context,
+                            GpuMemoryFlags   flags,
+                            GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+
+  return g_initable_new (GPU_TYPE_DEFERRED_ALLOCATOR, NULL, error, "context", context,
+                         "flags", flags, NULL);
+}
+
+static gboolean
+migrate (GpuStream  *stream,
+         GpuMemory  *memory,
+         GError    **error)
+{
+  g_autoptr (GpuEvent) event = NULL;
+
+  if (!gpu_stream_migrate (stream, &memory, 1, GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED, error))
+    return FALSE;
+
+  event = gpu_stream_record (stream, GPU_EVENT_FLAGS_NONE, error);
+
+  return event != NULL && gpu_event_wait (event, NULL, error);
+}
+
+static gboolean
+is_deferred (GpuBasicAllocator *allocator)
+{
+  return _gpu_context_get_native (allocator->context)->backend->buffer->is_deferred;
+}
+
+static GpuMemory *
+alloc_and_migrate (GpuBasicAllocator  *allocator,
+                   gsize               size,
+                   GError            **error)
+{
+  g_autoptr (GpuMemory) memory = deferred_alloc (allocator, size, NULL, error);
+
+  if (memory != NULL && is_deferred (allocator) && !migrate (allocator->stream, memory, error))
+    return NULL;
+
+  return g_steal_pointer (&memory);
+}
+
+/* _gpu_buffer_new() signals memory pressure and tries again; a failed migration does not. */
+static GpuMemory *
+immediate_alloc (GpuBasicAllocator  *allocator,
+                 gsize               size,
+                 GpuStream          *stream G_GNUC_UNUSED,
+                 GError            **error)
+{
+  g_autoptr (GError) failure = NULL;
+  GpuMemory *memory = alloc_and_migrate (allocator, size, &failure);
+
+  if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
+      && is_deferred (allocator) && _gpu_context_signal_pressure (allocator->context, size))
+    {
+      g_clear_error (&failure);
+      memory = alloc_and_migrate (allocator, size, &failure);
+    }
+
+  if (memory == NULL)
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return memory;
+}
+
+static void
+gpu_immediate_allocator_class_init (GpuImmediateAllocatorClass *klass)
+{
+  klass->parent_class.function = "gpu_immediate_allocator_new";
+  klass->parent_class.needs_stream = TRUE;
+  klass->parent_class.alloc = immediate_alloc;
+}
+
+/**
+ * gpu_immediate_allocator_new:
+ * @stream: a #GpuStream, preferably an idle one
+ * @flags: the flags of the buffers
+ * @error: return location for an error
+ *
+ * Creates an allocator of buffers that the driver allocates before gpu_allocator_alloc() returns.
+ * On OpenCL that call waits for all work submitted to @stream before, and fails with the errors of
+ * gpu_buffer_new() and gpu_stream_migrate(). It ignores its stream argument. Any thread.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
+ *   contradictory flags, %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or
+ *   %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuImmediateAllocator *
+gpu_immediate_allocator_new (GpuStream       *stream,
+                             GpuMemoryFlags   flags,
+                             GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return g_initable_new (GPU_TYPE_IMMEDIATE_ALLOCATOR, NULL, error, "stream", stream,
+                         "flags", flags, NULL);
+}
+
+static gboolean
+stream_check (GpuBasicAllocator  *allocator,
+              GError            **error)
+{
+  GpuDevice *device = gpu_stream_get_device (allocator->stream);
+
+  if ((gpu_device_get_capabilities (device) & GPU_CAPABILITIES_STREAM_ORDERED) != 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "gpu_stream_allocator_new: %s has no stream-ordered memory",
+               gpu_device_get_id (device));
+
+  return FALSE;
+}
+
+static GpuMemory *
+stream_alloc (GpuBasicAllocator  *allocator,
+              gsize               size,
+              GpuStream          *stream,
+              GError            **error)
+{
+  if (gpu_stream_get_context (stream) == allocator->context)
+    return (GpuMemory *) gpu_buffer_new_on_stream (stream, allocator->flags, size, error);
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_allocator_alloc: the stream belongs to another context");
+
+  return NULL;
+}
+
+static void
+gpu_stream_allocator_class_init (GpuStreamAllocatorClass *klass)
+{
+  klass->parent_class.function = "gpu_stream_allocator_new";
+  klass->parent_class.needs_stream = TRUE;
+  klass->parent_class.check = stream_check;
+  klass->parent_class.alloc = stream_alloc;
+}
+
+/**
+ * gpu_stream_allocator_new:
+ * @stream: the stream for requests that name none
+ * @flags: the flags of the buffers; without %GPU_MEMORY_ALLOC_HOST
+ * @error: return location for an error
+ *
+ * Creates an allocator of stream-ordered memory. gpu_allocator_alloc() does not block. It fails as
+ * gpu_buffer_new_on_stream() does, or with %GPU_ERROR_INVALID_ARGUMENT for a stream of another
+ * context. Any thread.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_NOT_SUPPORTED on devices
+ *   without %GPU_CAPABILITIES_STREAM_ORDERED, %GPU_ERROR_INVALID_ARGUMENT for contradictory flags,
+ *   or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuStreamAllocator *
+gpu_stream_allocator_new (GpuStream       *stream,
+                          GpuMemoryFlags   flags,
+                          GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_STREAM (stream), NULL);
+
+  return g_initable_new (GPU_TYPE_STREAM_ALLOCATOR, NULL, error, "stream", stream,
+                         "flags", flags, NULL);
+}
+
+static gboolean
+svm_check (GpuBasicAllocator  *allocator,
+           GError            **error)
+{
+  if (allocator->stream == NULL
+      || (gpu_stream_get_flags (allocator->stream) & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_svm_allocator_new: the stream is out of order, so that memory cannot be freed "
+               "after the work submitted before; use an in-order stream");
+
+  return FALSE;
+}
+
+static gboolean
+wait_for_stream (GpuStorageHook *parent,
+                 GpuStorage     *storage)
+{
+  WaitHook *hook = (WaitHook *) parent;
+
+  _gpu_storage_wait_for (storage, hook->timeline);
+  _gpu_timeline_unref (hook->timeline);
+  g_free (hook);
+
+  return TRUE;
+}
+
+static GpuMemory *
+svm_alloc (GpuBasicAllocator  *allocator,
+           gsize               size,
+           GpuStream          *stream G_GNUC_UNUSED,
+           GError            **error)
+{
+  GpuMemory *memory = (GpuMemory *) gpu_svm_new (allocator->context, allocator->flags,
+                                                 allocator->svm_flags, size,
+                                                 allocator->alignment, error);
+
+  if (memory != NULL && allocator->stream != NULL)
+    {
+      WaitHook *hook = g_new0 (WaitHook, 1);
+
+      hook->parent.owner = allocator;
+      hook->parent.func = wait_for_stream;
+      hook->timeline = _gpu_timeline_ref (allocator->stream->timeline);
+      _gpu_storage_add_hook (memory->storage, &hook->parent);
+    }
+
+  return memory;
+}
+
+static void
+gpu_svm_allocator_class_init (GpuSvmAllocatorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS;
+
+  object_class->get_property = gpu_basic_allocator_get_property;
+  object_class->set_property = gpu_basic_allocator_set_property;
+  klass->parent_class.function = "gpu_svm_allocator_new";
+  klass->parent_class.check = svm_check;
+  klass->parent_class.alloc = svm_alloc;
+
+  /**
+   * GpuSvmAllocator:svm-flags:
+   *
+   * The minimum sharing between host and device.
+   *
+   * Since: 0.1
+   */
+  g_object_class_install_property (object_class, PROP_SVM_FLAGS,
+                                   g_param_spec_flags ("svm-flags", NULL, NULL, GPU_TYPE_SVM_FLAGS,
+                                                       GPU_SVM_FLAGS_NONE, flags));
+  /**
+   * GpuSvmAllocator:alignment:
+   *
+   * The alignment of addresses in bytes; 0 for the driver's default.
+   *
+   * Since: 0.1
+   */
+  g_object_class_install_property (object_class, PROP_ALIGNMENT,
+                                   g_param_spec_uint64 ("alignment", NULL, NULL, 0, G_MAXSIZE, 0,
+                                                        flags));
+}
+
+/**
+ * gpu_svm_allocator_new:
+ * @context: a #GpuContext
+ * @flags: the flags of the memory; without %GPU_MEMORY_ALLOC_HOST and %GPU_MEMORY_SHAREABLE
+ * @svm_flags: the minimum sharing between host and device
+ * @alignment: the alignment of addresses in bytes, a power of two; 0 for the driver's default
+ * @stream: (nullable): an in-order stream of @context whose submitted work completes before memory
+ *   is freed, or %NULL
+ * @error: return location for an error
+ *
+ * Creates an allocator of shared virtual memory. gpu_allocator_alloc() fails as gpu_svm_new() does,
+ * and ignores its stream argument. Any thread.
+ *
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
+ *   contradictory flags, or a stream that is out of order or of another context,
+ *   %GPU_ERROR_NOT_SUPPORTED for flags that the device lacks, or %GPU_ERROR_DEVICE_LOST
+ *
+ * Since: 0.1
+ */
+GpuSvmAllocator *
+gpu_svm_allocator_new (GpuContext      *context,
+                       GpuMemoryFlags   flags,
+                       GpuSvmFlags      svm_flags,
+                       gsize            alignment,
+                       GpuStream       *stream,
+                       GError         **error)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
+  g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), NULL);
+
+  return g_initable_new (GPU_TYPE_SVM_ALLOCATOR, NULL, error, "context", context, "flags", flags,
+                         "svm-flags", svm_flags, "alignment", (guint64) alignment,
+                         "stream", stream, NULL);
+}
+
+/**
+ * gpu_svm_allocator_get_svm_flags:
+ * @allocator: a #GpuSvmAllocator
+ *
+ * Gets the minimum sharing between host and device. Any thread.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuSvmFlags
+gpu_svm_allocator_get_svm_flags (GpuSvmAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), GPU_SVM_FLAGS_NONE);
+
+  return allocator->parent_instance.svm_flags;
+}
+
+/**
+ * gpu_svm_allocator_get_alignment:
+ * @allocator: a #GpuSvmAllocator
+ *
+ * Gets the alignment of addresses. Any thread.
+ *
+ * Returns: the alignment in bytes, 0 for the driver's default
+ *
+ * Since: 0.1
+ */
+gsize
+gpu_svm_allocator_get_alignment (GpuSvmAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_SVM_ALLOCATOR (allocator), 0);
+
+  return allocator->parent_instance.alignment;
 }

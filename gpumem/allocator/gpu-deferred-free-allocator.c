@@ -6,25 +6,29 @@
 /**
  * SECTION:gpu-deferred-free-allocator
  * @title: GpuDeferredFreeAllocator
- * @short_description: frees memory later, and then all at once
+ * @short_description: frees memory in batches
  *
- * Drivers may wait for the device when they free memory. This adaptor gathers what comes back, and
- * frees all of it when there is more of it than #GpuDeferredFreeAllocator:max-count or
- * #GpuDeferredFreeAllocator:max-bytes, when upstream has no memory, which is asked again then, when
- * the program says so with gpu_deferred_free_allocator_flush() or gpu_allocator_trim(), and when
- * the allocator goes. Between gpu_deferred_free_allocator_hold() and
- * gpu_deferred_free_allocator_unhold() nothing is freed because of its amount.
+ * Drivers may block until the device is idle when they free memory. This adaptor collects memory
+ * that is no longer used, and frees all of it
  *
- * Memory is not used again meanwhile: for that there are pools. Adaptors that are upstream are told
- * when memory is freed, those around this one when it comes back. What a #GpuStreamAllocator gave
- * is not gathered: its driver never waits. The `free` of a class of the program that is upstream is
- * not called.
+ * - when it exceeds #GpuDeferredFreeAllocator:max-count or #GpuDeferredFreeAllocator:max-bytes;
+ * - when upstream is out of memory, and then retries the request;
+ * - in gpu_deferred_free_allocator_flush() and gpu_allocator_trim(), and when the adaptor is
+ *   finalized.
+ *
+ * Between gpu_deferred_free_allocator_hold() and gpu_deferred_free_allocator_unhold() no amount of
+ * pending memory triggers a free.
+ *
+ * The adaptor does not reuse pending memory; use a pool for that. Adaptors upstream of it count
+ * memory until it is freed, those that wrap it until it is no longer used. Memory of a
+ * #GpuStreamAllocator is freed directly, because that never blocks. The `free` of an upstream
+ * implemented by the program is not called.
  */
 
 /**
  * GpuDeferredFreeAllocator:
  *
- * An adaptor that frees memory later.
+ * An adaptor that frees memory in batches.
  *
  * Since: 0.1
  */
@@ -34,15 +38,16 @@ struct _GpuDeferredFreeAllocator
 };
 
 #define DEFAULT_MAX_COUNT 10
-#define DEFAULT_SHARE     5         /* of the memory of the device, one in so many */
+#define DEFAULT_SHARE     5         /* max-bytes defaults to a fifth of the device's memory */
 
 typedef struct
 {
   GpuAdaptorCore  parent;
 
   GPtrArray      *pending;          /* of GpuStorage, with a reference each */
-  guint64         bytes;            /* of them */
-  guint           max_count;
+  guint64         count;            /* of pending */
+  guint64         bytes;            /* of pending */
+  guint64         max_count;
   guint64         max_bytes;
   guint           n_holds;
 } Core;
@@ -65,12 +70,6 @@ G_DEFINE_FINAL_TYPE_WITH_CODE (GpuDeferredFreeAllocator, gpu_deferred_free_alloc
                                GPU_TYPE_ALLOCATOR_ADAPTOR,
                                G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
 
-static Core *
-get_core (gpointer adaptor)
-{
-  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
-}
-
 static void
 free_pending (gpointer data)
 {
@@ -84,25 +83,26 @@ pending_new (void)
   return g_ptr_array_new_with_free_func (free_pending);
 }
 
-/* (transfer full): what is to be freed now, without the lock, by letting go of it; or NULL. */
+/* (transfer full) (nullable): the memory to free now; the caller unrefs the array unlocked. */
 static GPtrArray *
 steal_locked (Core     *core,
               gboolean  all)
 {
-  gboolean much = core->n_holds == 0 && (core->pending->len > core->max_count
-                                         || core->bytes > core->max_bytes);
+  gboolean exceeded = core->n_holds == 0 && (core->count > core->max_count
+                                             || core->bytes > core->max_bytes);
   GPtrArray *pending = core->pending;
 
-  if (pending->len == 0 || !(all || much))
+  if (core->count == 0 || !(all || exceeded))
     return NULL;
 
   core->pending = pending_new ();
+  core->count = 0;
   core->bytes = 0;
 
   return pending;
 }
 
-/* TRUE if there was something. */
+/* TRUE if memory was freed. */
 static gboolean
 flush (Core     *core,
        gboolean  all)
@@ -136,6 +136,7 @@ deferred_free_returned (GpuAdaptorCore *parent,
     }
 
   g_ptr_array_add (core->pending, _gpu_storage_ref (storage));
+  core->count++;
   core->bytes += lease->size;
   pending = steal_locked (core, FALSE);
   g_mutex_unlock (&parent->lock);
@@ -155,12 +156,18 @@ deferred_free_alloc (GpuAllocatorAdaptor  *adaptor,
   if (memory != NULL)
     return memory;
 
-  if (_gpu_error_is_out_of_memory (failure) && flush (get_core (adaptor), TRUE))
+  if (_gpu_error_is_out_of_memory (failure) && flush ((Core *) adaptor->core, TRUE))
     return _gpu_adaptor_alloc (adaptor, size, stream, error);
 
   g_propagate_error (error, g_steal_pointer (&failure));
 
   return NULL;
+}
+
+static void
+deferred_free_closed (GpuAdaptorCore *core)
+{
+  flush ((Core *) core, TRUE);
 }
 
 static void
@@ -175,10 +182,11 @@ static const GpuAdaptorOps deferred_free_ops =
   .lease_size = sizeof (GpuLease),
   .alloc = deferred_free_alloc,
   .returned = deferred_free_returned,
+  .closed = deferred_free_closed,
   .clear = deferred_free_clear
 };
 
-/* The lease has to be there when the memory is released. */
+/* Keeps the lease, whose hook collects the memory on release. */
 static void
 deferred_free_free (GpuAllocator *allocator G_GNUC_UNUSED,
                     GpuMemory    *memory)
@@ -192,11 +200,9 @@ deferred_free_trim (GpuAllocator *allocator,
 {
   GpuAllocatorInterface *parent =
     g_type_interface_peek_parent (GPU_ALLOCATOR_GET_IFACE (allocator));
-  Core *core = get_core (allocator);
 
-  if (gpu_deferred_free_allocator_get_pending_bytes (GPU_DEFERRED_FREE_ALLOCATOR (allocator))
-      > held_bytes)
-    flush (core, TRUE);
+  if (_gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, bytes)) > held_bytes)
+    flush (_gpu_adaptor_get_core (allocator), TRUE);
 
   parent->trim (allocator, held_bytes);
 }
@@ -265,22 +271,10 @@ gpu_deferred_free_allocator_constructed (GObject *object)
 
   if (upstream != NULL && gpu_allocator_get_memory_info (upstream, &free_size, &total_size, NULL)
       && total_size > 0)
-    get_core (object)->max_bytes = total_size / DEFAULT_SHARE;
+    _gpu_adaptor_set_uint64 (object, G_STRUCT_OFFSET (Core, max_bytes),
+                             total_size / DEFAULT_SHARE);
 
   G_OBJECT_CLASS (gpu_deferred_free_allocator_parent_class)->constructed (object);
-}
-
-static void
-gpu_deferred_free_allocator_finalize (GObject *object)
-{
-  Core *core = get_core (object);
-
-  g_mutex_lock (&core->parent.lock);
-  core->parent.closed = TRUE;
-  g_mutex_unlock (&core->parent.lock);
-  flush (core, TRUE);
-
-  G_OBJECT_CLASS (gpu_deferred_free_allocator_parent_class)->finalize (object);
 }
 
 static void
@@ -289,7 +283,7 @@ install_pending (void)
   /**
    * GpuDeferredFreeAllocator:pending-count:
    *
-   * Number of memories that are to be freed. No notification tells when it changes.
+   * The number of pending memories. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -298,7 +292,7 @@ install_pending (void)
   /**
    * GpuDeferredFreeAllocator:pending-bytes:
    *
-   * Bytes that are to be freed. No notification tells when it changes.
+   * The number of pending bytes. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -315,12 +309,11 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   object_class->get_property = gpu_deferred_free_allocator_get_property;
   object_class->set_property = gpu_deferred_free_allocator_set_property;
   object_class->constructed = gpu_deferred_free_allocator_constructed;
-  object_class->finalize = gpu_deferred_free_allocator_finalize;
 
   /**
    * GpuDeferredFreeAllocator:max-count:
    *
-   * How many memories are gathered at most.
+   * The maximum number of pending memories.
    *
    * Since: 0.1
    */
@@ -329,7 +322,7 @@ gpu_deferred_free_allocator_class_init (GpuDeferredFreeAllocatorClass *klass)
   /**
    * GpuDeferredFreeAllocator:max-bytes:
    *
-   * How many bytes are gathered at most: to begin with a fifth of what upstream tells there is.
+   * The maximum number of pending bytes. Defaults to a fifth of the total that upstream reports.
    *
    * Since: 0.1
    */
@@ -352,9 +345,9 @@ gpu_deferred_free_allocator_init (GpuDeferredFreeAllocator *allocator)
 
 /**
  * gpu_deferred_free_allocator_new:
- * @upstream: the allocator to free later for
+ * @upstream: the allocator to wrap
  *
- * Makes an adaptor that frees memory later.
+ * Creates an adaptor that frees memory in batches. Any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -368,28 +361,11 @@ gpu_deferred_free_allocator_new (GpuAllocator *upstream)
   return g_object_new (GPU_TYPE_DEFERRED_FREE_ALLOCATOR, "upstream", upstream, NULL);
 }
 
-typedef struct
-{
-  guint   max_count;
-  guint64 max_bytes;
-  guint   count;
-  guint64 bytes;
-} Figures;
-
-static Figures
-read_core (GpuDeferredFreeAllocator *allocator)
-{
-  Core *core = get_core (allocator);
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
-
-  return (Figures) { core->max_count, core->max_bytes, core->pending->len, core->bytes };
-}
-
 /**
  * gpu_deferred_free_allocator_get_max_count:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Gets how many memories are gathered at most. Any thread.
+ * Gets the maximum number of pending memories. Any thread.
  *
  * Returns: the number
  *
@@ -400,14 +376,14 @@ gpu_deferred_free_allocator_get_max_count (GpuDeferredFreeAllocator *allocator)
 {
   g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
 
-  return read_core (allocator).max_count;
+  return (guint) _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, max_count));
 }
 
 /**
  * gpu_deferred_free_allocator_get_max_bytes:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Gets how many bytes are gathered at most. Any thread.
+ * Gets the maximum number of pending bytes. Any thread.
  *
  * Returns: the size in bytes
  *
@@ -418,14 +394,14 @@ gpu_deferred_free_allocator_get_max_bytes (GpuDeferredFreeAllocator *allocator)
 {
   g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
 
-  return read_core (allocator).max_bytes;
+  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, max_bytes));
 }
 
 /**
  * gpu_deferred_free_allocator_get_pending_count:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Gets how many memories are to be freed. Any thread.
+ * Gets the number of pending memories. Any thread.
  *
  * Returns: the number
  *
@@ -436,14 +412,14 @@ gpu_deferred_free_allocator_get_pending_count (GpuDeferredFreeAllocator *allocat
 {
   g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
 
-  return read_core (allocator).count;
+  return (guint) _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, count));
 }
 
 /**
  * gpu_deferred_free_allocator_get_pending_bytes:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Gets how many bytes are to be freed. Any thread.
+ * Gets the number of pending bytes. Any thread.
  *
  * Returns: the size in bytes
  *
@@ -454,19 +430,18 @@ gpu_deferred_free_allocator_get_pending_bytes (GpuDeferredFreeAllocator *allocat
 {
   g_return_val_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator), 0);
 
-  return read_core (allocator).bytes;
+  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, bytes));
 }
 
-/* Ends what was begun with the lock. */
 static void
-unlock_limits (GpuDeferredFreeAllocator *allocator,
-               guint                     property,
-               gboolean                  changed)
+set_maximum (GpuDeferredFreeAllocator *allocator,
+             guint                     property,
+             gsize                     offset,
+             guint64                   value)
 {
-  Core *core = get_core (allocator);
+  gboolean changed = _gpu_adaptor_set_uint64 (allocator, offset, value);
 
-  g_mutex_unlock (&core->parent.lock);
-  flush (core, FALSE);
+  flush (_gpu_adaptor_get_core (allocator), FALSE);
 
   if (changed)
     g_object_notify_by_pspec (G_OBJECT (allocator), props[property]);
@@ -475,9 +450,9 @@ unlock_limits (GpuDeferredFreeAllocator *allocator,
 /**
  * gpu_deferred_free_allocator_set_max_count:
  * @allocator: a #GpuDeferredFreeAllocator
- * @max_count: a number, 0 to gather nothing
+ * @max_count: a number, 0 to free memory directly
  *
- * Sets how many memories are gathered at most; if there are more, all are freed. Any thread.
+ * Sets the maximum number of pending memories; frees all if there are more. Any thread.
  *
  * Since: 0.1
  */
@@ -485,24 +460,17 @@ void
 gpu_deferred_free_allocator_set_max_count (GpuDeferredFreeAllocator *allocator,
                                            guint                     max_count)
 {
-  gboolean changed;
-  Core *core;
-
   g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  changed = core->max_count != max_count;
-  core->max_count = max_count;
-  unlock_limits (allocator, PROP_MAX_COUNT, changed);
+  set_maximum (allocator, PROP_MAX_COUNT, G_STRUCT_OFFSET (Core, max_count), max_count);
 }
 
 /**
  * gpu_deferred_free_allocator_set_max_bytes:
  * @allocator: a #GpuDeferredFreeAllocator
- * @max_bytes: a size in bytes, 0 to gather nothing
+ * @max_bytes: a size in bytes, 0 to free memory directly
  *
- * Sets how many bytes are gathered at most; if there are more, all are freed. Any thread.
+ * Sets the maximum number of pending bytes; frees all memory if there are more. Any thread.
  *
  * Since: 0.1
  */
@@ -510,24 +478,17 @@ void
 gpu_deferred_free_allocator_set_max_bytes (GpuDeferredFreeAllocator *allocator,
                                            guint64                   max_bytes)
 {
-  gboolean changed;
-  Core *core;
-
   g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  changed = core->max_bytes != max_bytes;
-  core->max_bytes = max_bytes;
-  unlock_limits (allocator, PROP_MAX_BYTES, changed);
+  set_maximum (allocator, PROP_MAX_BYTES, G_STRUCT_OFFSET (Core, max_bytes), max_bytes);
 }
 
 /**
  * gpu_deferred_free_allocator_flush:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Frees all that is gathered, also while it is held. What work still uses is freed when that is
- * complete. Any thread; blocks where the driver does.
+ * Frees all pending memory, regardless of gpu_deferred_free_allocator_hold(). Memory in flight is
+ * freed when its work is complete. Any thread; blocks where the driver does.
  *
  * Since: 0.1
  */
@@ -536,15 +497,15 @@ gpu_deferred_free_allocator_flush (GpuDeferredFreeAllocator *allocator)
 {
   g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
 
-  flush (get_core (allocator), TRUE);
+  flush (_gpu_adaptor_get_core (allocator), TRUE);
 }
 
 /**
  * gpu_deferred_free_allocator_hold:
  * @allocator: a #GpuDeferredFreeAllocator
  *
- * Has memory gathered whatever its amount, until gpu_deferred_free_allocator_unhold() was called as
- * often. Any thread.
+ * Suspends the limits on pending memory, until a matching number of calls of
+ * gpu_deferred_free_allocator_unhold(). Any thread.
  *
  * Since: 0.1
  */
@@ -555,7 +516,7 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
 
   g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
+  core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
   core->n_holds++;
   g_mutex_unlock (&core->parent.lock);
@@ -563,10 +524,10 @@ gpu_deferred_free_allocator_hold (GpuDeferredFreeAllocator *allocator)
 
 /**
  * gpu_deferred_free_allocator_unhold:
- * @allocator: a #GpuDeferredFreeAllocator that is held
+ * @allocator: a #GpuDeferredFreeAllocator after gpu_deferred_free_allocator_hold()
  *
- * Ends a gpu_deferred_free_allocator_hold(); if it was the last one, what is too much is freed. Any
- * thread.
+ * Reverts one gpu_deferred_free_allocator_hold(). The last call frees the pending memory if it
+ * exceeds a limit. Any thread.
  *
  * Since: 0.1
  */
@@ -578,7 +539,7 @@ gpu_deferred_free_allocator_unhold (GpuDeferredFreeAllocator *allocator)
 
   g_return_if_fail (GPU_IS_DEFERRED_FREE_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
+  core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
   held = core->n_holds > 0;
   core->n_holds -= held;

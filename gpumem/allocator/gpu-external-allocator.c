@@ -6,19 +6,18 @@
 /**
  * SECTION:gpu-external-allocator
  * @title: GpuExternalAllocator
- * @short_description: memory that others make
+ * @short_description: memory from functions of the program
  * @see_also: gpu_buffer_new_wrapped_full()
  *
- * Memory that another library, or the program, makes and frees: one function gives handles of the
- * driver, and another takes them back once the last work that uses the memory is complete. Each
- * memory is a #GpuBuffer around a handle. To decide about more than that, a program implements
- * #GpuAllocator.
+ * Memory that another library, or the program, allocates: one function returns handles of the
+ * driver, and another frees them when the last work that uses the memory is complete. Each memory
+ * is a #GpuBuffer that wraps a handle. Implement #GpuAllocator to control more than that.
  */
 
 /**
  * GpuExternalAllocator:
  *
- * An allocator of memory that others make.
+ * An allocator that calls functions of the program.
  *
  * Since: 0.1
  */
@@ -26,10 +25,10 @@ struct _GpuExternalAllocator
 {
   GpuBasicAllocator  parent_instance;
 
-  struct Core       *core;          /* NULL if it was made without functions */
+  struct Core       *core;          /* NULL if constructed without functions */
 };
 
-/* What memory needs of the allocator, which may be gone. */
+/* State that the memory shares with the allocator, and may outlive it with. */
 typedef struct Core
 {
   gatomicrefcount      refs;
@@ -82,8 +81,8 @@ external_check (GpuBasicAllocator  *allocator,
   if (GPU_EXTERNAL_ALLOCATOR (allocator)->core != NULL)
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT, "%s: no functions were given",
-               allocator->ops->function);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "gpu_external_allocator_new: no functions were given");
 
   return FALSE;
 }
@@ -123,13 +122,6 @@ external_alloc (GpuBasicAllocator  *allocator,
   return (GpuMemory *) buffer;
 }
 
-static const GpuBasicAllocatorOps external_ops =
-{
-  .function = "gpu_external_allocator_new",
-  .check = external_check,
-  .alloc = external_alloc
-};
-
 static void
 gpu_external_allocator_finalize (GObject *object)
 {
@@ -142,30 +134,32 @@ static void
 gpu_external_allocator_class_init (GpuExternalAllocatorClass *klass)
 {
   G_OBJECT_CLASS (klass)->finalize = gpu_external_allocator_finalize;
+  klass->parent_class.function = "gpu_external_allocator_new";
+  klass->parent_class.check = external_check;
+  klass->parent_class.alloc = external_alloc;
 }
 
 static void
-gpu_external_allocator_init (GpuExternalAllocator *allocator)
+gpu_external_allocator_init (GpuExternalAllocator *allocator G_GNUC_UNUSED)
 {
-  allocator->parent_instance.ops = &external_ops;
 }
 
 /**
  * gpu_external_allocator_new:
  * @context: a #GpuContext
- * @alloc_func: (scope notified) (closure alloc_data) (destroy alloc_notify): makes memory
+ * @alloc_func: (scope notified) (closure alloc_data) (destroy alloc_notify): allocates memory
  * @alloc_data: for @alloc_func
- * @alloc_notify: (nullable): called with @alloc_data when the allocator and all its memory are gone
- * @free_func: (scope notified) (closure free_data) (destroy free_notify): takes memory back
+ * @alloc_notify: (nullable): called with @alloc_data after the allocator and its memory are freed
+ * @free_func: (scope notified) (closure free_data) (destroy free_notify): frees memory
  * @free_data: for @free_func
- * @free_notify: (nullable): called with @free_data when the allocator and all its memory are gone
+ * @free_notify: (nullable): called with @free_data after the allocator and its memory are freed
  * @error: return location for an error
  *
- * Makes an allocator of memory that others make. @free_func and the notifies are called on any
- * thread, so they are not for JavaScript, whose functions other threads cannot call.
+ * Creates an allocator that calls functions of the program. @free_func and the notifies run on any
+ * thread, so they cannot be functions of JavaScript. Any thread.
  *
- * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST. Nothing is called
- *   but the notifies if it fails
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_DEVICE_LOST; then only the
+ *   notifies are called
  *
  * Since: 0.1
  */

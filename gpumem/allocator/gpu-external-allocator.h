@@ -12,14 +12,14 @@ G_BEGIN_DECLS
 /**
  * GpuExternalAllocFunc:
  * @size: size in bytes, not 0
- * @stream: (nullable): the stream that the memory is for, or %NULL
+ * @stream: (nullable): the stream of the request, or %NULL
  * @user_data: of gpu_external_allocator_new()
  * @error: return location for an error
  *
- * Makes memory. Called by gpu_allocator_alloc(), on the thread that calls it.
+ * Allocates memory. Called by gpu_allocator_alloc(), on the thread that calls it.
  *
- * Returns: what gpu_buffer_new_wrapped() takes: a cl_mem on OpenCL, a CUdeviceptr on CUDA, an
- *   address on the host back end; or 0 with an error, %GPU_ERROR_OUT_OF_DEVICE_MEMORY if that is it
+ * Returns: a handle for gpu_buffer_new_wrapped(): a cl_mem on OpenCL, a CUdeviceptr on CUDA, an
+ *   address on the host back end; or 0 with an error, such as %GPU_ERROR_OUT_OF_DEVICE_MEMORY
  *
  * Since: 0.1
  */
@@ -30,11 +30,11 @@ typedef guint64 (*GpuExternalAllocFunc) (gsize       size,
 
 /**
  * GpuExternalFreeFunc:
- * @handle: what the #GpuExternalAllocFunc returned
+ * @handle: the handle that the #GpuExternalAllocFunc returned
  * @size: size in bytes
  * @user_data: of gpu_external_allocator_new()
  *
- * Takes memory back, which nothing uses any more. Called once for each memory, on any thread.
+ * Frees unused memory. Called once for each memory, on any thread.
  *
  * Since: 0.1
  */

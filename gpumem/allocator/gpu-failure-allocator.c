@@ -6,17 +6,17 @@
 /**
  * SECTION:gpu-failure-allocator
  * @title: GpuFailureAllocator
- * @short_description: asks the program when memory runs out
+ * @short_description: calls the program when memory runs out
  *
- * When upstream has no memory the signal #GpuFailureAllocator::out-of-memory gives the program a
- * chance to make room: to drop caches, move data to the host, or wait for work. If it did,
- * upstream is asked again, as often as need be.
+ * When upstream is out of memory, the signal #GpuFailureAllocator::out-of-memory lets the program
+ * free some: drop caches, spill data to the host, or wait for work. The adaptor retries the request
+ * as long as a handler returns %TRUE.
  */
 
 /**
  * GpuFailureAllocator:
  *
- * An adaptor that asks the program when memory runs out.
+ * An adaptor that calls the program when memory runs out.
  *
  * Since: 0.1
  */
@@ -68,12 +68,12 @@ gpu_failure_allocator_class_init (GpuFailureAllocatorClass *klass)
   /**
    * GpuFailureAllocator::out-of-memory:
    * @allocator: the allocator
-   * @size: bytes that were asked for
+   * @size: bytes requested
    *
-   * Emitted when upstream has no memory, on the thread that asked, before gpu_allocator_alloc()
-   * returns; no lock is held. The first handler that returns %TRUE ends it.
+   * Emitted when upstream is out of memory, in gpu_allocator_alloc(), on the calling thread and
+   * without a lock. The first handler that returns %TRUE stops the emission.
    *
-   * Returns: %TRUE to ask upstream again, %FALSE to let the error be
+   * Returns: %TRUE to retry the request, %FALSE to let it fail
    *
    * Since: 0.1
    */
@@ -91,9 +91,9 @@ gpu_failure_allocator_init (GpuFailureAllocator *allocator)
 
 /**
  * gpu_failure_allocator_new:
- * @upstream: the allocator to ask
+ * @upstream: the allocator to wrap
  *
- * Makes an adaptor that asks the program when memory runs out.
+ * Creates an adaptor that calls the program when memory runs out. Any thread.
  *
  * Returns: (transfer full): the allocator
  *

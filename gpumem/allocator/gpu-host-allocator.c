@@ -8,17 +8,16 @@
 /**
  * SECTION:gpu-host-allocator
  * @title: GpuHostAllocator
- * @short_description: page-locked memory that is used again
+ * @short_description: reuses page-locked memory
  *
- * Drivers take long to make page-locked memory, and may wait for the device meanwhile. An allocator
- * keeps what is given back and hands it out again. Memory is given back by itself, when nothing
- * refers to a #GpuHostMemory any more, or it is released, and the last work and the last view that
- * use it are over: it is never handed out before.
+ * Allocating page-locked memory is slow and may block until the device is idle. This allocator
+ * caches freed blocks and reuses them. A #GpuHostMemory returns its block after its last unref or
+ * its release, when the last work and the last view that use it are complete, and never before.
  *
- * Sizes are rounded up to whole pages of 4 KiB, and to nothing beyond that. A block that is held
- * serves a request if it is at most an eighth larger; the smallest one that does is taken.
+ * Sizes are rounded up to whole pages of 4 KiB. A cached block serves a request if it is at most an
+ * eighth larger; the smallest such block is used.
  *
- * All methods may be called from any thread.
+ * Any thread may call all methods.
  */
 
 /**
@@ -33,28 +32,28 @@
 #define WASTE_DIVISOR       8
 #define DEFAULT_HELD_LIMIT  (G_GUINT64_CONSTANT (256) * 1024 * 1024)
 
-/* What blocks that are in use need of the allocator, which may be gone. */
+/* State that blocks in use share with the allocator, and may outlive it with. */
 typedef struct
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
 
-  GMutex            lock;           /* guards what follows; no call of the driver under it */
+  GMutex            lock;           /* guards all that follows; call no driver under it */
   GSequence        *idle;           /* of Block, by size and then by serial */
-  GQueue            order;          /* of Block, those that are idle, the oldest first */
+  GQueue            order;          /* of idle blocks, longest idle first */
   guint64           n_returns;
-  guint64           held;           /* bytes of those that are idle */
-  guint64           active;         /* bytes of the others */
-  guint64           limit;          /* for held */
-  gboolean          closed;         /* the allocator is gone */
+  guint64           held;           /* bytes of idle blocks */
+  guint64           active;         /* bytes of blocks in use */
+  guint64           limit;          /* of held */
+  gboolean          closed;         /* the allocator is finalized */
 } Core;
 
 typedef struct
 {
-  Core               *core;         /* with a reference while it is in use */
+  Core               *core;         /* with a reference while in use */
   GpuNativeBuffer    *buffer;
   gsize               size;         /* whole pages */
-  GpuHostMemoryFlags  flags;        /* that the driver gave it */
+  GpuHostMemoryFlags  flags;        /* in effect */
   guint64             serial;       /* of its last return */
   GSequenceIter      *place;        /* in idle */
   GList               link;         /* in order */
@@ -151,8 +150,8 @@ remove_locked (Core  *core,
   core->held -= block->size;
 }
 
-/* (transfer full): those that have been idle longest, for the caller to free without the lock, so
- * that no more than @held bytes are left. NULL if there are none. */
+/* Removes the longest idle blocks until at most @held bytes are left. (transfer full) (nullable):
+ * the blocks, for the caller to free unlocked. */
 static GPtrArray *
 trim_locked (Core    *core,
              guint64  held)
@@ -184,7 +183,7 @@ core_trim (Core    *core,
   g_mutex_unlock (&core->lock);
 }
 
-/* The last use of a block is over. On any thread. */
+/* Called after the last use of a block, on any thread. */
 static void
 block_return (gpointer data)
 {
@@ -205,7 +204,7 @@ block_return (gpointer data)
   core_unref (core);
 }
 
-/* The smallest block that does, counted as active, or NULL. */
+/* Returns the smallest suitable block and counts it as active, or NULL. */
 static Block *
 take_idle (Core  *core,
            gsize  size)
@@ -243,7 +242,7 @@ make_block (GpuHostAllocator  *allocator,
                                                        &failure);
   Block *block;
 
-  /* What is held may be what is missing. */
+  /* Free the cached blocks and retry. */
   if (buffer == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY)
       && gpu_host_allocator_get_held_bytes (allocator) > 0)
     {
@@ -365,7 +364,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:held-bytes:
    *
-   * Bytes that are held to be handed out again. No notification tells when it changes.
+   * The bytes of cached blocks. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -373,7 +372,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:active-bytes:
    *
-   * Bytes of the blocks that are in use. No notification tells when it changes.
+   * The bytes of blocks in use. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -382,7 +381,7 @@ install_figures (void)
   /**
    * GpuHostAllocator:held-limit:
    *
-   * How many bytes are held at most: 256 MiB to begin with.
+   * The maximum number of cached bytes; 256 MiB by default.
    *
    * Since: 0.1
    */
@@ -405,7 +404,7 @@ gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
   /**
    * GpuHostAllocator:context:
    *
-   * The context that the memory belongs to.
+   * The context of the memory.
    *
    * Since: 0.1
    */
@@ -413,7 +412,7 @@ gpu_host_allocator_class_init (GpuHostAllocatorClass *klass)
   /**
    * GpuHostAllocator:host-flags:
    *
-   * What the memory is for.
+   * The flags of the memory.
    *
    * Since: 0.1
    */
@@ -489,13 +488,13 @@ allocator_iface_init (GpuAllocatorInterface *iface)
 /**
  * gpu_host_allocator_new:
  * @context: a #GpuContext
- * @flags: what the memory is for; without %GPU_HOST_MEMORY_READ_ONLY
+ * @flags: the flags of the memory; without %GPU_HOST_MEMORY_READ_ONLY
  * @error: return location for an error
  *
- * Makes an allocator, which holds nothing to begin with. Does not block.
+ * Creates an allocator with an empty cache. Does not block.
  *
- * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for flags that
- *   are not for this, or %GPU_ERROR_DEVICE_LOST
+ * Returns: (transfer full): the allocator, or %NULL with %GPU_ERROR_INVALID_ARGUMENT for
+ *   unsuitable flags, or %GPU_ERROR_DEVICE_LOST
  *
  * Since: 0.1
  */
@@ -546,10 +545,10 @@ round_size (GpuHostAllocator  *allocator,
  * @size: size in bytes, not 0
  * @error: return location for an error
  *
- * Gets page-locked memory, which begins at a multiple of 64 bytes at least and has a content that
- * is undefined. It need not be given back: that happens by itself. It keeps working when @allocator
- * is gone. Blocks only where the driver has to make memory, as gpu_host_memory_new() does; when the
- * driver has none, all that is held is given up and it is asked again.
+ * Allocates page-locked memory with undefined content, aligned to at least 64 bytes. The memory
+ * returns to @allocator after its last use, and may outlive @allocator. Blocks only where the
+ * driver has to allocate, as gpu_host_memory_new() does. If the driver is out of memory, frees all
+ * cached blocks and tries again.
  *
  * Returns: (transfer full): the memory, or %NULL with an error as of gpu_host_memory_new()
  *
@@ -598,7 +597,7 @@ gpu_host_allocator_alloc (GpuHostAllocator  *allocator,
  * gpu_host_allocator_get_context:
  * @allocator: a #GpuHostAllocator
  *
- * Gets the context that the memory belongs to.
+ * Gets the context of the memory.
  *
  * Returns: (transfer none): the context
  *
@@ -616,7 +615,7 @@ gpu_host_allocator_get_context (GpuHostAllocator *allocator)
  * gpu_host_allocator_get_host_flags:
  * @allocator: a #GpuHostAllocator
  *
- * Gets what the memory is for.
+ * Gets the flags of the memory.
  *
  * Returns: the flags
  *
@@ -651,7 +650,7 @@ get_figure (GpuHostAllocator *allocator,
  * gpu_host_allocator_get_held_bytes:
  * @allocator: a #GpuHostAllocator
  *
- * Gets how much is held to be handed out again.
+ * Gets the bytes of cached blocks.
  *
  * Returns: the size in bytes
  *
@@ -669,8 +668,7 @@ gpu_host_allocator_get_held_bytes (GpuHostAllocator *allocator)
  * gpu_host_allocator_get_active_bytes:
  * @allocator: a #GpuHostAllocator
  *
- * Gets the size of the blocks that are in use, also by work that is not over, with what rounding
- * adds to them.
+ * Gets the bytes of blocks in use, including those in flight, after rounding.
  *
  * Returns: the size in bytes
  *
@@ -688,7 +686,7 @@ gpu_host_allocator_get_active_bytes (GpuHostAllocator *allocator)
  * gpu_host_allocator_get_held_limit:
  * @allocator: a #GpuHostAllocator
  *
- * Gets how much is held at most.
+ * Gets the maximum number of cached bytes.
  *
  * Returns: the size in bytes
  *
@@ -705,10 +703,9 @@ gpu_host_allocator_get_held_limit (GpuHostAllocator *allocator)
 /**
  * gpu_host_allocator_set_held_limit:
  * @allocator: a #GpuHostAllocator
- * @limit: size in bytes; 0 to hold nothing
+ * @limit: size in bytes; 0 to cache nothing
  *
- * Sets how much is held at most. What is too much goes back to the driver, which may block; the
- * blocks that have been idle longest go first.
+ * Sets the maximum number of cached bytes. Frees the longest idle blocks beyond it; this may block.
  *
  * Since: 0.1
  */
@@ -740,10 +737,9 @@ gpu_host_allocator_set_held_limit (GpuHostAllocator *allocator,
 /**
  * gpu_host_allocator_trim:
  * @allocator: a #GpuHostAllocator
- * @held_bytes: how much to keep on holding, 0 for nothing
+ * @held_bytes: bytes to keep cached, 0 for none
  *
- * Gives what is held beyond @held_bytes back to the driver, which may block; the blocks that have
- * been idle longest go first.
+ * Frees the longest idle blocks beyond @held_bytes, which may block.
  *
  * Since: 0.1
  */

@@ -6,11 +6,11 @@
 /**
  * SECTION:gpu-limit-allocator
  * @title: GpuLimitAllocator
- * @short_description: no more than so many bytes
+ * @short_description: limits the bytes in use
  *
- * Refuses what would bring the memory in use beyond a limit, as if the device had no more: with
- * %GPU_ERROR_OUT_OF_DEVICE_MEMORY, whose text has the request, the limit and what is in use. With
- * gpu_allocator_get_memory_info() it tells what is left of the limit.
+ * Refuses requests that would exceed a limit of bytes in use, as if the device were full: with
+ * %GPU_ERROR_OUT_OF_DEVICE_MEMORY and a message that quotes the request, the limit and the bytes in
+ * use. gpu_allocator_get_memory_info() reports the rest of the limit.
  */
 
 /**
@@ -30,7 +30,7 @@ typedef struct
   GpuAdaptorCore parent;
 
   guint64        limit;
-  guint64        active;
+  guint64        reserved;          /* bytes of requests in progress */
 } Core;
 
 enum
@@ -48,22 +48,17 @@ static void allocator_iface_init (GpuAllocatorInterface *iface);
 G_DEFINE_FINAL_TYPE_WITH_CODE (GpuLimitAllocator, gpu_limit_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR,
                                G_IMPLEMENT_INTERFACE (GPU_TYPE_ALLOCATOR, allocator_iface_init))
 
-static Core *
-get_core (gpointer adaptor)
-{
-  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
-}
-
-/* What is in use, and the limit. */
+/* Bytes in use or requested, and the limit. */
 static guint64
-read_core (Core    *core,
-           guint64 *limit)
+read_core (gpointer  adaptor,
+           guint64  *limit)
 {
+  Core *core = _gpu_adaptor_get_core (adaptor);
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
 
   *limit = core->limit;
 
-  return core->active;
+  return core->parent.active + core->reserved;
 }
 
 static gboolean
@@ -72,28 +67,20 @@ reserve (Core    *core,
          GError **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
+  guint64 active = core->parent.active + core->reserved;
 
-  if (core->active <= core->limit && size <= core->limit - core->active)
+  if (active <= core->limit && size <= core->limit - active)
     {
-      core->active += size;
+      core->reserved += size;
       return TRUE;
     }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                "gpu_allocator_alloc: %" G_GSIZE_FORMAT " bytes exceed the limit of %"
                G_GUINT64_FORMAT " bytes, of which %" G_GUINT64_FORMAT " are in use", size,
-               core->limit, core->active);
+               core->limit, active);
 
   return FALSE;
-}
-
-static void
-unreserve (Core  *core,
-           gsize  size)
-{
-  g_mutex_lock (&core->parent.lock);
-  core->active -= size;
-  g_mutex_unlock (&core->parent.lock);
 }
 
 static GpuMemory *
@@ -102,7 +89,7 @@ limit_alloc (GpuAllocatorAdaptor  *adaptor,
              GpuStream            *stream,
              GError              **error)
 {
-  Core *core = get_core (adaptor);
+  Core *core = (Core *) adaptor->core;
   GpuMemory *memory;
 
   if (!reserve (core, size, error))
@@ -111,19 +98,20 @@ limit_alloc (GpuAllocatorAdaptor  *adaptor,
   memory = _gpu_adaptor_alloc (adaptor, size, stream, error);
 
   if (memory == NULL)
-    unreserve (core, size);
+    {
+      g_mutex_lock (&core->parent.lock);
+      core->reserved -= size;
+      g_mutex_unlock (&core->parent.lock);
+    }
 
   return memory;
 }
 
-static gboolean
-limit_returned (GpuAdaptorCore *core,
-                GpuLease       *lease,
-                GpuStorage     *storage G_GNUC_UNUSED)
+static void
+limit_granted (GpuAdaptorCore *core,
+               GpuLease       *lease)
 {
-  unreserve ((Core *) core, lease->size);
-
-  return TRUE;
+  ((Core *) core)->reserved -= lease->size;
 }
 
 static const GpuAdaptorOps limit_ops =
@@ -131,7 +119,7 @@ static const GpuAdaptorOps limit_ops =
   .core_size = sizeof (Core),
   .lease_size = sizeof (GpuLease),
   .alloc = limit_alloc,
-  .returned = limit_returned
+  .granted = limit_granted
 };
 
 static gboolean
@@ -140,11 +128,10 @@ limit_get_memory_info (GpuAllocator  *allocator,
                        guint64       *total_size,
                        GError       **error)
 {
-  GpuAllocatorInterface *parent = NULL;
+  GpuAllocatorInterface *parent =
+    g_type_interface_peek_parent (GPU_ALLOCATOR_GET_IFACE (allocator));
   guint64 limit;
-  guint64 active = read_core (get_core (allocator), &limit);
-
-  parent = g_type_interface_peek_parent (GPU_ALLOCATOR_GET_IFACE (allocator));
+  guint64 active = read_core (allocator, &limit);
 
   if (!parent->get_memory_info (allocator, free_size, total_size, error))
     return FALSE;
@@ -167,19 +154,13 @@ gpu_limit_allocator_get_property (GObject    *object,
                                   GValue     *value,
                                   GParamSpec *pspec)
 {
-  GpuLimitAllocator *allocator = GPU_LIMIT_ALLOCATOR (object);
+  guint64 limit;
+  guint64 active = read_core (object, &limit);
 
-  switch (id)
-    {
-    case PROP_LIMIT:
-      g_value_set_uint64 (value, gpu_limit_allocator_get_limit (allocator));
-      break;
-    case PROP_ACTIVE_BYTES:
-      g_value_set_uint64 (value, gpu_limit_allocator_get_active_bytes (allocator));
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
+  if (id == PROP_LIMIT || id == PROP_ACTIVE_BYTES)
+    g_value_set_uint64 (value, id == PROP_LIMIT ? limit : active);
+  else
+    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
 
 static void
@@ -205,7 +186,7 @@ gpu_limit_allocator_class_init (GpuLimitAllocatorClass *klass)
   /**
    * GpuLimitAllocator:limit:
    *
-   * How many bytes may be in use at a time.
+   * The maximum number of bytes in use.
    *
    * Since: 0.1
    */
@@ -216,7 +197,7 @@ gpu_limit_allocator_class_init (GpuLimitAllocatorClass *klass)
   /**
    * GpuLimitAllocator:active-bytes:
    *
-   * How many bytes are in use. No notification tells when it changes.
+   * The number of bytes in use. Changes are not notified.
    *
    * Since: 0.1
    */
@@ -235,9 +216,9 @@ gpu_limit_allocator_init (GpuLimitAllocator *allocator)
 /**
  * gpu_limit_allocator_new:
  * @upstream: the allocator to limit
- * @limit: how many bytes may be in use at a time
+ * @limit: the maximum number of bytes in use
  *
- * Makes an adaptor that refuses what would exceed @limit.
+ * Creates an adaptor that refuses requests beyond @limit. Any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -256,7 +237,7 @@ gpu_limit_allocator_new (GpuAllocator *upstream,
  * gpu_limit_allocator_get_limit:
  * @allocator: a #GpuLimitAllocator
  *
- * Gets how many bytes may be in use at a time. Any thread.
+ * Gets the maximum number of bytes in use. Any thread.
  *
  * Returns: the size in bytes
  *
@@ -265,13 +246,9 @@ gpu_limit_allocator_new (GpuAllocator *upstream,
 guint64
 gpu_limit_allocator_get_limit (GpuLimitAllocator *allocator)
 {
-  guint64 limit;
-
   g_return_val_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator), 0);
 
-  read_core (get_core (allocator), &limit);
-
-  return limit;
+  return _gpu_adaptor_get_uint64 (allocator, G_STRUCT_OFFSET (Core, limit));
 }
 
 /**
@@ -279,8 +256,8 @@ gpu_limit_allocator_get_limit (GpuLimitAllocator *allocator)
  * @allocator: a #GpuLimitAllocator
  * @limit: size in bytes
  *
- * Sets how many bytes may be in use at a time. Memory that is in use stays so, also if it is more.
- * Any thread.
+ * Sets the maximum number of bytes in use. A limit below the bytes in use frees none of them. Any
+ * thread.
  *
  * Since: 0.1
  */
@@ -288,18 +265,9 @@ void
 gpu_limit_allocator_set_limit (GpuLimitAllocator *allocator,
                                guint64            limit)
 {
-  Core *core;
-  gboolean changed;
-
   g_return_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  changed = core->limit != limit;
-  core->limit = limit;
-  g_mutex_unlock (&core->parent.lock);
-
-  if (changed)
+  if (_gpu_adaptor_set_uint64 (allocator, G_STRUCT_OFFSET (Core, limit), limit))
     g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_LIMIT]);
 }
 
@@ -307,7 +275,7 @@ gpu_limit_allocator_set_limit (GpuLimitAllocator *allocator,
  * gpu_limit_allocator_get_active_bytes:
  * @allocator: a #GpuLimitAllocator
  *
- * Gets how many bytes are in use. Any thread.
+ * Gets the number of bytes in use, including requests in progress. Any thread.
  *
  * Returns: the size in bytes
  *
@@ -320,5 +288,5 @@ gpu_limit_allocator_get_active_bytes (GpuLimitAllocator *allocator)
 
   g_return_val_if_fail (GPU_IS_LIMIT_ALLOCATOR (allocator), 0);
 
-  return read_core (get_core (allocator), &limit);
+  return read_core (allocator, &limit);
 }

@@ -11,10 +11,9 @@
 /**
  * SECTION:gpu-logging-allocator
  * @title: GpuLoggingAllocator
- * @short_description: writes down what memory is given and comes back
+ * @short_description: logs allocations and frees
  *
- * Writes a table of comma-separated values, in the form that RMM uses, so that the tools for its
- * logs read it:
+ * Writes a table of comma-separated values in the format of RMM, for use with its log tools:
  *
  * |[
  * Thread,Time,Action,Pointer,Size,Stream
@@ -22,19 +21,20 @@
  * 4711,17:05:31.000321,free,0x7f0300000000,4096,0x0
  * ]|
  *
- * An action is `allocate`, `allocate failure` or `free`. The pointer is the address of the memory
- * on the device, or the driver's handle where that tells none; the stream is the one that the
- * memory was asked for, 0x0 for none. Lines stand in the order in which things happened.
+ * An action is `allocate`, `allocate failure` or `free`. The pointer is the device address of the
+ * memory, or the driver's handle if that is unknown; the stream is the one of the request, 0x0 for
+ * none. Lines are in the order of events.
  *
- * Lines are gathered, and written while memory is asked for, by gpu_logging_allocator_flush(), and
- * when the allocator goes; those of memory that comes back after that when the last of it has. The
- * output is used by one thread at a time, and never closed.
+ * The adaptor buffers lines and writes them during later allocations, in
+ * gpu_logging_allocator_flush(), and when it is finalized. Lines of memory freed after that are
+ * written with the last of them. One thread at a time uses the output, and the adaptor never closes
+ * it.
  */
 
 /**
  * GpuLoggingAllocator:
  *
- * An adaptor that writes down what happens.
+ * An adaptor that logs allocations and frees.
  *
  * Since: 0.1
  */
@@ -44,7 +44,7 @@ struct _GpuLoggingAllocator
 };
 
 #define HEADER        "Thread,Time,Action,Pointer,Size,Stream\n"
-#define MAX_GATHERED  (16 * 1024)
+#define MAX_BUFFERED  (16 * 1024)
 
 typedef struct
 {
@@ -52,9 +52,9 @@ typedef struct
 
   GOutputStream  *output;           /* nullable; set once */
   GString        *lines;            /* to be written */
-  gboolean        writing;          /* a thread does, and goes on until there are no more */
-  GCond           written;          /* it stopped */
-  GError         *failure;          /* the first since the last flush, or NULL */
+  gboolean        writing;          /* a thread writes, until lines is empty */
+  GCond           written;          /* signalled when it stops */
+  GError         *failure;          /* the first since the last flush, nullable */
 } Core;
 
 enum
@@ -68,12 +68,6 @@ static GParamSpec *props[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (GpuLoggingAllocator, gpu_logging_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
 
-static Core *
-get_core (gpointer adaptor)
-{
-  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
-}
-
 static guint64
 get_thread (void)
 {
@@ -85,16 +79,15 @@ get_thread (void)
 }
 
 static void
-add_line (Core       *core,
-          const char *action,
-          guint64     pointer,
-          gsize       size,
-          guint64     stream)
+add_line_locked (GpuAdaptorCore *core,
+                 const char     *action,
+                 guint64         pointer,
+                 gsize           size,
+                 guint64         stream)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
   g_autoptr (GDateTime) now = g_date_time_new_now_local ();
 
-  g_string_append_printf (core->lines,
+  g_string_append_printf (((Core *) core)->lines,
                           "%" G_GUINT64_FORMAT ",%02d:%02d:%02d.%06d,%s,0x%" G_GINT64_MODIFIER
                           "x,%" G_GSIZE_FORMAT ",0x%" G_GINT64_MODIFIER "x\n", get_thread (),
                           g_date_time_get_hour (now), g_date_time_get_minute (now),
@@ -102,8 +95,8 @@ add_line (Core       *core,
                           pointer, size, stream);
 }
 
-/* No lock is held while the output, which may be a class of the program, is at work. Unless @wait,
- * lines are left to the thread that writes already. */
+/* Calls the output, which the program may implement, without the lock. If another thread writes
+ * already, waits for it if @wait, and otherwise leaves the lines to it. */
 static void
 write_lines (Core     *core,
              gboolean  wait)
@@ -140,7 +133,7 @@ static void
 logging_granted (GpuAdaptorCore *core,
                  GpuLease       *lease)
 {
-  add_line ((Core *) core, "allocate", lease->pointer, lease->size, lease->stream);
+  add_line_locked (core, "allocate", lease->pointer, lease->size, lease->stream);
 }
 
 static gboolean
@@ -148,7 +141,9 @@ logging_returned (GpuAdaptorCore *core,
                   GpuLease       *lease,
                   GpuStorage     *storage G_GNUC_UNUSED)
 {
-  add_line ((Core *) core, "free", lease->pointer, lease->size, lease->stream);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->lock);
+
+  add_line_locked (core, "free", lease->pointer, lease->size, lease->stream);
 
   return TRUE;
 }
@@ -159,22 +154,29 @@ logging_alloc (GpuAllocatorAdaptor  *adaptor,
                GpuStream            *stream,
                GError              **error)
 {
-  Core *core = get_core (adaptor);
+  Core *core = (Core *) adaptor->core;
   GpuMemory *memory = _gpu_adaptor_alloc (adaptor, size, stream, error);
-  gboolean enough;
-
-  if (memory == NULL)
-    add_line (core, "allocate failure", 0, size,
-              stream != NULL ? gpu_stream_get_native_handle (stream) : 0);
+  guint64 handle = memory == NULL && stream != NULL ? gpu_stream_get_native_handle (stream) : 0;
+  gboolean is_full;
 
   g_mutex_lock (&core->parent.lock);
-  enough = core->lines->len >= MAX_GATHERED;
+
+  if (memory == NULL)
+    add_line_locked (adaptor->core, "allocate failure", 0, size, handle);
+
+  is_full = core->lines->len >= MAX_BUFFERED;
   g_mutex_unlock (&core->parent.lock);
 
-  if (enough)
+  if (is_full)
     write_lines (core, FALSE);
 
   return memory;
+}
+
+static void
+logging_closed (GpuAdaptorCore *core)
+{
+  write_lines ((Core *) core, TRUE);
 }
 
 static void
@@ -196,6 +198,7 @@ static const GpuAdaptorOps logging_ops =
   .alloc = logging_alloc,
   .granted = logging_granted,
   .returned = logging_returned,
+  .closed = logging_closed,
   .clear = logging_clear
 };
 
@@ -206,7 +209,7 @@ gpu_logging_allocator_get_property (GObject    *object,
                                     GParamSpec *pspec)
 {
   if (id == PROP_OUTPUT)
-    g_value_set_object (value, get_core (object)->output);
+    g_value_set_object (value, gpu_logging_allocator_get_output (GPU_LOGGING_ALLOCATOR (object)));
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
 }
@@ -217,18 +220,12 @@ gpu_logging_allocator_set_property (GObject      *object,
                                     const GValue *value,
                                     GParamSpec   *pspec)
 {
+  Core *core = _gpu_adaptor_get_core (object);
+
   if (id == PROP_OUTPUT)
-    get_core (object)->output = g_value_dup_object (value);
+    core->output = g_value_dup_object (value);
   else
     G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
-gpu_logging_allocator_finalize (GObject *object)
-{
-  write_lines (get_core (object), TRUE);
-
-  G_OBJECT_CLASS (gpu_logging_allocator_parent_class)->finalize (object);
 }
 
 static void
@@ -238,12 +235,11 @@ gpu_logging_allocator_class_init (GpuLoggingAllocatorClass *klass)
 
   object_class->get_property = gpu_logging_allocator_get_property;
   object_class->set_property = gpu_logging_allocator_set_property;
-  object_class->finalize = gpu_logging_allocator_finalize;
 
   /**
    * GpuLoggingAllocator:output:
    *
-   * Where the lines go.
+   * The output for the lines.
    *
    * Since: 0.1
    */
@@ -265,10 +261,10 @@ gpu_logging_allocator_init (GpuLoggingAllocator *allocator)
 
 /**
  * gpu_logging_allocator_new:
- * @upstream: the allocator to log
- * @output: where the lines go; nobody else writes it meanwhile
+ * @upstream: the allocator to wrap
+ * @output: the output for the lines, for exclusive use
  *
- * Makes an adaptor that writes down what happens. It keeps @output.
+ * Creates an adaptor that logs to @output, on which it takes a reference. Any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -286,11 +282,11 @@ gpu_logging_allocator_new (GpuAllocator  *upstream,
 
 /**
  * gpu_logging_allocator_new_for_path:
- * @upstream: the allocator to log
- * @path: (type filename): a file, which is made, or emptied
+ * @upstream: the allocator to wrap
+ * @path: (type filename): a file, which is created or replaced
  * @error: return location for an error
  *
- * Makes an adaptor that writes down what happens in a file. Blocks while the file is opened.
+ * Creates an adaptor that logs to a file. Blocks while the file is opened. Any thread.
  *
  * Returns: (transfer full): the allocator, or %NULL with an error of #G_IO_ERROR
  *
@@ -318,9 +314,9 @@ gpu_logging_allocator_new_for_path (GpuAllocator  *upstream,
  * gpu_logging_allocator_get_output:
  * @allocator: a #GpuLoggingAllocator
  *
- * Gets where the lines go. Any thread.
+ * Gets the output for the lines. Any thread.
  *
- * Returns: (transfer none) (nullable): the stream; %NULL if none was given
+ * Returns: (transfer none) (nullable): the stream, or %NULL if constructed without
  *
  * Since: 0.1
  */
@@ -329,7 +325,7 @@ gpu_logging_allocator_get_output (GpuLoggingAllocator *allocator)
 {
   g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), NULL);
 
-  return get_core (allocator)->output;
+  return ((Core *) _gpu_adaptor_get_core (allocator))->output;
 }
 
 /**
@@ -337,7 +333,7 @@ gpu_logging_allocator_get_output (GpuLoggingAllocator *allocator)
  * @allocator: a #GpuLoggingAllocator
  * @error: return location for an error
  *
- * Writes all lines that there are, and flushes the output. Any thread; blocks until that is done.
+ * Writes all buffered lines and flushes the output. Any thread; blocks.
  *
  * Returns: %TRUE, or %FALSE with the first error of the output since the last flush
  *
@@ -352,7 +348,7 @@ gpu_logging_allocator_flush (GpuLoggingAllocator  *allocator,
 
   g_return_val_if_fail (GPU_IS_LOGGING_ALLOCATOR (allocator), FALSE);
 
-  core = get_core (allocator);
+  core = _gpu_adaptor_get_core (allocator);
   write_lines (core, TRUE);
 
   g_mutex_lock (&core->parent.lock);

@@ -8,15 +8,15 @@
  * @title: GpuStatisticsAllocator
  * @short_description: counts memory
  *
- * Counts bytes and memories: what is in use, the most that was in use at a time, and all that there
- * ever was. gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() do so for a stretch
+ * Counts bytes and memories: those in use, the maximum in use at a time, and the total of all
+ * allocations. gpu_statistics_allocator_push() and gpu_statistics_allocator_pop() count for a part
  * of a program, and may be nested.
  */
 
 /**
  * GpuStatisticsAllocator:
  *
- * An adaptor that counts.
+ * An adaptor that counts memory.
  *
  * Since: 0.1
  */
@@ -25,13 +25,6 @@ struct _GpuStatisticsAllocator
   GpuAllocatorAdaptor parent_instance;
 };
 
-typedef struct
-{
-  gint64 current;
-  gint64 peak;
-  gint64 total;
-} Counter;
-
 enum
 {
   BYTES,
@@ -39,36 +32,32 @@ enum
   N_COUNTERS
 };
 
-/* A stretch: the counters when it began, but for the peak, which is the most since. */
+enum
+{
+  CURRENT,
+  PEAK,
+  TOTAL,
+  N_VALUES
+};
+
+/* The counters when it was pushed, but for the peak, which is the maximum since then. */
 typedef struct
 {
-  Counter counters[N_COUNTERS];
+  gint64 counters[N_COUNTERS][N_VALUES];
 } Frame;
 
 typedef struct
 {
   GpuAdaptorCore  parent;
 
-  gint64          current[N_COUNTERS];
   gint64          total[N_COUNTERS];
-  GArray         *frames;           /* of Frame; the first one is from the beginning on */
+  GArray         *frames;           /* of Frame; the first one is never popped */
 } Core;
 
-enum
-{
-  PROP_0,
-  PROP_CURRENT_BYTES,
-  PROP_PEAK_BYTES,
-  PROP_TOTAL_BYTES,
-  PROP_CURRENT_COUNT,
-  PROP_PEAK_COUNT,
-  PROP_TOTAL_COUNT,
-  N_PROPS
-};
+/* The counter of property ID stands at ID - 1, row by row. */
+#define N_PROPS (1 + N_COUNTERS * N_VALUES)
 
-static GParamSpec *props[N_PROPS];
-
-static const char *const names[N_COUNTERS][3] =
+static const char *const names[N_COUNTERS][N_VALUES] =
 {
   { "current-bytes", "peak-bytes", "total-bytes" },
   { "current-count", "peak-count", "total-count" }
@@ -76,10 +65,12 @@ static const char *const names[N_COUNTERS][3] =
 
 G_DEFINE_FINAL_TYPE (GpuStatisticsAllocator, gpu_statistics_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
 
-static Core *
-get_core (gpointer adaptor)
+static void
+get_current_locked (Core   *core,
+                    gint64  current[N_COUNTERS])
 {
-  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
+  current[BYTES] = (gint64) core->parent.active;
+  current[COUNT] = core->parent.leases.length;
 }
 
 static void
@@ -87,36 +78,19 @@ statistics_granted (GpuAdaptorCore *parent,
                     GpuLease       *lease)
 {
   Core *core = (Core *) parent;
-  const gint64 amounts[N_COUNTERS] = { (gint64) lease->size, 1 };
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&parent->lock);
+  gint64 current[N_COUNTERS];
 
-  for (guint i = 0; i < N_COUNTERS; i++)
-    {
-      core->current[i] += amounts[i];
-      core->total[i] += amounts[i];
+  get_current_locked (core, current);
+  core->total[BYTES] += (gint64) lease->size;
+  core->total[COUNT]++;
 
-      for (guint j = 0; j < core->frames->len; j++)
-        {
-          Counter *counter = &g_array_index (core->frames, Frame, j).counters[i];
+  for (guint i = 0; i < core->frames->len; i++)
+    for (guint j = 0; j < N_COUNTERS; j++)
+      {
+        gint64 *peak = &g_array_index (core->frames, Frame, i).counters[j][PEAK];
 
-          counter->peak = MAX (counter->peak, core->current[i]);
-        }
-    }
-}
-
-static gboolean
-statistics_returned (GpuAdaptorCore *parent,
-                     GpuLease       *lease,
-                     GpuStorage     *storage G_GNUC_UNUSED)
-{
-  Core *core = (Core *) parent;
-
-  g_mutex_lock (&parent->lock);
-  core->current[BYTES] -= (gint64) lease->size;
-  core->current[COUNT]--;
-  g_mutex_unlock (&parent->lock);
-
-  return TRUE;
+        *peak = MAX (*peak, current[j]);
+      }
 }
 
 static void
@@ -130,30 +104,33 @@ static const GpuAdaptorOps statistics_ops =
   .core_size = sizeof (Core),
   .lease_size = sizeof (GpuLease),
   .granted = statistics_granted,
-  .returned = statistics_returned,
   .clear = statistics_clear
 };
 
-/* What happened since @frame began. */
+/* The change since @frame was pushed. */
 static Frame
 since_locked (Core        *core,
               const Frame *frame)
 {
   Frame since = *frame;
+  gint64 current[N_COUNTERS];
+
+  get_current_locked (core, current);
 
   for (guint i = 0; i < N_COUNTERS; i++)
     {
-      since.counters[i].peak -= frame->counters[i].current;
-      since.counters[i].current = core->current[i] - frame->counters[i].current;
-      since.counters[i].total = core->total[i] - frame->counters[i].total;
+      since.counters[i][PEAK] -= frame->counters[i][CURRENT];
+      since.counters[i][CURRENT] = current[i] - frame->counters[i][CURRENT];
+      since.counters[i][TOTAL] = core->total[i] - frame->counters[i][TOTAL];
     }
 
   return since;
 }
 
 static Frame
-read_core (Core *core)
+read_core (gpointer adaptor)
 {
+  Core *core = _gpu_adaptor_get_core (adaptor);
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&core->parent.lock);
 
   return since_locked (core, &g_array_index (core->frames, Frame, 0));
@@ -167,11 +144,8 @@ frame_to_variant (const Frame *frame)
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{sx}"));
 
   for (guint i = 0; i < N_COUNTERS; i++)
-    {
-      g_variant_builder_add (&builder, "{sx}", names[i][0], frame->counters[i].current);
-      g_variant_builder_add (&builder, "{sx}", names[i][1], frame->counters[i].peak);
-      g_variant_builder_add (&builder, "{sx}", names[i][2], frame->counters[i].total);
-    }
+    for (guint j = 0; j < N_VALUES; j++)
+      g_variant_builder_add (&builder, "{sx}", names[i][j], frame->counters[i][j]);
 
   return g_variant_ref_sink (g_variant_builder_end (&builder));
 }
@@ -180,97 +154,71 @@ static void
 gpu_statistics_allocator_get_property (GObject    *object,
                                        guint       id,
                                        GValue     *value,
-                                       GParamSpec *pspec)
+                                       GParamSpec *pspec G_GNUC_UNUSED)
 {
-  const Frame frame = read_core (get_core (object));
+  const Frame frame = read_core (object);
 
-  switch (id)
-    {
-    case PROP_CURRENT_BYTES:
-      g_value_set_int64 (value, frame.counters[BYTES].current);
-      break;
-    case PROP_PEAK_BYTES:
-      g_value_set_int64 (value, frame.counters[BYTES].peak);
-      break;
-    case PROP_TOTAL_BYTES:
-      g_value_set_int64 (value, frame.counters[BYTES].total);
-      break;
-    case PROP_CURRENT_COUNT:
-      g_value_set_int64 (value, frame.counters[COUNT].current);
-      break;
-    case PROP_PEAK_COUNT:
-      g_value_set_int64 (value, frame.counters[COUNT].peak);
-      break;
-    case PROP_TOTAL_COUNT:
-      g_value_set_int64 (value, frame.counters[COUNT].total);
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
+  g_value_set_int64 (value, frame.counters[(id - 1) / N_VALUES][(id - 1) % N_VALUES]);
 }
 
-static GParamSpec *
-counter_spec (const char *name)
-{
-  return g_param_spec_int64 (name, NULL, NULL, 0, G_MAXINT64, 0,
-                             G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
-}
+/**
+ * GpuStatisticsAllocator:current-bytes:
+ *
+ * The number of bytes in use. Changes are not notified.
+ *
+ * Since: 0.1
+ */
 
+/**
+ * GpuStatisticsAllocator:peak-bytes:
+ *
+ * The maximum number of bytes in use at a time. Changes are not notified.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuStatisticsAllocator:total-bytes:
+ *
+ * The bytes of all allocations. Changes are not notified.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuStatisticsAllocator:current-count:
+ *
+ * The number of memories in use. Changes are not notified.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuStatisticsAllocator:peak-count:
+ *
+ * The maximum number of memories in use at a time. Changes are not notified.
+ *
+ * Since: 0.1
+ */
+
+/**
+ * GpuStatisticsAllocator:total-count:
+ *
+ * The number of all allocations. Changes are not notified.
+ *
+ * Since: 0.1
+ */
 static void
 gpu_statistics_allocator_class_init (GpuStatisticsAllocatorClass *klass)
 {
   GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  GParamSpec *props[N_PROPS] = { NULL };
 
   object_class->get_property = gpu_statistics_allocator_get_property;
 
-  /**
-   * GpuStatisticsAllocator:current-bytes:
-   *
-   * Bytes in use. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_CURRENT_BYTES] = counter_spec ("current-bytes");
-  /**
-   * GpuStatisticsAllocator:peak-bytes:
-   *
-   * The most bytes that were in use at a time. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_PEAK_BYTES] = counter_spec ("peak-bytes");
-  /**
-   * GpuStatisticsAllocator:total-bytes:
-   *
-   * The bytes of all memory that there ever was. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_TOTAL_BYTES] = counter_spec ("total-bytes");
-  /**
-   * GpuStatisticsAllocator:current-count:
-   *
-   * Number of memories in use. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_CURRENT_COUNT] = counter_spec ("current-count");
-  /**
-   * GpuStatisticsAllocator:peak-count:
-   *
-   * The most memories that were in use at a time. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_PEAK_COUNT] = counter_spec ("peak-count");
-  /**
-   * GpuStatisticsAllocator:total-count:
-   *
-   * Number of memories that there ever were. No notification tells when it changes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_TOTAL_COUNT] = counter_spec ("total-count");
+  for (guint id = 1; id < N_PROPS; id++)
+    props[id] = g_param_spec_int64 (names[(id - 1) / N_VALUES][(id - 1) % N_VALUES], NULL, NULL,
+                                    0, G_MAXINT64, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
 
   g_object_class_install_properties (object_class, N_PROPS, props);
 }
@@ -286,9 +234,9 @@ gpu_statistics_allocator_init (GpuStatisticsAllocator *allocator)
 
 /**
  * gpu_statistics_allocator_new:
- * @upstream: the allocator to count for
+ * @upstream: the allocator to wrap
  *
- * Makes an adaptor that counts memory.
+ * Creates an adaptor that counts memory. Any thread.
  *
  * Returns: (transfer full): the allocator
  *
@@ -306,8 +254,8 @@ gpu_statistics_allocator_new (GpuAllocator *upstream)
  * gpu_statistics_allocator_get_counters:
  * @allocator: a #GpuStatisticsAllocator
  *
- * Gets all counters at one moment, by the names of the properties: `current-bytes`, `peak-bytes`,
- * `total-bytes`, `current-count`, `peak-count` and `total-count`. Any thread.
+ * Gets a consistent copy of all counters, by the names of the properties: `current-bytes`,
+ * `peak-bytes`, `total-bytes`, `current-count`, `peak-count` and `total-count`. Any thread.
  *
  * Returns: (transfer full): a dictionary of type `a{sx}`
  *
@@ -320,7 +268,7 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
 
   g_return_val_if_fail (GPU_IS_STATISTICS_ALLOCATOR (allocator), NULL);
 
-  frame = read_core (get_core (allocator));
+  frame = read_core (allocator);
 
   return frame_to_variant (&frame);
 }
@@ -329,24 +277,30 @@ gpu_statistics_allocator_get_counters (GpuStatisticsAllocator *allocator)
  * gpu_statistics_allocator_push:
  * @allocator: a #GpuStatisticsAllocator
  *
- * Begins to count anew, beside what is counted already, until gpu_statistics_allocator_pop(). What
- * other threads do counts as well. Any thread.
+ * Starts another set of counters, until gpu_statistics_allocator_pop(). The counters include the
+ * allocations of other threads. Any thread.
  *
  * Since: 0.1
  */
 void
 gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
 {
+  gint64 current[N_COUNTERS];
   Core *core;
   Frame frame;
 
   g_return_if_fail (GPU_IS_STATISTICS_ALLOCATOR (allocator));
 
-  core = get_core (allocator);
+  core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
 
+  get_current_locked (core, current);
+
   for (guint i = 0; i < N_COUNTERS; i++)
-    frame.counters[i] = (Counter) { core->current[i], core->current[i], core->total[i] };
+    {
+      frame.counters[i][CURRENT] = frame.counters[i][PEAK] = current[i];
+      frame.counters[i][TOTAL] = core->total[i];
+    }
 
   g_array_append_val (core->frames, frame);
   g_mutex_unlock (&core->parent.lock);
@@ -357,10 +311,10 @@ gpu_statistics_allocator_push (GpuStatisticsAllocator *allocator)
  * @allocator: a #GpuStatisticsAllocator
  * @error: return location for an error
  *
- * Ends what the last gpu_statistics_allocator_push() began. Any thread.
+ * Ends the counters of the last gpu_statistics_allocator_push(). Any thread.
  *
  * Returns: (transfer full): the counters since then, as of gpu_statistics_allocator_get_counters(),
- *   where what is in use is below 0 if more came back than was given; or %NULL with
+ *   where the current ones are negative if more was freed than allocated; or %NULL with
  *   %GPU_ERROR_INVALID_ARGUMENT if there was no push
  *
  * Since: 0.1
@@ -375,7 +329,7 @@ gpu_statistics_allocator_pop (GpuStatisticsAllocator  *allocator,
 
   g_return_val_if_fail (GPU_IS_STATISTICS_ALLOCATOR (allocator), NULL);
 
-  core = get_core (allocator);
+  core = _gpu_adaptor_get_core (allocator);
   g_mutex_lock (&core->parent.lock);
   last = core->frames->len - 1;
   frame = since_locked (core, &g_array_index (core->frames, Frame, last));

@@ -10,28 +10,25 @@
 /**
  * SECTION:gpu-tracking-allocator
  * @title: GpuTrackingAllocator
- * @short_description: tells who has memory
+ * @short_description: lists the memory in use
  *
- * Knows every memory in use: where it is, how large, since when, with which tag it was given, and,
- * if wanted, who called. gpu_tracking_allocator_report() is that as text.
+ * Records the address, size, age and tag of every memory in use, and optionally the backtrace of
+ * its allocation. gpu_tracking_allocator_report() formats the records as text.
  *
- * A tag names the part of a program that asks. It is the same for all threads; parts that run at
- * the same time each have an adaptor of their own around the same upstream.
+ * A tag names the part of a program that allocates. All threads share it; give each part that runs
+ * concurrently an adaptor of its own around the same upstream.
  */
 
 /**
  * GpuTrackingAllocator:
  *
- * An adaptor that knows what is in use.
+ * An adaptor that lists the memory in use.
  *
  * Since: 0.1
  */
 struct _GpuTrackingAllocator
 {
   GpuAllocatorAdaptor parent_instance;
-
-  guint               backtrace_depth;
-  gint                warn_leaks;   /* atomic */
 };
 
 #define MAX_DEPTH 64
@@ -40,7 +37,6 @@ typedef struct
 {
   GpuLease   parent;
 
-  GList      link;                  /* in blocks */
   char      *tag;                   /* GRefString, nullable */
   gint64     time;                  /* of the monotonic clock, in microseconds */
   gpointer  *frames;
@@ -51,9 +47,9 @@ typedef struct
 {
   GpuAdaptorCore  parent;
 
-  GQueue          blocks;           /* of Block, the oldest first */
   char           *tag;              /* GRefString, nullable */
-  guint           depth;            /* of backtraces; does not change once memory is given */
+  guint           depth;            /* of backtraces; constant after construction */
+  gint            warn_leaks;       /* atomic */
 } Core;
 
 enum
@@ -69,17 +65,13 @@ static GParamSpec *props[N_PROPS];
 
 G_DEFINE_FINAL_TYPE (GpuTrackingAllocator, gpu_tracking_allocator, GPU_TYPE_ALLOCATOR_ADAPTOR)
 
-static Core *
-get_core (gpointer adaptor)
-{
-  return (Core *) GPU_ALLOCATOR_ADAPTOR (adaptor)->core;
-}
-
 static void
-take_backtrace (Block *block,
-                guint  depth)
+tracking_prepare (GpuAdaptorCore *core,
+                  GpuLease       *lease)
 {
+  Block *block = (Block *) lease;
 #ifdef HAVE_BACKTRACE
+  const guint depth = ((Core *) core)->depth;
   gpointer frames[MAX_DEPTH];
 
   if (depth > 0)
@@ -88,304 +80,30 @@ take_backtrace (Block *block,
       block->frames = g_memdup2 (frames, block->n_frames * sizeof (gpointer));
     }
 #endif
+
+  block->time = g_get_monotonic_time ();
 }
 
 static void
 tracking_granted (GpuAdaptorCore *parent,
                   GpuLease       *lease)
 {
-  Core *core = (Core *) parent;
-  Block *block = (Block *) lease;
+  char *tag = ((Core *) parent)->tag;
 
-  block->link.data = block;
-  block->time = g_get_monotonic_time ();
-  take_backtrace (block, core->depth);
-
-  g_mutex_lock (&parent->lock);
-  block->tag = core->tag != NULL ? g_ref_string_acquire (core->tag) : NULL;
-  g_queue_push_tail_link (&core->blocks, &block->link);
-  g_mutex_unlock (&parent->lock);
+  ((Block *) lease)->tag = tag != NULL ? g_ref_string_acquire (tag) : NULL;
 }
 
 static gboolean
-tracking_returned (GpuAdaptorCore *parent,
+tracking_returned (GpuAdaptorCore *core G_GNUC_UNUSED,
                    GpuLease       *lease,
                    GpuStorage     *storage G_GNUC_UNUSED)
 {
   Block *block = (Block *) lease;
 
-  g_mutex_lock (&parent->lock);
-  g_queue_unlink (&((Core *) parent)->blocks, &block->link);
-  g_mutex_unlock (&parent->lock);
-
   g_clear_pointer (&block->tag, g_ref_string_release);
   g_free (block->frames);
 
   return TRUE;
-}
-
-static void
-tracking_clear (GpuAdaptorCore *core)
-{
-  g_clear_pointer (&((Core *) core)->tag, g_ref_string_release);
-}
-
-static const GpuAdaptorOps tracking_ops =
-{
-  .core_size = sizeof (Core),
-  .lease_size = sizeof (Block),
-  .granted = tracking_granted,
-  .returned = tracking_returned,
-  .clear = tracking_clear
-};
-
-static void
-gpu_tracking_allocator_get_property (GObject    *object,
-                                     guint       id,
-                                     GValue     *value,
-                                     GParamSpec *pspec)
-{
-  GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
-
-  switch (id)
-    {
-    case PROP_BACKTRACE_DEPTH:
-      g_value_set_uint (value, allocator->backtrace_depth);
-      break;
-    case PROP_TAG:
-      g_value_take_string (value, gpu_tracking_allocator_dup_tag (allocator));
-      break;
-    case PROP_WARN_LEAKS:
-      g_value_set_boolean (value, gpu_tracking_allocator_get_warn_leaks (allocator));
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
-}
-
-static void
-gpu_tracking_allocator_set_property (GObject      *object,
-                                     guint         id,
-                                     const GValue *value,
-                                     GParamSpec   *pspec)
-{
-  GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
-
-  switch (id)
-    {
-    case PROP_BACKTRACE_DEPTH:
-      allocator->backtrace_depth = g_value_get_uint (value);
-      get_core (allocator)->depth = allocator->backtrace_depth;
-      break;
-    case PROP_TAG:
-      gpu_tracking_allocator_set_tag (allocator, g_value_get_string (value));
-      break;
-    case PROP_WARN_LEAKS:
-      gpu_tracking_allocator_set_warn_leaks (allocator, g_value_get_boolean (value));
-      break;
-    default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-    }
-}
-
-static void
-gpu_tracking_allocator_finalize (GObject *object)
-{
-  GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
-  g_autofree char *report = NULL;
-
-  if (gpu_tracking_allocator_get_warn_leaks (allocator))
-    report = gpu_tracking_allocator_report (allocator);
-
-  if (report != NULL && *report != '\0')
-    g_warning ("a GpuTrackingAllocator goes while memory is in use:\n%s", report);
-
-  G_OBJECT_CLASS (gpu_tracking_allocator_parent_class)->finalize (object);
-}
-
-static void
-gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
-{
-  GObjectClass *object_class = G_OBJECT_CLASS (klass);
-  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
-
-  object_class->get_property = gpu_tracking_allocator_get_property;
-  object_class->set_property = gpu_tracking_allocator_set_property;
-  object_class->finalize = gpu_tracking_allocator_finalize;
-
-  /**
-   * GpuTrackingAllocator:backtrace-depth:
-   *
-   * How many callers are noted for each memory, 0 for none.
-   *
-   * Since: 0.1
-   */
-  props[PROP_BACKTRACE_DEPTH] =
-    g_param_spec_uint ("backtrace-depth", NULL, NULL, 0, MAX_DEPTH, 0,
-                       G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
-  /**
-   * GpuTrackingAllocator:tag:
-   *
-   * What memory that is given from now on is for.
-   *
-   * Since: 0.1
-   */
-  props[PROP_TAG] = g_param_spec_string ("tag", NULL, NULL, NULL, flags);
-  /**
-   * GpuTrackingAllocator:warn-leaks:
-   *
-   * Whether there is a warning, with the report, if memory is in use when the allocator goes.
-   *
-   * Since: 0.1
-   */
-  props[PROP_WARN_LEAKS] = g_param_spec_boolean ("warn-leaks", NULL, NULL, FALSE, flags);
-
-  g_object_class_install_properties (object_class, N_PROPS, props);
-}
-
-static void
-gpu_tracking_allocator_init (GpuTrackingAllocator *allocator)
-{
-  Core *core = _gpu_adaptor_init (&allocator->parent_instance, &tracking_ops);
-
-  g_queue_init (&core->blocks);
-}
-
-/**
- * gpu_tracking_allocator_new:
- * @upstream: the allocator to track
- * @backtrace_depth: how many callers to note for each memory, 64 at most, 0 for none; nothing is
- *   noted where the C library has no backtrace()
- *
- * Makes an adaptor that knows what memory is in use.
- *
- * Returns: (transfer full): the allocator
- *
- * Since: 0.1
- */
-GpuTrackingAllocator *
-gpu_tracking_allocator_new (GpuAllocator *upstream,
-                            guint         backtrace_depth)
-{
-  g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
-
-  return g_object_new (GPU_TYPE_TRACKING_ALLOCATOR, "upstream", upstream,
-                       "backtrace-depth", MIN (backtrace_depth, MAX_DEPTH), NULL);
-}
-
-/**
- * gpu_tracking_allocator_get_backtrace_depth:
- * @allocator: a #GpuTrackingAllocator
- *
- * Gets how many callers are noted for each memory. Any thread.
- *
- * Returns: the number
- *
- * Since: 0.1
- */
-guint
-gpu_tracking_allocator_get_backtrace_depth (GpuTrackingAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), 0);
-
-  return allocator->backtrace_depth;
-}
-
-/**
- * gpu_tracking_allocator_dup_tag:
- * @allocator: a #GpuTrackingAllocator
- *
- * Gets what memory that is given now is for. Any thread.
- *
- * Returns: (transfer full) (nullable): the tag, or %NULL
- *
- * Since: 0.1
- */
-char *
-gpu_tracking_allocator_dup_tag (GpuTrackingAllocator *allocator)
-{
-  Core *core;
-  char *tag;
-
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
-
-  core = get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  tag = g_strdup (core->tag);
-  g_mutex_unlock (&core->parent.lock);
-
-  return tag;
-}
-
-/**
- * gpu_tracking_allocator_set_tag:
- * @allocator: a #GpuTrackingAllocator
- * @tag: (nullable): a name, or %NULL
- *
- * Sets what memory that is given from now on is for, whatever thread it is given to. Any thread.
- *
- * Since: 0.1
- */
-void
-gpu_tracking_allocator_set_tag (GpuTrackingAllocator *allocator,
-                                const char           *tag)
-{
-  char *replaced = tag != NULL ? g_ref_string_new (tag) : NULL;
-  gboolean changed;
-  Core *core;
-  char *old;
-
-  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
-
-  core = get_core (allocator);
-  g_mutex_lock (&core->parent.lock);
-  old = core->tag;
-  core->tag = replaced;
-  changed = g_strcmp0 (old, tag) != 0;
-  g_mutex_unlock (&core->parent.lock);
-
-  g_clear_pointer (&old, g_ref_string_release);
-
-  if (changed)
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_TAG]);
-}
-
-/**
- * gpu_tracking_allocator_get_warn_leaks:
- * @allocator: a #GpuTrackingAllocator
- *
- * Tells whether there is a warning if memory is in use when @allocator goes. Any thread.
- *
- * Returns: %TRUE if there is
- *
- * Since: 0.1
- */
-gboolean
-gpu_tracking_allocator_get_warn_leaks (GpuTrackingAllocator *allocator)
-{
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), FALSE);
-
-  return g_atomic_int_get (&allocator->warn_leaks);
-}
-
-/**
- * gpu_tracking_allocator_set_warn_leaks:
- * @allocator: a #GpuTrackingAllocator
- * @warn_leaks: whether to warn
- *
- * Sets whether there is a warning, with the report, if memory is in use when @allocator goes. Any
- * thread.
- *
- * Since: 0.1
- */
-void
-gpu_tracking_allocator_set_warn_leaks (GpuTrackingAllocator *allocator,
-                                       gboolean              warn_leaks)
-{
-  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
-
-  if (g_atomic_int_compare_and_exchange (&allocator->warn_leaks, !warn_leaks, !!warn_leaks))
-    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_WARN_LEAKS]);
 }
 
 static GVariant *
@@ -422,33 +140,16 @@ add_block (GVariantBuilder *builder,
   g_variant_builder_close (builder);
 }
 
-/**
- * gpu_tracking_allocator_list_blocks:
- * @allocator: a #GpuTrackingAllocator
- *
- * Lists the memory in use, the oldest first. Each has `address`, or the driver's handle where that
- * tells none, and `size` in bytes and `stream`, the driver's handle or 0, all of type `t`; `age` in
- * microseconds, `x`; perhaps `tag`, `s`, and `backtrace`, the addresses of the callers, `at`. Any
- * thread.
- *
- * Returns: (transfer full): an array of type `aa{sv}`
- *
- * Since: 0.1
- */
-GVariant *
-gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
+static GVariant *
+list_blocks (Core *core)
 {
   gint64 now = g_get_monotonic_time ();
   GVariantBuilder builder;
-  Core *core;
 
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
-
-  core = get_core (allocator);
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("aa{sv}"));
   g_mutex_lock (&core->parent.lock);
 
-  for (GList *l = core->blocks.head; l != NULL; l = l->next)
+  for (GList *l = core->parent.leases.head; l != NULL; l = l->next)
     add_block (&builder, l->data, now);
 
   g_mutex_unlock (&core->parent.lock);
@@ -504,30 +205,14 @@ print_block (GString  *text,
     print_backtrace (text, backtrace);
 }
 
-/**
- * gpu_tracking_allocator_report:
- * @allocator: a #GpuTrackingAllocator
- *
- * Tells what gpu_tracking_allocator_list_blocks() does as text for people: a line with the sums,
- * and one for each memory, followed by its callers if they were noted. Any thread.
- *
- * Returns: (transfer full): the text, empty if no memory is in use
- *
- * Since: 0.1
- */
-char *
-gpu_tracking_allocator_report (GpuTrackingAllocator *allocator)
+static char *
+make_report (Core *core)
 {
   g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GString) lines = g_string_new (NULL);
-  g_autoptr (GVariant) blocks = NULL;
+  g_autoptr (GVariant) blocks = list_blocks (core);
+  const gsize n = g_variant_n_children (blocks);
   guint64 sum = 0;
-  gsize n;
-
-  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
-
-  blocks = gpu_tracking_allocator_list_blocks (allocator);
-  n = g_variant_n_children (blocks);
 
   for (gsize i = 0; i < n; i++)
     {
@@ -544,4 +229,311 @@ gpu_tracking_allocator_report (GpuTrackingAllocator *allocator)
                             n, sum, lines->str);
 
   return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static void
+tracking_closed (GpuAdaptorCore *parent)
+{
+  Core *core = (Core *) parent;
+  g_autofree char *report = g_atomic_int_get (&core->warn_leaks) ? make_report (core) : NULL;
+
+  if (report != NULL && *report != '\0')
+    g_warning ("GpuTrackingAllocator finalized while memory is in use:\n%s", report);
+}
+
+static void
+tracking_clear (GpuAdaptorCore *core)
+{
+  g_clear_pointer (&((Core *) core)->tag, g_ref_string_release);
+}
+
+static const GpuAdaptorOps tracking_ops =
+{
+  .core_size = sizeof (Core),
+  .lease_size = sizeof (Block),
+  .prepare = tracking_prepare,
+  .granted = tracking_granted,
+  .returned = tracking_returned,
+  .closed = tracking_closed,
+  .clear = tracking_clear
+};
+
+static void
+gpu_tracking_allocator_get_property (GObject    *object,
+                                     guint       id,
+                                     GValue     *value,
+                                     GParamSpec *pspec)
+{
+  GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
+
+  switch (id)
+    {
+    case PROP_BACKTRACE_DEPTH:
+      g_value_set_uint (value, gpu_tracking_allocator_get_backtrace_depth (allocator));
+      break;
+    case PROP_TAG:
+      g_value_take_string (value, gpu_tracking_allocator_dup_tag (allocator));
+      break;
+    case PROP_WARN_LEAKS:
+      g_value_set_boolean (value, gpu_tracking_allocator_get_warn_leaks (allocator));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_tracking_allocator_set_property (GObject      *object,
+                                     guint         id,
+                                     const GValue *value,
+                                     GParamSpec   *pspec)
+{
+  GpuTrackingAllocator *allocator = GPU_TRACKING_ALLOCATOR (object);
+  Core *core = _gpu_adaptor_get_core (object);
+
+  switch (id)
+    {
+    case PROP_BACKTRACE_DEPTH:
+      core->depth = g_value_get_uint (value);
+      break;
+    case PROP_TAG:
+      gpu_tracking_allocator_set_tag (allocator, g_value_get_string (value));
+      break;
+    case PROP_WARN_LEAKS:
+      gpu_tracking_allocator_set_warn_leaks (allocator, g_value_get_boolean (value));
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
+    }
+}
+
+static void
+gpu_tracking_allocator_class_init (GpuTrackingAllocatorClass *klass)
+{
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
+  const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
+
+  object_class->get_property = gpu_tracking_allocator_get_property;
+  object_class->set_property = gpu_tracking_allocator_set_property;
+
+  /**
+   * GpuTrackingAllocator:backtrace-depth:
+   *
+   * The number of stack frames recorded for each memory, 0 for none.
+   *
+   * Since: 0.1
+   */
+  props[PROP_BACKTRACE_DEPTH] =
+    g_param_spec_uint ("backtrace-depth", NULL, NULL, 0, MAX_DEPTH, 0,
+                       G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  /**
+   * GpuTrackingAllocator:tag:
+   *
+   * The tag of memory allocated from now on.
+   *
+   * Since: 0.1
+   */
+  props[PROP_TAG] = g_param_spec_string ("tag", NULL, NULL, NULL, flags);
+  /**
+   * GpuTrackingAllocator:warn-leaks:
+   *
+   * Whether the adaptor logs a warning with the report if memory is in use when it is finalized.
+   *
+   * Since: 0.1
+   */
+  props[PROP_WARN_LEAKS] = g_param_spec_boolean ("warn-leaks", NULL, NULL, FALSE, flags);
+
+  g_object_class_install_properties (object_class, N_PROPS, props);
+}
+
+static void
+gpu_tracking_allocator_init (GpuTrackingAllocator *allocator)
+{
+  _gpu_adaptor_init (&allocator->parent_instance, &tracking_ops);
+}
+
+/**
+ * gpu_tracking_allocator_new:
+ * @upstream: the allocator to wrap
+ * @backtrace_depth: number of stack frames to record for each memory, at most 64, 0 for none;
+ *   ignored where the C library has no backtrace()
+ *
+ * Creates an adaptor that lists the memory in use. Any thread.
+ *
+ * Returns: (transfer full): the allocator
+ *
+ * Since: 0.1
+ */
+GpuTrackingAllocator *
+gpu_tracking_allocator_new (GpuAllocator *upstream,
+                            guint         backtrace_depth)
+{
+  g_return_val_if_fail (GPU_IS_ALLOCATOR (upstream), NULL);
+
+  return g_object_new (GPU_TYPE_TRACKING_ALLOCATOR, "upstream", upstream,
+                       "backtrace-depth", MIN (backtrace_depth, MAX_DEPTH), NULL);
+}
+
+/**
+ * gpu_tracking_allocator_get_backtrace_depth:
+ * @allocator: a #GpuTrackingAllocator
+ *
+ * Gets the number of stack frames recorded for each memory. Any thread.
+ *
+ * Returns: the number
+ *
+ * Since: 0.1
+ */
+guint
+gpu_tracking_allocator_get_backtrace_depth (GpuTrackingAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), 0);
+
+  return ((Core *) _gpu_adaptor_get_core (allocator))->depth;
+}
+
+/**
+ * gpu_tracking_allocator_dup_tag:
+ * @allocator: a #GpuTrackingAllocator
+ *
+ * Gets the tag of memory allocated from now on. Any thread.
+ *
+ * Returns: (transfer full) (nullable): the tag, or %NULL
+ *
+ * Since: 0.1
+ */
+char *
+gpu_tracking_allocator_dup_tag (GpuTrackingAllocator *allocator)
+{
+  Core *core;
+  char *tag;
+
+  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
+
+  core = _gpu_adaptor_get_core (allocator);
+  g_mutex_lock (&core->parent.lock);
+  tag = g_strdup (core->tag);
+  g_mutex_unlock (&core->parent.lock);
+
+  return tag;
+}
+
+/**
+ * gpu_tracking_allocator_set_tag:
+ * @allocator: a #GpuTrackingAllocator
+ * @tag: (nullable): a name, or %NULL
+ *
+ * Sets the tag of memory allocated from now on, by all threads. Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_tracking_allocator_set_tag (GpuTrackingAllocator *allocator,
+                                const char           *tag)
+{
+  char *replaced = tag != NULL ? g_ref_string_new (tag) : NULL;
+  gboolean changed;
+  Core *core;
+  char *old;
+
+  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
+
+  core = _gpu_adaptor_get_core (allocator);
+  g_mutex_lock (&core->parent.lock);
+  old = core->tag;
+  core->tag = replaced;
+  changed = g_strcmp0 (old, tag) != 0;
+  g_mutex_unlock (&core->parent.lock);
+
+  g_clear_pointer (&old, g_ref_string_release);
+
+  if (changed)
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_TAG]);
+}
+
+/**
+ * gpu_tracking_allocator_get_warn_leaks:
+ * @allocator: a #GpuTrackingAllocator
+ *
+ * Gets whether @allocator logs a warning if memory is in use when it is finalized. Any thread.
+ *
+ * Returns: %TRUE if it does
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_tracking_allocator_get_warn_leaks (GpuTrackingAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), FALSE);
+
+  return g_atomic_int_get (&((Core *) _gpu_adaptor_get_core (allocator))->warn_leaks);
+}
+
+/**
+ * gpu_tracking_allocator_set_warn_leaks:
+ * @allocator: a #GpuTrackingAllocator
+ * @warn_leaks: whether to warn
+ *
+ * Sets whether @allocator logs a warning with the report if memory is in use when it is finalized.
+ * Any thread.
+ *
+ * Since: 0.1
+ */
+void
+gpu_tracking_allocator_set_warn_leaks (GpuTrackingAllocator *allocator,
+                                       gboolean              warn_leaks)
+{
+  Core *core;
+
+  g_return_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator));
+
+  core = _gpu_adaptor_get_core (allocator);
+
+  if (g_atomic_int_compare_and_exchange (&core->warn_leaks, !warn_leaks, !!warn_leaks))
+    g_object_notify_by_pspec (G_OBJECT (allocator), props[PROP_WARN_LEAKS]);
+}
+
+/**
+ * gpu_tracking_allocator_list_blocks:
+ * @allocator: a #GpuTrackingAllocator
+ *
+ * Lists the memory in use, oldest first. Each entry has
+ *
+ * - `address`, `t`: the device address, or the driver's handle if that is unknown;
+ * - `size`, `t`: bytes requested;
+ * - `stream`, `t`: the driver's handle of the stream, or 0;
+ * - `age`, `x`: microseconds since the allocation;
+ * - optionally `tag`, `s`, and `backtrace`, `at`: the addresses of the stack frames.
+ *
+ * Any thread.
+ *
+ * Returns: (transfer full): an array of type `aa{sv}`
+ *
+ * Since: 0.1
+ */
+GVariant *
+gpu_tracking_allocator_list_blocks (GpuTrackingAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
+
+  return list_blocks (_gpu_adaptor_get_core (allocator));
+}
+
+/**
+ * gpu_tracking_allocator_report:
+ * @allocator: a #GpuTrackingAllocator
+ *
+ * Formats gpu_tracking_allocator_list_blocks() as text: a line with the sums, and one for each
+ * memory, followed by its backtrace if recorded. Any thread.
+ *
+ * Returns: (transfer full): the text, empty if no memory is in use
+ *
+ * Since: 0.1
+ */
+char *
+gpu_tracking_allocator_report (GpuTrackingAllocator *allocator)
+{
+  g_return_val_if_fail (GPU_IS_TRACKING_ALLOCATOR (allocator), NULL);
+
+  return make_report (_gpu_adaptor_get_core (allocator));
 }

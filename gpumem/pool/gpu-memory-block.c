@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/pool/core/gpu-pool-node.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"

@@ -4,7 +4,7 @@
 
 #include "gpumem/allocator/gpu-allocator-adaptor.h"
 #include "gpumem/allocator/gpu-allocator.h"
-#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"

@@ -3,7 +3,7 @@
  * buffer is released; buffer objects are recycled. */
 #include "config.h"
 
-#include "gpumem/allocator/gpu-svm-allocator.h"
+#include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/memory/gpu-svm-private.h"
