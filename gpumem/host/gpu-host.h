@@ -10,6 +10,7 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/host/gpu-host-abi.h"
+#include "gpumem/host/gpu-host-texture.h"
 
 G_BEGIN_DECLS
 
@@ -83,23 +84,13 @@ struct _GpuHostBuffer
   const char      *origin;          /* "memory", "shared", "slice", "wrapped", "host", "global" */
 };
 
-/* A level of an image, by its dimensions and then the layers; sizes of what there is not are 1. */
-typedef struct
-{
-  guint8 *data;                     /* of the first texel */
-  gssize  sizes[3];
-  gssize  pitches[3];               /* bytes from one texel, row, slice or layer to the next */
-} GpuHostLevel;
-
 /* What kernels get is the view. */
 typedef struct
 {
   GpuNativeImage  parent;
   GpuHostBuffer  *memory;           /* where the texels stand, its own or borrowed */
   GpuHostImage    view;
-  guint           n_dimensions;     /* of a layer, where there are layers */
-  gboolean        has_layers;
-  GpuImageFormat  formats[GPU_READ_MODE_NORMALIZED + 1]; /* that texels are taken for */
+  GpuHostTexture  texture;          /* of the levels that follow */
   GpuHostLevel    levels[];
 } GpuHostNativeImage;
 
