@@ -327,13 +327,6 @@ guint           _gpu_host_pool_get_n_threads  (void);
 typedef void (*GpuHostItemFunc) (void        **arguments,
                                  GpuHostItem  *item);
 
-/* Runs @run for every work-item from @item's begin up to its end, each on a stack of its own, in
- * such a way that all reach a barrier before one goes on. */
-gboolean        _gpu_host_fibers_run          (const GpuHostItem       *item,
-                                               GpuHostItemFunc          run,
-                                               void                   **arguments,
-                                               gsize                    stack_size,
-                                               GError                 **error);
 /* The GpuHostRunFunc of a GpuHostLaunch. */
 gboolean        _gpu_host_launch_run          (GpuHostOperation        *operation,
                                                GError                 **error);
