@@ -359,9 +359,8 @@ GpuHostModule  *_gpu_host_module_new          (GBytes                  *binary,
 GpuHostModule  *_gpu_host_module_ref          (GpuHostModule           *module);
 void            _gpu_host_module_unref        (GpuHostModule           *module);
 
-/* A directory that only this process can enter, and its end with all that is in it. */
+/* Creates a directory that only this process can enter. */
 char           *_gpu_host_directory_new       (GError                 **error);
-void            _gpu_host_directory_remove    (const char              *directory);
 
 GpuNativeKernel *_gpu_host_kernel_new         (GpuNativeContext        *context,
                                                GpuHostModule           *module,
