@@ -102,6 +102,13 @@ struct gpumem_thread
 /* One for all units that are linked together. */
 __attribute__ ((weak)) __thread gpumem_thread *gpumem_self;
 
+/* extern __shared__ T NAME[] outside of functions; see scan.c. */
+template <class T> struct gpumem_shared
+{
+  operator T * () const { return (T *) gpumem_self->shared; }
+  template <class U> explicit operator U * () const { return (U *) gpumem_self->shared; }
+};
+
 #define threadIdx (gpumem_self->thread)
 #define blockIdx (gpumem_self->block)
 #define blockDim (gpumem_self->block_size)
