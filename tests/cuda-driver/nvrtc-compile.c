@@ -8,11 +8,12 @@
 #include "gpumem/host/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* The prelude, as it stands in its file. */
+/* The prelude, as it stands in its files. */
 __asm__ (".pushsection .rodata\n"
          ".globl nvrtc_prelude\n"
          ".hidden nvrtc_prelude\n"
-         "nvrtc_prelude: .incbin \"" KERNEL_PRELUDE "\"\n"
+         "nvrtc_prelude: .incbin \"" KERNEL_HEADER "\"\n"
+         ".incbin \"" KERNEL_PRELUDE "\"\n"
          ".byte 0\n"
          ".popsection");
 
