@@ -80,6 +80,18 @@ get_word_length (const char *text)
   return length;
 }
 
+/* With the quotes that separate digits in C++. */
+static gsize
+get_number_length (const char *text)
+{
+  gsize length = get_word_length (text);
+
+  while (text[length] == '\'' && g_ascii_isalnum (text[length + 1]))
+    length += 1 + get_word_length (text + length + 1);
+
+  return length;
+}
+
 static gsize
 get_quoted_length (const char *text)
 {
@@ -142,7 +154,7 @@ get_token_length (const char *text,
     }
 
   if (g_ascii_isdigit (*text))
-    return get_word_length (text);
+    return get_number_length (text);
 
   if (*text == '"' || *text == '\'')
     return get_quoted_length (text);

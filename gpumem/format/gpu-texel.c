@@ -150,7 +150,7 @@ get_packed (const GpuImageFormat *format,
 {
   guint32 bits;
 
-  if (gpu_image_format_get_texel_size (format) == sizeof (guint16))
+  if (format->channel_type != GPU_CHANNEL_TYPE_UNORM_101010)
     return get_16 (data, 0);
 
   memcpy (&bits, data, sizeof bits);
@@ -209,7 +209,7 @@ write_packed (const GpuImageFormat *format,
     bits |= (guint32) quantize (texel->real[i], _gpu_texel_get_one (format, i), 0)
             << get_shift (format->channel_type, i);
 
-  if (gpu_image_format_get_texel_size (format) == sizeof (guint16))
+  if (format->channel_type != GPU_CHANNEL_TYPE_UNORM_101010)
     set_16 (data, 0, (guint16) bits);
   else
     memcpy (data, &bits, sizeof bits);

@@ -179,12 +179,15 @@ static void
 fill_levels (GpuHostNativeImage *image)
 {
   const GpuImageDescription *description = &image->parent.description;
+  GpuHostTexture *texture = &image->texture;
 
-  image->n_dimensions = _gpu_image_type_get_n_dimensions (description->type);
-  image->has_layers = _gpu_image_type_has_layers (description->type);
+  texture->levels = image->levels;
+  texture->n_levels = description->n_levels;
+  texture->n_dimensions = _gpu_image_type_get_n_dimensions (description->type);
+  texture->has_layers = _gpu_image_type_has_layers (description->type);
 
-  for (guint i = 0; i < G_N_ELEMENTS (image->formats); i++)
-    image->formats[i] = get_read_format (&description->format, i);
+  for (guint i = 0; i < G_N_ELEMENTS (texture->formats); i++)
+    texture->formats[i] = get_read_format (&description->format, i);
 
   for (guint i = 0; i < description->n_levels; i++)
     {

@@ -12,6 +12,7 @@
 
 #include <gmodule.h>
 
+#include "gpumem/host/compiler/gpu-host-command.h"
 #include "gpumem/host/gpu-host.h"
 
 #define SEAL_MAGIC "gpumem host program 1"

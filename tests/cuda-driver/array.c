@@ -10,31 +10,33 @@
                CUDA_ARRAY3D_TEXTURE_GATHER)
 #define N_CUBE_SIDES 6
 
+#define TYPE(name) GPU_CHANNEL_TYPE_##name
+
 gboolean
 format_get_info (CUarray_format  format,
                  FormatInfo     *info)
 {
   static const struct { CUarray_format format; FormatInfo info; } formats[] = {
-    { CU_AD_FORMAT_UNSIGNED_INT8, { CHANNEL_NATURAL, 1, 0, FALSE } },
-    { CU_AD_FORMAT_UNSIGNED_INT16, { CHANNEL_NATURAL, 2, 0, FALSE } },
-    { CU_AD_FORMAT_UNSIGNED_INT32, { CHANNEL_NATURAL, 4, 0, FALSE } },
-    { CU_AD_FORMAT_SIGNED_INT8, { CHANNEL_INTEGER, 1, 0, FALSE } },
-    { CU_AD_FORMAT_SIGNED_INT16, { CHANNEL_INTEGER, 2, 0, FALSE } },
-    { CU_AD_FORMAT_SIGNED_INT32, { CHANNEL_INTEGER, 4, 0, FALSE } },
-    { CU_AD_FORMAT_HALF, { CHANNEL_REAL, 2, 0, FALSE } },
-    { CU_AD_FORMAT_FLOAT, { CHANNEL_REAL, 4, 0, FALSE } },
-    { CU_AD_FORMAT_UNORM_INT8X1, { CHANNEL_NATURAL, 1, 1, TRUE } },
-    { CU_AD_FORMAT_UNORM_INT8X2, { CHANNEL_NATURAL, 1, 2, TRUE } },
-    { CU_AD_FORMAT_UNORM_INT8X4, { CHANNEL_NATURAL, 1, 4, TRUE } },
-    { CU_AD_FORMAT_UNORM_INT16X1, { CHANNEL_NATURAL, 2, 1, TRUE } },
-    { CU_AD_FORMAT_UNORM_INT16X2, { CHANNEL_NATURAL, 2, 2, TRUE } },
-    { CU_AD_FORMAT_UNORM_INT16X4, { CHANNEL_NATURAL, 2, 4, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT8X1, { CHANNEL_INTEGER, 1, 1, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT8X2, { CHANNEL_INTEGER, 1, 2, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT8X4, { CHANNEL_INTEGER, 1, 4, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT16X1, { CHANNEL_INTEGER, 2, 1, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT16X2, { CHANNEL_INTEGER, 2, 2, TRUE } },
-    { CU_AD_FORMAT_SNORM_INT16X4, { CHANNEL_INTEGER, 2, 4, TRUE } },
+    { CU_AD_FORMAT_UNSIGNED_INT8, { TYPE (UINT8), TYPE (UNORM8), 1, 0, FALSE } },
+    { CU_AD_FORMAT_UNSIGNED_INT16, { TYPE (UINT16), TYPE (UNORM16), 2, 0, FALSE } },
+    { CU_AD_FORMAT_UNSIGNED_INT32, { TYPE (UINT32), TYPE (UINT32), 4, 0, FALSE } },
+    { CU_AD_FORMAT_SIGNED_INT8, { TYPE (INT8), TYPE (SNORM8), 1, 0, FALSE } },
+    { CU_AD_FORMAT_SIGNED_INT16, { TYPE (INT16), TYPE (SNORM16), 2, 0, FALSE } },
+    { CU_AD_FORMAT_SIGNED_INT32, { TYPE (INT32), TYPE (INT32), 4, 0, FALSE } },
+    { CU_AD_FORMAT_HALF, { TYPE (FLOAT16), TYPE (FLOAT16), 2, 0, FALSE } },
+    { CU_AD_FORMAT_FLOAT, { TYPE (FLOAT32), TYPE (FLOAT32), 4, 0, FALSE } },
+    { CU_AD_FORMAT_UNORM_INT8X1, { TYPE (UNORM8), TYPE (UNORM8), 1, 1, TRUE } },
+    { CU_AD_FORMAT_UNORM_INT8X2, { TYPE (UNORM8), TYPE (UNORM8), 1, 2, TRUE } },
+    { CU_AD_FORMAT_UNORM_INT8X4, { TYPE (UNORM8), TYPE (UNORM8), 1, 4, TRUE } },
+    { CU_AD_FORMAT_UNORM_INT16X1, { TYPE (UNORM16), TYPE (UNORM16), 2, 1, TRUE } },
+    { CU_AD_FORMAT_UNORM_INT16X2, { TYPE (UNORM16), TYPE (UNORM16), 2, 2, TRUE } },
+    { CU_AD_FORMAT_UNORM_INT16X4, { TYPE (UNORM16), TYPE (UNORM16), 2, 4, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT8X1, { TYPE (SNORM8), TYPE (SNORM8), 1, 1, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT8X2, { TYPE (SNORM8), TYPE (SNORM8), 1, 2, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT8X4, { TYPE (SNORM8), TYPE (SNORM8), 1, 4, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT16X1, { TYPE (SNORM16), TYPE (SNORM16), 2, 1, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT16X2, { TYPE (SNORM16), TYPE (SNORM16), 2, 2, TRUE } },
+    { CU_AD_FORMAT_SNORM_INT16X4, { TYPE (SNORM16), TYPE (SNORM16), 2, 4, TRUE } },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (formats); i++)
@@ -45,6 +47,8 @@ format_get_info (CUarray_format  format,
       }
   return FALSE;
 }
+
+#undef TYPE
 
 /* --- what can be made ------------------------------------------------------------------------- */
 
@@ -162,6 +166,15 @@ guint64
 array_get_slice (const Array *array)
 {
   return array_get_row (array) * array->height;
+}
+
+void
+array_get_level (const Array  *array,
+                 GpuHostLevel *level)
+{
+  *level = (GpuHostLevel) { GSIZE_TO_POINTER (array_get_address (array)),
+                            { array->width, array->height, array->depth },
+                            { array->element, array_get_row (array), array_get_slice (array) } };
 }
 
 CUresult

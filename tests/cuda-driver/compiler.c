@@ -4,8 +4,8 @@
 
 #include <elf.h>
 #include <string.h>
-#include <glib/gstdio.h>
 
+#include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
 /* ELF files for NVIDIA's devices are of this machine; the flags hold the architecture. */
@@ -14,33 +14,17 @@
 #define LINE_SIZE 72
 
 gboolean
-compiler_run (const char *const *arguments,
-              char             **log)
+compiler_run (GPtrArray *arguments,
+              GString   *log)
 {
   const char *compiler = g_getenv ("GPUMEM_CUDA_DRIVER_CXX");
-  g_autoptr (GPtrArray) argv = g_ptr_array_new ();
+  const char *const command[] = { compiler != NULL ? compiler : "c++", NULL };
   g_autoptr (GError) error = NULL;
-  g_auto (GStrv) environment = g_get_environ ();
-  g_autofree char *out = NULL;
-  g_autofree char *err = NULL;
-  int status;
 
-  g_ptr_array_add (argv, (gpointer) (compiler != NULL ? compiler : "c++"));
-  for (guint i = 0; arguments[i] != NULL; i++)
-    g_ptr_array_add (argv, (gpointer) arguments[i]);
-  g_ptr_array_add (argv, NULL);
-  environment = g_environ_unsetenv (environment, "LD_PRELOAD");
-  environment = g_environ_setenv (environment, "LC_ALL", "C.UTF-8", TRUE);
-
-  if (!g_spawn_sync (NULL, (char **) argv->pdata, environment, G_SPAWN_SEARCH_PATH, NULL, NULL,
-                     &out, &err, &status, &error) ||
-      !g_spawn_check_wait_status (status, &error))
-    {
-      *log = g_strconcat (err != NULL ? err : "", error->message, "\n", NULL);
-      return FALSE;
-    }
-  *log = g_steal_pointer (&err);
-  return TRUE;
+  if (_gpu_host_command_run (command, arguments, NULL, "C.UTF-8", log, &error))
+    return TRUE;
+  g_string_append_printf (log, "%s\n", error->message);
+  return FALSE;
 }
 
 /* --- ELF files -------------------------------------------------------------------------------- */
@@ -117,51 +101,39 @@ write_objects (GPtrArray  *objects,
 }
 
 static GBytes *
-finish_image (const char  *path,
-              int          capability,
-              char       **log)
+finish_image (const char *path,
+              int         capability,
+              GString    *log)
 {
-  g_autofree char *reason = NULL;
-  g_autoptr (GPtrArray) kernels = image_list_kernels (path, &reason);
+  g_autoptr (GPtrArray) kernels = image_list_kernels (path, log);
   g_autoptr (GBytes) image = NULL;
 
   if (kernels == NULL)
-    {
-      g_free (*log);
-      *log = g_steal_pointer (&reason);
-      return NULL;
-    }
+    return NULL;
   image = image_mark (path, capability, FALSE);
   return image_describe (image, kernels);
 }
 
 GBytes *
-image_link (GPtrArray  *objects,
-            int         capability,
-            char      **log)
+image_link (GPtrArray *objects,
+            int        capability,
+            GString   *log)
 {
   g_autofree char *folder = g_dir_make_tmp ("gpumem-cuda-XXXXXX", NULL);
   g_autofree char *path = g_build_filename (folder, "image.so", NULL);
-  const char *const flags[] = { "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-o" };
+  const char *const flags[] = { "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-o", path };
   g_autoptr (GPtrArray) arguments = g_ptr_array_new_with_free_func (g_free);
   GBytes *image = NULL;
 
   for (gsize i = 0; i < G_N_ELEMENTS (flags); i++)
     g_ptr_array_add (arguments, g_strdup (flags[i]));
-  g_ptr_array_add (arguments, g_strdup (path));
   if (write_objects (objects, folder, arguments))
     {
-      guint n = arguments->len;
-
       g_ptr_array_add (arguments, g_strdup ("-lm"));
-      g_ptr_array_add (arguments, NULL);
-      if (compiler_run ((const char *const *) arguments->pdata, log))
+      if (compiler_run (arguments, log))
         image = finish_image (path, capability, log);
-      for (guint i = n - objects->len; i < n; i++)
-        g_unlink (arguments->pdata[i]);
     }
-  g_unlink (path);
-  g_rmdir (folder);
+  _gpu_host_directory_remove (folder);
   return image;
 }
 

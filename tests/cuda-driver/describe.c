@@ -36,8 +36,8 @@ image_kernel_new (const KernelEntry *entry)
 }
 
 GPtrArray *
-image_list_kernels (const char  *path,
-                    char       **log)
+image_list_kernels (const char *path,
+                    GString    *log)
 {
   gpointer module = dlopen (path, RTLD_NOW | RTLD_LOCAL);
   GPtrArray *kernels;
@@ -47,7 +47,7 @@ image_list_kernels (const char  *path,
 
   if (module == NULL)
     {
-      *log = g_strconcat (dlerror (), "\n", NULL);
+      g_string_append_printf (log, "%s\n", dlerror ());
       return NULL;
     }
   kernels = g_ptr_array_new_with_free_func (image_kernel_free);

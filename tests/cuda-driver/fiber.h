@@ -2,6 +2,8 @@
 /* Runs the threads of one block of a kernel. */
 #pragma once
 
+#include <glib.h>
+
 #include "kernel.h"
 
 G_BEGIN_DECLS

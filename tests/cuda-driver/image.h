@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver.h"
+#include "gpumem/host/executor/gpu-host-texture.h"
 #include "kernel.h"
 
 G_BEGIN_DECLS
@@ -12,21 +13,17 @@ typedef struct CUmipmappedArray_st Mipmapped;
 typedef struct _Texture            Texture;
 typedef struct _Surface            Surface;
 
-/* What a channel holds. */
-typedef enum
-{
-  CHANNEL_NATURAL,
-  CHANNEL_INTEGER,
-  CHANNEL_REAL
-} ChannelKind;
-
 typedef struct
 {
-  ChannelKind kind;
-  guint       size;             /* bytes of a channel */
-  guint       n_channels;       /* 0: as many as the descriptor says */
-  gboolean    normalized;       /* always read so */
+  GpuChannelType plain;         /* as CU_TRSF_READ_AS_INTEGER has it */
+  GpuChannelType type;          /* as textures read it by default */
+  guint          size;          /* bytes of a channel */
+  guint          n_channels;    /* 0: as many as the descriptor says */
+  gboolean       normalized;    /* CU_TRSF_READ_AS_INTEGER is misuse */
 } FormatInfo;
+
+/* Mip levels of the largest texture */
+#define MAX_LEVELS 20
 
 struct CUarray_st
 {
@@ -58,6 +55,9 @@ struct _Texture
   Array              *array;            /* nullable; the first level of a mipmapped one */
   Mipmapped          *mipmapped;        /* nullable */
   FormatInfo          format;
+  GpuHostTexture      view;             /* of the levels; as kernels read it */
+  GpuHostLevel        levels[MAX_LEVELS];
+  GpuSamplerDescription sampler;
   GPtrArray          *uses;             /* of Point */
 };
 
@@ -79,6 +79,8 @@ gboolean    array_is_layered  (const Array     *array);
 guint64     array_get_address (const Array     *array);
 guint64     array_get_row     (const Array     *array);
 guint64     array_get_slice   (const Array     *array);
+void        array_get_level   (const Array     *array,
+                               GpuHostLevel    *level);
 
 /* texture.c */
 /* Every handle of a texture or surface among the bytes of an argument is in use by @op. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stands before every CUDA C++ program that the stand-in for NVRTC compiles for the host; the
- * driver's part of it is in kernel.h. It is preprocessed with the program, and read with
+ * Stands before every CUDA C++ program that the stand-in for NVRTC compiles for the host, behind
+ * kernel.h, which the driver knows as well. It is preprocessed with the program, and read with
  *
  *   __global__, __device__, __constant__ ...    as attributes, or nothing
  *   __shared__                                  as static thread_local: the blocks of a launch
  *                                               run one after another in one thread
  */
-typedef unsigned char      gpumem_u8;
 typedef unsigned int       gpumem_u32;
 typedef unsigned long long gpumem_u64;
 typedef __SIZE_TYPE__      size_t;
@@ -58,54 +57,20 @@ struct dim3
 
 /* --- the thread that runs --------------------------------------------------------------------- */
 
-struct gpumem_thread;
-
-/* What a function for textures asks for. */
-struct gpumem_fetch
-{
-  gpumem_u64   object;
-  unsigned int kind;
-  int          layer;
-  float        place[3];
-  float        level;
-};
-
-/* What a function for surfaces does. */
-struct gpumem_access
-{
-  gpumem_u64   object;
-  unsigned int kind;
-  int          place[3];
-  int          layer;
-  unsigned int size;
-  unsigned int outside;
-  int          writes;
-  void        *data;
-};
-
-struct gpumem_thread
-{
-  uint3        thread;
-  uint3        block;
-  uint3        block_size;
-  uint3        grid_size;
-  void        *shared;
-  gpumem_u64  *slots;           /* of the warp, one for each lane */
-  unsigned int lane;
-  void       (*barrier) (gpumem_thread *);
-  void       (*warp_barrier) (gpumem_thread *, unsigned int);
-  void       (*stop) (gpumem_thread *, unsigned int);
-  void       (*fetch) (gpumem_thread *, const gpumem_fetch *, unsigned int *);
-  void       (*access) (gpumem_thread *, const gpumem_access *);
-};
-
 /* One for all units that are linked together. */
 __attribute__ ((weak)) __thread gpumem_thread *gpumem_self;
 
-#define threadIdx (gpumem_self->thread)
-#define blockIdx (gpumem_self->block)
-#define blockDim (gpumem_self->block_size)
-#define gridDim (gpumem_self->grid_size)
+/* extern __shared__ T NAME[] outside of functions; see scan.c. */
+template <class T> struct gpumem_shared
+{
+  operator T * () const { return (T *) gpumem_self->shared; }
+  template <class U> explicit operator U * () const { return (U *) gpumem_self->shared; }
+};
+
+#define threadIdx (*reinterpret_cast<const uint3 *> (gpumem_self->thread))
+#define blockIdx (*reinterpret_cast<const uint3 *> (gpumem_self->block))
+#define blockDim (*reinterpret_cast<const uint3 *> (gpumem_self->block_size))
+#define gridDim (*reinterpret_cast<const uint3 *> (gpumem_self->grid_size))
 
 static inline void __syncthreads () { gpumem_self->barrier (gpumem_self); }
 static inline void __syncwarp (unsigned int mask = ~0u)
@@ -446,13 +411,6 @@ enum cudaSurfaceBoundaryMode
   cudaBoundaryModeTrap
 };
 
-/* FETCH_ of kernel.h */
-enum gpumem_kind
-{
-  gpumem_linear, gpumem_1d, gpumem_2d, gpumem_3d, gpumem_1d_layered, gpumem_2d_layered,
-  gpumem_cube, gpumem_cube_layered
-};
-
 /* Of what textures may be read as; the type of a component and how many there are. */
 template <class T> struct gpumem_texel;
 #define GPUMEM_TEXEL(T, E, N) \
@@ -476,8 +434,8 @@ template <> inline float gpumem_component<float> (unsigned int bits)
 }
 
 template <class T> static inline T
-gpumem_fetch_texel (gpumem_u64 object, gpumem_kind kind, int layer, float x, float y = 0,
-                    float z = 0, float level = 0)
+gpumem_fetch_texel (gpumem_u64 object, gpumem_kind kind, int layer, float level, float x,
+                    float y = 0, float z = 0)
 {
   const gpumem_fetch fetch = { object, kind, layer, { x, y, z }, level };
   typename gpumem_texel<T>::element part[4];
@@ -493,63 +451,29 @@ gpumem_fetch_texel (gpumem_u64 object, gpumem_kind kind, int layer, float x, flo
 
 template <class T> static inline T tex1Dfetch (gpumem_u64 t, int x)
 {
-  return gpumem_fetch_texel<T> (t, gpumem_linear, x, 0);
+  return gpumem_fetch_texel<T> (t, FETCH_LINEAR, x, 0, 0);
 }
-template <class T> static inline T tex1D (gpumem_u64 t, float x)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_1d, 0, x);
-}
-template <class T> static inline T tex1DLod (gpumem_u64 t, float x, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_1d, 0, x, 0, 0, level);
-}
-template <class T> static inline T tex2D (gpumem_u64 t, float x, float y)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_2d, 0, x, y);
-}
-template <class T> static inline T tex2DLod (gpumem_u64 t, float x, float y, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_2d, 0, x, y, 0, level);
-}
-template <class T> static inline T tex3D (gpumem_u64 t, float x, float y, float z)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_3d, 0, x, y, z);
-}
-template <class T> static inline T tex3DLod (gpumem_u64 t, float x, float y, float z, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_3d, 0, x, y, z, level);
-}
-template <class T> static inline T tex1DLayered (gpumem_u64 t, float x, int layer)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_1d_layered, layer, x);
-}
-template <class T> static inline T tex1DLayeredLod (gpumem_u64 t, float x, int layer, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_1d_layered, layer, x, 0, 0, level);
-}
-template <class T> static inline T tex2DLayered (gpumem_u64 t, float x, float y, int layer)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_2d_layered, layer, x, y);
-}
-template <class T> static inline T
-tex2DLayeredLod (gpumem_u64 t, float x, float y, int layer, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_2d_layered, layer, x, y, 0, level);
-}
-template <class T> static inline T texCubemap (gpumem_u64 t, float x, float y, float z)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_cube, 0, x, y, z);
-}
-template <class T> static inline T
-texCubemapLod (gpumem_u64 t, float x, float y, float z, float level)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_cube, 0, x, y, z, level);
-}
-template <class T> static inline T
-texCubemapLayered (gpumem_u64 t, float x, float y, float z, int layer)
-{
-  return gpumem_fetch_texel<T> (t, gpumem_cube_layered, layer, x, y, z);
-}
+
+#define GPUMEM_PARAMETERS(...) __VA_ARGS__
+#define GPUMEM_TEXTURE(name, kind, parameters, layer, ...)                         \
+  template <class T> static inline T                                               \
+  name##Lod (gpumem_u64 t, GPUMEM_PARAMETERS parameters, float level)              \
+  {                                                                                \
+    return gpumem_fetch_texel<T> (t, kind, layer, level, __VA_ARGS__);             \
+  }                                                                                \
+  template <class T> static inline T                                               \
+  name (gpumem_u64 t, GPUMEM_PARAMETERS parameters)                                \
+  {                                                                                \
+    return gpumem_fetch_texel<T> (t, kind, layer, 0, __VA_ARGS__);                 \
+  }
+GPUMEM_TEXTURE (tex1D, FETCH_1D, (float x), 0, x)
+GPUMEM_TEXTURE (tex2D, FETCH_2D, (float x, float y), 0, x, y)
+GPUMEM_TEXTURE (tex3D, FETCH_3D, (float x, float y, float z), 0, x, y, z)
+GPUMEM_TEXTURE (tex1DLayered, FETCH_1D_LAYERED, (float x, int layer), layer, x)
+GPUMEM_TEXTURE (tex2DLayered, FETCH_2D_LAYERED, (float x, float y, int layer), layer, x, y)
+GPUMEM_TEXTURE (texCubemap, FETCH_CUBE, (float x, float y, float z), 0, x, y, z)
+GPUMEM_TEXTURE (texCubemapLayered, FETCH_CUBE_LAYERED, (float x, float y, float z, int layer),
+                layer, x, y, z)
 
 /* Whatever has 1, 2, 4, 8 or 16 bytes. The three numbers of a place come with the layer, which for
  * cubes counts sides. */
@@ -584,27 +508,15 @@ gpumem_access_texel (gpumem_u64 object, gpumem_kind kind, bool writes, T *value,
   {                                                                                \
     gpumem_access_texel (s, kind, true, &value, mode, __VA_ARGS__);                \
   }
-#define GPUMEM_PARAMETERS(...) __VA_ARGS__
-GPUMEM_SURFACE (surf1D, gpumem_1d, (int x), x)
-GPUMEM_SURFACE (surf2D, gpumem_2d, (int x, int y), x, y)
-GPUMEM_SURFACE (surf3D, gpumem_3d, (int x, int y, int z), x, y, z)
-GPUMEM_SURFACE (surf1DLayered, gpumem_1d_layered, (int x, int layer), x, 0, 0, layer)
-GPUMEM_SURFACE (surf2DLayered, gpumem_2d_layered, (int x, int y, int layer), x, y, 0, layer)
-GPUMEM_SURFACE (surfCubemap, gpumem_cube, (int x, int y, int side), x, y, 0, side)
-GPUMEM_SURFACE (surfCubemapLayered, gpumem_cube_layered, (int x, int y, int side), x, y, 0, side)
+GPUMEM_SURFACE (surf1D, FETCH_1D, (int x), x)
+GPUMEM_SURFACE (surf2D, FETCH_2D, (int x, int y), x, y)
+GPUMEM_SURFACE (surf3D, FETCH_3D, (int x, int y, int z), x, y, z)
+GPUMEM_SURFACE (surf1DLayered, FETCH_1D_LAYERED, (int x, int layer), x, 0, 0, layer)
+GPUMEM_SURFACE (surf2DLayered, FETCH_2D_LAYERED, (int x, int y, int layer), x, y, 0, layer)
+GPUMEM_SURFACE (surfCubemap, FETCH_CUBE, (int x, int y, int side), x, y, 0, side)
+GPUMEM_SURFACE (surfCubemapLayered, FETCH_CUBE_LAYERED, (int x, int y, int side), x, y, 0, side)
 
 /* --- what the driver reads -------------------------------------------------------------------- */
-
-struct gpumem_kernel
-{
-  void        (*function) ();
-  void        (*run) (void (*) (), void **);
-  const char   *name;           /* as in the source */
-  const size_t *sizes;          /* of the parameters */
-  const size_t *alignments;
-  size_t        n_parameters;
-  int           max_threads;    /* 0: as many as the device has */
-};
 
 template <size_t... I> struct gpumem_numbers { };
 template <size_t N, size_t... I> struct gpumem_count : gpumem_count<N - 1, N - 1, I...> { };

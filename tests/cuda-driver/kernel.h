@@ -1,37 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What kernel-prelude.h is to the programs, seen from the driver: the same structures. */
+/* What kernels and the driver share. The driver includes it, and every program begins with it,
+ * before kernel-prelude.h. */
 #pragma once
 
-#include <glib.h>
-
-G_BEGIN_DECLS
-
-typedef struct _KernelThread KernelThread;
-
-/* gpumem_fetch: what a function for textures asks for */
-typedef struct
-{
-  guint64  object;
-  guint    kind;                /* FETCH_ */
-  int      layer;
-  float    place[3];
-  float    level;
-} KernelFetch;
-
-/* gpumem_access: what a function for surfaces does */
-typedef struct
-{
-  guint64   object;
-  guint     kind;               /* FETCH_ */
-  int       place[3];           /* bytes, rows, slices */
-  int       layer;
-  guint     size;               /* bytes */
-  guint     outside;            /* as cudaSurfaceBoundaryMode */
-  int       writes;
-  gpointer  data;
-} KernelAccess;
-
-enum
+/* Of textures and surfaces */
+enum gpumem_kind
 {
   FETCH_LINEAR,
   FETCH_1D,
@@ -43,6 +16,7 @@ enum
   FETCH_CUBE_LAYERED
 };
 
+/* cudaSurfaceBoundaryMode */
 enum
 {
   OUTSIDE_ZERO,
@@ -50,38 +24,59 @@ enum
   OUTSIDE_TRAP
 };
 
-/* gpumem_thread */
-struct _KernelThread
+/* What a function for textures asks for */
+typedef struct gpumem_fetch
 {
-  guint      thread[3];
-  guint      block[3];
-  guint      block_size[3];
-  guint      grid_size[3];
-  gpointer   shared;
-  guint64   *slots;
-  guint      lane;
-  void     (*barrier)      (KernelThread *thread);
-  void     (*warp_barrier) (KernelThread *thread,
-                            guint         mask);
-  void     (*stop)         (KernelThread *thread,
-                            guint         code);
-  void     (*fetch)        (KernelThread       *thread,
-                            const KernelFetch  *fetch,
-                            guint32             result[4]);
-  void     (*access)       (KernelThread       *thread,
-                            const KernelAccess *access);
+  __UINT64_TYPE__ object;
+  unsigned int    kind;
+  int             layer;
+  float           place[3];
+  float           level;
+} KernelFetch;
+
+/* What a function for surfaces does */
+typedef struct gpumem_access
+{
+  __UINT64_TYPE__ object;
+  unsigned int    kind;
+  int             place[3];     /* bytes, rows, slices */
+  int             layer;
+  unsigned int    size;         /* bytes */
+  unsigned int    outside;
+  int             writes;
+  void           *data;
+} KernelAccess;
+
+/* A thread of a block. Numbers of three dimensions are read as uint3. */
+typedef struct gpumem_thread KernelThread;
+struct gpumem_thread
+{
+  unsigned int     thread[3];
+  unsigned int     block[3];
+  unsigned int     block_size[3];
+  unsigned int     grid_size[3];
+  void            *shared;
+  __UINT64_TYPE__ *slots;       /* of the warp, one for each lane */
+  unsigned int     lane;
+  void           (*barrier)      (KernelThread *thread);
+  void           (*warp_barrier) (KernelThread *thread,
+                                  unsigned int  mask);
+  void           (*stop)         (KernelThread *thread,
+                                  unsigned int  code);
+  void           (*fetch)        (KernelThread       *thread,
+                                  const KernelFetch  *fetch,
+                                  unsigned int        result[4]);
+  void           (*access)       (KernelThread       *thread,
+                                  const KernelAccess *access);
 };
 
-/* gpumem_kernel */
-typedef struct
+typedef struct gpumem_kernel
 {
-  void        (*function) (void);
-  void        (*run) (void (*function) (void), void **arguments);
-  const char   *name;
-  const gsize  *sizes;
-  const gsize  *alignments;
-  gsize         n_parameters;
-  int           max_threads;
+  void               (*function) (void);
+  void               (*run) (void (*function) (void), void **arguments);
+  const char          *name;            /* as in the source */
+  const __SIZE_TYPE__ *sizes;           /* of the parameters */
+  const __SIZE_TYPE__ *alignments;
+  __SIZE_TYPE__        n_parameters;
+  int                  max_threads;     /* 0: as many as the device has */
 } KernelEntry;
-
-G_END_DECLS

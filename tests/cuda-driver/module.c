@@ -62,10 +62,10 @@ link_objects (GPtrArray  *objects,
               JitLog     *log,
               GBytes    **image)
 {
-  g_autofree char *text = NULL;
+  g_autoptr (GString) text = g_string_new (NULL);
 
-  *image = image_link (objects, config.capability, &text);
-  return *image != NULL ? CUDA_SUCCESS : jit_fail (log, CUDA_ERROR_INVALID_IMAGE, text);
+  *image = image_link (objects, config.capability, text);
+  return *image != NULL ? CUDA_SUCCESS : jit_fail (log, CUDA_ERROR_INVALID_IMAGE, text->str);
 }
 
 /* PTX of newer devices than this one cannot be built. */

@@ -8,7 +8,7 @@
 #include "nvrtc.h"
 
 /* Changes when the same source gives other images. */
-#define CACHE_VERSION "2"
+#define CACHE_VERSION "3"
 
 /* CUBIN, PTX, log, and names by expression */
 #define TYPE "(mayssa{ss})"

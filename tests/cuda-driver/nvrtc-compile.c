@@ -5,13 +5,15 @@
 #include <string.h>
 #include <glib/gstdio.h>
 
+#include "gpumem/host/compiler/gpu-host-command.h"
 #include "nvrtc.h"
 
-/* The prelude, as it stands in its file. */
+/* The prelude, as it stands in its files. */
 __asm__ (".pushsection .rodata\n"
          ".globl nvrtc_prelude\n"
          ".hidden nvrtc_prelude\n"
-         "nvrtc_prelude: .incbin \"" KERNEL_PRELUDE "\"\n"
+         "nvrtc_prelude: .incbin \"" KERNEL_HEADER "\"\n"
+         ".incbin \"" KERNEL_PRELUDE "\"\n"
          ".byte 0\n"
          ".popsection");
 
@@ -42,16 +44,10 @@ run (nvrtcProgram  self,
      const char   *input,
      const char   *output)
 {
-  g_autofree char *log = NULL;
-  gboolean success;
-
   g_ptr_array_add (arguments, g_strdup ("-o"));
   g_ptr_array_add (arguments, g_strdup (output));
   g_ptr_array_add (arguments, g_strdup (input));
-  g_ptr_array_add (arguments, NULL);
-  success = compiler_run ((const char *const *) arguments->pdata, &log);
-  g_string_append (self->log, log);
-  return success;
+  return compiler_run (arguments, self->log);
 }
 
 static GPtrArray *
@@ -68,37 +64,30 @@ start_arguments (const NvrtcOptions *options)
 static gboolean
 write_file (const char *folder,
             const char *name,
-            const char *text,
-            GPtrArray  *files)
+            const char *text)
 {
-  char *path = g_build_filename (folder, name, NULL);
+  g_autofree char *path = g_build_filename (folder, name, NULL);
+  g_autofree char *parent = g_path_get_dirname (path);
 
-  g_ptr_array_add (files, path);
-  if (strchr (name, '/') != NULL)
-    {
-      g_autofree char *parent = g_path_get_dirname (path);
-
-      g_mkdir_with_parents (parent, 0700);
-    }
+  g_mkdir_with_parents (parent, 0700);
   return g_file_set_contents (path, text, -1, NULL);
 }
 
 static gboolean
-preprocess (nvrtcProgram   self,
+preprocess (nvrtcProgram        self,
             const NvrtcOptions *options,
-            const char    *folder,
-            GPtrArray     *files)
+            const char         *folder)
 {
   g_autoptr (GPtrArray) arguments = start_arguments (options);
   g_autofree char *text = g_strdup_printf ("#line 1 \"%s\"\n%s\n", self->name, self->source);
   g_autofree char *input = g_build_filename (folder, "source.cu", NULL);
   g_autofree char *output = g_build_filename (folder, "source.ii", NULL);
 
-  if (!write_file (folder, "prelude.h", nvrtc_prelude, files) ||
-      !write_file (folder, "source.cu", text, files))
+  if (!write_file (folder, "prelude.h", nvrtc_prelude) ||
+      !write_file (folder, "source.cu", text))
     return FALSE;
   for (guint i = 0; i < self->headers->len; i += 2)
-    if (!write_file (folder, self->headers->pdata[i], self->headers->pdata[i + 1], files))
+    if (!write_file (folder, self->headers->pdata[i], self->headers->pdata[i + 1]))
       return FALSE;
   g_ptr_array_add (arguments, g_strdup ("-E"));
   g_ptr_array_add (arguments, g_strdup ("-include"));
@@ -107,7 +96,6 @@ preprocess (nvrtcProgram   self,
   for (guint i = 0; i < options->flags->len; i++)
     g_ptr_array_add (arguments, g_strdup (options->flags->pdata[i]));
   g_ptr_array_add (arguments, g_strconcat ("-I", folder, NULL));
-  g_ptr_array_add (files, g_strdup (output));
   return run (self, arguments, input, output);
 }
 
@@ -158,10 +146,9 @@ scan (nvrtcProgram  self,
 }
 
 static gboolean
-compile (nvrtcProgram   self,
+compile (nvrtcProgram        self,
          const NvrtcOptions *options,
-         const char    *folder,
-         GPtrArray     *files)
+         const char         *folder)
 {
   g_autoptr (GPtrArray) arguments = start_arguments (options);
   g_autofree char *preprocessed = g_build_filename (folder, "source.ii", NULL);
@@ -173,10 +160,9 @@ compile (nvrtcProgram   self,
   if (!g_file_get_contents (preprocessed, &text, NULL, NULL))
     return FALSE;
   code = scan (self, text);
-  if (!write_file (folder, "source.cc", code, files))
+  if (!write_file (folder, "source.cc", code))
     return FALSE;
   add_all (arguments, word_flags);
-  g_ptr_array_add (files, g_strdup (output));
   return run (self, arguments, input, output);
 }
 
@@ -186,24 +172,18 @@ static gboolean
 find_lowered (nvrtcProgram  self,
               GBytes       *image,
               const char   *folder,
-              GPtrArray    *files,
               GString      *entries)
 {
   g_autofree char *path = g_build_filename (folder, "image.so", NULL);
   gsize size = g_bytes_get_size (image);
   g_autofree char *data = image_unmark (g_bytes_get_data (image, NULL), size);
   g_autoptr (GPtrArray) kernels = NULL;
-  g_autofree char *log = NULL;
 
-  g_ptr_array_add (files, g_strdup (path));
   if (!g_file_set_contents (path, data, size, NULL))
     return FALSE;
-  kernels = image_list_kernels (path, &log);
+  kernels = image_list_kernels (path, self->log);
   if (kernels == NULL)
-    {
-      g_string_append (self->log, log);
-      return FALSE;
-    }
+    return FALSE;
   for (guint i = 0; i < kernels->len; i++)
     {
       const ImageKernel *kernel = kernels->pdata[i];
@@ -216,28 +196,23 @@ find_lowered (nvrtcProgram  self,
 }
 
 static gboolean
-make_images (nvrtcProgram   self,
+make_images (nvrtcProgram        self,
              const NvrtcOptions *options,
-             const char    *folder,
-             GPtrArray     *files)
+             const char         *folder)
 {
   g_autofree char *path = g_build_filename (folder, "source.o", NULL);
   g_autoptr (GBytes) object = image_mark (path, options->architecture, options->compute_only);
   g_autoptr (GPtrArray) objects = g_ptr_array_new ();
   g_autoptr (GBytes) image = NULL;
   g_autoptr (GString) entries = g_string_new (NULL);
-  g_autofree char *log = NULL;
 
   if (object == NULL)
     return FALSE;
   g_ptr_array_add (objects, object);
   if (!options->relocatable)
     {
-      image = image_link (objects, options->architecture, &log);
-      g_string_append (self->log, log != NULL ? log : "");
-      if (image == NULL)
-        return FALSE;
-      if (!find_lowered (self, image, folder, files, entries))
+      image = image_link (objects, options->architecture, self->log);
+      if (image == NULL || !find_lowered (self, image, folder, entries))
         return FALSE;
     }
   self->ptx = image_to_ptx (object, options->architecture, entries->str);
@@ -246,32 +221,17 @@ make_images (nvrtcProgram   self,
   return TRUE;
 }
 
-static void
-remove_files (const char *folder,
-              GPtrArray  *files)
-{
-  for (guint i = 0; i < files->len; i++)
-    {
-      g_autofree char *parent = g_path_get_dirname (files->pdata[i]);
-
-      g_unlink (files->pdata[i]);
-      g_rmdir (parent);
-    }
-  g_rmdir (folder);
-}
-
 gboolean
 nvrtc_compile (nvrtcProgram        self,
                const NvrtcOptions *options)
 {
-  g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
   g_autofree char *folder = g_dir_make_tmp ("gpumem-nvrtc-XXXXXX", NULL);
   gboolean success;
 
   if (folder == NULL)
     return FALSE;
-  success = preprocess (self, options, folder, files) && compile (self, options, folder, files) &&
-            make_images (self, options, folder, files);
-  remove_files (folder, files);
+  success = preprocess (self, options, folder) && compile (self, options, folder) &&
+            make_images (self, options, folder);
+  _gpu_host_directory_remove (folder);
   return success;
 }

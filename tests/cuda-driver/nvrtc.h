@@ -71,9 +71,9 @@ typedef struct
 char *scan_source       (const char  *text,
                          GPtrArray   *kernels);
 
-/* compiler.c, in both libraries. Runs c++; what it says goes to @log. */
-gboolean compiler_run   (const char *const *arguments,
-                         char             **log);
+/* compiler.c, in both libraries. Runs c++; its output is appended to @log. */
+gboolean compiler_run   (GPtrArray   *arguments,
+                         GString     *log);
 /* The contents of an object or shared object, marked as code for a device. */
 GBytes  *image_mark     (const char  *path,
                          int          capability,
@@ -81,7 +81,7 @@ GBytes  *image_mark     (const char  *path,
 /* Links object files to a shared object. */
 GBytes  *image_link     (GPtrArray   *objects,
                          int          capability,
-                         char       **log);
+                         GString     *log);
 /* Bytes of an ELF file in memory, 0 if it is none; @capability of one marked so. */
 gsize    image_get_size (gconstpointer data,
                          int          *capability,
@@ -101,7 +101,7 @@ typedef struct
 
 /* Of ImageKernel; NULL, and @log, if the file at @path cannot be loaded. */
 GPtrArray *image_list_kernels (const char   *path,
-                               char        **log);
+                               GString      *log);
 /* A copy of an image, marked or not, that tells of its kernels. */
 GBytes  *image_describe (GBytes      *image,
                          GPtrArray   *kernels);

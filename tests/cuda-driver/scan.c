@@ -1,226 +1,125 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Reads preprocessed CUDA C++: where the kernels are, and what C++ has no word for.
+ * Reads preprocessed CUDA C++: finds the kernels, and rewrites what C++ does not have.
  *
- *   extern __shared__ T name[];     becomes a macro for the launch's shared memory, up to the end
- *                                   of the block that it stands in
+ *   extern __shared__ T name[];     becomes a pointer to the launch's shared memory; outside of
+ *                                   functions a variable that converts to one
  *   asm ("trap;")                   becomes __trap ()
  */
 #include "config.h"
 
-#include <string.h>
-
+#include "gpumem/dialect/gpu-source-private.h"
 #include "nvrtc.h"
 
 typedef struct
 {
-  char      *namespace;     /* nullable */
-  GPtrArray *macros;        /* nullable */
-} Scope;
-
-typedef struct
-{
-  const char *at;
-  GString    *out;
-  GPtrArray  *kernels;
-  GPtrArray  *scopes;       /* of Scope; the file is the first */
-  char       *namespace;    /* nullable; of the block that begins next */
-  gboolean    is_template;
-  guint       line;
-  char       *file;
+  GpuSource  source;
+  gsize      copied;        /* bytes of the source, to the output or left out */
+  GString   *out;
+  GPtrArray *kernels;
+  GPtrArray *scopes;        /* by open brace: the name of a namespace, or NULL */
+  char      *namespace;     /* nullable; of the brace that opens next */
+  gboolean   is_template;
 } Scanner;
 
-static void
-scope_free (gpointer data)
+static gsize
+get_start (Scanner *scanner,
+           guint    i)
 {
-  Scope *scope = data;
-
-  g_free (scope->namespace);
-  g_clear_pointer (&scope->macros, g_ptr_array_unref);
-  g_free (scope);
-}
-
-static gboolean
-is_word (char c)
-{
-  return g_ascii_isalnum (c) || c == '_' || c == '$';
+  return source_get (&scanner->source, i)->start;
 }
 
 static gsize
-word_length (const char *text)
+get_end (Scanner *scanner,
+         guint    i)
 {
-  gsize n = 0;
-
-  while (is_word (text[n]))
-    n++;
-  return n;
+  return get_start (scanner, i) + source_get (&scanner->source, i)->length;
 }
 
-static gboolean
-is_this_word (const char *text,
-              const char *word)
+/* The text of the tokens from @first up to @last, which is no part of it. */
+static char *
+get_text (Scanner *scanner,
+          guint    first,
+          guint    last)
 {
-  gsize n = word_length (text);
+  gsize start = get_start (scanner, first);
 
-  return n == strlen (word) && strncmp (text, word, n) == 0;
+  return g_strndup (scanner->source.text + start,
+                    first < last ? get_end (scanner, last - 1) - start : 0);
 }
 
-/* A literal, from its first quote to behind its last one. */
-static const char *
-skip_literal (const char *text)
-{
-  char quote = *text++;
-
-  while (*text != '\0' && *text != quote)
-    text += *text == '\\' && text[1] != '\0' ? 2 : 1;
-  return *text != '\0' ? text + 1 : text;
-}
-
-static const char *
-skip_blanks (const char *text)
-{
-  while (g_ascii_isspace (*text))
-    text++;
-  return text;
-}
-
-/* From '(' to behind its ')'. */
-static const char *
-skip_parentheses (const char *text)
-{
-  guint depth = 0;
-
-  do
-    {
-      if (*text == '"' || *text == '\'')
-        {
-          text = skip_literal (text);
-          continue;
-        }
-      depth += *text == '(';
-      depth -= *text == ')';
-      text++;
-    }
-  while (depth > 0 && *text != '\0');
-  return text;
-}
-
-/* --- output ----------------------------------------------------------------------------------- */
-
+/* Keeps the lines of what follows. */
 static void
-copy_to (Scanner    *scanner,
-         const char *end)
+replace (Scanner    *scanner,
+         guint       first,
+         guint       last,
+         const char *text)
 {
-  for (const char *c = scanner->at; c < end; c++)
-    scanner->line += *c == '\n';
-  g_string_append_len (scanner->out, scanner->at, end - scanner->at);
-  scanner->at = end;
-}
+  const char *source = scanner->source.text;
+  gsize start = get_start (scanner, first);
+  gsize end = get_end (scanner, last - 1);
 
-/* As copy_to(), but what stands there is left out. */
-static void
-skip_to (Scanner    *scanner,
-         const char *end)
-{
-  for (const char *c = scanner->at; c < end; c++)
-    scanner->line += *c == '\n';
-  scanner->at = end;
-}
-
-static void
-put_directive (Scanner    *scanner,
-               const char *format,
-               ...) G_GNUC_PRINTF (2, 3);
-
-static void
-put_directive (Scanner    *scanner,
-               const char *format,
-               ...)
-{
-  va_list arguments;
-
-  g_string_append_c (scanner->out, '\n');
-  va_start (arguments, format);
-  g_string_append_vprintf (scanner->out, format, arguments);
-  va_end (arguments);
-  g_string_append_printf (scanner->out, "\n# %u %s\n", scanner->line, scanner->file);
+  g_string_append_len (scanner->out, source + scanner->copied, start - scanner->copied);
+  g_string_append (scanner->out, text);
+  for (gsize i = start; i < end; i++)
+    if (source[i] == '\n')
+      g_string_append_c (scanner->out, '\n');
+  scanner->copied = end;
 }
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-static char *
-get_namespaces (Scanner *scanner)
-{
-  GString *text = g_string_new (NULL);
-
-  for (guint i = 0; i < scanner->scopes->len; i++)
-    {
-      const Scope *scope = scanner->scopes->pdata[i];
-
-      if (scope->namespace != NULL && scope->namespace[0] != '\0')
-        g_string_append_printf (text, "%s::", scope->namespace);
-    }
-  return g_string_free (text, FALSE);
-}
-
-/* The first argument of __launch_bounds__(). */
-static char *
-get_bound (const char *text)
-{
-  const char *end = skip_parentheses (text);
-  gsize n = 1;
-
-  for (guint depth = 0; text + n < end - 1 && (text[n] != ',' || depth > 0); n++)
-    {
-      depth += text[n] == '(';
-      depth -= text[n] == ')';
-    }
-  return g_strndup (text + 1, n - 1);
-}
-
 static void
-add_kernel (Scanner    *scanner,
-            const char *name,
-            gsize       length,
-            char       *bound)
+add_kernel (Scanner *scanner,
+            guint    i,
+            char    *bound)
 {
-  g_autofree char *namespaces = get_namespaces (scanner);
-  g_autofree char *plain = g_strndup (name, length);
+  g_autoptr (GString) name = g_string_new (NULL);
+  g_autofree char *plain = source_get_text (&scanner->source, i);
   ScannedKernel *kernel = g_new0 (ScannedKernel, 1);
 
-  kernel->name = g_strconcat (namespaces, plain, NULL);
+  for (guint j = 0; j < scanner->scopes->len; j++)
+    {
+      const char *namespace = scanner->scopes->pdata[j];
+
+      if (namespace != NULL && namespace[0] != '\0')
+        g_string_append_printf (name, "%s::", namespace);
+    }
+  kernel->name = g_strconcat (name->str, plain, NULL);
   kernel->max_threads = bound;
   g_ptr_array_add (scanner->kernels, kernel);
 }
 
 /* Behind __global__: what is declared there, if that is the kernel itself. */
 static void
-read_kernel (Scanner    *scanner,
-             const char *text)
+read_kernel (Scanner *scanner,
+             guint    i)
 {
+  GpuSource *source = &scanner->source;
   char *bound = NULL;
+  char kind;
 
-  while (*text != '\0' && *text != ';' && *text != '{')
+  while ((kind = source_get_kind (source, i)) != '\0' && kind != ';' && kind != '{')
     {
-      gsize n = word_length (text);
-      const char *next = skip_blanks (text + n);
+      guint next = i + 1;
 
-      if (n == 0)
-        text = *text == '(' ? skip_parentheses (text) : text + 1;
-      else if (*next != '(')
-        text = next;
-      else if (is_this_word (text, "__launch_bounds__") && bound == NULL)
+      if (kind == '(')
+        i = _gpu_source_skip (source, i);
+      else if (kind != GPU_SOURCE_WORD || source_get_kind (source, next) != '(')
+        i = next;
+      else if (source_is_attribute (source, i))
         {
-          bound = get_bound (next);
-          text = skip_parentheses (next);
+          if (source_is (source, i, "__launch_bounds__") && bound == NULL)
+            bound = get_text (scanner, next + 1,
+                              _gpu_source_find_end (source, next + 1,
+                                                    _gpu_source_skip (source, next) - 1));
+          i = _gpu_source_skip (source, next);
         }
-      else if (is_this_word (text, "__attribute__") || is_this_word (text, "__launch_bounds__") ||
-               is_this_word (text, "__cluster_dims__") || is_this_word (text, "__maxnreg__"))
-        text = skip_parentheses (next);
       else
         {
-          if (*skip_blanks (skip_parentheses (next)) == '{' && !scanner->is_template)
-            add_kernel (scanner, text, n, g_steal_pointer (&bound));
+          if (source_get_kind (source, _gpu_source_skip (source, next)) == '{' &&
+              !scanner->is_template)
+            add_kernel (scanner, i, g_steal_pointer (&bound));
           break;
         }
     }
@@ -230,146 +129,105 @@ read_kernel (Scanner    *scanner,
 /* --- other words ------------------------------------------------------------------------------ */
 
 static void
-read_namespace (Scanner    *scanner,
-                const char *text)
+read_namespace (Scanner *scanner,
+                guint    first)
 {
-  gsize n;
+  guint i = first;
 
-  text = skip_blanks (text);
-  for (n = 0; is_word (text[n]) || text[n] == ':'; n++)
-    ;
-  if (*skip_blanks (text + n) == '{')
+  while (source_get_kind (&scanner->source, i) == GPU_SOURCE_WORD ||
+         source_get_kind (&scanner->source, i) == ':')
+    i++;
+  if (source_get_kind (&scanner->source, i) == '{')
     {
       g_free (scanner->namespace);
-      scanner->namespace = g_strndup (text, n);
+      scanner->namespace = get_text (scanner, first, i);
     }
 }
 
-/* FALSE if it is no shared memory that the launch gives. */
 static gboolean
-rewrite_shared (Scanner    *scanner,
-                const char *text)
+is_in_function (Scanner *scanner)
 {
-  const char *type = skip_blanks (text);
-  const char *end = strchr (type, ';');
-  const char *bracket = strchr (type, '[');
-  Scope *scope = scanner->scopes->pdata[scanner->scopes->len - 1];
-  const char *name;
-  g_autofree char *macro = NULL;
-  g_autofree char *type_text = NULL;
+  for (guint i = 0; i < scanner->scopes->len; i++)
+    if (scanner->scopes->pdata[i] == NULL)
+      return TRUE;
+  return FALSE;
+}
 
-  if (!is_this_word (type, "__shared__") || end == NULL || bracket == NULL || bracket > end)
-    return FALSE;
-  type += strlen ("__shared__");
-  for (text = bracket; g_ascii_isspace (text[-1]); text--)
-    ;
-  for (name = text; is_word (name[-1]); name--)
-    ;
-  macro = g_strndup (name, text - name);
-  type_text = g_strndup (type, name - type);
-  g_strdelimit (type_text, "\n", ' ');
-  skip_to (scanner, end + 1);
-  put_directive (scanner, "#undef %s\n#define %s ((%s *) gpumem_self->shared)", macro, macro,
-                 type_text);
-  if (scanner->scopes->len > 1)
+/* At "extern". */
+static void
+rewrite_extern (Scanner *scanner,
+                guint    i)
+{
+  GpuSource *source = &scanner->source;
+  guint bracket = i;
+  guint end;
+  g_autofree char *type = NULL;
+  g_autofree char *name = NULL;
+  g_autofree char *text = NULL;
+
+  /* extern "C" { */
+  if (source_get_kind (source, i + 2) == '{')
     {
-      if (scope->macros == NULL)
-        scope->macros = g_ptr_array_new_with_free_func (g_free);
-      g_ptr_array_add (scope->macros, g_steal_pointer (&macro));
+      g_free (scanner->namespace);
+      scanner->namespace = g_strdup ("");
     }
-  return TRUE;
+  if (!source_is (source, i + 1, "__shared__"))
+    return;
+  while (source_get_kind (source, bracket) != '[' && source_get_kind (source, bracket) != ';' &&
+         source_get_kind (source, bracket) != '\0')
+    bracket++;
+  if (source_get_kind (source, bracket) != '[')
+    return;
+  end = _gpu_source_skip (source, bracket);
+  type = get_text (scanner, i + 2, bracket - 1);
+  name = source_get_text (source, bracket - 1);
+  if (is_in_function (scanner))
+    text = g_strdup_printf ("%s *const %s = (%s *) gpumem_self->shared", type, name, type);
+  else
+    text = g_strdup_printf ("static gpumem_shared<%s> %s", type, name);
+  replace (scanner, i, end, text);
 }
 
-static gboolean
-rewrite_trap (Scanner    *scanner,
-              const char *text)
+/* At "asm". */
+static void
+rewrite_asm (Scanner *scanner,
+             guint    i)
 {
-  const char *open = skip_blanks (text);
+  GpuSource *source = &scanner->source;
+  guint open = i + 1;
+  g_autofree char *code = NULL;
 
-  if (is_this_word (open, "volatile") || is_this_word (open, "__volatile__"))
-    open = skip_blanks (open + word_length (open));
-  if (*open != '(' || !g_str_has_prefix (skip_blanks (open + 1), "\"trap;"))
-    return FALSE;
-  skip_to (scanner, skip_parentheses (open));
-  g_string_append (scanner->out, "__trap ()");
-  return TRUE;
+  if (source_is (source, open, "volatile") || source_is (source, open, "__volatile__"))
+    open++;
+  if (source_get_kind (source, open) != '(')
+    return;
+  code = source_get_text (source, open + 1);
+  if (g_str_has_prefix (code, "\"trap;"))
+    replace (scanner, i, _gpu_source_skip (source, open), "__trap ()");
 }
 
 static void
-scan_word (Scanner *scanner)
+scan_token (Scanner *scanner,
+            guint    i)
 {
-  const char *word = scanner->at;
-  const char *behind = word + word_length (word);
+  GpuSource *source = &scanner->source;
+  char kind = source_get_kind (source, i);
 
-  if (is_this_word (word, "template"))
+  if (source_is (source, i, "template"))
     scanner->is_template = TRUE;
-  else if (is_this_word (word, "namespace"))
-    read_namespace (scanner, behind);
-  else if (is_this_word (word, "__global__"))
-    read_kernel (scanner, behind);
-  else if ((is_this_word (word, "extern") && rewrite_shared (scanner, behind)) ||
-           ((is_this_word (word, "asm") || is_this_word (word, "__asm__")) &&
-            rewrite_trap (scanner, behind)))
-    return;
-  copy_to (scanner, behind);
-}
-
-static void
-open_scope (Scanner *scanner)
-{
-  Scope *scope = g_new0 (Scope, 1);
-
-  scope->namespace = g_steal_pointer (&scanner->namespace);
-  g_ptr_array_add (scanner->scopes, scope);
-}
-
-static void
-close_scope (Scanner *scanner)
-{
-  Scope *scope = scanner->scopes->pdata[scanner->scopes->len - 1];
-
-  for (guint i = 0; scope->macros != NULL && i < scope->macros->len; i++)
-    put_directive (scanner, "#undef %s", (char *) scope->macros->pdata[i]);
-  if (scanner->scopes->len > 1)
-    g_ptr_array_remove_index (scanner->scopes, scanner->scopes->len - 1);
-}
-
-/* # 12 "file" */
-static void
-read_marker (Scanner *scanner)
-{
-  const char *text = scanner->at + 2;
-  const char *end = strchr (text, '\n');
-  const char *quote = strchr (text, '"');
-  char *number_end;
-  guint line = g_ascii_strtoull (text, &number_end, 10);
-
-  end = end != NULL ? end : text + strlen (text);
-  copy_to (scanner, end);
-  if (number_end == text || quote == NULL || quote > end)
-    return;
-  g_free (scanner->file);
-  scanner->file = g_strndup (quote, skip_literal (quote) - quote);
-  scanner->line = line - 1;         /* the line break is still to come */
-}
-
-static void
-scan_character (Scanner *scanner)
-{
-  char c = *scanner->at;
-
-  if (c == '#' && (scanner->out->len == 0 || g_str_has_suffix (scanner->out->str, "\n")) &&
-      scanner->at[1] == ' ')
-    {
-      read_marker (scanner);
-      return;
-    }
-  copy_to (scanner, c == '"' || c == '\'' ? skip_literal (scanner->at) : scanner->at + 1);
-  if (c == '{')
-    open_scope (scanner);
-  else if (c == '}')
-    close_scope (scanner);
-  if (c == '{' || c == '}' || c == ';')
+  else if (source_is (source, i, "namespace"))
+    read_namespace (scanner, i + 1);
+  else if (source_is (source, i, "__global__"))
+    read_kernel (scanner, i + 1);
+  else if (source_is (source, i, "extern"))
+    rewrite_extern (scanner, i);
+  else if (source_is (source, i, "asm") || source_is (source, i, "__asm__"))
+    rewrite_asm (scanner, i);
+  else if (kind == '{')
+    g_ptr_array_add (scanner->scopes, g_steal_pointer (&scanner->namespace));
+  else if (kind == '}' && scanner->scopes->len > 0)
+    g_ptr_array_set_size (scanner->scopes, scanner->scopes->len - 1);
+  if (kind == '{' || kind == '}' || kind == ';')
     scanner->is_template = FALSE;
 }
 
@@ -377,25 +235,16 @@ char *
 scan_source (const char *text,
              GPtrArray  *kernels)
 {
-  Scanner scanner = { .at = text, .kernels = kernels, .line = 1 };
-  gboolean in_number = FALSE;
+  Scanner scanner = { .source.text = text, .kernels = kernels, .out = g_string_new (NULL) };
 
-  scanner.out = g_string_new (NULL);
-  scanner.scopes = g_ptr_array_new_with_free_func (scope_free);
-  scanner.file = g_strdup ("\"\"");
-  open_scope (&scanner);
-  while (*scanner.at != '\0')
-    {
-      in_number = g_ascii_isdigit (*scanner.at) || (in_number && *scanner.at == '\'');
-      if (in_number && *scanner.at == '\'')
-        copy_to (&scanner, scanner.at + 1);
-      else if (is_word (*scanner.at))
-        scan_word (&scanner);
-      else
-        scan_character (&scanner);
-    }
+  scanner.source.tokens = g_array_new (FALSE, FALSE, sizeof (GpuSourceToken));
+  scanner.scopes = g_ptr_array_new_with_free_func (g_free);
+  _gpu_source_tokenize (text, FALSE, scanner.source.tokens);
+  for (guint i = 0; i < scanner.source.tokens->len; i++)
+    scan_token (&scanner, i);
+  g_string_append (scanner.out, text + scanner.copied);
+  g_array_unref (scanner.source.tokens);
   g_ptr_array_unref (scanner.scopes);
   g_free (scanner.namespace);
-  g_free (scanner.file);
   return g_string_free (scanner.out, FALSE);
 }

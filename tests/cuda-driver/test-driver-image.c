@@ -278,13 +278,6 @@ test_surfaces (void)
 
 /* --- misuse ----------------------------------------------------------------------------------- */
 
-static void
-sleep_in_stream (void *data)
-{
-  (void) data;
-  g_usleep (100000);
-}
-
 static CUarray
 plain_array (void)
 {
@@ -320,7 +313,7 @@ array_in_use (void)
 
   OK (cuMemHostAlloc, (void **) &pinned, 64, 0);
   copy.dstHost = pinned;
-  OK (cuLaunchHostFunc, NULL, sleep_in_stream, NULL);
+  keep_busy (NULL);
   OK (cuMemcpy3DAsync, &copy, NULL);
   driver.cuArrayDestroy (array);
 }
@@ -375,47 +368,44 @@ plain_surface (void)
   new_surface (new_array (4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0));
 }
 
+/* Launches a kernel that reads a texture, which is destroyed before or after if @destroy is -1 or
+ * 1. */
 static void
-texture_is_gone (void)
+read_texture (int in_space,
+              int destroy)
 {
   CUmodule module = load_source (source);
   CUtexObject texture = new_texture (plain_array (), CU_TR_ADDRESS_MODE_CLAMP, 0, 0);
   CUdeviceptr memory;
-  int in_space = 0;
   void *arguments[] = { &texture, &in_space, &memory };
 
   OK (cuMemAlloc, &memory, 16);
-  OK (cuTexObjectDestroy, texture);
+  if (destroy < 0)
+    OK (cuTexObjectDestroy, texture);
+  else if (destroy > 0)
+    keep_busy (NULL);
   launch_kernel (module, "read", 1, 1, 0, arguments);
+  if (destroy > 0)
+    driver.cuTexObjectDestroy (texture);
+  OK (cuCtxSynchronize);
+}
+
+static void
+texture_is_gone (void)
+{
+  read_texture (0, -1);
 }
 
 static void
 texture_in_use (void)
 {
-  CUmodule module = load_source (source);
-  CUtexObject texture = new_texture (plain_array (), CU_TR_ADDRESS_MODE_CLAMP, 0, 0);
-  CUdeviceptr memory;
-  int in_space = 0;
-  void *arguments[] = { &texture, &in_space, &memory };
-
-  OK (cuMemAlloc, &memory, 16);
-  OK (cuLaunchHostFunc, NULL, sleep_in_stream, NULL);
-  launch_kernel (module, "read", 1, 1, 0, arguments);
-  driver.cuTexObjectDestroy (texture);
+  read_texture (0, 1);
 }
 
 static void
 other_kind (void)
 {
-  CUmodule module = load_source (source);
-  CUtexObject texture = new_texture (plain_array (), CU_TR_ADDRESS_MODE_CLAMP, 0, 0);
-  CUdeviceptr memory;
-  int in_space = 1;
-  void *arguments[] = { &texture, &in_space, &memory };
-
-  OK (cuMemAlloc, &memory, 16);
-  launch_kernel (module, "read", 1, 1, 0, arguments);
-  OK (cuCtxSynchronize);
+  read_texture (1, 0);
 }
 
 static const Misuse misuses[] = {

@@ -133,12 +133,6 @@ used_by_another (void)
 }
 
 static void
-sleep_in_stream (void *data)
-{
-  g_usleep (GPOINTER_TO_SIZE (data));
-}
-
-static void
 attached_in_use (void)
 {
   CUdeviceptr memory;
@@ -147,7 +141,7 @@ attached_in_use (void)
   begin_turns (&memory, &stream);
   OK (cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
   OK (cuStreamAttachMemAsync, stream, memory, 0, CU_MEM_ATTACH_SINGLE);
-  OK (cuLaunchHostFunc, stream, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  keep_busy (stream);
   OK (cuMemsetD8Async, memory, 2, SIZE, stream);
   driver.cuStreamAttachMemAsync (other, memory, 0, CU_MEM_ATTACH_SINGLE);
 }
@@ -159,7 +153,7 @@ freed_in_use (void)
   CUstream stream;
 
   begin_turns (&memory, &stream);
-  OK (cuLaunchHostFunc, stream, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  keep_busy (stream);
   OK (cuStreamAttachMemAsync, stream, memory, 0, CU_MEM_ATTACH_SINGLE);
   driver.cuMemFree (memory);
 }

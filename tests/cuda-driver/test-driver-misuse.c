@@ -56,18 +56,12 @@ other_context (void)
 }
 
 static void
-sleep_in_stream (void *data)
-{
-  g_usleep (GPOINTER_TO_SIZE (data));
-}
-
-static void
 free_in_use (void)
 {
   CUdeviceptr memory;
 
   OK (cuMemAlloc, &memory, 64);
-  OK (cuLaunchHostFunc, NULL, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  keep_busy (NULL);
   OK (cuMemsetD8Async, memory, 0, 64, NULL);
   driver.cuMemFree (memory);
 }
@@ -78,7 +72,7 @@ stream_in_use (void)
   CUstream stream;
 
   OK (cuStreamCreateWithPriority, &stream, 0, 0);
-  OK (cuLaunchHostFunc, stream, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  keep_busy (stream);
   driver.cuStreamDestroy (stream);
 }
 
@@ -182,29 +176,35 @@ touch_on_host (void)
   g_error ("nothing to protect with");
 }
 
+/* Memory that is allocated on a busy stream, and another stream. */
+static CUdeviceptr
+alloc_on_busy_stream (CUstream *other)
+{
+  CUdeviceptr memory;
+  CUstream one;
+
+  OK (cuStreamCreateWithPriority, &one, CU_STREAM_NON_BLOCKING, 0);
+  OK (cuStreamCreateWithPriority, other, CU_STREAM_NON_BLOCKING, 0);
+  keep_busy (one);
+  OK (cuMemAllocAsync, &memory, 64, one);
+  return memory;
+}
+
 static void
 free_out_of_order (void)
 {
-  CUdeviceptr memory;
-  CUstream one, other;
+  CUstream other;
+  CUdeviceptr memory = alloc_on_busy_stream (&other);
 
-  OK (cuStreamCreateWithPriority, &one, CU_STREAM_NON_BLOCKING, 0);
-  OK (cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
-  OK (cuLaunchHostFunc, one, sleep_in_stream, GSIZE_TO_POINTER (100000));
-  OK (cuMemAllocAsync, &memory, 64, one);
   driver.cuMemFreeAsync (memory, other);
 }
 
 static void
 use_out_of_order (void)
 {
-  CUdeviceptr memory;
-  CUstream one, other;
+  CUstream other;
+  CUdeviceptr memory = alloc_on_busy_stream (&other);
 
-  OK (cuStreamCreateWithPriority, &one, CU_STREAM_NON_BLOCKING, 0);
-  OK (cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
-  OK (cuLaunchHostFunc, one, sleep_in_stream, GSIZE_TO_POINTER (100000));
-  OK (cuMemAllocAsync, &memory, 64, one);
   driver.cuMemsetD8Async (memory, 0, 64, other);
 }
 
@@ -265,7 +265,7 @@ unmap_in_use (void)
   CUdeviceptr address = map_three (&unit);
 
   OK (cuMemSetAccess, address, 3 * unit, &all_access, 1);
-  OK (cuLaunchHostFunc, NULL, sleep_in_stream, GSIZE_TO_POINTER (100000));
+  keep_busy (NULL);
   OK (cuMemsetD8Async, address + unit, 0, 2 * unit, NULL);
   driver.cuMemUnmap (address + 2 * unit, unit);
 }

@@ -68,6 +68,19 @@ end (void)
   OK (cuDevicePrimaryCtxRelease, 0);
 }
 
+static void
+sleep_in_stream (void *data)
+{
+  (void) data;
+  g_usleep (100000);
+}
+
+void
+keep_busy (CUstream stream)
+{
+  OK (cuLaunchHostFunc, stream, sleep_in_stream, NULL);
+}
+
 void
 assert_aborts (const char *text)
 {

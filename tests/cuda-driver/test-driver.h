@@ -30,6 +30,8 @@ void      assert_aborts     (const char *text);
 CUcontext begin             (void);
 void      end               (void);
 
+/* Keeps @stream at work for a tenth of a second. */
+void      keep_busy         (CUstream    stream);
 /* Loads a program in CUDA C++. */
 CUmodule  load_source       (const char *text);
 void      launch_kernel     (CUmodule    module,

@@ -130,9 +130,7 @@ static CUresult
 check_filter (const Texture *self)
 {
   const CUDA_TEXTURE_DESC *texture = &self->texture;
-  gboolean as_integer = self->format.kind != CHANNEL_REAL && !self->format.normalized &&
-                        (self->format.size == 4 ||
-                         (texture->flags & CU_TRSF_READ_AS_INTEGER) != 0);
+  gboolean as_integer = _gpu_texel_get_kind (self->view.formats) != GPU_TEXEL_REAL;
 
   if (texture->filterMode > CU_TR_FILTER_MODE_LINEAR ||
       texture->mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
@@ -178,6 +176,76 @@ check_texture (const Texture *self)
   return check_filter (self);
 }
 
+/* --- as kernels read them --------------------------------------------------------------------- */
+
+static void
+fill_levels (Texture *self)
+{
+  GpuHostTexture *view = &self->view;
+  const CUDA_RESOURCE_DESC *resource = &self->resource;
+
+  view->levels = self->levels;
+  view->n_levels = self->mipmapped != NULL ? self->mipmapped->n_levels : 1;
+  /* As in the device, a row lies in two dimensions and is filtered at its edge. */
+  view->n_dimensions = 2;
+  if (self->array != NULL)
+    {
+      view->has_layers = array_is_layered (self->array);
+      if (!view->has_layers && self->array->descriptor.Depth > 0)
+        view->n_dimensions = 3;
+      array_get_level (self->array, &self->levels[0]);
+    }
+  else if (resource->resType == CU_RESOURCE_TYPE_PITCH2D)
+    self->levels[0] = (GpuHostLevel) {
+      GSIZE_TO_POINTER (resource->res.pitch2D.devPtr),
+      { resource->res.pitch2D.width, resource->res.pitch2D.height, 1 },
+      { self->format.size * self->format.n_channels, resource->res.pitch2D.pitchInBytes, 0 }
+    };
+  for (guint i = 1; i < view->n_levels; i++)
+    array_get_level (self->mipmapped->levels[i], &self->levels[i]);
+}
+
+static void
+fill_format (Texture *self)
+{
+  static const GpuChannelOrder orders[] = {
+    [1] = GPU_CHANNEL_ORDER_R, [2] = GPU_CHANNEL_ORDER_RG, [4] = GPU_CHANNEL_ORDER_RGBA
+  };
+
+  self->view.formats[0].channel_order = orders[self->format.n_channels];
+  self->view.formats[0].channel_type = (self->texture.flags & CU_TRSF_READ_AS_INTEGER) != 0
+                                       ? self->format.plain : self->format.type;
+}
+
+static void
+fill_sampler (Texture *self)
+{
+  static const GpuAddressMode modes[] = {
+    [CU_TR_ADDRESS_MODE_WRAP] = GPU_ADDRESS_MODE_REPEAT,
+    [CU_TR_ADDRESS_MODE_CLAMP] = GPU_ADDRESS_MODE_CLAMP_TO_EDGE,
+    [CU_TR_ADDRESS_MODE_MIRROR] = GPU_ADDRESS_MODE_MIRRORED_REPEAT,
+    [CU_TR_ADDRESS_MODE_BORDER] = GPU_ADDRESS_MODE_CLAMP_TO_BORDER
+  };
+  const CUDA_TEXTURE_DESC *texture = &self->texture;
+  GpuSamplerDescription *sampler = &self->sampler;
+
+  sampler->normalized_coordinates = (texture->flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
+  sampler->filter_mode = texture->filterMode == CU_TR_FILTER_MODE_LINEAR;
+  sampler->mip_filter_mode = texture->mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
+  sampler->lod_bias = texture->mipmapLevelBias;
+  sampler->min_lod = texture->minMipmapLevelClamp;
+  sampler->max_lod = texture->maxMipmapLevelClamp;
+  memcpy (sampler->border_color, texture->borderColor, sizeof sampler->border_color);
+  for (guint i = 0; i < G_N_ELEMENTS (sampler->address_modes); i++)
+    {
+      CUaddress_mode mode = texture->addressMode[i];
+
+      if (!sampler->normalized_coordinates && mode != CU_TR_ADDRESS_MODE_BORDER)
+        mode = CU_TR_ADDRESS_MODE_CLAMP;
+      sampler->address_modes[i] = modes[mode];
+    }
+}
+
 ENTRY (cuTexObjectCreate,
        (CUtexObject *object, const CUDA_RESOURCE_DESC *resource,
         const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view),
@@ -198,13 +266,18 @@ ENTRY (cuTexObjectCreate,
   self->uses = g_ptr_array_new_with_free_func ((GDestroyNotify) point_unref);
   code = check_resource (self, context);
   if (code == CUDA_SUCCESS)
-    code = check_texture (self);
+    {
+      fill_format (self);
+      code = check_texture (self);
+    }
   if (code != CUDA_SUCCESS)
     {
       g_clear_pointer (&self->uses, g_ptr_array_unref);
       object_kill (self);
       return code;
     }
+  fill_levels (self);
+  fill_sampler (self);
   *object = GPOINTER_TO_SIZE (self);
   return CUDA_SUCCESS;
 }

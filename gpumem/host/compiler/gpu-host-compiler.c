@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <glib/gstdio.h>
-
+#include "gpumem/host/compiler/gpu-host-command.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
 
 #define PRELUDE_FILE      "gpumem-prelude.h"
@@ -95,20 +94,7 @@ append_copies (GPtrArray         *array,
     g_ptr_array_add (array, g_strdup (strings[i]));
 }
 
-/* A library preloaded into this process, such as that of a sanitizer, is nothing that the
- * compiler should run with. */
-static char **
-get_environment (void)
-{
-  char **environment = g_get_environ ();
-
-  environment = g_environ_unsetenv (environment, "LD_PRELOAD");
-
-  return g_environ_setenv (environment, "LC_ALL", "C", TRUE);
-}
-
-/* Runs the compiler with @arguments in @directory, which may be NULL. Adds what it says on either
- * output to @log. */
+/* Appends the compiler's output to @log. @directory may be NULL. */
 static gboolean
 run_compiler (GPtrArray   *arguments,
               const char  *directory,
@@ -116,41 +102,21 @@ run_compiler (GPtrArray   *arguments,
               GError     **error)
 {
   g_auto (GStrv) compiler = find_compiler (error);
-  g_auto (GStrv) environment = NULL;
-  g_autoptr (GPtrArray) argv = NULL;
   g_autoptr (GError) reason = NULL;
-  g_autofree char *output = NULL;
-  g_autofree char *messages = NULL;
-  int status;
 
   if (compiler == NULL)
     return FALSE;
 
-  environment = get_environment ();
-  argv = g_ptr_array_new ();
-
-  for (gsize i = 0; compiler[i] != NULL; i++)
-    g_ptr_array_add (argv, compiler[i]);
-
-  g_ptr_array_extend (argv, arguments, NULL, NULL);
-  g_ptr_array_add (argv, NULL);
-
-  if (!g_spawn_sync (directory, (char **) argv->pdata, environment, G_SPAWN_DEFAULT, NULL, NULL,
-                     &output, &messages, &status, &reason))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s: %s", compiler[0],
-                   reason->message);
-      return FALSE;
-    }
-
-  g_string_append (log, output);
-  g_string_append (log, messages);
-
-  if (g_spawn_check_wait_status (status, &reason))
+  if (_gpu_host_command_run ((const char *const *) compiler, arguments, directory, "C", log,
+                             &reason))
     return TRUE;
 
-  g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: %s: %s:\n%s", compiler[0],
-               reason->message, log->str);
+  if (reason->domain == G_SPAWN_ERROR)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s: %s", compiler[0],
+                 reason->message);
+  else
+    g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: %s: %s:\n%s", compiler[0],
+                 reason->message, log->str);
 
   return FALSE;
 }
@@ -282,22 +248,6 @@ _gpu_host_directory_new (GError **error)
     g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
 
   return directory;
-}
-
-void
-_gpu_host_directory_remove (const char *directory)
-{
-  g_autoptr (GDir) files = g_dir_open (directory, 0, NULL);
-  const char *name;
-
-  while (files != NULL && (name = g_dir_read_name (files)) != NULL)
-    {
-      g_autofree char *path = g_build_filename (directory, name, NULL);
-
-      g_unlink (path);
-    }
-
-  g_rmdir (directory);
 }
 
 static gboolean

@@ -46,8 +46,7 @@ GBytes         *_gpu_host_compiler_run        (const char              *source,
                                                char                   **log,
                                                GError                 **error);
 
-/* A directory that only this process can enter, and its end with all that is in it. */
+/* Creates a directory that only this process can enter. */
 char           *_gpu_host_directory_new       (GError                 **error);
-void            _gpu_host_directory_remove    (const char              *directory);
 
 G_END_DECLS

@@ -7,6 +7,7 @@
 
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/host/executor/gpu-host-abi.h"
+#include "gpumem/host/executor/gpu-host-texture.h"
 
 G_BEGIN_DECLS
 
@@ -19,23 +20,13 @@ typedef struct _GpuHostFile      GpuHostFile;
 typedef struct _GpuHostOperation GpuHostOperation;
 typedef struct _GpuHostStream    GpuHostStream;
 
-/* A level of an image, by its dimensions and then the layers; sizes of what there is not are 1. */
-typedef struct
-{
-  guint8 *data;                     /* of the first texel */
-  gssize  sizes[3];
-  gssize  pitches[3];               /* bytes from one texel, row, slice or layer to the next */
-} GpuHostLevel;
-
 /* What kernels get is the view. */
 typedef struct
 {
   GpuNativeImage  parent;
   GpuHostBuffer  *memory;           /* where the texels stand, its own or borrowed */
   GpuHostImage    view;
-  guint           n_dimensions;     /* of a layer, where there are layers */
-  gboolean        has_layers;
-  GpuImageFormat  formats[GPU_READ_MODE_NORMALIZED + 1]; /* that texels are taken for */
+  GpuHostTexture  texture;          /* of the levels that follow */
   GpuHostLevel    levels[];
 } GpuHostNativeImage;
 
@@ -106,13 +97,6 @@ guint           _gpu_host_pool_get_n_threads  (void);
 typedef void (*GpuHostItemFunc) (void        **arguments,
                                  GpuHostItem  *item);
 
-/* Runs @run for every work-item from @item's begin up to its end, each on a stack of its own, in
- * such a way that all reach a barrier before one goes on. */
-gboolean        _gpu_host_fibers_run          (const GpuHostItem       *item,
-                                               GpuHostItemFunc          run,
-                                               void                   **arguments,
-                                               gsize                    stack_size,
-                                               GError                 **error);
 /* The GpuHostRunFunc of a GpuHostLaunch. */
 gboolean        _gpu_host_launch_run          (GpuHostOperation        *operation,
                                                GError                 **error);

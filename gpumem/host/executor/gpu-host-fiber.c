@@ -1,39 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Work-items that meet at barriers: each has a stack of its own, and one thread switches between
- * them. */
 #include "config.h"
 
-#include <errno.h>
-
-#include "gpumem/host/executor/gpu-host-stack.h"
-#include "gpumem/host/executor/gpu-host-executor.h"
+#include "gpumem/host/executor/gpu-host-fiber.h"
 
 /* Stacks begin at different places in their pages: all at the same would share few lines of the
  * cache. */
 #define N_COLOURS 32
 #define COLOUR_SIZE 128
 
-typedef struct _GpuHostFiber GpuHostFiber;
-
-/* One stack and what runs on it: the fibers of a thread, and the thread itself. */
-struct _GpuHostFiber
+struct _GpuHostFibers
 {
-  GpuHostItem       item;       /* first: what a barrier knows of the fiber it stands in */
-  GpuHostFiber     *next;       /* where it goes from a barrier; the thread, from the last */
-  GpuHostItemFunc   run;
-  void            **arguments;
-  gboolean          over;
+  GpuHostFiber      home;           /* the thread itself */
+  GpuHostFiber     *last;           /* of the ring, before home */
+  GPtrArray        *all;            /* of GpuHostFiber */
+  gsize             stack_size;
+  gsize             n_used;         /* fibers in the ring */
 
-  GpuHostStack      stack;
+  GpuHostFiberFunc  func;
+  gpointer          data;
+  gsize             n_items;
+  gsize             n_begun;
+  gsize             n_over;
+  gboolean          is_stopped;
 };
-
-/* What a thread keeps from one group to the next. */
-typedef struct
-{
-  GpuHostFiber  thread;
-  GPtrArray    *fibers;
-  gsize         stack_size;
-} GpuHostFiberSet;
 
 static void
 fiber_free (gpointer data)
@@ -44,191 +33,184 @@ fiber_free (gpointer data)
   g_free (fiber);
 }
 
-static void
-fiber_set_free (gpointer data)
+GpuHostFibers *
+_gpu_host_fibers_new (void)
 {
-  GpuHostFiberSet *set = data;
+  GpuHostFibers *fibers = g_new0 (GpuHostFibers, 1);
 
-  g_ptr_array_unref (set->fibers);
-  g_free (set);
+  fibers->home.fibers = fibers;
+  fibers->all = g_ptr_array_new_with_free_func (fiber_free);
+
+  return fibers;
 }
 
-static GPrivate fiber_set = G_PRIVATE_INIT (fiber_set_free);
+void
+_gpu_host_fibers_free (GpuHostFibers *fibers)
+{
+  g_ptr_array_unref (fibers->all);
+  g_free (fibers);
+}
 
-static GPU_HOST_NO_TSAN void
-fiber_leave (GpuHostFiber *fiber)
+/* Adds a fiber to the ring, for the items that have not begun. */
+static GpuHostFiber *
+append_fiber (GpuHostFibers *fibers)
+{
+  GpuHostFiber *fiber = fibers->all->pdata[fibers->n_used++];
+
+  fiber->is_blocked = FALSE;
+  fiber->next = &fibers->home;
+  fibers->last->next = fiber;
+  fibers->last = fiber;
+
+  return fiber;
+}
+
+/* At the end of the ring: a fiber for the items that have not begun, or the thread. */
+static G_GNUC_NO_INLINE GpuHostFiber *
+get_last (GpuHostFibers *fibers)
+{
+  if (fibers->n_begun < fibers->n_items && fibers->n_used < fibers->all->len)
+    return append_fiber (fibers);
+
+  return &fibers->home;
+}
+
+GPU_HOST_NO_TSAN void
+_gpu_host_fiber_wait (GpuHostFiber *fiber)
 {
   GpuHostFiber *next = fiber->next;
 
-  while (next->over)
+  while (next->is_blocked)
     next = next->next;
+
+  if (next == &fiber->fibers->home)
+    next = get_last (fiber->fibers);
 
   _gpu_host_stack_switch (&fiber->stack, &next->stack);
 }
 
-static void
-fiber_barrier (GpuHostItem *item)
-{
-  fiber_leave ((GpuHostFiber *) item);
-}
-
-/* The foot of a fiber's stack. It comes here once, goes back at once, and is switched to for each
- * work-item from then on. */
+/* The foot of a fiber's stack. It is entered once, returns to the thread at once, and is switched
+ * to for each group from then on. */
 static GPU_HOST_NO_TSAN void fiber_main (gpointer data) G_GNUC_NORETURN;
 
 static GPU_HOST_NO_TSAN void
 fiber_main (gpointer data)
 {
   GpuHostFiber *fiber = data;
+  GpuHostFibers *fibers = fiber->fibers;
+
+  _gpu_host_stack_switch (&fiber->stack, &fibers->home.stack);
 
   for (;;)
     {
-      fiber_leave (fiber);
-      fiber->run (fiber->arguments, &fiber->item);
-      fiber->over = TRUE;
-    }
-}
-
-static GpuHostFiber *
-fiber_new (GpuHostFiber  *thread,
-           guint          colour,
-           gsize          stack_size,
-           GError       **error)
-{
-  GpuHostFiber *fiber = g_new0 (GpuHostFiber, 1);
-
-  if (!_gpu_host_stack_map (&fiber->stack, stack_size))
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
-                   "host: mmap: %s (%d): no stack of %" G_GSIZE_FORMAT " bytes for a work-item",
-                   g_strerror (errno), errno, stack_size);
-      g_free (fiber);
-      return NULL;
-    }
-
-  fiber->next = thread;
-  _gpu_host_stack_enter (&fiber->stack, &thread->stack, colour * COLOUR_SIZE, fiber_main, fiber);
-
-  return fiber;
-}
-
-/* The fibers of this thread, at least @n of them. */
-static GpuHostFiberSet *
-get_fibers (gsize    n,
-            gsize    stack_size,
-            GError **error)
-{
-  GpuHostFiberSet *set = g_private_get (&fiber_set);
-
-  if (set == NULL)
-    {
-      set = g_new0 (GpuHostFiberSet, 1);
-      set->fibers = g_ptr_array_new_with_free_func (fiber_free);
-      g_private_set (&fiber_set, set);
-    }
-
-  if (set->stack_size != stack_size)
-    {
-      g_ptr_array_set_size (set->fibers, 0);
-      set->stack_size = stack_size;
-    }
-
-  _gpu_host_stack_adopt (&set->thread.stack);
-
-  while (set->fibers->len < n)
-    {
-      GpuHostFiber *fiber = fiber_new (&set->thread, set->fibers->len % N_COLOURS, stack_size,
-                                       error);
-
-      if (fiber == NULL)
-        return NULL;
-
-      g_ptr_array_add (set->fibers, fiber);
-    }
-
-  return set;
-}
-
-static void
-set_range (GpuHostItem *item,
-           guint        dimension,
-           gsize        begin)
-{
-  item->begin[dimension] = begin;
-  item->end[dimension] = begin + 1;
-}
-
-/* Gives every fiber one work-item of @item, and each the next one to go on to. */
-static void
-fibers_prepare (GpuHostFiberSet    *set,
-                const GpuHostItem  *item,
-                GpuHostItemFunc     run,
-                void              **arguments)
-{
-  GpuHostFiber *last = &set->thread;
-  gpointer *fibers = set->fibers->pdata;
-
-  for (gsize z = item->begin[2]; z < item->end[2]; z++)
-    {
-      for (gsize y = item->begin[1]; y < item->end[1]; y++)
+      while (fibers->n_begun < fibers->n_items)
         {
-          for (gsize x = item->begin[0]; x < item->end[0]; x++)
-            {
-              GpuHostFiber *fiber = *fibers++;
-
-              fiber->item = *item;
-              fiber->item.barrier = fiber_barrier;
-              set_range (&fiber->item, 0, x);
-              set_range (&fiber->item, 1, y);
-              set_range (&fiber->item, 2, z);
-              fiber->run = run;
-              fiber->arguments = arguments;
-              fiber->over = FALSE;
-              last->next = fiber;
-              last = fiber;
-            }
+          fibers->func (fiber, fibers->n_begun++, fibers->data);
+          fibers->n_over++;
         }
+
+      fiber->is_blocked = TRUE;
+      _gpu_host_fiber_wait (fiber);
     }
-
-  last->next = &set->thread;
-}
-
-static gboolean
-are_over (GpuHostFiberSet *set)
-{
-  for (GpuHostFiber *fiber = set->thread.next; fiber != &set->thread; fiber = fiber->next)
-    {
-      if (!fiber->over)
-        return FALSE;
-    }
-
-  return TRUE;
 }
 
 gboolean
-_gpu_host_fibers_run (const GpuHostItem  *item,
-                      GpuHostItemFunc     run,
-                      void              **arguments,
-                      gsize               stack_size,
-                      GError            **error)
+_gpu_host_fibers_reserve (GpuHostFibers *fibers,
+                          gsize          n,
+                          gsize          stack_size)
 {
-  gsize n = 1;
-  GpuHostFiberSet *set;
+  if (fibers->stack_size != stack_size)
+    {
+      g_ptr_array_set_size (fibers->all, 0);
+      fibers->stack_size = stack_size;
+    }
 
-  for (guint i = 0; i < 3; i++)
-    n *= item->end[i] - item->begin[i];
+  _gpu_host_stack_adopt (&fibers->home.stack);
 
-  set = get_fibers (n, stack_size, error);
+  while (fibers->all->len < n)
+    {
+      GpuHostFiber *fiber = g_new0 (GpuHostFiber, 1);
+      gsize colour = fibers->all->len % N_COLOURS;
 
-  if (set == NULL)
-    return FALSE;
+      if (!_gpu_host_stack_map (&fiber->stack, stack_size))
+        {
+          g_free (fiber);
+          return FALSE;
+        }
 
-  fibers_prepare (set, item, run, arguments);
-
-  /* A program that is right has all of them at the same barrier, or all over. */
-  do
-    fiber_leave (&set->thread);
-  while (!are_over (set));
+      fiber->fibers = fibers;
+      _gpu_host_stack_enter (&fiber->stack, &fibers->home.stack, colour * COLOUR_SIZE, fiber_main,
+                             fiber);
+      g_ptr_array_add (fibers->all, fiber);
+    }
 
   return TRUE;
+}
+
+/* Begins items until all have. They begin each other for as long as there are fibers. */
+static gboolean
+begin_items (GpuHostFibers *fibers)
+{
+  while (fibers->n_begun < fibers->n_items && !fibers->is_stopped)
+    {
+      if (!_gpu_host_fibers_reserve (fibers, fibers->n_used + 1, fibers->stack_size))
+        return FALSE;
+
+      _gpu_host_stack_switch (&fibers->home.stack, &append_fiber (fibers)->stack);
+    }
+
+  return TRUE;
+}
+
+static GpuHostFibersResult
+run_items (GpuHostFibers   *fibers,
+           GpuHostWakeFunc  wake)
+{
+  if (!begin_items (fibers))
+    return GPU_HOST_FIBERS_NO_MEMORY;
+
+  while (!fibers->is_stopped && fibers->n_over < fibers->n_items)
+    {
+      if (wake != NULL && !wake (fibers->data))
+        return GPU_HOST_FIBERS_STUCK;
+
+      _gpu_host_fiber_wait (&fibers->home);
+    }
+
+  return fibers->is_stopped ? GPU_HOST_FIBERS_STOPPED : GPU_HOST_FIBERS_OVER;
+}
+
+GpuHostFibersResult
+_gpu_host_fibers_run (GpuHostFibers    *fibers,
+                      gsize             n_items,
+                      GpuHostFiberFunc  func,
+                      GpuHostWakeFunc   wake,
+                      gpointer          data)
+{
+  GpuHostFibersResult result;
+
+  fibers->home.next = &fibers->home;
+  fibers->last = &fibers->home;
+  fibers->func = func;
+  fibers->data = data;
+  fibers->n_items = n_items;
+  fibers->n_used = 0;
+  fibers->n_begun = 0;
+  fibers->n_over = 0;
+  fibers->is_stopped = FALSE;
+  _gpu_host_stack_adopt (&fibers->home.stack);
+  result = run_items (fibers, wake);
+
+  /* Abandoned items stand in the middle of their stacks. */
+  if (result != GPU_HOST_FIBERS_OVER)
+    g_ptr_array_set_size (fibers->all, 0);
+
+  return result;
+}
+
+void
+_gpu_host_fibers_stop (GpuHostFibers *fibers)
+{
+  fibers->is_stopped = TRUE;
+  _gpu_host_stack_leave (&fibers->home.stack);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "gpumem/host/executor/gpu-host-executor.h"
+#include "gpumem/host/executor/gpu-host-fiber.h"
 
 /* Below so many work-items another thread costs more than it brings. */
 #define SHARE_THRESHOLD 2048
@@ -75,6 +77,99 @@ worker_clear (GpuHostWorker *worker)
   free (worker->scratch);
 }
 
+/* --- groups whose work-items meet at barriers ------------------------------------------------- */
+
+typedef struct
+{
+  GpuHostItem   item;           /* first: what the kernel's barrier passes */
+  GpuHostFiber *fiber;
+} GpuHostFiberItem;
+
+/* A group that runs. */
+typedef struct
+{
+  const GpuHostItem  *group;
+  GpuHostItemFunc     run;
+  void              **arguments;
+} GpuHostGroup;
+
+static void
+item_barrier (GpuHostItem *item)
+{
+  _gpu_host_fiber_wait (((GpuHostFiberItem *) item)->fiber);
+}
+
+/* A group has at most GPU_HOST_MAX_WORK_GROUP_SIZE items. Most have one dimension, and need no
+ * division. */
+static void
+run_item (GpuHostFiber *fiber,
+          gsize         index,
+          gpointer      data)
+{
+  const GpuHostGroup *group = data;
+  GpuHostFiberItem self = { *group->group, fiber };
+  guint width = (guint) self.item.end[0];
+  guint height = (guint) self.item.end[1];
+  guint place[3] = { (guint) index, 0, 0 };
+
+  if (place[0] >= width)
+    {
+      place[1] = place[0] / width % height;
+      place[2] = place[0] / width / height;
+      place[0] %= width;
+    }
+
+  self.item.barrier = item_barrier;
+
+  for (guint i = 0; i < G_N_ELEMENTS (place); i++)
+    {
+      self.item.begin[i] = place[i];
+      self.item.end[i] = place[i] + 1;
+    }
+
+  group->run (group->arguments, &self.item);
+}
+
+static void
+fibers_free (gpointer data)
+{
+  _gpu_host_fibers_free (data);
+}
+
+static GPrivate thread_fibers = G_PRIVATE_INIT (fibers_free);
+
+/* Runs each item on a stack of its own. A correct program has all of them at the same barrier, or
+ * all of them over. */
+static gboolean
+run_fibers (const GpuHostItem  *item,
+            GpuHostItemFunc     run,
+            void              **arguments,
+            gsize               stack_size,
+            GError            **error)
+{
+  GpuHostGroup group = { item, run, arguments };
+  gsize n_items = item->end[0] * item->end[1] * item->end[2];
+  GpuHostFibers *fibers = g_private_get (&thread_fibers);
+
+  if (fibers == NULL)
+    {
+      fibers = _gpu_host_fibers_new ();
+      g_private_set (&thread_fibers, fibers);
+    }
+
+  /* Before the first item begins: a group that is abandoned half-way has changed memory. */
+  if (_gpu_host_fibers_reserve (fibers, n_items, stack_size))
+    return _gpu_host_fibers_run (fibers, n_items, run_item, NULL, &group) == GPU_HOST_FIBERS_OVER;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "host: mmap: %s (%d): no stack of %" G_GSIZE_FORMAT " bytes for a work-item",
+               g_strerror (errno), errno, stack_size);
+
+  return FALSE;
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
 static gboolean
 run_group (GpuHostLaunch *launch,
            GpuHostWorker *worker,
@@ -99,8 +194,7 @@ run_group (GpuHostLaunch *launch,
     }
 
   if (launch->entry->has_barrier && n_items > 1)
-    return _gpu_host_fibers_run (item, launch->entry->run, worker->arguments, launch->stack_size,
-                                 error);
+    return run_fibers (item, launch->entry->run, worker->arguments, launch->stack_size, error);
 
   launch->entry->run (worker->arguments, item);
 

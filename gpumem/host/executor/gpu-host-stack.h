@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Stacks that one thread switches between. The sanitizers and valgrind are told. The stand-in for
- * the CUDA driver has its own copy of this (tests/cuda-driver/), which is why it uses nothing but
- * GLib.
+ * Stacks that one thread switches between. The sanitizers and valgrind are told. The stand-in CUDA
+ * driver of the tests compiles this file as well (tests/cuda-driver/): it uses nothing but GLib.
  */
 #pragma once
 
