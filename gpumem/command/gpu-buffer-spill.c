@@ -376,7 +376,8 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
     return move == MOVE_OVER;
 
   timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
-  success = timeline != NULL && check_context (memory, timeline, function, error)
+  success = timeline != NULL && _gpu_context_check (memory->context, function, error)
+            && check_context (memory, timeline, function, error)
             && unspill (memory, timeline, function, error);
   end_move (memory, success ? GPU_MEMORY_STATE_USABLE : GPU_MEMORY_STATE_SPILLED);
 

@@ -606,13 +606,14 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
   g_autoptr (GMutexLocker) locker = NULL;
   GpuTimeline *timeline;
 
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
-
   timeline = g_atomic_pointer_get (&context->default_timeline);
 
-  if (timeline != NULL)
+  /* Whether the context is lost is for _gpu_submit() to check. */
+  if (G_LIKELY (timeline != NULL))
     return timeline;
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
 
   locker = g_mutex_locker_new (&context->lock);
   timeline = get_default_timeline_locked (context, error);

@@ -352,13 +352,19 @@ _gpu_memory_acquire (GpuMemory   *memory,
 }
 
 gboolean
-_gpu_memory_fail_range (GpuMemory   *memory,
-                        const char  *function,
-                        const char  *what,
-                        gsize        offset,
-                        gsize        size,
-                        GError     **error)
+_gpu_memory_check_empty_range (GpuMemory   *memory,
+                               const char  *function,
+                               const char  *what,
+                               gsize        offset,
+                               gsize        size,
+                               GError     **error)
 {
+  if (!_gpu_memory_check (memory, function, error))
+    return FALSE;
+
+  if (!memory->is_image && offset <= memory->size && size <= memory->size - offset)
+    return TRUE;
+
   if (memory->is_image)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the %s is an image, which is reached by regions of texels, not by %"

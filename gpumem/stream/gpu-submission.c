@@ -29,17 +29,15 @@ fail_memory (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* @held becomes whether the lock of the timeline, once it is taken, may be all that it takes. */
+/* Sets the storage of each access. What another thread may change is checked under the locks: here
+ * only that the memory has storage, of the right context. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
-                gboolean             *held,
                 GError              **error)
 {
   const GpuNativeContext *context = timeline->context;
   GpuAccess *end = submission->accesses + submission->n_accesses;
-
-  *held = submission->user_event == NULL && submission->after == NULL;
 
   for (GpuAccess *access = submission->accesses; access < end; access++)
     {
@@ -53,8 +51,6 @@ check_memories (const GpuSubmission  *submission,
               || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
             return fail_memory (submission, memory, error);
         }
-
-      *held &= _gpu_storage_is_held_by (access->storage->root, timeline);
     }
 
   return TRUE;
@@ -376,7 +372,7 @@ run_pending_locked (GpuTimeline          *timeline,
   return run_locked (timeline, submission, FALSE, pending, error);
 }
 
-/* FALSE, and nothing done, if the timeline holds the memory no more. */
+/* FALSE, and nothing done, unless the stream holds all the memory and waits for nothing else. */
 static inline gboolean
 submit_held (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -385,6 +381,9 @@ submit_held (GpuTimeline          *timeline,
 {
   gboolean usable;
   gboolean held;
+
+  if (G_UNLIKELY (submission->user_event != NULL) || G_UNLIKELY (submission->after != NULL))
+    return FALSE;
 
   _gpu_timeline_lock (timeline);
   held = is_held_locked (timeline, submission, &usable);
@@ -660,16 +659,14 @@ _gpu_submit (GpuTimeline          *timeline,
              GError              **error)
 {
   GError *failure = NULL;
-  gboolean held;
 
   if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0))
     catch_up (timeline, submission, pending);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (G_LIKELY (check_memories (submission, timeline, &held, &failure))
-           && (G_UNLIKELY (!held)
-               || G_UNLIKELY (!submit_held (timeline, submission, pending, &failure))))
+  else if (G_LIKELY (check_memories (submission, timeline, &failure))
+           && G_UNLIKELY (!submit_held (timeline, submission, pending, &failure)))
     return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
