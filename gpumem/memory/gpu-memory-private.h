@@ -145,6 +145,9 @@ gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   gboolean         write,
                                   GError         **error);
 
+/* Of an object that was given a storage: sets where the host may access it at any time. */
+void     _gpu_svm_set_data        (GpuSvm          *svm);
+
 /* Set by class_init. */
 extern gpointer _gpu_buffer_class;
 extern gpointer _gpu_svm_class;
