@@ -703,6 +703,18 @@ gpu_memory_is_released (GpuMemory *memory)
   return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
+/* Whether both see memory in the same way. */
+static gboolean
+is_image_alike (GpuImage *a,
+                GpuImage *b)
+{
+  const GpuImageDescription *one = &a->description;
+  const GpuImageDescription *other = &b->description;
+
+  return one->type == other->type && gpu_image_format_equal (&one->format, &other->format)
+         && gpu_extent_equal (&one->extent, &other->extent);
+}
+
 /**
  * gpu_memory_equal:
  * @a: a #GpuMemory
@@ -733,7 +745,7 @@ gpu_memory_equal (GpuMemory *a,
   return a->storage->context->backend == b->storage->context->backend
          && a->handle == b->handle && a->spilled == NULL && b->spilled == NULL
          && a->size == b->size && a->is_image == b->is_image
-         && (!a->is_image || _gpu_image_is_alike ((GpuImage *) a, (GpuImage *) b));
+         && (!a->is_image || is_image_alike ((GpuImage *) a, (GpuImage *) b));
 }
 
 /**
