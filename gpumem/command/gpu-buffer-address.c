@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the host for languages that know its address as a number. */
+/* Host memory by its address, for language bindings. */
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
@@ -79,9 +79,9 @@ gpu_buffer_write_address (GpuBuffer  *buffer,
                               NULL, error);
 }
 
-/* The timeline of @stream, or NULL, without an error, if the device still works on it. Asks the
- * driver about work that is not known to be complete, so that `if_idle` does not take completed work
- * for pending, and refuses before a large copy is staged in vain. */
+/* The timeline of @stream, or NULL, without an error, if work on it is pending. Asks the driver
+ * about work that is not known to be complete, so that `if_idle` does not take completed work for
+ * pending, and refuses before a large copy is staged in vain. */
 static GpuTimeline *
 get_idle_timeline (GpuBuffer   *buffer,
                    GpuStream   *stream,
@@ -198,7 +198,7 @@ gpu_buffer_try_write_address (GpuBuffer  *buffer,
          && end_try (timeline, &pending, function, error);
 }
 
-/* What tells that bytes are not used any more. */
+/* The callback of gpu_bytes_new_for_address(). */
 typedef struct
 {
   GMainContext    *context;

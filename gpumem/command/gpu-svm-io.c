@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is done with shared memory: mapping it, and telling the driver where it will be used. */
+/* Commands on shared virtual memory: mapping, prefetching and attaching. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"

@@ -60,7 +60,7 @@ GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* The rest of _gpu_memory_check_range(): checks @memory first, so that a released memory is reported
+/* The rest of _gpu_memory_check_range(): checks @memory first, so that released memory is reported
  * as released whatever the range; then sets the error of the range. TRUE for an empty range. */
 GPU_COLD gboolean
          _gpu_memory_check_empty_range (GpuMemory       *memory,
