@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the host for languages that know its address as a number. */
+/* Host memory by its address, for language bindings. */
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
-#include "gpumem/device/gpu-context-private.h"
+#include "gpumem/command/gpu-memory-task-private.h"
 
 static gboolean
 check_address (const char  *function,
@@ -79,32 +79,27 @@ gpu_buffer_write_address (GpuBuffer  *buffer,
                               NULL, error);
 }
 
-/* The timeline of @stream if nothing is known to be pending on it, else NULL. */
+/* The timeline of @stream, or NULL, without an error, if work on it is pending. Asks the driver
+ * about work that is not known to be complete, so that `if_idle` does not take completed work for
+ * pending, and refuses before a large copy is staged in vain. */
 static GpuTimeline *
 get_idle_timeline (GpuBuffer   *buffer,
                    GpuStream   *stream,
                    const char  *function,
                    GError     **error)
 {
-  GpuMemory *memory = GPU_MEMORY (buffer);
-  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuTimeline *timeline = _gpu_memory_peek_timeline ((GpuMemory *) buffer, stream, function, NULL,
+                                                     error);
   guint64 submitted;
-
-  if (!_gpu_memory_check (memory, function, error))
-    return NULL;
-
-  timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
 
   if (timeline == NULL)
     return NULL;
 
   submitted = _gpu_timeline_get_submitted (timeline);
 
-  if (!_gpu_timeline_is_complete (timeline, submitted)
-      && _gpu_timeline_query (timeline, submitted, NULL) == GPU_EVENT_STATUS_PENDING)
-    return NULL;
-
-  return g_steal_pointer (&timeline);
+  return G_LIKELY (_gpu_timeline_is_complete (timeline, submitted))
+         || _gpu_timeline_query (timeline, submitted, NULL) != GPU_EVENT_STATUS_PENDING
+         ? timeline : NULL;
 }
 
 static gboolean
@@ -116,12 +111,7 @@ end_try (GpuTimeline  *timeline,
   if (pending->busy)
     return FALSE;
 
-  if (_gpu_pending_wait (pending, timeline, error))
-    return TRUE;
-
-  g_prefix_error (error, "%s: ", function);
-
-  return FALSE;
+  return _gpu_memory_wait_for_operation (timeline, pending, function, error);
 }
 
 /**
@@ -150,7 +140,7 @@ gpu_buffer_try_read_address (GpuBuffer  *buffer,
                              GError    **error)
 {
   const char *function = "gpu_buffer_try_read_address";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuTimeline *timeline;
   GpuPending pending = { .if_idle = TRUE };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
@@ -192,7 +182,7 @@ gpu_buffer_try_write_address (GpuBuffer  *buffer,
                               GError    **error)
 {
   const char *function = "gpu_buffer_try_write_address";
-  g_autoptr (GpuTimeline) timeline = NULL;
+  GpuTimeline *timeline;
   GpuPending pending = { .if_idle = TRUE };
 
   g_return_val_if_fail (GPU_IS_BUFFER (buffer), FALSE);
@@ -208,7 +198,7 @@ gpu_buffer_try_write_address (GpuBuffer  *buffer,
          && end_try (timeline, &pending, function, error);
 }
 
-/* What tells that bytes are not used any more. */
+/* The callback of gpu_bytes_new_for_address(). */
 typedef struct
 {
   GMainContext    *context;

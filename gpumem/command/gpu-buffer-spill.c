@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers whose content is on the host for a while, and their memory somebody else's. */
+/* Buffers whose content is moved to the host for a while, which frees their device memory. */
 #include "config.h"
 
 #include "gpumem/command/gpu-command-private.h"
@@ -12,8 +12,8 @@ typedef enum
   MOVE_OVER                         /* another thread has just done it */
 } Move;
 
-/* Why memory cannot be spilled that others know, or that was not the library's to begin with; NULL
- * for what can. While its storage is locked: who moves it changes the kind. */
+/* Returns why memory cannot be spilled, as others refer to it or have made it; NULL if it can.
+ * Caller holds the lock of the storage, because a move changes its kind. */
 static const char *
 get_obstacle_locked (GpuBuffer *buffer)
 {
@@ -376,7 +376,8 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
     return move == MOVE_OVER;
 
   timeline = _gpu_context_get_timeline (memory->context, stream, function, error);
-  success = timeline != NULL && check_context (memory, timeline, function, error)
+  success = timeline != NULL && _gpu_context_check (memory->context, function, error)
+            && check_context (memory, timeline, function, error)
             && unspill (memory, timeline, function, error);
   end_move (memory, success ? GPU_MEMORY_STATE_USABLE : GPU_MEMORY_STATE_SPILLED);
 

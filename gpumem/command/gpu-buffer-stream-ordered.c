@@ -27,7 +27,7 @@ run_allocate (gconstpointer     operation,
   return *allocation->buffer != NULL;
 }
 
-/* Out of memory is an ordinary event: who listens for memory pressure may make room. */
+/* Out of memory is an ordinary event: a handler of memory pressure may free some. */
 static GpuNativeBuffer *
 allocate (GpuContext      *context,
           GpuTimeline     *timeline,

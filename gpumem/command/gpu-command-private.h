@@ -59,7 +59,7 @@ gboolean     _gpu_timeline_copy_region    (GpuTimeline      *timeline,
                                            const GpuLayout  *source_layout,
                                            const GpuExtent  *extent,
                                            GError          **error);
-/* What a region of the host is copied from or to. */
+/* Host memory that a region is copied from or to. */
 typedef struct
 {
   gpointer         data;

@@ -12,7 +12,7 @@
 /* Of a copy that the streams cannot do by themselves, in bytes. */
 #define BLOCKING_CHUNK ((gsize) 4 * 1024 * 1024)
 
-/* What the thread that attends to a copy needs to know. */
+/* Data of the thread that drives a copy. */
 typedef struct
 {
   GpuTimeline *partner;
@@ -155,7 +155,7 @@ explain (gpointer data,
   return cause;
 }
 
-/* Nobody may ever wait for the other half, which lets go of what it keeps even so. */
+/* Drops the retained objects of the other half even if no thread ever waits for it. */
 static void
 end_attended (gpointer data)
 {
@@ -170,7 +170,7 @@ end_attended (gpointer data)
   attended_free (attended);
 }
 
-/* As far as somebody needs one: the last thing in the user's stream, or its last command. */
+/* Records an event, if one is needed, at the end of the user's stream or for its last command. */
 static gboolean
 get_event (Copy             *copy,
            GpuNativeStream  *stream,
@@ -304,7 +304,7 @@ copy_chunk (Copy    *copy,
          && wait_for_chunk (copy, to, error);
 }
 
-/* What fails meanwhile takes the copy with it, as it would in the stream. */
+/* A failure meanwhile fails the copy, as it would in the stream. */
 static gboolean
 wait_for_turn (Copy    *copy,
                GError **error)

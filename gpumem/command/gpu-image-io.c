@@ -6,7 +6,7 @@
 #include "gpumem/command/gpu-memory-task-private.h"
 #include "gpumem/memory/gpu-image-private.h"
 
-/* Nobody knows how large memory of the caller is. */
+/* The size of the caller's memory is unknown. */
 static GpuHostBytes
 get_unbounded (gconstpointer    data,
                const GpuLayout *layout)

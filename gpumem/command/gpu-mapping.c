@@ -25,7 +25,8 @@
  * All methods may be called from any thread.
  */
 
-/* What is mapped, shared by the mapping and the bytes made from it. The last one unmaps. */
+/* The mapped range, shared by the mapping and the bytes made from it. Dropping the last
+ * reference unmaps it. */
 typedef struct
 {
   gatomicrefcount  refs;
@@ -112,7 +113,7 @@ range_unmap (MappedRange  *range,
   return success;
 }
 
-/* What is mapped, with a reference that keeps it mapped; NULL if it is no more. */
+/* Returns a reference to the mapped range, which keeps it mapped; NULL after unmapping. */
 static gpointer
 range_ref (MappedRange *range)
 {
@@ -129,7 +130,7 @@ range_ref (MappedRange *range)
   return data;
 }
 
-/* Takes what is mapped, if any, out of @range: FALSE if somebody holds it. */
+/* Takes the mapped range, if any, out of @range; FALSE if it is in use. */
 static gboolean
 range_take (MappedRange *range,
             gpointer    *data)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the methods of memory that wait, and their asynchronous pairs, begin and end with. */
+/* How blocking methods of memory, and their asynchronous pairs, begin and end. */
 #pragma once
 
 #include "gpumem/memory/gpu-memory-private.h"
@@ -28,7 +28,7 @@ gboolean     _gpu_memory_wait_for_all       (GpuTimeline          *timeline,
                                              const char           *function,
                                              GCancellable         *cancellable,
                                              GError              **error);
-/* What an asynchronous method has begun: its task, and the timeline, NULL if it failed. */
+/* Begins an asynchronous method: returns its task and sets the timeline, NULL on failure. */
 GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              GpuStream            *stream,
                                              const char           *function,
@@ -38,7 +38,7 @@ GTask       *_gpu_memory_begin_task         (GpuMemory            *memory,
                                              gpointer              user_data,
                                              GpuTimeline         **timeline,
                                              GError              **error);
-/* Returns @result once all that was submitted to @timeline is over, or @error; takes both over. */
+/* Returns @result once all work submitted to @timeline is complete, or @error; takes both over. */
 void         _gpu_memory_end_task           (GTask                *task,
                                              GpuTimeline          *timeline,
                                              gpointer              result,

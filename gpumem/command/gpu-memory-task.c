@@ -13,8 +13,14 @@ _gpu_memory_peek_timeline (GpuMemory     *memory,
                            GCancellable  *cancellable,
                            GError       **error)
 {
-  if (!_gpu_memory_check (memory, function, error)
-      || (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error)))
+  /* A memory that was never initialised may have no context. */
+  if (G_UNLIKELY (memory->storage == NULL))
+    {
+      _gpu_memory_fail (memory, function, error);
+      return NULL;
+    }
+
+  if (cancellable != NULL && g_cancellable_set_error_if_cancelled (cancellable, error))
     return NULL;
 
   return _gpu_context_peek_timeline (memory->context, stream, function, error);

@@ -20,7 +20,7 @@ typedef struct
   GpuOperationFunc straight;        /* how */
 } Transfer;
 
-/* The accesses say it all: the source, and the destination. */
+/* The operation is its two accesses: the source, and the destination. */
 GPU_HOT static gboolean
 run_copy (gconstpointer     operation,
           GpuNativeStream  *stream,
@@ -184,7 +184,7 @@ submit_transfer (GpuTimeline    *timeline,
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
 }
 
-/* If somebody waits for it right away, and nothing has to be kept until then. */
+/* @run_now for a call that waits for its operation and has nothing to retain until then. */
 static inline GpuOperationFunc
 get_run_now (const GpuPending *pending,
              GBytes           *bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is done with shared memory: mapping it, and telling the driver where it will be used. */
+/* Commands on shared virtual memory: mapping, prefetching and attaching. */
 #include "config.h"
 
 #include "gpumem/base/gpu-nick-private.h"
@@ -223,7 +223,9 @@ gpu_svm_prefetch (GpuSvm           *svm,
   g_return_val_if_fail (GPU_IS_SVM (svm), FALSE);
   g_return_val_if_fail (stream == NULL || GPU_IS_STREAM (stream), FALSE);
 
-  if (!_gpu_memory_check_range (prefetch.memory, function, "memory", offset, size, error))
+  /* Without an op of the driver nothing is submitted, so the check is here. */
+  if (!_gpu_memory_check (prefetch.memory, function, error)
+      || !_gpu_memory_check_range (prefetch.memory, function, "memory", offset, size, error))
     return FALSE;
 
   if ((flags & ~(GPU_MIGRATE_FLAGS_HOST | GPU_MIGRATE_FLAGS_CONTENT_UNDEFINED)) != 0)
@@ -297,7 +299,8 @@ gpu_svm_advise (GpuSvm           *svm,
   if (device != NULL)
     native = _gpu_device_get_native (device);
 
-  if (!_gpu_memory_check_range (memory, function, "memory", offset, size, error)
+  if (!_gpu_memory_check (memory, function, error)
+      || !_gpu_memory_check_range (memory, function, "memory", offset, size, error)
       || !check_device (memory, function, native, error))
     return FALSE;
 

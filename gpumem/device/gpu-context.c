@@ -585,13 +585,14 @@ _gpu_context_peek_default_timeline (GpuContext  *context,
   g_autoptr (GMutexLocker) locker = NULL;
   GpuTimeline *timeline;
 
-  if (!_gpu_context_check (context, function, error))
-    return NULL;
-
   timeline = g_atomic_pointer_get (&context->default_timeline);
 
-  if (timeline != NULL)
+  /* Whether the context is lost is for _gpu_submit() to check. */
+  if (G_LIKELY (timeline != NULL))
     return timeline;
+
+  if (!_gpu_context_check (context, function, error))
+    return NULL;
 
   locker = g_mutex_locker_new (&context->lock);
   timeline = get_default_timeline_locked (context, error);
@@ -864,6 +865,66 @@ gpu_context_get_native_handle (GpuContext *context)
 }
 
 /**
+ * gpu_context_get_flags:
+ * @context: a #GpuContext
+ *
+ * Gets how @context behaves, which can be more than it was made with where others share it (CUDA:
+ * cuCtxGetFlags when it was made). Does not block.
+ *
+ * Returns: the flags
+ *
+ * Since: 0.1
+ */
+GpuContextFlags
+gpu_context_get_flags (GpuContext *context)
+{
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), GPU_CONTEXT_FLAGS_NONE);
+
+  return context->native != NULL ? context->native->flags : GPU_CONTEXT_FLAGS_NONE;
+}
+
+/**
+ * gpu_context_get_api_version:
+ * @context: a #GpuContext
+ * @version: (out): 1000 times the major number and 10 times the minor one: 3020 for 3.2
+ * @error: return location for an error
+ *
+ * Tells the version of the driver's interface that @context has (CUDA: cuCtxGetApiVersion; OpenCL:
+ * CL_DEVICE_VERSION). It is about the context: gpu_device_get_version() tells what the driver is
+ * capable of. Does not block.
+ *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such version, as on
+ *   the host, or the driver's error
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_context_get_api_version (GpuContext  *context,
+                             guint       *version,
+                             GError     **error)
+{
+  const char *function = "gpu_context_get_api_version";
+  const GpuContextOps *ops;
+  GError *failure = NULL;
+
+  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
+  g_return_val_if_fail (version != NULL, FALSE);
+
+  if (!_gpu_context_check (context, function, error))
+    return FALSE;
+
+  ops = context->native->backend->context;
+
+  if (ops->get_api_version == NULL)
+    return _gpu_backend_fail (context->native->backend, function, "version of its interface",
+                              error);
+
+  ops->get_api_version (context->native, version, &failure);
+
+  return _gpu_native_context_end (context->native, function, failure, error);
+}
+
+/**
  * gpu_context_get_build_options:
  * @context: a #GpuContext
  *
@@ -1019,114 +1080,6 @@ gpu_context_get_allocated_size (GpuContext *context)
     return 0;
 
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
-}
-
-static gboolean
-fail_limit (const char  *function,
-            const char  *what,
-            GpuContext  *context,
-            GpuLimit     limit,
-            GError     **error)
-{
-  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED, "%s: the back end %s cannot %s limit %s",
-               function, context->native->backend->name, what, name);
-
-  return FALSE;
-}
-
-static void
-prefix_limit (const char  *function,
-              GpuLimit     limit,
-              GError     **error)
-{
-  g_autofree char *name = _gpu_enum_get_nick (GPU_TYPE_LIMIT, limit);
-
-  g_prefix_error (error, "%s: limit %s: ", function, name);
-}
-
-/**
- * gpu_context_get_limit:
- * @context: a #GpuContext
- * @limit: which limit
- * @value: (out): the value in bytes
- * @error: return location for an error
- *
- * Gets a limit of @context (CUDA: cuCtxGetLimit; OpenCL: CL_DEVICE_PRINTF_BUFFER_SIZE for
- * %GPU_LIMIT_PRINTF_FIFO_SIZE, and no other). The host back end has %GPU_LIMIT_STACK_SIZE alone,
- * which counts for kernels with barriers.
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where there is no such limit
- *
- * Since: 0.1
- */
-gboolean
-gpu_context_get_limit (GpuContext  *context,
-                       GpuLimit     limit,
-                       guint64     *value,
-                       GError     **error)
-{
-  const GpuContextOps *ops;
-
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
-  g_return_val_if_fail (value != NULL, FALSE);
-
-  if (!_gpu_context_check (context, "gpu_context_get_limit", error))
-    return FALSE;
-
-  ops = context->native->backend->context;
-
-  if (ops->get_limit == NULL)
-    return fail_limit ("gpu_context_get_limit", "tell", context, limit, error);
-
-  if (ops->get_limit (context->native, limit, value, error))
-    return TRUE;
-
-  prefix_limit ("gpu_context_get_limit", limit, error);
-
-  return FALSE;
-}
-
-/**
- * gpu_context_set_limit:
- * @context: a #GpuContext
- * @limit: which limit
- * @value: the value in bytes
- * @error: return location for an error
- *
- * Sets a limit of @context, for launches from now on (CUDA: cuCtxSetLimit). No OpenCL driver lets
- * a program set one; on the host back end %GPU_LIMIT_STACK_SIZE can be 32 KiB to 64 MiB.
- *
- * Returns: %TRUE, or %FALSE with %GPU_ERROR_NOT_SUPPORTED where it cannot be set, or with
- *   %GPU_ERROR_INVALID_ARGUMENT for a value that it cannot have
- *
- * Since: 0.1
- */
-gboolean
-gpu_context_set_limit (GpuContext  *context,
-                       GpuLimit     limit,
-                       guint64      value,
-                       GError     **error)
-{
-  const GpuContextOps *ops;
-
-  g_return_val_if_fail (GPU_IS_CONTEXT (context), FALSE);
-
-  if (!_gpu_context_check (context, "gpu_context_set_limit", error))
-    return FALSE;
-
-  ops = context->native->backend->context;
-
-  if (ops->set_limit == NULL)
-    return fail_limit ("gpu_context_set_limit", "set", context, limit, error);
-
-  if (ops->set_limit (context->native, limit, value, error))
-    return TRUE;
-
-  prefix_limit ("gpu_context_set_limit", limit, error);
-
-  return FALSE;
 }
 
 /**

@@ -36,10 +36,6 @@ GpuExtent
                                     const GpuLayout           *layout,
                                     const GpuExtent           *extent);
 
-/* Whether both see memory in the same way. */
-gboolean _gpu_image_is_alike       (GpuImage                  *a,
-                                    GpuImage                  *b);
-
 /* gpu-image-support.c: FALSE if there are no images, none with these flags, or not this one. Sets
  * the size of texels. */
 gboolean _gpu_image_check_support  (GpuNativeContext          *context,

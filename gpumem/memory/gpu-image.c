@@ -476,17 +476,6 @@ gpu_image_get_image_type (GpuImage *image)
   return image->description.type;
 }
 
-gboolean
-_gpu_image_is_alike (GpuImage *a,
-                     GpuImage *b)
-{
-  const GpuImageDescription *one = &a->description;
-  const GpuImageDescription *other = &b->description;
-
-  return one->type == other->type && gpu_image_format_equal (&one->format, &other->format)
-         && gpu_extent_equal (&one->extent, &other->extent);
-}
-
 /**
  * gpu_image_get_extent:
  * @image: a #GpuImage

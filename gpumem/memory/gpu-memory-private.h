@@ -60,16 +60,19 @@ GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,
                                   const char      *function,
                                   GError         **error);
-/* Sets the error of a range that reaches past the end, or is one of an image. */
+/* The rest of _gpu_memory_check_range(): checks @memory first, so that released memory is reported
+ * as released whatever the range; then sets the error of the range. TRUE for an empty range. */
 GPU_COLD gboolean
-         _gpu_memory_fail_range  (GpuMemory       *memory,
-                                  const char      *function,
-                                  const char      *what,
-                                  gsize            offset,
-                                  gsize            size,
-                                  GError         **error);
+         _gpu_memory_check_empty_range (GpuMemory       *memory,
+                                        const char      *function,
+                                        const char      *what,
+                                        gsize            offset,
+                                        gsize            size,
+                                        GError         **error);
 
-/* FALSE for an image, or if offset + size reaches past the end; @what is named: "destination". */
+/* FALSE for an image, or if offset + size reaches past the end; @what is the name of the parameter.
+ * Whether memory with bytes in range is usable is left to _gpu_submit() or _gpu_memory_acquire(),
+ * which check it under the lock. */
 static inline gboolean
 _gpu_memory_check_range (GpuMemory   *memory,
                          const char  *function,
@@ -78,12 +81,9 @@ _gpu_memory_check_range (GpuMemory   *memory,
                          gsize        size,
                          GError     **error)
 {
-  if (!_gpu_memory_check (memory, function, error))
-    return FALSE;
-
-  return (G_LIKELY (offset <= memory->size) && G_LIKELY (size <= memory->size - offset)
-          && G_LIKELY (!memory->is_image))
-         || _gpu_memory_fail_range (memory, function, what, offset, size, error);
+  return (G_LIKELY (size > 0) && G_LIKELY (offset <= memory->size)
+          && G_LIKELY (size <= memory->size - offset) && G_LIKELY (!memory->is_image))
+         || _gpu_memory_check_empty_range (memory, function, what, offset, size, error);
 }
 
 /* A part or view has the access of @parent unless @flags say otherwise, and never more. */
@@ -144,6 +144,9 @@ gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,
                                   gboolean         write,
                                   GError         **error);
+
+/* Of an object that was given a storage: sets where the host may access it at any time. */
+void     _gpu_svm_set_data        (GpuSvm          *svm);
 
 /* Set by class_init. */
 extern gpointer _gpu_buffer_class;

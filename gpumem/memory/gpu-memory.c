@@ -352,13 +352,19 @@ _gpu_memory_acquire (GpuMemory   *memory,
 }
 
 gboolean
-_gpu_memory_fail_range (GpuMemory   *memory,
-                        const char  *function,
-                        const char  *what,
-                        gsize        offset,
-                        gsize        size,
-                        GError     **error)
+_gpu_memory_check_empty_range (GpuMemory   *memory,
+                               const char  *function,
+                               const char  *what,
+                               gsize        offset,
+                               gsize        size,
+                               GError     **error)
 {
+  if (!_gpu_memory_check (memory, function, error))
+    return FALSE;
+
+  if (!memory->is_image && offset <= memory->size && size <= memory->size - offset)
+    return TRUE;
+
   if (memory->is_image)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the %s is an image, which is reached by regions of texels, not by %"
@@ -697,6 +703,18 @@ gpu_memory_is_released (GpuMemory *memory)
   return state == GPU_MEMORY_STATE_RELEASED || state == GPU_MEMORY_STATE_VACANT;
 }
 
+/* Whether both see memory in the same way. */
+static gboolean
+is_image_alike (GpuImage *a,
+                GpuImage *b)
+{
+  const GpuImageDescription *one = &a->description;
+  const GpuImageDescription *other = &b->description;
+
+  return one->type == other->type && gpu_image_format_equal (&one->format, &other->format)
+         && gpu_extent_equal (&one->extent, &other->extent);
+}
+
 /**
  * gpu_memory_equal:
  * @a: a #GpuMemory
@@ -727,7 +745,7 @@ gpu_memory_equal (GpuMemory *a,
   return a->storage->context->backend == b->storage->context->backend
          && a->handle == b->handle && a->spilled == NULL && b->spilled == NULL
          && a->size == b->size && a->is_image == b->is_image
-         && (!a->is_image || _gpu_image_is_alike ((GpuImage *) a, (GpuImage *) b));
+         && (!a->is_image || is_image_alike ((GpuImage *) a, (GpuImage *) b));
 }
 
 /**

@@ -407,8 +407,8 @@ list_pending (GpuStorage *root)
   return points;
 }
 
-/* Who finds the memory released may still look for the holder, and who comes to the same memory
- * again for the uses. */
+/* Keep `holder` readable: a thread that lost the race with release still checks it. Keep pending
+ * uses: a later wrapper of the same allocation inherits them. */
 static void
 forget_uses (GpuStorage *storage)
 {

@@ -6,7 +6,6 @@
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
-#include "gpumem/memory/gpu-svm-private.h"
 
 /**
  * SECTION:gpu-svm

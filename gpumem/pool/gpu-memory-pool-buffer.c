@@ -6,7 +6,7 @@
 #include "gpumem/allocator/gpu-basic-allocator.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/memory/gpu-svm-private.h"
+#include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/pool/gpu-memory-pool-private.h"
 
 #define MAX_DATA   16

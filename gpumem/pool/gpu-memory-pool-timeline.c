@@ -163,7 +163,12 @@ _gpu_memory_pool_get_timeline (GpuMemoryPool  *pool,
                                const char     *function,
                                GError        **error)
 {
-  GpuTimeline *timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
+  GpuTimeline *timeline;
+
+  if (stream == NULL && !_gpu_context_check (pool->context, function, error))
+    return NULL;
+
+  timeline = _gpu_context_peek_timeline (pool->context, stream, function, error);
 
   if (G_LIKELY (timeline == NULL) || G_LIKELY (timeline->context == pool->core->context))
     return timeline;

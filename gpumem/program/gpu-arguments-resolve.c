@@ -630,157 +630,26 @@ _gpu_arguments_resolve_indirect (GpuArguments  *arguments,
   return TRUE;
 }
 
-static gboolean
-collect_bytes (GpuArguments           *arguments,
-               GpuKernel              *kernel,
-               const GpuArgumentInfo  *info,
-               guint                   index,
-               const guint8           *data,
-               GError                **error)
-{
-  if (info->size == 0)
-    {
-      g_autofree char *where = describe (kernel, info, index);
-
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s is a %s, and the driver does not tell of how many bytes; declare it with "
-                   "gpu_kernel_declare_arguments(), or pass it with gpu_arguments_add_value()",
-                   where, type_name (info));
-      return FALSE;
-    }
-
-  if (data == NULL)
-    return set_mismatch (kernel, info, index, "NULL", error);
-
-  gpu_arguments_add_value (arguments, data, info->size);
-
-  return TRUE;
-}
-
-static gboolean
-collect_value (GpuArguments           *arguments,
-               GpuKernel              *kernel,
-               const GpuArgumentInfo  *info,
-               guint                   index,
-               va_list                *ap,
-               GError                **error)
-{
-  guint64 bits;
-
-  switch (info->type)
-    {
-    case 'b':
-    case 'B':
-    case 'h':
-    case 'H':
-    case 'i':
-      gpu_arguments_add_int (arguments, va_arg (*ap, int));
-      return TRUE;
-
-    case 'I':
-      gpu_arguments_add_int (arguments, va_arg (*ap, guint));
-      return TRUE;
-
-    case 'q':
-    case 'Q':
-      bits = va_arg (*ap, guint64);
-      gpu_arguments_add_value (arguments, (const guint8 *) &bits, sizeof bits);
-      return TRUE;
-
-    case 'e':
-    case 'f':
-    case 'd':
-      gpu_arguments_add_double (arguments, va_arg (*ap, double));
-      return TRUE;
-
-    default:
-      break;
-    }
-
-  return collect_bytes (arguments, kernel, info, index, va_arg (*ap, const guint8 *), error);
-}
-
-static gboolean
-collect (GpuArguments           *arguments,
-         GpuKernel              *kernel,
-         const GpuArgumentInfo  *info,
-         guint                   index,
-         va_list                *ap,
-         GError                **error)
-{
-  switch (info->kind)
-    {
-    case GPU_ARGUMENT_KIND_MEMORY:
-      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
-      return TRUE;
-
-    case GPU_ARGUMENT_KIND_LOCAL:
-      gpu_arguments_add_local (arguments, va_arg (*ap, gsize));
-      return TRUE;
-
-    case GPU_ARGUMENT_KIND_VALUE:
-      return collect_value (arguments, kernel, info, index, ap, error);
-
-    case GPU_ARGUMENT_KIND_IMAGE:
-      gpu_arguments_add_memory (arguments, va_arg (*ap, GpuMemory *));
-      return TRUE;
-
-    case GPU_ARGUMENT_KIND_SAMPLER:
-      gpu_arguments_add_sampler (arguments, va_arg (*ap, GpuSampler *));
-      return TRUE;
-
-    case GPU_ARGUMENT_KIND_UNKNOWN:
-    default:
-      return set_undeclared (kernel, info, index, error);
-    }
-}
-
-GpuArguments *
-_gpu_arguments_new_va (GpuKernel  *kernel,
-                       va_list     ap,
-                       GError    **error)
-{
-  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
-  guint n_arguments;
-  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
-  gboolean is_right = TRUE;
-  va_list copy;
-
-  va_copy (copy, ap);
-  for (guint i = 0; i < n_arguments && is_right; i++)
-    is_right = collect (arguments, kernel, &infos[i], i, &copy, error);
-  va_end (copy);
-
-  return is_right ? g_steal_pointer (&arguments) : NULL;
-}
-
+/* If @given does not fit the type, it stays in int32 for the error. */
 static inline gboolean
 read_integer (char               type,
               int                given,
               GpuArgumentNumber *number)
 {
-  switch (type)
-    {
-    case 'b':
-      number->int8 = (gint8) given;
-      return number->int8 == given;
+  number->int32 = given;
 
-    case 'B':
-      number->int8 = (gint8) (guint8) given;
-      return (guint8) given == given;
+  if (type == 'b' && (gint8) given == given)
+    number->int8 = (gint8) given;
+  else if (type == 'B' && (guint8) given == given)
+    number->int8 = (gint8) (guint8) given;
+  else if (type == 'h' && (gint16) given == given)
+    number->int16 = (gint16) given;
+  else if (type == 'H' && (guint16) given == given)
+    number->int16 = (gint16) (guint16) given;
+  else
+    return type == 'i' || type == 'I';
 
-    case 'h':
-      number->int16 = (gint16) given;
-      return number->int16 == given;
-
-    case 'H':
-      number->int16 = (gint16) (guint16) given;
-      return (guint16) given == given;
-
-    default:
-      number->int32 = given;
-      return TRUE;
-    }
+  return TRUE;
 }
 
 static inline gboolean
@@ -824,7 +693,12 @@ read_value (const GpuArgumentInfo  *info,
       real = va_arg (*ap, double);
       value->size = sizeof number->single;
       number->single = (gfloat) real;
-      return isfinite (number->single) || !isfinite (real);
+
+      if (G_LIKELY (isfinite (number->single)) || !isfinite (real))
+        return TRUE;
+
+      number->real = real;
+      return FALSE;
 
     case 'd':
       value->size = sizeof number->real;
@@ -832,6 +706,7 @@ read_value (const GpuArgumentInfo  *info,
       return TRUE;
 
     case 'e':
+      number->real = va_arg (*ap, double);
       return FALSE;
 
     default:
@@ -840,6 +715,8 @@ read_value (const GpuArgumentInfo  *info,
     }
 }
 
+/* The only reader of variable arguments. FALSE for what only an item can express: a value that is
+ * refused, or one that _gpu_arguments_resolve() converts. It was then read all the same. */
 static inline gboolean
 read_argument (const GpuArgumentInfo  *info,
                va_list                *ap,
@@ -866,10 +743,121 @@ read_argument (const GpuArgumentInfo  *info,
 
     case GPU_ARGUMENT_KIND_IMAGE:
     case GPU_ARGUMENT_KIND_SAMPLER:
+      value->data = va_arg (*ap, const guint8 *);
+      return FALSE;
+
     case GPU_ARGUMENT_KIND_UNKNOWN:
     default:
       return FALSE;
     }
+}
+
+static gboolean
+add_refused (GpuArguments             *arguments,
+             GpuKernel                *kernel,
+             const GpuArgumentInfo    *info,
+             guint                     index,
+             const GpuArgumentNumber  *number,
+             GError                  **error)
+{
+  g_autofree char *where = NULL;
+
+  switch (info->type)
+    {
+    case 'b':
+    case 'B':
+    case 'h':
+    case 'H':
+      gpu_arguments_add_int (arguments, number->int32);
+      return TRUE;
+
+    case 'q':
+    case 'Q':
+      gpu_arguments_add_value (arguments, (const guint8 *) &number->int64, sizeof number->int64);
+      return TRUE;
+
+    case 'e':
+    case 'f':
+      gpu_arguments_add_double (arguments, number->real);
+      return TRUE;
+
+    default:
+      break;
+    }
+
+  if (info->size != 0)
+    return set_mismatch (kernel, info, index, "NULL", error);
+
+  where = describe (kernel, info, index);
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s is a %s, and the driver does not tell of how many bytes; declare it with "
+               "gpu_kernel_declare_arguments(), or pass it with gpu_arguments_add_value()",
+               where, type_name (info));
+
+  return FALSE;
+}
+
+static gboolean
+add_read (GpuArguments           *arguments,
+          GpuKernel              *kernel,
+          const GpuArgumentInfo  *info,
+          guint                   index,
+          va_list                *ap,
+          GError                **error)
+{
+  GpuArgumentNumber number = { 0 };
+  GpuArgumentValue value = { 0 };
+  GpuMemory *memory;
+  gboolean is_right = read_argument (info, ap, &number, &value, &memory);
+
+  switch (info->kind)
+    {
+    case GPU_ARGUMENT_KIND_MEMORY:
+      gpu_arguments_add_memory (arguments, memory);
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_LOCAL:
+      gpu_arguments_add_local (arguments, value.size);
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_VALUE:
+      if (!is_right)
+        return add_refused (arguments, kernel, info, index, &number, error);
+
+      gpu_arguments_add_value (arguments, value.data, value.size);
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_IMAGE:
+      gpu_arguments_add_memory (arguments, (GpuMemory *) value.data);
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_SAMPLER:
+      gpu_arguments_add_sampler (arguments, (GpuSampler *) value.data);
+      return TRUE;
+
+    case GPU_ARGUMENT_KIND_UNKNOWN:
+    default:
+      return set_undeclared (kernel, info, index, error);
+    }
+}
+
+GpuArguments *
+_gpu_arguments_new_va (GpuKernel  *kernel,
+                       va_list     ap,
+                       GError    **error)
+{
+  g_autoptr (GpuArguments) arguments = gpu_arguments_new ();
+  guint n_arguments;
+  const GpuArgumentInfo *infos = _gpu_kernel_get_arguments (kernel, &n_arguments);
+  gboolean is_right = TRUE;
+  va_list copy;
+
+  va_copy (copy, ap);
+  for (guint i = 0; i < n_arguments && is_right; i++)
+    is_right = add_read (arguments, kernel, &infos[i], i, &copy, error);
+  va_end (copy);
+
+  return is_right ? g_steal_pointer (&arguments) : NULL;
 }
 
 GPU_HOT gboolean

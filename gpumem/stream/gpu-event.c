@@ -110,7 +110,7 @@ gpu_event_dispose (GObject *object)
   G_OBJECT_CLASS (gpu_event_parent_class)->dispose (object);
 }
 
-/* Nobody can complete a user event that is gone: what waits for it must not wait for ever. */
+/* Fails a user event that is finalized, so that its waiters do not wait for ever. */
 static void
 abandon_user_event (GpuUserEvent *user)
 {
@@ -764,7 +764,7 @@ watched_completed (gpointer      data,
   g_source_attach (source, completion->event->main_context);
 }
 
-/* What of a watched user event is told must not keep it: dropping it fails it. */
+/* The watch holds no reference to a user event: dropping the last one must fail the event. */
 static void
 user_completed (gpointer      data,
                 const GError *error)

@@ -43,7 +43,7 @@ GpuTimeline      *_gpu_context_get_timeline         (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,
                                                      GError           **error);
-/* (transfer none): the same; whoever has @stream, or @context, has it. */
+/* (transfer none): the same; valid as long as @stream, or @context, is. */
 GpuTimeline      *_gpu_context_peek_timeline        (GpuContext        *context,
                                                      GpuStream         *stream,
                                                      const char        *function,

@@ -1073,7 +1073,7 @@ gpu_stream_is_idle (GpuStream  *stream,
   return status == GPU_EVENT_STATUS_COMPLETE;
 }
 
-/* What the program itself put into a stream that it has comes before this, too. */
+/* Commands that the program itself put into a wrapped stream come before this, too. */
 static guint64
 get_last_point (GpuTimeline *timeline)
 {

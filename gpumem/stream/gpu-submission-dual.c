@@ -159,7 +159,7 @@ order_locked (Pair    *pair,
   return TRUE;
 }
 
-/* @event becomes what is the last thing in the user's stream, where somebody waits for it. */
+/* Sets @event to the last command in the user's stream, if there is a waiter. */
 static gboolean
 release_locked (Pair            *pair,
                 guint            sides,
@@ -188,7 +188,7 @@ release_locked (Pair            *pair,
   return success;
 }
 
-/* What was attached, or is in a stream already, uses the memory as all of it would have. */
+/* Counts a partial submission as a use of all its memory. */
 static void
 enter_locked (Pair           *pair,
               guint           sides,

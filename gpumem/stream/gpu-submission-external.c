@@ -51,7 +51,7 @@ set_acquired (GpuSubmitter *s,
     }
 }
 
-/* Whoever sets the event may need the locks that are held. */
+/* The thread that sets the event may need the locks that are held here. */
 static gboolean
 check_waits (GpuSubmitter     *s,
              GpuNativeBuffer **buffers,
@@ -106,7 +106,7 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
   return separate (s, error);
 }
 
-/* What could not be unmapped stays acquired. */
+/* Memory that could not be unmapped stays acquired. */
 static void
 count_maps (GpuSubmitter *s,
             GpuStorage   *root,
@@ -172,7 +172,7 @@ _gpu_submitter_keep_handover_locked (GpuSubmitter *s)
                                (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
-/* What went in before the failure uses the memory as all of it would have. */
+/* Counts the part that was enqueued before the failure as a use of all the memory. */
 static gboolean
 fail_locked (GpuSubmitter *s,
              GpuPending   *pending)

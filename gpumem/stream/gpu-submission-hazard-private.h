@@ -53,8 +53,7 @@ void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
                                         const GError  *failure);
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
-/* gpu-submission.c: whoever uses exclusive memory, or external memory, be it to read, has it alone;
- * it goes to whoever uses it next. */
+/* gpu-submission.c: treats reads of exclusive or external memory as writes: one user at a time. */
 void     _gpu_submitter_claim          (GpuSubmitter  *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);

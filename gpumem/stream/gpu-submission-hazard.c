@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a submission has to wait for, and how its stream is made to. */
+/* Hazards: the points that a submission is ordered after, and the waits that the stream gets. */
 #include "config.h"
 
 #include "gpumem/base/gpu-debug-private.h"
@@ -155,8 +155,8 @@ skip_lost (GpuSubmitter      *s,
   return FALSE;
 }
 
-/* The fence and what may fail it are taken as of one moment: once it has failed, nothing would tell
- * that it must not be waited for. */
+/* Snapshots the fence and its user events atomically; after a failure the fence no longer shows
+ * it. */
 static gboolean
 add_fence (GpuSubmitter    *s,
            const GpuPoint  *point,
@@ -356,7 +356,8 @@ is_refused (const GError *failure)
   return g_error_matches (failure, GPU_ERROR, GPU_ERROR_FAILED);
 }
 
-/* Who waits for work submitted before must not wait for a user's event as well. */
+/* Records a fence first, so that waiters for earlier work do not wait for a user's event as
+ * well. */
 static gboolean
 fence_off_locked (GpuTimeline  *timeline,
                   GError      **error)

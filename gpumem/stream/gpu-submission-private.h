@@ -27,7 +27,7 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
 
 typedef struct _GpuKeep GpuKeep;
 
-/* What is kept until the operation is over, with a reference of its own. */
+/* An object that is retained until the operation completes. */
 struct _GpuKeep
 {
   gpointer           object;

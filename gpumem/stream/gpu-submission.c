@@ -10,8 +10,8 @@ const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,
 
 #define MAX_ROOTS 16
 
-/* A barrier out of order costs drivers a look at everything that is not complete, so a stream whose
- * operations depend on others must not run away from the device. */
+/* Drivers examine every incomplete command for each barrier of an out-of-order stream, so limits
+ * how many there are. */
 #define MAX_BEHIND 64
 
 GPU_COLD static gboolean
@@ -29,17 +29,15 @@ fail_memory (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* @held becomes whether the lock of the timeline, once it is taken, may be all that it takes. */
+/* Sets the storage of each access. What another thread may change is checked under the locks: here
+ * only that the memory has storage, of the right context. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
-                gboolean             *held,
                 GError              **error)
 {
   const GpuNativeContext *context = timeline->context;
   GpuAccess *end = submission->accesses + submission->n_accesses;
-
-  *held = submission->user_event == NULL && submission->after == NULL;
 
   for (GpuAccess *access = submission->accesses; access < end; access++)
     {
@@ -53,8 +51,6 @@ check_memories (const GpuSubmission  *submission,
               || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
             return fail_memory (submission, memory, error);
         }
-
-      *held &= _gpu_storage_is_held_by (access->storage->root, timeline);
     }
 
   return TRUE;
@@ -98,8 +94,8 @@ unlock_roots (GpuSubmitter *s)
     _gpu_storage_unlock_shared (s->roots[i - 1]);
 }
 
-/* What an access clashes with, or NULL. A device has no use of exclusive memory while any of it is
- * mapped. */
+/* Returns the mapped range that an access overlaps, or NULL. A device cannot use exclusive
+ * memory while any of it is mapped. */
 static const GpuMappedRange *
 find_clash_locked (const GpuSubmission *submission,
                    const GpuAccess     *access)
@@ -114,7 +110,7 @@ find_clash_locked (const GpuSubmission *submission,
                                          access->write);
 }
 
-/* With the locks held: what another thread may change. */
+/* Checks what another thread may change. Caller holds the locks. */
 GPU_COLD static gboolean
 check_access_locked (const GpuSubmission  *submission,
                      const GpuAccess      *access,
@@ -160,8 +156,8 @@ check_access_locked (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* Whether check_access_locked() has nothing to say. In this order: nothing guards the rest of what
- * was released. */
+/* Whether check_access_locked() can be skipped. Checks the state first: the rest of released
+ * memory is not guarded. */
 static inline gboolean
 is_usable_locked (const GpuAccess *access)
 {
@@ -220,7 +216,7 @@ set_uses_locked (GpuTimeline         *timeline,
     _gpu_storage_set_use_locked (access->storage->root, timeline, seq, access->write);
 }
 
-/* What the driver took: its number. */
+/* Counts an operation that the driver accepted, records its uses and retains its objects. */
 G_ALWAYS_INLINE static inline guint64
 enter_locked (GpuTimeline         *timeline,
               const GpuSubmission *submission)
@@ -257,7 +253,7 @@ _gpu_submission_enter_locked (const GpuSubmission *submission,
     commit_event_locked (timeline, seq, timed, NULL);
 }
 
-/* The driver may have taken a part, which uses the memory as all of it would have. */
+/* After a partial submission counts a point for it, as if all of it used the memory. */
 G_GNUC_NO_INLINE static gboolean
 fail_locked (GpuTimeline         *timeline,
              const GpuSubmission *submission,
@@ -281,7 +277,7 @@ fail_locked (GpuTimeline         *timeline,
   return FALSE;
 }
 
-/* Calls the driver, and enters what it took. */
+/* Calls the driver and records the operation. */
 G_ALWAYS_INLINE static inline gboolean
 run_locked (GpuTimeline          *timeline,
             const GpuSubmission  *submission,
@@ -311,8 +307,8 @@ run_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* Whether to wait with the locks held, if there is nothing to wait for elsewhere: when that takes
- * no longer than to submit. */
+/* Whether to wait while holding the locks: if the context is idle, which makes the wait as short
+ * as a submission. */
 static inline gboolean
 can_run_now_locked (GpuTimeline         *timeline,
                     const GpuSubmission *submission)
@@ -336,7 +332,7 @@ run_now_locked (GpuTimeline          *timeline,
   return TRUE;
 }
 
-/* @usable becomes whether the memories need no closer look. */
+/* Sets @usable to whether _gpu_submission_check_locked() can be skipped. */
 static inline gboolean
 is_held_locked (GpuTimeline         *timeline,
                 const GpuSubmission *submission,
@@ -376,7 +372,7 @@ run_pending_locked (GpuTimeline          *timeline,
   return run_locked (timeline, submission, FALSE, pending, error);
 }
 
-/* FALSE, and nothing done, if the timeline holds the memory no more. */
+/* FALSE, and nothing done, unless the stream holds all the memory and waits for nothing else. */
 static inline gboolean
 submit_held (GpuTimeline          *timeline,
              const GpuSubmission  *submission,
@@ -386,10 +382,13 @@ submit_held (GpuTimeline          *timeline,
   gboolean usable;
   gboolean held;
 
+  if (G_UNLIKELY (submission->user_event != NULL) || G_UNLIKELY (submission->after != NULL))
+    return FALSE;
+
   _gpu_timeline_lock (timeline);
   held = is_held_locked (timeline, submission, &usable);
 
-  /* It is in order, and holds all the memory: there is nothing to wait for. */
+  /* An in-order stream that holds all the memory has nothing to wait for. */
   if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
     {
       gboolean success = G_LIKELY (pending == NULL)
@@ -501,7 +500,7 @@ run_shared (GpuSubmitter  *s,
 
   success = order_and_run_locked (s, pending, error);
 
-  /* Out of order there is something to wait for even so. */
+  /* An out-of-order stream needs barriers between its own operations, so it never holds memory. */
   if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
     {
       for (guint i = 0; i < s->n_roots; i++)
@@ -563,8 +562,8 @@ fail (GpuTimeline  *timeline,
   return FALSE;
 }
 
-/* With no lock held. Takes @failure over; TRUE if there is none. A device that was lost elsewhere
- * takes none with it that only waited for it. */
+/* Caller holds no lock. Takes @failure over and returns TRUE without one. A device that was lost
+ * in another context does not mark this one lost. */
 static gboolean
 end_shared (GpuSubmitter  *s,
             GError        *failure,
@@ -618,7 +617,7 @@ submit_shared (GpuTimeline          *timeline,
   return success;
 }
 
-/* Not a finalizer that unmaps, nor who wants no more than an idle stream. */
+/* FALSE for unmaps issued by finalizers and for `if_idle` submissions. */
 static gboolean
 may_block (const GpuSubmission *submission,
            const GpuPending    *pending)
@@ -627,7 +626,7 @@ may_block (const GpuSubmission *submission,
          && (submission->n_accesses == 0 || submission->accesses[0].memory != NULL);
 }
 
-/* Nobody but the device must be needed for going on: not the user's event, for one. */
+/* Only block if progress depends on the device alone, not on a user event. */
 static gboolean
 must_catch_up (GpuTimeline *timeline)
 {
@@ -643,7 +642,8 @@ must_catch_up (GpuTimeline *timeline)
   return timeline->n_user_waits == 0;
 }
 
-/* Of a stream out of order. How the work ended is told to who waits for it. */
+/* Limits how far an out-of-order stream runs ahead. Ignores failures: waiters for that work get
+ * them. */
 GPU_COLD static void
 catch_up (GpuTimeline         *timeline,
           const GpuSubmission *submission,
@@ -660,16 +660,14 @@ _gpu_submit (GpuTimeline          *timeline,
              GError              **error)
 {
   GError *failure = NULL;
-  gboolean held;
 
   if (G_UNLIKELY ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0))
     catch_up (timeline, submission, pending);
 
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
-  else if (G_LIKELY (check_memories (submission, timeline, &held, &failure))
-           && (G_UNLIKELY (!held)
-               || G_UNLIKELY (!submit_held (timeline, submission, pending, &failure))))
+  else if (G_LIKELY (check_memories (submission, timeline, &failure))
+           && G_UNLIKELY (!submit_held (timeline, submission, pending, &failure)))
     return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);

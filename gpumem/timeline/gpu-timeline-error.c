@@ -7,8 +7,7 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* So many failures, the last ones, are not forgotten even if nobody watches their points: who has
- * just waited for one is about to look it up. */
+/* Always keep the most recent failures: a thread that has just waited will query one. */
 #define RECENT_FAILURES 16
 
 /* The points in (from, to] failed. */

@@ -142,7 +142,7 @@ retire (GpuTimeline  *timeline,
   _gpu_timeline_retire (timeline, seq, failure);
 }
 
-/* All is over, and only fences tell how. */
+/* All work is complete, and only fences know the results. */
 static void
 retire_finished (GpuTimeline *timeline,
                  guint64      seq)

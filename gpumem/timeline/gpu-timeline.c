@@ -651,8 +651,8 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
   retired_finish (&retired, timeline);
 }
 
-/* All is over, also if badly, and nobody can ask the stream any more: what became of it is entered
- * before the lock is released. Fences may know of failures that the stream does not tell. */
+/* The stream has drained and may be destroyed by its owner. Record the result before unlocking.
+ * Fences may know of failures that the stream does not report. */
 static void
 retire_drained_locked (GpuTimeline  *timeline,
                        const GError *failure,

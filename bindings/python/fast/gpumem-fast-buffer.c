@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What memory says of itself, and data that go at once: whatever has to wait for other work is left
- * to the overrides, whose waits Ctrl-C ends. */
+/* Properties of memory, and blocking reads and writes. If no work is pending, a transfer runs at
+ * once. Otherwise it is submitted and waited for in slices, so that Ctrl-C ends the wait. */
 #include "gpumem-fast.h"
+
+#include <string.h>
 
 static GpuFastMethod read_method = { { "offset", "size", "stream" }, 0, { NULL }, NULL };
 static GpuFastMethod read_into_method = { { "target", "offset", "stream" }, 1, { NULL }, NULL };
@@ -37,6 +39,135 @@ try_move (PyObject   *self,
   return moved;
 }
 
+static void
+release_held (gpointer data)
+{
+  PyGILState_STATE state = PyGILState_Ensure ();
+
+  PyBuffer_Release (data);
+  PyGILState_Release (state);
+  g_free (data);
+}
+
+/* A GBytes over the memory of @data, which it takes over. The export ends on the helper thread of
+ * the overrides once the library has dropped the bytes: a thread of a driver must not wait for the
+ * interpreter. NULL with an exception. */
+static GBytes *
+hold (Py_buffer *data)
+{
+  PyObject *context = PyObject_CallNoArgs (gpu_fast_types.get_await_context);
+  GError *error = NULL;
+  Py_buffer *held;
+  GBytes *bytes;
+
+  if (context == NULL)
+    {
+      PyBuffer_Release (data);
+      return NULL;
+    }
+
+  held = g_new (Py_buffer, 1);
+  *held = *data;
+  bytes = gpu_bytes_new_for_address ((guintptr) held->buf, held->len,
+                                     pyg_boxed_get (context, GMainContext), release_held, held,
+                                     &error);
+  Py_DECREF (context);
+
+  if (bytes == NULL)
+    {
+      release_held (held);
+      pyg_error_check (&error);
+    }
+
+  return bytes;
+}
+
+typedef gboolean (*SubmitFunc) (GpuStream  *stream,
+                                GpuMemory  *memory,
+                                gsize       offset,
+                                GBytes     *bytes,
+                                GError    **error);
+
+/* Submits a transfer behind the pending work and waits. NULL with an exception; after
+ * KeyboardInterrupt the work goes on, so the bytes must own what they need. */
+static PyObject *
+submit_and_wait (PyObject   *self,
+                 GpuStream  *given,
+                 SubmitFunc  submit,
+                 gsize       offset,
+                 GBytes     *bytes)
+{
+  GpuMemory *memory = (GpuMemory *) ((PyGObject *) self)->obj;
+  g_autoptr (GpuStream) stream = NULL;
+  GError *error = NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  stream = given != NULL ? g_object_ref (given)
+                         : gpu_context_get_default_stream (gpu_memory_get_context (memory));
+
+  if (stream != NULL)
+    submit (stream, memory, offset, bytes, &error);
+
+  Py_END_ALLOW_THREADS
+
+  return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
+}
+
+/* Whether small data go through a copy. The target of read_into() does not, as it is filled even
+ * after KeyboardInterrupt: unlike the new bytes of read(), its export is writable. */
+static gboolean
+may_copy (SubmitFunc        submit,
+          const Py_buffer  *data)
+{
+  return data->len < GPU_FAST_HELD_SIZE && (submit == gpu_stream_write || data->readonly);
+}
+
+/* Through a copy, which saves waking the helper thread. Takes @data over. */
+static PyObject *
+move_small (PyObject   *self,
+            GpuStream  *stream,
+            SubmitFunc  submit,
+            gsize       offset,
+            Py_buffer  *data)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new (data->buf, data->len);
+  PyObject *result = submit_and_wait (self, stream, submit, offset, bytes);
+
+  if (result != NULL && submit == gpu_stream_read_into)
+    memcpy (data->buf, g_bytes_get_data (bytes, NULL), data->len);
+
+  PyBuffer_Release (data);
+
+  return result;
+}
+
+/* Moves data at once if nothing is pending, or else behind the pending work; takes @data over.
+ * True, or NULL with an exception. */
+static PyObject *
+move_data (PyObject   *self,
+           MoveFunc    move,
+           SubmitFunc  submit,
+           gpointer    stream,
+           gsize       offset,
+           Py_buffer  *data)
+{
+  gboolean moved = try_move (self, move, stream, offset, data->buf, data->len);
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (moved || PyErr_Occurred () != NULL)
+    {
+      PyBuffer_Release (data);
+      return moved ? PyBool_FromLong (TRUE) : NULL;
+    }
+
+  if (may_copy (submit, data))
+    return move_small (self, stream, submit, offset, data);
+
+  bytes = hold (data);
+
+  return bytes != NULL ? submit_and_wait (self, stream, submit, offset, bytes) : NULL;
+}
+
 static PyObject *
 buffer_read (PyObject         *self,
              PyObject *const  *args,
@@ -46,7 +177,8 @@ buffer_read (PyObject         *self,
   const GpuFastCall call = { &read_method, self, args, n_args, names };
   GpuMemory *memory = (GpuMemory *) ((PyGObject *) self)->obj;
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
-  PyObject *data;
+  PyObject *data, *moved;
+  Py_buffer view;
   gpointer stream;
   gsize offset, size;
 
@@ -58,13 +190,20 @@ buffer_read (PyObject         *self,
 
   data = PyBytes_FromStringAndSize (NULL, size);
 
-  if (data == NULL || try_move (self, gpu_buffer_try_read_address, stream, offset,
-                                PyBytes_AS_STRING (data), size))
-    return data;
+  if (data == NULL)
+    return NULL;
 
-  Py_DECREF (data);
+  /* An export of bytes cannot be writable, but these are not shared yet. */
+  PyBuffer_FillInfo (&view, data, PyBytes_AS_STRING (data), size, TRUE, PyBUF_SIMPLE);
+  moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
+                     &view);
 
-  return PyErr_Occurred () != NULL ? NULL : gpu_fast_pass_on (&call);
+  if (moved == NULL)
+    Py_CLEAR (data);
+
+  Py_XDECREF (moved);
+
+  return data;
 }
 
 static PyObject *
@@ -75,9 +214,9 @@ buffer_read_into (PyObject         *self,
 {
   const GpuFastCall call = { &read_into_method, self, args, n_args, names };
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
+  PyObject *moved;
   Py_buffer data;
   gpointer stream;
-  gboolean moved;
   gsize offset;
   gsize size;
 
@@ -87,13 +226,15 @@ buffer_read_into (PyObject         *self,
     return gpu_fast_pass_on (&call);
 
   size = data.len;
-  moved = try_move (self, gpu_buffer_try_read_address, stream, offset, data.buf, size);
-  PyBuffer_Release (&data);
+  moved = move_data (self, gpu_buffer_try_read_address, gpu_stream_read_into, stream, offset,
+                     &data);
 
-  if (moved)
-    return PyLong_FromSize_t (size);
+  if (moved == NULL)
+    return NULL;
 
-  return PyErr_Occurred () != NULL ? NULL : gpu_fast_pass_on (&call);
+  Py_DECREF (moved);
+
+  return PyLong_FromSize_t (size);
 }
 
 static PyObject *
@@ -106,7 +247,6 @@ buffer_write (PyObject         *self,
   PyObject *values[GPU_FAST_MAX_PARAMETERS];
   Py_buffer data;
   gpointer stream;
-  gboolean moved;
   gsize offset;
 
   if (!gpu_fast_parse (&call, values) || !gpu_fast_get_offset (values[1], &offset)
@@ -114,13 +254,7 @@ buffer_write (PyObject         *self,
       || !gpu_fast_export (values[0], FALSE, &data))
     return gpu_fast_pass_on (&call);
 
-  moved = try_move (self, gpu_buffer_try_write_address, stream, offset, data.buf, data.len);
-  PyBuffer_Release (&data);
-
-  if (moved)
-    Py_RETURN_TRUE;
-
-  return PyErr_Occurred () != NULL ? NULL : gpu_fast_pass_on (&call);
+  return move_data (self, gpu_buffer_try_write_address, gpu_stream_write, stream, offset, &data);
 }
 
 static GpuMemory *

@@ -4,8 +4,6 @@
 
 /* Microseconds: handlers of signals run between two such waits. */
 #define SLICE 100000
-/* Bytes, as in the overrides: so many go straight to the device if they can at once. */
-#define HELD_SIZE (1 << 16)
 
 static GpuFastMethod copy_method = {
   { "destination", "source", "size", "destination_offset", "source_offset" }, 2, { NULL }, NULL
@@ -99,7 +97,8 @@ stream_fill (PyObject         *self,
   return gpu_fast_finish (success, error);
 }
 
-/* FALSE without an error if what is large has to wait for other work. */
+/* FALSE without an error if large data would have to wait for other work: the overrides know
+ * whether and how to copy them. */
 static gboolean
 write_data (GpuStream        *stream,
             GpuBuffer        *destination,
@@ -109,7 +108,7 @@ write_data (GpuStream        *stream,
 {
   g_autoptr (GBytes) bytes = NULL;
 
-  if (data->len >= HELD_SIZE)
+  if (data->len >= GPU_FAST_HELD_SIZE)
     return gpu_buffer_try_write_address (destination, stream, offset, (guintptr) data->buf,
                                          data->len, error);
 
@@ -168,21 +167,12 @@ wait_for (GpuEvent *event)
   return gpu_fast_finish (TRUE, error);
 }
 
-static PyObject *
-stream_synchronize (PyObject         *self,
-                    PyObject *const  *args,
-                    Py_ssize_t        n_args,
-                    PyObject         *names)
+PyObject *
+gpu_fast_wait_for_stream (GpuStream *stream)
 {
-  const GpuFastCall call = { &synchronize_method, self, args, n_args, names };
-  PyObject *values[GPU_FAST_MAX_PARAMETERS];
-  GpuStream *stream = (GpuStream *) ((PyGObject *) self)->obj;
   g_autoptr (GpuEvent) event = NULL;
   GError *error = NULL;
   gboolean is_idle;
-
-  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
-    return gpu_fast_pass_on (&call);
 
   Py_BEGIN_ALLOW_THREADS
   is_idle = gpu_stream_is_idle (stream, NULL);
@@ -193,6 +183,21 @@ stream_synchronize (PyObject         *self,
   Py_END_ALLOW_THREADS
 
   return event != NULL ? wait_for (event) : gpu_fast_finish (is_idle, error);
+}
+
+static PyObject *
+stream_synchronize (PyObject         *self,
+                    PyObject *const  *args,
+                    Py_ssize_t        n_args,
+                    PyObject         *names)
+{
+  const GpuFastCall call = { &synchronize_method, self, args, n_args, names };
+  PyObject *values[GPU_FAST_MAX_PARAMETERS];
+
+  if (!gpu_fast_parse (&call, values) || (values[0] != NULL && values[0] != Py_None))
+    return gpu_fast_pass_on (&call);
+
+  return gpu_fast_wait_for_stream ((GpuStream *) ((PyGObject *) self)->obj);
 }
 
 gboolean

@@ -144,6 +144,10 @@ take_types (PyObject *const *args)
   PyTypeObject **types[] = { &gpu_fast_types.buffer, &gpu_fast_types.kernel,
                              &gpu_fast_types.memory, &gpu_fast_types.pool,
                              &gpu_fast_types.stream };
+  PyObject *get_await_context = args[G_N_ELEMENTS (types)];
+
+  if (!PyCallable_Check (get_await_context))
+    return FALSE;
 
   for (guint i = 0; i < G_N_ELEMENTS (types); i++)
     {
@@ -157,6 +161,9 @@ take_types (PyObject *const *args)
       *types[i] = (PyTypeObject *) args[i];
     }
 
+  Py_INCREF (get_await_context);
+  gpu_fast_types.get_await_context = get_await_context;
+
   return TRUE;
 }
 
@@ -165,9 +172,9 @@ install (PyObject         *module G_GNUC_UNUSED,
          PyObject *const  *args,
          Py_ssize_t        n_args)
 {
-  if (gpu_fast_types.buffer != NULL || n_args != 5 || !take_types (args))
+  if (gpu_fast_types.buffer != NULL || n_args != 6 || !take_types (args))
     {
-      PyErr_SetString (PyExc_TypeError, "install() takes the five classes, once");
+      PyErr_SetString (PyExc_TypeError, "install() takes five classes and a function, once");
       return NULL;
     }
 
@@ -180,7 +187,8 @@ install (PyObject         *module G_GNUC_UNUSED,
 
 static PyMethodDef methods[] = {
   { "install", (PyCFunction) (void (*) (void)) install, METH_FASTCALL,
-    "Puts the methods into the classes Buffer, Kernel, Memory, MemoryPool and Stream." },
+    "Puts the methods into the classes Buffer, Kernel, Memory, MemoryPool and Stream. Last comes "
+    "the function that returns the main context of the helper thread." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "A capsule for the tensor at an address, which frees it if nobody takes it." },
   { NULL, NULL, 0, NULL }

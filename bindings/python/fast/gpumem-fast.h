@@ -20,7 +20,11 @@ G_BEGIN_DECLS
 
 #define GPU_FAST_MAX_PARAMETERS 8
 
-/* The classes of the overrides. */
+/* Bytes, as in the overrides: from this size on, data that have to wait stay where they are instead
+ * of being copied. */
+#define GPU_FAST_HELD_SIZE (1 << 16)
+
+/* The classes of the overrides, and a function of theirs. */
 typedef struct
 {
   PyTypeObject *buffer;
@@ -28,6 +32,7 @@ typedef struct
   PyTypeObject *memory;
   PyTypeObject *pool;
   PyTypeObject *stream;
+  PyObject     *get_await_context;
 } GpuFastTypes;
 
 extern GpuFastTypes gpu_fast_types;
@@ -69,6 +74,9 @@ PyObject *gpu_fast_pass_on  (const GpuFastCall *call);
 /* What a function of the library returned, as introspection has it. */
 PyObject *gpu_fast_finish   (gboolean           success,
                              GError            *error);
+/* Waits for all that was submitted to the stream, in slices, between which handlers of signals run.
+ * True, or NULL with an exception. */
+PyObject *gpu_fast_wait_for_stream (GpuStream     *stream);
 /* The memory of bytes-like data, as it lies; FALSE, without an exception, if it has to be looked at
  * more closely. */
 gboolean  gpu_fast_export   (PyObject          *data,

@@ -19,9 +19,9 @@ from gi.repository import GLib
 
 from ..module import get_introspection_module
 from ..overrides import override
-from ._gpumem import (HELD_SIZE, Exported, bytes_address, check_array, hold, is_int, loaded_numpy,
-                      new_bytes, run_interruptible, takes_signals, to_glib_bytes, to_pattern, wait,
-                      wait_for, wait_timeout)
+from ._gpumem import (HELD_SIZE, Exported, _get_await_context, bytes_address, check_array, hold,
+                      is_int, loaded_numpy, new_bytes, run_interruptible, takes_signals,
+                      to_glib_bytes, to_pattern, wait, wait_for, wait_timeout)
 from ._gpumem_allocators import (AllocatorMethods, DeferredFreeAllocatorMethods,
                                  ExternalAllocatorMethods, LoggingAllocatorMethods,
                                  StatisticsAllocatorMethods, SvmAllocatorMethods,
@@ -284,13 +284,9 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         barred = Gpu.MemoryFlags.HOST_READ_ONLY | Gpu.MemoryFlags.HOST_NO_ACCESS
         if isinstance(data, GLib.Bytes) or flags & barred:
             return Gpu.Buffer.new_from_bytes(context, flags, to_glib_bytes(data, copy=False))
-        exported = Exported(data)
-        try:
+        with Exported(data) as exported:
             buffer = Gpu.Buffer.new(context, flags, exported.size)
-        except BaseException:
-            exported.release()
-            raise
-        buffer._write_exported(exported, 0, None)
+            buffer.write(exported.data)
         return buffer
 
     @classmethod
@@ -335,39 +331,21 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     def _write_exported(self, exported, offset, stream):
         """Writes and releases it."""
-        address, size = exported.address, exported.size
         if not takes_signals():
             with exported:
-                return self.write_address(stream, offset, address, size)
-        if self._try(exported, self.try_write_address, stream, offset, address, size):
-            return True
+                return self.write_address(stream, offset, exported.address, exported.size)
         stream = self._get_stream(stream)
         Gpu.Stream.write(stream, self, offset, hold(exported))
         return stream.synchronize()
 
     def _read_exported(self, exported, offset, stream):
         """Reads into it and releases it."""
-        address, size = exported.address, exported.size
         if not takes_signals():
             with exported:
-                return self.read_address(stream, offset, address, size)
-        if self._try(exported, self.try_read_address, stream, offset, address, size):
-            return True
+                return self.read_address(stream, offset, exported.address, exported.size)
         stream = self._get_stream(stream)
         Gpu.Stream.read_into(stream, self, offset, hold(exported))
         return stream.synchronize()
-
-    @staticmethod
-    def _try(exported, move, *args):
-        """Whether the data could be moved at once, and were released; False if other work comes
-        first, which may take any time."""
-        moved = True
-        try:
-            moved = move(*args)
-        finally:
-            if moved:
-                exported.release()
-        return moved
 
     def write(self, data, offset=0, stream=None):
         """Copies bytes-like data into the buffer and waits until they are there."""
@@ -419,7 +397,7 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
         array = numpy.empty(shape, dtype)
         check_array(array)
         if array.nbytes > 0:
-            self._read_exported(Exported(array.reshape(-1).view("uint8")), offset, stream)
+            self.read_into(array.reshape(-1).view("uint8"), offset, stream)
         return array
 
     def fill(self, pattern, offset=0, size=None, stream=None):
@@ -986,17 +964,10 @@ class Stream(AsyncStream, Gpu.Stream):
         pass
 
     def write(self, destination, data, offset=0, copy=True):
-        """Copies bytes-like data to memory. They may be changed at once: if the stream and the
-        memory have nothing else to do they go straight to the device, else what can be changed is
-        copied first. With copy=False there is no such copy, and what is written is what the data
-        hold when the stream gets there."""
-        if copy and isinstance(destination, Gpu.Buffer) and not isinstance(data, GLib.Bytes):
-            exported = Exported(data)
-            if exported.size >= HELD_SIZE and destination._try(
-                    exported, destination.try_write_address, self, offset, exported.address,
-                    exported.size):
-                return True
-            exported.release()
+        """Copies bytes-like data to memory. They may be changed at once: what can be changed is
+        copied first, unless nothing is pending and they can go straight to the device. With
+        copy=False there is no such copy, and what is written is what the data hold when the stream
+        gets there."""
         data = to_glib_bytes(data, copy)
         destination, offset, _ = to_range(destination, offset, data.get_size())
         return Gpu.Stream.write(self, destination, offset, data)
@@ -1176,7 +1147,7 @@ def _install_fast():
         from . import _gpumem_dlpack, _gpumem_fast
     except ImportError:
         return
-    _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream)
+    _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
     _gpumem_dlpack.new_capsule = _gpumem_fast.new_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
 

@@ -75,7 +75,7 @@ def _contiguous(data):
 class Exported:
     """The memory of a bytes-like object, which stays where it is until it is released, by the end
     of the block for one."""
-    __slots__ = ("address", "size", "_buffer")
+    __slots__ = ("data", "address", "size", "_buffer")
 
     def __init__(self, data, writable=False):
         numpy = loaded_numpy()
@@ -88,10 +88,12 @@ class Exported:
             if writable:
                 raise
             try:
-                _get_buffer(_contiguous(data), self._buffer, _SIMPLE)
+                data = _contiguous(data)
+                _get_buffer(data, self._buffer, _SIMPLE)
             except TypeError:
                 raise TypeError("a bytes-like object is required, not "
                                 f"'{type(data).__name__}'") from None
+        self.data = data                        # contiguous
         self.address = self._buffer.buf or 0
         self.size = self._buffer.len
 
