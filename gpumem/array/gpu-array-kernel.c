@@ -283,6 +283,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
 {
   GpuNativeContext *context = timeline->context;
   guint64 addresses = 0;
+  GpuArrayKernels *kernels;
 
   if (!suits (plan, timeline->device)
       || !check_memory (to->memory, context, GPU_MEMORY_READ_ONLY, &addresses)
@@ -293,8 +294,9 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->unit = get_unit (plan, addresses);
   set_walk (copy, (gint64) copy->unit);
 
-  copy->code = get_code (_gpu_context_get_attached (to->context, (gpointer (*) (void)) _gpu_array_kernels_new,
-                                                  (GDestroyNotify) _gpu_array_kernels_free), context, copy);
+  kernels = _gpu_context_get_attached (to->context, (gpointer (*) (void)) _gpu_array_kernels_new,
+                                       (GDestroyNotify) _gpu_array_kernels_free);
+  copy->code = get_code (kernels, context, copy);
 
   return copy->code != NULL;
 }
