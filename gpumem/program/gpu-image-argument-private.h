@@ -5,8 +5,8 @@
 
 G_BEGIN_DECLS
 
-/* gpu-image-argument.c: whether its flags let kernels write an image, or read it; what is wrong goes
- * on where the caller names the object. And whether what is read of it can be read in this way. */
+/* gpu-image-argument.c: whether the flags of an image let kernels write it, or read it; the error
+ * continues a sentence in which the caller names the object. And whether it can be sampled so. */
 gboolean _gpu_image_check_access   (GpuImage                  *image,
                                     gboolean                   is_written,
                                     GError                   **error);

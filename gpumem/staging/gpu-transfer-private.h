@@ -65,7 +65,7 @@ typedef struct
   gsize depth;
 } GpuTransferBox;
 
-/* gpu-transfer-chunking.c: how a copy is cut. Chunks are whole slices, or rows of one slice, or a part
+/* gpu-transfer-chunking.c: how a copy is cut. Chunks are whole slices, rows of one slice, or a part
  * of one row. */
 typedef struct
 {
