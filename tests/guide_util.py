@@ -23,7 +23,7 @@ import subprocess
 import tempfile
 import traceback
 
-from python_util import GLib, Gpu, Skip
+from python_util import GLib, Gpu, Skip, main
 
 HUNG = 240                                      # seconds after which a section counts as that
 
@@ -272,3 +272,18 @@ def run_section(guide, section, device, names=None):
         finally:
             if fresh:
                 clear(names)
+
+
+def run_one(guide, section, fixture):
+    fixture.context = fixture.stream = None
+    run_section(guide, section, fixture.device)
+
+
+def main_in_folder(tests):
+    """In an empty folder, for guides write files, and with our own tool."""
+    tool = os.environ.get("GPUMEM_TOOL")
+    if tool:
+        os.environ["PATH"] = os.path.dirname(tool) + os.pathsep + os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        return main(tests, "/{test}/{device}")

@@ -30,58 +30,9 @@ pitched[] =
 };
 
 static gboolean
-has_images (TestFixture *fixture)
-{
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("no device of OpenCL");
-      return FALSE;
-    }
-
-  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static gboolean
 is_nvidia (TestFixture *fixture)
 {
   return strstr (gpu_device_get_platform (fixture->device), "NVIDIA") != NULL;
-}
-
-static void
-write_image (GpuImage *image,
-             GBytes   *bytes)
-{
-  g_autoptr (GError) error = NULL;
-
-  test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error),
-                  error);
-}
-
-static void
-assert_image (GpuImage      *image,
-              gconstpointer  expected,
-              gsize          size)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
-}
-
-static void
-copy (GpuStream       *stream,
-      gpointer         to,
-      const GpuLayout *to_layout,
-      gpointer         from,
-      const GpuLayout *from_layout,
-      GpuExtent        extent)
-{
-  g_autoptr (GError) error = NULL;
-
-  test_assert_ok (gpu_stream_copy_region (stream, to, to_layout, from, from_layout, &extent,
-                                          &error), error);
 }
 
 /* Rows with gaps without them. */
@@ -157,9 +108,9 @@ assert_everywhere (TestFixture  *fixture,
 
   gpu_image_get_extent (image, &extent);
   size = 4 * extent.width * extent.height * extent.depth;
-  assert_image (image, expected, size);
+  test_assert_image (image, expected, size);
   buffer = test_buffer_filled (fixture, size, 0);
-  copy (fixture->stream, buffer, NULL, image, NULL, extent);
+  test_copy_region (fixture->stream, buffer, NULL, image, NULL, extent);
   content = test_content (buffer);
   test_assert_mem (g_bytes_get_data (content, NULL), expected, size);
 
@@ -179,7 +130,7 @@ from_bytes (TestFixture *fixture)
 {
   g_autoptr (GpuProgram) program = NULL;
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
 
   program = test_program (fixture, pitched_source);
@@ -212,7 +163,7 @@ for_host_bytes (TestFixture *fixture)
   const guint8 texel[] = { 9, 8, 7, 6 };
   g_autoptr (GpuProgram) program = NULL;
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
 
   program = test_program (fixture, pitched_source);
@@ -264,7 +215,7 @@ for_host_bytes_refuses (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (5 * 52 - 1);
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   g_assert_null (gpu_image_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, &rgba8,
@@ -313,14 +264,14 @@ through_buffer (TestFixture *fixture,
   g_autofree guint8 *expected = g_malloc (size);
   g_autoptr (GBytes) got = NULL;
 
-  write_image (from, bytes);
+  test_write_image (from, bytes);
   memset (expected, 0x5a, size);
   for (gsize i = 0; i < extent.height * extent.depth; i++)
     memcpy (expected + 12 + i / extent.height * slice_pitch + i % extent.height * row_pitch,
             (const guint8 *) g_bytes_get_data (bytes, NULL) + i * row, row);
 
-  copy (stream, buffer, &layout, from, NULL, extent);
-  copy (stream, to, NULL, buffer, &layout, extent);
+  test_copy_region (stream, buffer, &layout, from, NULL, extent);
+  test_copy_region (stream, to, NULL, buffer, &layout, extent);
   got = read_region (stream, to, extent);
   test_assert_bytes (got, bytes);
   g_clear_pointer (&got, g_bytes_unref);
@@ -346,7 +297,7 @@ through_buffers (TestFixture *fixture,
 static void
 gaps (TestFixture *fixture)
 {
-  if (has_images (fixture))
+  if (test_has_opencl_images (fixture))
     through_buffers (fixture, fixture->stream);
 }
 
@@ -355,7 +306,7 @@ gaps_out_of_order (TestFixture *fixture)
 {
   g_autoptr (GpuStream) stream = NULL;
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER))
     return;
 
   stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER | GPU_STREAM_FLAGS_PROFILING);
@@ -382,7 +333,7 @@ host_gaps (TestFixture *fixture)
     { GPU_IMAGE_TYPE_IMAGE_3D, { 8, 1, 3 }, 32, 41 }
   };
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -402,7 +353,7 @@ host_gaps (TestFixture *fixture)
 
       test_assert_ok (gpu_stream_write_region (fixture->stream, GPU_MEMORY (image), NULL, bytes,
                                                &layout, &extent, &error), error);
-      assert_image (image, expected, 4 * extent.width * extent.height * extent.depth);
+      test_assert_image (image, expected, 4 * extent.width * extent.height * extent.depth);
       test_assert_ok (gpu_stream_read_region_into (fixture->stream, GPU_MEMORY (image), NULL,
                                                    back, &layout, &extent, &error), error);
       test_synchronize (fixture->stream);
@@ -423,7 +374,7 @@ other_formats (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
   GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
@@ -441,14 +392,14 @@ other_formats (TestFixture *fixture)
         return;
 
       stream = test_stream (fixture, flags[i]);
-      write_image (from, bytes);
-      copy (stream, to, NULL, from, NULL, extent);
+      test_write_image (from, bytes);
+      test_copy_region (stream, to, NULL, from, NULL, extent);
       got = read_region (stream, to, extent);
       test_assert_bytes (got, bytes);
       g_clear_pointer (&got, g_bytes_unref);
       /* Within a type of its own, back to the place that it came from */
-      copy (stream, layers, &at, to, &at, part);
-      copy (stream, from, &at, layers, &at, part);
+      test_copy_region (stream, layers, &at, to, &at, part);
+      test_copy_region (stream, from, &at, layers, &at, part);
       got = read_region (stream, from, extent);
       test_assert_bytes (got, bytes);
     }
@@ -464,7 +415,7 @@ failed (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH * HEIGHT, 9);
   g_autoptr (GBytes) odd = test_value_bytes ((4 * WIDTH + 1) * HEIGHT, 1);
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
 
   for (guint i = 0; i < 20; i++)
@@ -479,19 +430,19 @@ failed (TestFixture *fixture)
                                                GPU_IMAGE_TYPE_IMAGE_2D, extent);
       g_autoptr (GpuEvent) gate = NULL;
 
-      write_image (image, bytes);
+      test_write_image (image, bytes);
       gate = test_gate (fixture, stream);
-      copy (stream, image, NULL, buffer, &layout, (GpuExtent) { WIDTH, 3, 1 });
-      copy (stream, image, NULL, buffer, &layout, extent);
-      copy (stream, other, NULL, image, NULL, extent);
-      copy (stream, image, NULL, other, NULL, extent);
+      test_copy_region (stream, image, NULL, buffer, &layout, (GpuExtent) { WIDTH, 3, 1 });
+      test_copy_region (stream, image, NULL, buffer, &layout, extent);
+      test_copy_region (stream, other, NULL, image, NULL, extent);
+      test_copy_region (stream, image, NULL, other, NULL, extent);
       test_assert_ok (gpu_stream_write_region (stream, GPU_MEMORY (image), NULL, odd, &odd_layout,
                                                &extent, &error), error);
       test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
       g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
-      assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
-      copy (stream, image, NULL, buffer, &layout, extent);
+      test_assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+      test_copy_region (stream, image, NULL, buffer, &layout, extent);
       test_synchronize (stream);
     }
 }
@@ -532,13 +483,13 @@ refused_layers (TestFixture *fixture,
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * n_layers);
   g_autoptr (GBytes) got = NULL;
 
-  write_image (from, bytes);
+  test_write_image (from, bytes);
   test_synchronize (stream);
   refuse ("clEnqueueCopyImageToBuffer", times);
-  copy (stream, buffer, &layout, from, NULL, extent);
+  test_copy_region (stream, buffer, &layout, from, NULL, extent);
   assert_met (times);
   refuse ("clEnqueueCopyBufferToImage", times);
-  copy (stream, to, NULL, buffer, &layout, extent);
+  test_copy_region (stream, to, NULL, buffer, &layout, extent);
   assert_met (times);
   got = read_region (stream, to, extent);
   test_assert_bytes (got, bytes);
@@ -573,10 +524,10 @@ refused_host (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH * HEIGHT);
 
   refuse ("clEnqueueWriteImage", 1);
-  write_image (image, bytes);
+  test_write_image (image, bytes);
   assert_met (1);
   refuse ("clEnqueueReadImage", 1);
-  assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+  test_assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
   assert_met (1);
 }
 
@@ -592,7 +543,7 @@ refused (TestFixture *fixture)
       return;
     }
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   refused_host (fixture);
@@ -611,26 +562,8 @@ refused (TestFixture *fixture)
 static void
 run_refused (TestFixture *fixture)
 {
-  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
-                                             ".libs", "gpumem-opencl-layer.so", NULL);
-  g_autofree char *path = g_strdup_printf ("/image-opencl-copy/%s/subprocess/refused",
-                                           gpu_device_get_id (fixture->device));
-
-  if (!has_images (fixture))
-    return;
-
-  if (!g_file_test (layer, G_FILE_TEST_EXISTS))
-    {
-      g_test_skip_printf ("there is no %s", layer);
-      return;
-    }
-
-  g_setenv ("OPENCL_LAYERS", layer, TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
-  g_unsetenv ("OPENCL_LAYERS");
-  g_test_trap_assert_passed ();
-  g_test_trap_assert_stdout_unmatched ("*SKIP*");
+  if (test_has_opencl_images (fixture))
+    test_run_under_layer (fixture, "refused");
 }
 
 int

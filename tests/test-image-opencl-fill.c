@@ -7,31 +7,6 @@
 
 #include "test-image-util.h"
 
-static gboolean
-has_images (TestFixture *fixture)
-{
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("no device of OpenCL");
-      return FALSE;
-    }
-
-  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static void
-assert_image (GpuImage      *image,
-              gconstpointer  expected,
-              gsize          size)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
-}
-
 /* What a half means; no number is left out before. */
 static gdouble
 half_to_double (guint16 half)
@@ -200,7 +175,7 @@ run_values (TestFixture  *fixture,
   };
   static const GpuChannelOrder two[] = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_ORDER_R };
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint o = 0; o < G_N_ELEMENTS (two); o++)
@@ -244,7 +219,7 @@ infinite (TestFixture *fixture)
   const GpuExtent part = { 5, 2, 3 };
   const GpuStreamFlags flags[] = { GPU_STREAM_FLAGS_NONE, GPU_STREAM_FLAGS_OUT_OF_ORDER };
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (flags); i++)
@@ -267,7 +242,7 @@ infinite (TestFixture *fixture)
       for (gsize t = 0; t < part.width * part.height * part.depth; t++)
         memcpy (expected[((1 + t / 10) * 4 + 1 + t / 5 % 2) * 8 + 2 + t % 5], texel,
                 sizeof texel);
-      assert_image (image, expected, sizeof expected);
+      test_assert_image (image, expected, sizeof expected);
     }
 }
 
@@ -295,7 +270,7 @@ orders (TestFixture *fixture)
   };
   const GpuColor color = { 0.25, 0.5, 0.75, 0.1 };
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -310,7 +285,7 @@ orders (TestFixture *fixture)
       image = test_image (fixture, GPU_MEMORY_NONE, &format, GPU_IMAGE_TYPE_IMAGE_2D,
                           (GpuExtent) { 1, 1, 1 });
       test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
-      assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));
+      test_assert_image (image, cases[i].texel, gpu_image_format_get_texel_size (&format));
     }
 }
 

@@ -12,71 +12,9 @@
 static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
 
 static gboolean
-has_images (TestFixture *fixture)
-{
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("no device of OpenCL");
-      return FALSE;
-    }
-
-  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static gboolean
 is_pocl (TestFixture *fixture)
 {
   return g_strcmp0 (gpu_device_get_platform (fixture->device), "Portable Computing Language") == 0;
-}
-
-static GpuImage *
-image_over (GpuBuffer *buffer,
-            gsize      width)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
-                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
-
-  g_assert_no_error (error);
-
-  return image;
-}
-
-static void
-write_image (GpuImage *image,
-             GBytes   *bytes)
-{
-  g_autoptr (GError) error = NULL;
-
-  test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error),
-                  error);
-}
-
-static void
-assert_image (GpuImage      *image,
-              gconstpointer  expected,
-              gsize          size)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
-}
-
-static void
-copy (GpuStream       *stream,
-      gpointer         to,
-      const GpuLayout *to_layout,
-      gpointer         from,
-      const GpuLayout *from_layout,
-      GpuExtent        extent)
-{
-  g_autoptr (GError) error = NULL;
-
-  test_assert_ok (gpu_stream_copy_region (stream, to, to_layout, from, from_layout, &extent,
-                                          &error), error);
 }
 
 /* --- images over buffers ---------------------------------------------------------------------- */
@@ -99,30 +37,30 @@ over_buffer (TestFixture *fixture)
   g_autoptr (GpuImage) row = NULL;
   g_autoptr (GpuMapping) mapping = NULL;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   buffer = test_buffer_from (fixture, bytes);
   other = test_buffer_filled (fixture, 4 * WIDTH, 0);
-  image = image_over (buffer, WIDTH);
-  second = image_over (other, WIDTH);
+  image = test_image_over (buffer, WIDTH);
+  second = test_image_over (other, WIDTH);
   row = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D,
                     (GpuExtent) { WIDTH, 1, 1 });
 
   test_assert_ok (gpu_image_fill (image, NULL, &color, &at, &seven, NULL, &error), error);
   for (guint i = 5; i < 12; i++)
     memcpy (expected + 4 * i, (const guint8[]) { 200, 100, 50, 25 }, 4);
-  assert_image (image, expected, 4 * WIDTH);
+  test_assert_image (image, expected, 4 * WIDTH);
 
-  copy (fixture->stream, second, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
-  assert_image (second, expected, 4 * WIDTH);
-  copy (fixture->stream, row, NULL, second, NULL, (GpuExtent) { WIDTH, 1, 1 });
-  assert_image (row, expected, 4 * WIDTH);
-  copy (fixture->stream, image, NULL, row, &at, seven);
+  test_copy_region (fixture->stream, second, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  test_assert_image (second, expected, 4 * WIDTH);
+  test_copy_region (fixture->stream, row, NULL, second, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  test_assert_image (row, expected, 4 * WIDTH);
+  test_copy_region (fixture->stream, image, NULL, row, &at, seven);
   memmove (expected, expected + 20, 28);
-  assert_image (image, expected, 4 * WIDTH);
-  copy (fixture->stream, other, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
-  assert_image (second, expected, 4 * WIDTH);
+  test_assert_image (image, expected, 4 * WIDTH);
+  test_copy_region (fixture->stream, other, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  test_assert_image (second, expected, 4 * WIDTH);
 
   mapping = gpu_image_map (image, NULL, GPU_MAP_FLAGS_NONE, &at, &seven, NULL, &error);
   g_assert_no_error (error);
@@ -130,7 +68,7 @@ over_buffer (TestFixture *fixture)
   memset (gpu_mapping_get_data (mapping), 3, 28);
   test_assert_ok (gpu_mapping_unmap (mapping, &error), error);
   memset (expected + 20, 3, 28);
-  assert_image (image, expected, 4 * WIDTH);
+  test_assert_image (image, expected, 4 * WIDTH);
   test_assert_ok (gpu_stream_migrate (fixture->stream, (GpuMemory *[]) { (GpuMemory *) image }, 1,
                                       GPU_MIGRATE_FLAGS_NONE, &error), error);
   test_synchronize (fixture->stream);
@@ -147,18 +85,18 @@ over_closed_buffer (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH, 5);
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * WIDTH, &error);
   g_assert_no_error (error);
   open = test_buffer_filled (fixture, 4 * WIDTH, 0);
-  image = image_over (buffer, WIDTH);
+  image = test_image_over (buffer, WIDTH);
   g_assert_cmpint (gpu_memory_get_flags (GPU_MEMORY (image)), ==, GPU_MEMORY_HOST_NO_ACCESS);
   g_assert_false (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "flags");
   test_assert_ok (gpu_image_fill (image, NULL, &color, NULL, NULL, NULL, &error), error);
-  copy (fixture->stream, open, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
+  test_copy_region (fixture->stream, open, NULL, image, NULL, (GpuExtent) { WIDTH, 1, 1 });
   test_assert_content (open, bytes);
 }
 
@@ -195,13 +133,13 @@ over_buffer_kernels (TestFixture *fixture)
   g_autoptr (GpuKernel) both = NULL;
   guint8 expected[4 * WIDTH];
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
 
   program = test_program (fixture, over_source);
   buffer = test_buffer_filled (fixture, 4 * WIDTH, 0);
   count = test_buffer_filled (fixture, 4 * WIDTH, 0);
-  image = image_over (buffer, WIDTH);
+  image = test_image_over (buffer, WIDTH);
   write = gpu_program_get_kernel (program, "write", &error);
   write_with = gpu_program_get_kernel (program, "write_with", &error);
   both = gpu_program_get_kernel (program, "both", &error);
@@ -211,13 +149,13 @@ over_buffer_kernels (TestFixture *fixture)
     expected[i] = (guint8) (i / 4 + i % 4);
   test_assert_ok (gpu_stream_launch (fixture->stream, write_with, &grid, NULL, &error, image,
                                      count), error);
-  assert_image (image, expected, sizeof expected);
+  test_assert_image (image, expected, sizeof expected);
 
   for (guint i = 0; i < sizeof expected; i++)
     expected[i]++;
   test_assert_ok (gpu_stream_launch (fixture->stream, both, &grid, NULL, &error, image, image),
                   error);
-  assert_image (image, expected, sizeof expected);
+  test_assert_image (image, expected, sizeof expected);
 
   if (gpu_stream_launch (fixture->stream, write, &grid, NULL, &error, image))
     {
@@ -230,7 +168,7 @@ over_buffer_kernels (TestFixture *fixture)
       test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "gpu_stream_launch", "write", "PoCL");
     }
 
-  assert_image (image, expected, sizeof expected);
+  test_assert_image (image, expected, sizeof expected);
 }
 
 /* Over a slice: PoCL wants whole buffers, so one is made over what begins where its buffer does. */
@@ -247,7 +185,7 @@ over_slice (TestFixture *fixture)
   g_autoptr (GpuImage) other = NULL;
   const guint8 *data = g_bytes_get_data (bytes, NULL);
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SUB_BUFFERS))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SUB_BUFFERS))
     return;
 
   buffer = test_buffer_from (fixture, bytes);
@@ -255,15 +193,15 @@ over_slice (TestFixture *fixture)
   g_assert_no_error (error);
   second = gpu_buffer_slice (buffer, unit, 2 * unit, &error);
   g_assert_no_error (error);
-  image = image_over (first, unit / 4);
-  assert_image (image, data, unit);
+  image = test_image_over (first, unit / 4);
+  test_assert_image (image, data, unit);
   other = gpu_image_new_for_buffer (second, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_1D_BUFFER,
                                     unit / 4, 1, 0, &error);
 
   if (other != NULL)
     {
       g_assert_no_error (error);
-      assert_image (other, data + unit, unit);
+      test_assert_image (other, data + unit, unit);
     }
   else
     {
@@ -369,28 +307,16 @@ rows (TestFixture *fixture)
 static void
 run_rows (TestFixture *fixture)
 {
-  g_autofree char *layer = g_build_filename (g_test_get_dir (G_TEST_BUILT), "opencl-layer",
-                                             ".libs", "gpumem-opencl-layer.so", NULL);
-  g_autofree char *path = g_strdup_printf ("/image-opencl-guard/%s/subprocess/rows",
-                                           gpu_device_get_id (fixture->device));
-
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
-
-  if (!is_pocl (fixture) || !g_file_test (layer, G_FILE_TEST_EXISTS))
+  if (!is_pocl (fixture))
     {
-      g_test_skip_printf ("no PoCL, or there is no %s", layer);
+      g_test_skip ("no PoCL");
       return;
     }
-
-  g_setenv ("OPENCL_LAYERS", layer, TRUE);
   g_setenv ("GPUMEM_LAYER_VIEWS", VIEWS, TRUE);
-  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
-                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  test_run_under_layer (fixture, "rows");
   g_unsetenv ("GPUMEM_LAYER_VIEWS");
-  g_unsetenv ("OPENCL_LAYERS");
-  g_test_trap_assert_passed ();
-  g_test_trap_assert_stdout_unmatched ("*SKIP*");
 }
 
 /* --- what else PoCL does wrong ---------------------------------------------------------------- */
@@ -406,7 +332,7 @@ refuses (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = NULL;
   GpuExtent most;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_MIPMAPS) == 0)
@@ -460,17 +386,17 @@ only_level (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GpuImage) level = NULL;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
   level = gpu_image_get_level (image, 0, &error);
   g_assert_no_error (error);
   g_assert_true (gpu_image_get_parent (level) == image);
-  write_image (level, bytes);
-  assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+  test_write_image (level, bytes);
+  test_assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
   g_clear_object (&image);
-  assert_image (level, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+  test_assert_image (level, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
 }
 
 /* Its compiler takes images for reading and writing where the standard is told (12). */
@@ -491,7 +417,7 @@ read_write (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_value_bytes (4 * WIDTH * HEIGHT, 7);
   g_autoptr (GBytes) expected = test_value_bytes (4 * WIDTH * HEIGHT, 8);
 
-  if (!has_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+  if (!test_has_opencl_images (fixture) || !test_has (fixture, GPU_CAPABILITIES_SOURCE))
     return;
 
   program = gpu_program_new_from_source (fixture->context, source, "-cl-std=CL2.0", &error);
@@ -506,10 +432,10 @@ read_write (TestFixture *fixture)
   g_assert_cmpint (gpu_kernel_get_argument_kind (kernel, 0), ==, GPU_ARGUMENT_KIND_IMAGE);
   g_assert_cmpstr (gpu_kernel_get_argument_type_name (kernel, 0), ==, "image2d_t");
   image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent);
-  write_image (image, bytes);
+  test_write_image (image, bytes);
   test_assert_ok (gpu_stream_launch (fixture->stream, kernel, &extent, NULL, &error, image),
                   error);
-  assert_image (image, g_bytes_get_data (expected, NULL), 4 * WIDTH * HEIGHT);
+  test_assert_image (image, g_bytes_get_data (expected, NULL), 4 * WIDTH * HEIGHT);
 }
 
 int

@@ -16,44 +16,6 @@ static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_U
 static const cl_image_format native_rgba8 = { CL_RGBA, CL_UNSIGNED_INT8 };
 static const GpuExtent extent_2d = { WIDTH, HEIGHT, 1 };
 
-static gboolean
-has_images (TestFixture *fixture)
-{
-  if (!test_is_opencl (fixture))
-    {
-      g_test_skip ("no device of OpenCL");
-      return FALSE;
-    }
-
-  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
-}
-
-static GpuImage *
-image_over (GpuBuffer *buffer,
-            gsize      width)
-{
-  g_autoptr (GError) error = NULL;
-  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
-                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
-
-  g_assert_no_error (error);
-
-  return image;
-}
-
-static void
-assert_image (GpuImage      *image,
-              gconstpointer  expected,
-              gsize          size)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
-
-  g_assert_no_error (error);
-  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
-  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
-}
-
 /* --- handles of others ------------------------------------------------------------------------ */
 
 static cl_mem
@@ -116,13 +78,13 @@ assert_wrapped (TestFixture        *fixture,
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (image)), ==, size);
   test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error),
                   error);
-  assert_image (image, g_bytes_get_data (bytes, NULL), size);
+  test_assert_image (image, g_bytes_get_data (bytes, NULL), size);
 }
 
 static void
 wraps_images (TestFixture *fixture)
 {
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   assert_wrapped (fixture, CL_MEM_OBJECT_IMAGE1D, GPU_IMAGE_TYPE_IMAGE_1D,
@@ -148,7 +110,7 @@ wraps_over_buffer (TestFixture *fixture)
   g_autoptr (GBytes) bytes = test_random_bytes (4 * WIDTH);
   guint8 expected[4 * WIDTH];
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   buffer = test_buffer_from (fixture, bytes);
@@ -162,7 +124,7 @@ wraps_over_buffer (TestFixture *fixture)
   memcpy (expected, g_bytes_get_data (bytes, NULL), sizeof expected);
   for (guint i = 8; i < WIDTH; i++)
     memcpy (expected + 4 * i, (const guint8[]) { 1, 2, 3, 4 }, 4);
-  assert_image (image, expected, sizeof expected);
+  test_assert_image (image, expected, sizeof expected);
 }
 
 static void
@@ -174,7 +136,7 @@ wraps_borrowed (TestFixture *fixture)
   guint8 got[SIZE];
   cl_mem mem;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   mem = native_image (fixture, CL_MEM_OBJECT_IMAGE2D, WIDTH, HEIGHT, 1, NULL);
@@ -200,7 +162,7 @@ gives_images (TestFixture *fixture)
   g_autoptr (GpuImage) image = NULL;
   g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D, extent_2d);
@@ -210,7 +172,7 @@ gives_images (TestFixture *fixture)
                                         (const gsize[]) { WIDTH, HEIGHT, 1 }, 0, 0,
                                         g_bytes_get_data (bytes, NULL), 0, NULL, NULL), ==,
                    CL_SUCCESS);
-  assert_image (image, g_bytes_get_data (bytes, NULL), SIZE);
+  test_assert_image (image, g_bytes_get_data (bytes, NULL), SIZE);
   gpu_memory_release (GPU_MEMORY (image));
   g_assert_null (gpu_image_get_cl_mem (image));
 }
@@ -224,7 +186,7 @@ refuses_images (TestFixture *fixture)
   g_autoptr (GpuContext) second = NULL;
   cl_mem mem;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   buffer = test_buffer (fixture, 64);
@@ -293,7 +255,7 @@ address_modes[] =
 static void
 samplers (TestFixture *fixture)
 {
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   for (guint i = 0; i < 4 * G_N_ELEMENTS (address_modes); i++)
@@ -334,7 +296,7 @@ wraps_samplers (TestFixture *fixture)
   GpuSampler *sampler;
   cl_sampler native;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   native = native_sampler (fixture, TRUE, CL_ADDRESS_REPEAT, CL_FILTER_LINEAR);
@@ -382,7 +344,7 @@ refuses_samplers (TestFixture *fixture)
   const GpuColor white = { 1, 1, 1, 1 };
   g_autoptr (GError) error = NULL;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   assert_no_sampler (fixture, GPU_ERROR_NOT_SUPPORTED, "each dimension", "context",
@@ -422,7 +384,7 @@ attributes (TestFixture *fixture)
   const char *format;
   guint64 number;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   image = test_image (fixture, GPU_MEMORY_NONE, &rgba8, GPU_IMAGE_TYPE_IMAGE_2D_ARRAY,
@@ -460,11 +422,11 @@ attributes_over_buffer (TestFixture *fixture)
   g_autoptr (GVariant) told = NULL;
   guint64 number = 0;
 
-  if (!has_images (fixture))
+  if (!test_has_opencl_images (fixture))
     return;
 
   buffer = test_buffer (fixture, 256);
-  image = image_over (buffer, 64);
+  image = test_image_over (buffer, 64);
   told = gpu_memory_get_attributes (GPU_MEMORY (image), &error);
   g_assert_no_error (error);
   g_assert_true (g_variant_lookup (told, "associated-memobject", "t", &number));

@@ -92,3 +92,56 @@ test_count_texels (const GpuExtent *extent)
 {
   return extent->width * extent->height * extent->depth;
 }
+
+void
+test_assert_image (GpuImage *image, gconstpointer expected, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = gpu_image_read_bytes (image, NULL, NULL, NULL, NULL, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_bytes_get_size (bytes), ==, size);
+  test_assert_mem (g_bytes_get_data (bytes, NULL), expected, size);
+}
+
+void
+test_write_image (GpuImage *image, GBytes *bytes)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_image_write_bytes (image, NULL, NULL, NULL, bytes, 0, 0, NULL, &error),
+                  error);
+}
+
+void
+test_copy_region (GpuStream *stream, gpointer to, const GpuLayout *to_layout, gpointer from,
+                  const GpuLayout *from_layout, GpuExtent extent)
+{
+  g_autoptr (GError) error = NULL;
+
+  test_assert_ok (gpu_stream_copy_region (stream, to, to_layout, from, from_layout, &extent,
+                                          &error), error);
+}
+
+GpuImage *
+test_image_over (GpuBuffer *buffer, gsize width)
+{
+  static const GpuImageFormat rgba8 = { GPU_CHANNEL_ORDER_RGBA, GPU_CHANNEL_TYPE_UINT8 };
+  g_autoptr (GError) error = NULL;
+  GpuImage *image = gpu_image_new_for_buffer (buffer, GPU_MEMORY_NONE, &rgba8,
+                                              GPU_IMAGE_TYPE_IMAGE_1D_BUFFER, width, 1, 0, &error);
+
+  g_assert_no_error (error);
+  return image;
+}
+
+gboolean
+test_has_opencl_images (TestFixture *fixture)
+{
+  if (!test_is_opencl (fixture))
+    {
+      g_test_skip ("no device of OpenCL");
+      return FALSE;
+    }
+  return test_has (fixture, GPU_CAPABILITIES_IMAGES);
+}

@@ -28,3 +28,20 @@ GpuSampler *test_sampler        (TestFixture          *fixture,
 void        test_assert_texels  (GpuImage             *image,
                                  GBytes               *expected);
 gsize       test_count_texels   (const GpuExtent      *extent);
+/* All that @image holds are the @size bytes of @expected. */
+void        test_assert_image   (GpuImage             *image,
+                                 gconstpointer         expected,
+                                 gsize                 size);
+void        test_write_image    (GpuImage             *image,
+                                 GBytes               *bytes);
+void        test_copy_region    (GpuStream            *stream,
+                                 gpointer              to,
+                                 const GpuLayout      *to_layout,
+                                 gpointer              from,
+                                 const GpuLayout      *from_layout,
+                                 GpuExtent             extent);
+/* A row of @width texels of four 8-bit integers. */
+GpuImage   *test_image_over     (GpuBuffer            *buffer,
+                                 gsize                 width);
+/* Otherwise the test is skipped. */
+gboolean    test_has_opencl_images (TestFixture       *fixture);

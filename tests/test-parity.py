@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Each row of parity in the guides, run as /parity/ROW on every device that GPUMEM_TEST chooses."""
+
+import functools
+import sys
+
+from guide_util import COMING_FROM, Guide, main_in_folder, read_rows, run_one
+from python_util import Skip, equal
+
+
+def plain_rows():
+    """Every row has one section, with a call of theirs, and there is none without a row."""
+    shown = {}
+    for name in COMING_FROM:
+        for section in Guide(name).sections:
+            assert section.row is not None, f"{name}: '{section.title}' has no row"
+            assert section.row not in shown, f"{section.row} is there twice"
+            assert section.shown, f"{section.row}: no call of theirs"
+            shown[section.row] = section
+    for row in read_rows():
+        section = shown.pop(row.id, None)
+        assert (section is None) == bool(row.omitted or row.waits), \
+            f"{row.id} is {'in no' if section is None else 'in a'} guide"
+        if section is not None:
+            equal(section.title, row.title, f"the title of {row.id}")
+            assert section.blocks, f"{row.id} shows nothing that is run"
+    equal(list(shown), [], "sections of no row")
+
+
+def plain_waiting_rows():
+    waiting = [f"{row.id} ({row.waits})" for row in read_rows() if row.waits]
+    if waiting:
+        raise Skip("not in the guides yet: " + ", ".join(waiting))
+
+
+def cases():
+    yield "plain_rows", plain_rows
+    yield "plain_waiting_rows", plain_waiting_rows
+    for name in COMING_FROM:
+        guide = Guide(name)
+        for section in guide.sections:
+            if section.blocks:
+                yield f"test_parity/{section.row}", functools.partial(run_one, guide, section)
+
+
+if __name__ == "__main__":
+    sys.exit(main_in_folder(dict(cases())))
