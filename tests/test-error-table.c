@@ -7,7 +7,7 @@
 
 #ifdef HAVE_OPENCL
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 static void
 error_table_rows (void)

@@ -5,7 +5,7 @@
 
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/device/gpu-device-private.h"
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 #include "gpumem/stream/gpu-stream-private.h"
 #include "opencl-layer/gpumem-layer.h"
 #include "test-util.h"

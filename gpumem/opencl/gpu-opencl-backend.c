@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 const GpuBackend _gpu_opencl_backend =
 {

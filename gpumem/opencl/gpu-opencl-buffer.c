@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 static GpuNativeBuffer *
 buffer_alloc (GpuNativeContext  *context,

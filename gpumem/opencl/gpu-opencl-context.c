@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* On a thread of the driver, at any moment: it may touch nothing that can go away. */
 static void CL_CALLBACK

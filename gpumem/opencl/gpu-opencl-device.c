@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* Of cl_nv_device_attribute_query, but in no header. */
 #define CL_DEVICE_PCI_BUS_ID_NV    0x4008

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* How often a wait that the driver refuses is tried again before it is given up. */
 #define N_WAITS 3

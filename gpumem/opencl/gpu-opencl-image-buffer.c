@@ -2,7 +2,7 @@
 /* Images over buffers. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 

@@ -3,7 +3,7 @@
  * with such images, and PoCL crashes in others. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 #define TEXELS SIZE " x " SIZE " x " SIZE " texels"

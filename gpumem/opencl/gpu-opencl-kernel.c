@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 #define EXTENT SIZE " x " SIZE " x " SIZE

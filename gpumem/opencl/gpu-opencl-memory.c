@@ -2,7 +2,7 @@
 /* What buffers and images have in common: they are all a cl_mem. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* Migrations of more memories than this are rare: then the list is allocated. */
 #define N_ON_STACK 16

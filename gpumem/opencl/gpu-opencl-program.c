@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define ARGUMENT_INFO_OPTION "-cl-kernel-arg-info"
 

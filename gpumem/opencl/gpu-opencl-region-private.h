@@ -2,7 +2,7 @@
 /* Copies of regions: what is to be done, and the single commands that do a part of it. */
 #pragma once
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 G_BEGIN_DECLS
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpumem/base/gpu-nick-private.h"
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 static const struct
 {

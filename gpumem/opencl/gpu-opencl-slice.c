@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 struct _GpuOpenclSlice
 {

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* The largest type of OpenCL C, up to which alignments can be asked for. */
 #define MAX_TYPE_SIZE 128

@@ -3,7 +3,7 @@
  * returns; devices that are processors gain nothing by a copy more. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 static gsize
 transfer_get_min_size (GpuNativeContext *context,

@@ -5,7 +5,7 @@
 
 #include <gmodule.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #if defined (_WIN32)
 #define NVML_LIBRARY "nvml.dll"

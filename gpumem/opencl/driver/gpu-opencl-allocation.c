@@ -2,7 +2,7 @@
 /* A cl_mem, its flags, and the buffers that are made of one. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* None of them means the same as the parent. */
 cl_mem_flags

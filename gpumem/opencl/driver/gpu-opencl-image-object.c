@@ -2,7 +2,7 @@
 /* An image over a cl_mem: its geometry, its descriptor and its pitches. */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define SIZE "%" G_GSIZE_FORMAT
 #define TEXELS SIZE " x " SIZE " x " SIZE " texels"

@@ -2,7 +2,7 @@
 #include "config.h"
 
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define E(code, error) { code, #code, GPU_ERROR_##error }
 

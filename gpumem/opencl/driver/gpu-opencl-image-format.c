@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "gpumem/format/gpu-texel-private.h"
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* The first version of PoCL whose kernels know single halves. */
 #define POCL_WITH_HALVES 7

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 GPtrArray *_gpu_opencl_known_devices;
 

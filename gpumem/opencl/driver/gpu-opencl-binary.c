@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define MAGIC "GPUCLBIN"
 #define WORD 8

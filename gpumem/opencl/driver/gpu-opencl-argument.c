@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* The names in OpenCL C are the same on every device, and so are the sizes. */
 static const struct

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "gpumem/opencl/gpu-opencl.h"
+#include "gpumem/opencl/driver/gpu-opencl.h"
 
 /* Of cl_nv_device_attribute_query, but in no header. */
 #define CL_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT_NV 0x4007
