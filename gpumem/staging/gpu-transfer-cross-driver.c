@@ -242,8 +242,8 @@ attend_locked (GpuAcross *across)
     g_cond_wait (&across->cond, &across->lock);
 }
 
-void
-_gpu_across_attend (gpointer data)
+static void
+attend_across (gpointer data)
 {
   GpuAcross *across = data;
 
@@ -602,7 +602,7 @@ _gpu_across_begin (const GpuAcrossCopy  *copy,
 
   *reason = "no thread can be started";
 
-  if (!_gpu_transfer_push_across (_gpu_across_ref (across)))
+  if (!_gpu_transfer_push_wait (attend_across, _gpu_across_ref (across)))
     {
       _gpu_across_unref (across);
       _gpu_transfer_ring_return (across->ring, across->leases, across->n_leases);

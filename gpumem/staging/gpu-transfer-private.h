@@ -97,19 +97,15 @@ void     _gpu_transfer_copy_piece   (const GpuTransferCopy  *copy,
                                      guint                   piece,
                                      guint8                 *data);
 
-/* gpu-transfer-threads.c: has a thread call _gpu_transfer_help() with @transfer, the next function,
- * or _gpu_transfer_ring_trim(). FALSE if there is no thread for it. */
-gboolean _gpu_transfer_push_help    (GpuTransfer            *transfer);
-gboolean _gpu_transfer_push_attend  (GpuTransfer            *transfer);
-gboolean _gpu_transfer_push_trim    (GpuNativeContext       *context);
-/* Has a thread call _gpu_across_attend() with a GpuAcross. */
-gboolean _gpu_transfer_push_across  (gpointer                across);
-/* Says once that there was none. With no lock held. */
+/* gpu-transfer-threads.c: call @func with @data on a thread that copies, or on one that may wait
+ * for the device. FALSE if no thread can be started. */
+typedef void (*GpuTransferFunc) (gpointer data);
+
+gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,
+                                     gpointer                data);
+gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
+                                     gpointer                data);
+/* Reports once that no thread could be started. Caller holds no lock. */
 void     _gpu_transfer_tell_threads (void);
-void     _gpu_transfer_help         (GpuTransfer            *transfer);
-void     _gpu_transfer_attend       (GpuTransfer            *transfer);
-void     _gpu_across_attend         (gpointer                across);
-/* Gives back what is over the limit. Takes the reference to @context over. */
-void     _gpu_transfer_ring_trim    (GpuNativeContext       *context);
 
 G_END_DECLS

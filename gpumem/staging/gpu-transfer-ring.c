@@ -301,6 +301,24 @@ _gpu_transfer_ring_submit (GpuNativeContext       *context,
     g_clear_pointer (&old[i], _gpu_native_event_unref);
 }
 
+/* Takes the reference to the context over. */
+static void
+trim_to_limit (gpointer data)
+{
+  GpuNativeContext *context = data;
+  GpuTransferRing *ring = get_ring (context);
+  gsize limit;
+
+  /* First, so that a slot returned meanwhile starts another trim. */
+  g_mutex_lock (&ring->lock);
+  ring->trims = FALSE;
+  limit = ring->limit;
+  g_mutex_unlock (&ring->lock);
+
+  _gpu_transfer_trim (context, limit);
+  _gpu_native_context_unref (context);
+}
+
 /* Where there is no thread for it now the next copy that ends tries again. */
 static void
 trim_later (GpuNativeContext *context)
@@ -313,28 +331,12 @@ trim_later (GpuNativeContext *context)
   ring->trims |= wanted;
   g_mutex_unlock (&ring->lock);
 
-  if (!wanted || _gpu_transfer_push_trim (_gpu_native_context_ref (context)))
+  if (!wanted || _gpu_transfer_push_wait (trim_to_limit, _gpu_native_context_ref (context)))
     return;
 
   g_mutex_lock (&ring->lock);
   ring->trims = FALSE;
   g_mutex_unlock (&ring->lock);
-  _gpu_native_context_unref (context);
-}
-
-void
-_gpu_transfer_ring_trim (GpuNativeContext *context)
-{
-  GpuTransferRing *ring = get_ring (context);
-  gsize limit;
-
-  /* First, so that who returns something meanwhile has it trimmed once more. */
-  g_mutex_lock (&ring->lock);
-  ring->trims = FALSE;
-  limit = ring->limit;
-  g_mutex_unlock (&ring->lock);
-
-  _gpu_transfer_trim (context, limit);
   _gpu_native_context_unref (context);
 }
 

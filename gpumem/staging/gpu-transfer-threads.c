@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The threads of the engine. Those that copy are as many as the knob says, and never wait for
- * anything but work. Waiting for the device is left to others, one for each copy that nobody waits
- * for otherwise. Either end after a while without work.
+ * Two groups of threads. Copying threads, as many as GPUMEM_COPY_THREADS, wait for nothing but
+ * work. Waiting threads wait for the device, one for each copy that no caller waits for. Both end
+ * after a while without work.
  *
- * This is no GThreadPool, which keeps what it could start no thread for until it can start one:
- * who pushes has to know, as nothing would open the gates of the copy.
+ * Not a GThreadPool: that queues a task for which it can start no thread, and the caller must know,
+ * because the stream would wait for the copy for ever.
  */
 #include "config.h"
 
@@ -58,12 +58,10 @@ _gpu_transfer_get_n_threads (void)
 
 /* --- crews ------------------------------------------------------------------------------------ */
 
-typedef void (*JobFunc) (gpointer data);
-
 typedef struct
 {
-  JobFunc  run;
-  gpointer data;
+  GpuTransferFunc run;
+  gpointer        data;
 } Job;
 
 typedef struct
@@ -163,10 +161,10 @@ has_thread_locked (Crew *crew)
 /* FALSE, and nothing done, if there is no thread for it. Where there is a limit those at work take
  * it soon. */
 static gboolean
-crew_push (Crew     *crew,
-           guint     max_threads,
-           JobFunc   run,
-           gpointer  data)
+crew_push (Crew            *crew,
+           guint            max_threads,
+           GpuTransferFunc  run,
+           gpointer         data)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&crew->lock);
   Job *job;
@@ -184,46 +182,18 @@ crew_push (Crew     *crew,
   return TRUE;
 }
 
-static void
-help (gpointer transfer)
+gboolean
+_gpu_transfer_push_copy (GpuTransferFunc func,
+                         gpointer        data)
 {
-  _gpu_transfer_help (transfer);
+  return crew_push (&helpers, _gpu_transfer_get_n_threads (), func, data);
 }
 
 gboolean
-_gpu_transfer_push_help (GpuTransfer *transfer)
+_gpu_transfer_push_wait (GpuTransferFunc func,
+                         gpointer        data)
 {
-  return crew_push (&helpers, _gpu_transfer_get_n_threads (), help, transfer);
-}
-
-static void
-attend (gpointer transfer)
-{
-  _gpu_transfer_attend (transfer);
-}
-
-gboolean
-_gpu_transfer_push_attend (GpuTransfer *transfer)
-{
-  return crew_push (&attendants, G_MAXUINT, attend, transfer);
-}
-
-static void
-trim (gpointer context)
-{
-  _gpu_transfer_ring_trim (context);
-}
-
-gboolean
-_gpu_transfer_push_trim (GpuNativeContext *context)
-{
-  return crew_push (&attendants, G_MAXUINT, trim, context);
-}
-
-gboolean
-_gpu_transfer_push_across (gpointer across)
-{
-  return crew_push (&attendants, G_MAXUINT, _gpu_across_attend, across);
+  return crew_push (&attendants, G_MAXUINT, func, data);
 }
 
 void

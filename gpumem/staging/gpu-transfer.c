@@ -171,6 +171,8 @@ copy_piece_locked (GpuTransfer *transfer)
   end_piece_locked (transfer, chunk);
 }
 
+static void help_copy (gpointer data);
+
 /* Waking a thread takes longer than to copy some pieces, so each wakes no more than two. */
 static void
 call_helpers_locked (GpuTransfer *transfer)
@@ -178,7 +180,7 @@ call_helpers_locked (GpuTransfer *transfer)
   for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->shape.n_chunks
                     && transfer->n_helpers < transfer->max_helpers; i++)
     {
-      if (!_gpu_transfer_push_help (_gpu_transfer_ref (transfer)))
+      if (!_gpu_transfer_push_copy (help_copy, _gpu_transfer_ref (transfer)))
         {
           _gpu_transfer_unref (transfer);
           return;
@@ -202,9 +204,11 @@ linger_locked (GpuTransfer *transfer)
   return has_piece_locked (transfer);
 }
 
-void
-_gpu_transfer_help (GpuTransfer *transfer)
+static void
+help_copy (gpointer data)
 {
+  GpuTransfer *transfer = data;
+
   g_mutex_lock (&transfer->lock);
   call_helpers_locked (transfer);
 
@@ -336,9 +340,11 @@ attend (GpuTransfer *transfer,
   _gpu_transfer_ring_finish (transfer->context, last);
 }
 
-void
-_gpu_transfer_attend (GpuTransfer *transfer)
+static void
+attend_unwatched (gpointer data)
 {
+  GpuTransfer *transfer = data;
+
   attend (transfer, FALSE);
   _gpu_transfer_unref (transfer);
 }
@@ -742,7 +748,8 @@ start (GpuTransfer *transfer)
          && get_lease (transfer, n_ready)->before == NULL)
     n_ready++;
 
-  if (!transfer->attended && !_gpu_transfer_push_attend (_gpu_transfer_ref (transfer)))
+  if (!transfer->attended
+      && !_gpu_transfer_push_wait (attend_unwatched, _gpu_transfer_ref (transfer)))
     {
       _gpu_transfer_unref (transfer);
       return FALSE;
