@@ -8,7 +8,7 @@
 #include "gpumem/memory/gpu-memory-private.h"
 #include "gpumem/memory/gpu-virtual-memory-private.h"
 
-#define N_PIECES 3
+#define N_CHUNKS 3
 
 typedef struct
 {
@@ -17,17 +17,17 @@ typedef struct
   GpuNativeBuffer     *native;
   GpuBuffer           *buffer;
   gsize                unit;
-  GpuNativePiece      *pieces[N_PIECES];
-  guint                places[N_PIECES]; /* in units, or 0 */
+  GpuNativeChunk      *chunks[N_CHUNKS];
+  guint                places[N_CHUNKS]; /* in units, or 0 */
 } Range;
 
 static gboolean
-map (Range *range, guint first, guint n_pieces, guint at, GError **error)
+map (Range *range, guint first, guint n_chunks, guint at, GError **error)
 {
-  if (!range->ops->map (range->context, range->native, at * range->unit, &range->pieces[first],
-                        n_pieces, error))
+  if (!range->ops->map (range->context, range->native, at * range->unit, &range->chunks[first],
+                        n_chunks, error))
     return FALSE;
-  for (guint i = 0; i < n_pieces; i++)
+  for (guint i = 0; i < n_chunks; i++)
     range->places[first + i] = at + i;
   return TRUE;
 }
@@ -56,10 +56,10 @@ reserve (Range *range, GpuContext *context, GError **error)
   storage = _gpu_storage_new (range->context, range->native, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
                               NULL, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (range->buffer), storage);
-  for (guint i = 0; i < N_PIECES; i++)
+  for (guint i = 0; i < N_CHUNKS; i++)
     {
-      range->pieces[i] = _gpu_virtual_create_piece (range->context, range->unit, FALSE, error);
-      if (range->pieces[i] == NULL)
+      range->chunks[i] = _gpu_virtual_create_chunk (range->context, range->unit, FALSE, error);
+      if (range->chunks[i] == NULL)
         return FALSE;
     }
   return TRUE;
@@ -68,12 +68,12 @@ reserve (Range *range, GpuContext *context, GError **error)
 static void
 clear (Range *range)
 {
-  for (guint i = 0; i < N_PIECES; i++)
+  for (guint i = 0; i < N_CHUNKS; i++)
     {
       if (range->places[i] != 0)
         unmap (range, i);
-      if (range->pieces[i] != NULL)
-        _gpu_virtual_destroy_piece (range->context, range->pieces[i]);
+      if (range->chunks[i] != NULL)
+        _gpu_virtual_destroy_chunk (range->context, range->chunks[i]);
     }
   if (range->context != NULL)
     g_assert_cmpuint ((gsize) g_atomic_pointer_get (&range->context->allocated), ==, 0);
@@ -126,9 +126,9 @@ find_peer (GpuContext *context, GError **error)
 static gboolean
 use (Range *range, GpuContext *context, GpuContext *peer, GError **error)
 {
-  if (!map (range, 0, N_PIECES, 1, error))
+  if (!map (range, 0, N_CHUNKS, 1, error))
     return FALSE;
-  for (guint i = 0; i < N_PIECES; i++)
+  for (guint i = 0; i < N_CHUNKS; i++)
     if (!fill (range, i, i + 1, error))
       return FALSE;
   if (peer == NULL)

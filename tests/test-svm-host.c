@@ -128,11 +128,11 @@ svm_busy (TestFixture *fixture)
 
   /* What else the device may do depends on whether it takes turns. */
   reads = gpu_stream_copy (fixture->stream, GPU_MEMORY (buffer), 0, memory, 0, 50, &error);
-  g_assert_true (reads == !test_takes_turns (fixture));
+  g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
   reads = gpu_stream_fill (fixture->stream, memory, 100, 1, (const guint8 *) "x", 1, &error);
-  g_assert_true (reads == !test_takes_turns (fixture));
+  g_assert_true (reads == !test_has_exclusive_handover (fixture));
   if (!reads)
     test_assert_gpu_error (error, GPU_ERROR_BUSY, "mapped");
   g_clear_object (&mapping);

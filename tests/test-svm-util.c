@@ -49,7 +49,7 @@ test_has_svm (TestFixture *fixture)
 
 /* The host and a stream of a device cannot both use it. */
 gboolean
-test_takes_turns (TestFixture *fixture)
+test_has_exclusive_handover (TestFixture *fixture)
 {
   return g_str_has_prefix (gpu_device_get_id (fixture->device), "cuda:")
          && (gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SVM_FINE) == 0;

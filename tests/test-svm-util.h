@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 /* Skips the test, with a reason, unless the device has such memory. */
 gboolean    test_has_svm     (TestFixture *fixture);
 /* The host and a stream of a device cannot both use it. */
-gboolean    test_takes_turns (TestFixture *fixture);
+gboolean    test_has_exclusive_handover (TestFixture *fixture);
 GpuSvm     *test_svm         (TestFixture *fixture,
                               GpuSvmFlags  flags,
                               gsize        size);

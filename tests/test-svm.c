@@ -125,7 +125,7 @@ svm_refused (TestFixture *fixture)
   refuse (fixture, GPU_MEMORY_READ_ONLY | GPU_MEMORY_WRITE_ONLY, 0, SIZE, 0, wrong, "read-only");
   refuse (fixture, 0, 0, (gsize) 1 << 60, 0, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "1152921504606846976");
   refuse (fixture, 0, 0, G_MAXSIZE - 100, 1 << 20, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "bytes");
-  if (test_takes_turns (fixture))
+  if (test_has_exclusive_handover (fixture))
     refuse (fixture, GPU_MEMORY_UNTRACKED, 0, SIZE, 0, GPU_ERROR_NOT_SUPPORTED, "tracked");
 }
 

@@ -51,12 +51,12 @@ n_fences (GpuTimeline *timeline)
 }
 
 static guint
-n_kept (GpuTimeline *timeline)
+n_retained (GpuTimeline *timeline)
 {
   guint n;
 
   _gpu_timeline_lock (timeline);
-  n = timeline->kept->len - timeline->kept_first;
+  n = timeline->retained->len - timeline->retained_first;
   _gpu_timeline_unlock (timeline);
   return n;
 }
@@ -68,7 +68,7 @@ holder_of (GpuBuffer *buffer)
 {
   GpuMemory *memory = GPU_MEMORY (buffer);
 
-  return __atomic_load_n (&memory->storage->root->holder, __ATOMIC_RELAXED);
+  return __atomic_load_n (&memory->storage->root->biased_to, __ATOMIC_RELAXED);
 }
 
 /* Memory of one stream needs no lock but the stream's, until too many have had it. */
@@ -172,7 +172,7 @@ timeline_counts (TestFixture *fixture)
   test_synchronize (stream);
   g_assert_true (_gpu_timeline_is_complete (timeline, N_WORK));
   g_assert_cmpuint (n_fences (timeline), ==, 0);
-  g_assert_cmpuint (n_kept (timeline), ==, 0);
+  g_assert_cmpuint (n_retained (timeline), ==, 0);
 }
 
 static void
@@ -302,11 +302,11 @@ timeline_shares_fences (TestFixture *fixture)
 /* --- what is kept ---------------------------------------------------------------------- */
 
 static void
-wait_for_kept (GpuTimeline *timeline, guint most)
+wait_for_retained (GpuTimeline *timeline, guint most)
 {
   gint64 deadline = g_get_monotonic_time () + TEST_DEADLINE * G_USEC_PER_SEC;
 
-  while (n_kept (timeline) > most)
+  while (n_retained (timeline) > most)
     {
       g_assert_cmpint (g_get_monotonic_time (), <, deadline);
       g_usleep (1000);
@@ -327,11 +327,11 @@ timeline_lets_go (TestFixture *fixture)
 
   for (guint i = 0; i < 10000; i++)
     test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
-  wait_for_kept (timeline, 5000);
+  wait_for_retained (timeline, 5000);
 
   for (guint i = 0; i < 8; i++)
     test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (large), 0, many, &error), error);
-  wait_for_kept (timeline, 16);
+  wait_for_retained (timeline, 16);
 }
 
 static void
@@ -358,7 +358,7 @@ timeline_keeps_bytes (TestFixture *fixture)
   test_assert_ok (gpu_stream_write (stream, GPU_MEMORY (buffer), 0, bytes, &error), error);
   g_clear_pointer (&bytes, g_bytes_unref);
   g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 0);
-  g_assert_cmpuint (n_kept (timeline_of (stream)), >=, 1);
+  g_assert_cmpuint (n_retained (timeline_of (stream)), >=, 1);
   test_open (gate);
   test_synchronize (stream);
   g_assert_cmpint (g_atomic_int_get (&n_freed), ==, 1);

@@ -136,7 +136,7 @@ failure_of_calls (TestFixture *fixture)
 
 /* Streams that cannot wait for values: asked once, and nothing is staged. */
 static void
-failure_of_gates (TestFixture *fixture)
+failure_of_host_waits (TestFixture *fixture)
 {
   g_autoptr (GpuBuffer) buffer = test_buffer (fixture, 2 * MIB);
   guint64 before;
@@ -402,7 +402,7 @@ main (int    argc,
 
   test_add ("no-page-locked", failure_no_page_locked);
   test_add ("calls", failure_of_calls);
-  test_add ("gates", failure_of_gates);
+  test_add ("gates", failure_of_host_waits);
   test_add ("chunks", failure_of_chunks);
   test_add ("subprocess/chunks", failure_of_chunks_opencl);
   test_add ("flush", failure_of_flush);

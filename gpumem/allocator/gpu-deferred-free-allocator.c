@@ -73,7 +73,7 @@ G_DEFINE_FINAL_TYPE_WITH_CODE (GpuDeferredFreeAllocator, gpu_deferred_free_alloc
 static void
 free_pending (gpointer data)
 {
-  _gpu_storage_go_on (data);
+  _gpu_storage_resume_release (data);
   _gpu_storage_unref (data);
 }
 
@@ -124,7 +124,7 @@ deferred_free_returned (GpuAdaptorCore *parent,
   Core *core = (Core *) parent;
   g_autoptr (GPtrArray) pending = NULL;
 
-  if (storage == NULL || storage->home != NULL)
+  if (storage == NULL || storage->allocation_stream != NULL)
     return TRUE;
 
   g_mutex_lock (&parent->lock);

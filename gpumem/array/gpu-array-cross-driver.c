@@ -93,11 +93,11 @@ copy_bytes (GpuTimeline  *timeline,
 /* Packing on the other side has to come after what is on @timeline, and that after unpacking there.
  * A byte that goes across has both streams wait for each other: it is one that does not matter. */
 gboolean
-_gpu_array_copy_across (GpuArray     *array,
-                        GpuTimeline  *timeline,
-                        GpuArray     *source,
-                        const char   *function,
-                        GError      **error)
+_gpu_array_copy_cross_driver (GpuArray     *array,
+                              GpuTimeline  *timeline,
+                              GpuArray     *source,
+                              const char   *function,
+                              GError      **error)
 {
   gboolean is_to = array->memory->storage->context == timeline->context;
   GpuMemory *far = (is_to ? source : array)->memory;

@@ -44,12 +44,12 @@ gboolean     _gpu_array_copy_to       (GpuArray              *array,
                                        GpuArray              *source,
                                        const char            *function,
                                        GError               **error);
-/* The same between memory that is _gpu_timeline_is_across(). */
-gboolean     _gpu_array_copy_across   (GpuArray              *array,
-                                       GpuTimeline           *timeline,
-                                       GpuArray              *source,
-                                       const char            *function,
-                                       GError               **error);
+/* The same between memory that is _gpu_timeline_is_cross_driver(). */
+gboolean     _gpu_array_copy_cross_driver (GpuArray              *array,
+                                           GpuTimeline           *timeline,
+                                           GpuArray              *source,
+                                           const char            *function,
+                                           GError               **error);
 /* What methods that wait begin and end with. (transfer full): the timeline, or NULL with an error.
  * */
 GpuTimeline *_gpu_array_begin         (GpuArray              *array,

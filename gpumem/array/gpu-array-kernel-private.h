@@ -28,7 +28,7 @@ typedef struct
   GpuArrayWalk   walk;
   GpuArrayPlan   plan;              /* the loops that are left over */
   gsize          unit;              /* bytes that a work-item copies */
-  GpuKernelCode *code;              /* not owned: the context has it */
+  GpuKernelCore *core;              /* not owned: the context has it */
 } GpuArrayKernelCopy;
 
 /* FALSE where regions are better, or there can be no kernel. */

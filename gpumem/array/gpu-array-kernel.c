@@ -80,7 +80,7 @@ typedef struct
 {
   GMutex         lock;              /* guards what follows */
   gboolean       is_built;          /* or was tried */
-  GpuKernelCode *codes[2 * N_UNITS]; /* all NULL where they could not be built */
+  GpuKernelCore *codes[2 * N_UNITS]; /* all NULL where they could not be built */
 } GpuArrayKernels;
 
 /* --- kernels ---------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void
 forget_codes (GpuArrayKernels *kernels)
 {
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    g_clear_pointer (&kernels->codes[i], _gpu_kernel_code_unref);
+    g_clear_pointer (&kernels->codes[i], _gpu_kernel_core_unref);
 }
 
 static void
@@ -131,7 +131,7 @@ build (GpuArrayKernels   *kernels,
 {
   const GpuProgramInputs inputs = { .source = source, .options = "" };
   gboolean from_cache;
-  g_autoptr (GpuProgramCode) program = _gpu_program_code_build (context, &inputs, &from_cache,
+  g_autoptr (GpuProgramCore) program = _gpu_program_core_build (context, &inputs, &from_cache,
                                                                 error);
 
   if (program == NULL)
@@ -139,7 +139,7 @@ build (GpuArrayKernels   *kernels,
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
-      kernels->codes[i] = _gpu_kernel_code_new (program, names[i], error);
+      kernels->codes[i] = _gpu_kernel_core_new (program, names[i], error);
 
       if (kernels->codes[i] == NULL)
         return FALSE;
@@ -149,14 +149,14 @@ build (GpuArrayKernels   *kernels,
 }
 
 /* NULL if there are none: regions do it as well, and tell of a device that is lost. */
-static GpuKernelCode *
+static GpuKernelCore *
 get_code (GpuArrayKernels          *kernels,
           GpuNativeContext         *context,
           const GpuArrayKernelCopy *copy)
 {
   gboolean is_many = copy->walk.n_units > G_MAXUINT32 - GROUP;
   g_autoptr (GError) error = NULL;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
 
   g_mutex_lock (&kernels->lock);
 
@@ -169,10 +169,10 @@ get_code (GpuArrayKernels          *kernels,
   /* There may be memory the next time. */
   kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-  code = kernels->codes[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
+  core = kernels->codes[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
   g_mutex_unlock (&kernels->lock);
 
-  return code;
+  return core;
 }
 
 /* --- walks ------------------------------------------------------------------ */
@@ -304,9 +304,9 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->unit = get_unit (plan, addresses);
   set_walk (copy, (gint64) copy->unit);
 
-  copy->code = get_code (get_kernels (to->context), context, copy);
+  copy->core = get_code (get_kernels (to->context), context, copy);
 
-  return copy->code != NULL;
+  return copy->core != NULL;
 }
 
 typedef struct
@@ -335,7 +335,7 @@ launch (const GpuArrayPlan  *plan G_GNUC_UNUSED,
     { .kind = GPU_ARGUMENT_KIND_MEMORY },
     { .kind = GPU_ARGUMENT_KIND_VALUE, .data = &walk, .size = sizeof walk }
   };
-  const GpuLaunch launch = { .code = run->copy->code, .grid = &grid, .n_arguments = 3,
+  const GpuLaunch launch = { .core = run->copy->core, .grid = &grid, .n_arguments = 3,
                              .values = values, .memories = memories, .n_accesses = 2 };
 
   walk.to = (gint64) to / unit;

@@ -304,8 +304,8 @@ _gpu_array_copy_to (GpuArray     *array,
     }
 
   if (array->memory->storage->context != source->memory->storage->context
-      && _gpu_timeline_is_across (timeline, array->memory, source->memory))
-    return _gpu_array_copy_across (array, timeline, source, function, error);
+      && _gpu_timeline_is_cross_driver (timeline, array->memory, source->memory))
+    return _gpu_array_copy_cross_driver (array, timeline, source, function, error);
 
   transfer.source = source->memory;
   _gpu_array_plan_init (&plan, &array->layout, &from);

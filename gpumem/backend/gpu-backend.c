@@ -146,7 +146,7 @@ _gpu_native_context_clear (GpuNativeContext *context)
   unlist_context (context);
   g_ptr_array_unref (context->timelines);
   g_clear_pointer (&context->formats, g_hash_table_unref);
-  g_clear_pointer (&context->origins, g_hash_table_unref);
+  g_clear_pointer (&context->aliases, g_hash_table_unref);
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->failure_lock);
   g_free (context->devices);

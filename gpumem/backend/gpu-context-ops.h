@@ -26,7 +26,7 @@ struct _GpuNativeContext
                                      * what has failed already */
   GMutex             lock;          /* guards what follows */
   GPtrArray         *timelines;     /* every live timeline of the context, unowned */
-  GHashTable        *origins;       /* nullable; of GpuStorage by GpuOrigin.id, unowned */
+  GHashTable        *aliases;       /* nullable; of GpuStorage by GpuAliasKey.id, unowned */
   GHashTable        *formats;       /* nullable; of images: GArray by memory flags and type */
   gpointer           owner;         /* GWeakRef on the GpuContext, for signals */
   /* nullable; called once, on any thread, when the context turns out to be lost */

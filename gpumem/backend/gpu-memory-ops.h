@@ -50,7 +50,7 @@ typedef struct
   gsize   offset;                   /* within it */
   guint64 outer;                    /* of memory that it may be a part of, or 0 */
   gsize   outer_offset;
-} GpuOrigin;
+} GpuAliasKey;
 
 typedef void GpuMemoryFreeOp (GpuNativeContext *context,
                               GpuNativeMemory  *memory);
@@ -82,12 +82,12 @@ typedef struct
                                        GpuNativeMemory         *memory,
                                        GVariantDict            *attributes,
                                        GError                 **error);
-  /* any thread; may be NULL. Once for all memory but slices; @origin is 0 to begin with. Memory
+  /* any thread; may be NULL. Once for all memory but slices; @alias_key is 0 to begin with. Memory
    * that was imported or wrapped more than once, also such that is the library's own, has one
-   * @origin in a context. */
+   * @alias_key in a context. */
   void              (*identify)       (GpuNativeContext        *context,
                                        GpuNativeMemory         *memory,
-                                       GpuOrigin               *origin);
+                                       GpuAliasKey             *alias_key);
 
   /* The rest are stream ops. */
 

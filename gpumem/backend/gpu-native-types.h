@@ -13,7 +13,7 @@ typedef struct _GpuNativeStream  GpuNativeStream;
 typedef struct _GpuNativeEvent   GpuNativeEvent;
 typedef struct _GpuNativeMemory  GpuNativeMemory;
 typedef struct _GpuNativeMemory  GpuNativeBuffer;   /* linear memory is nothing beyond that */
-typedef struct _GpuNativePiece   GpuNativePiece;
+typedef struct _GpuNativeChunk   GpuNativeChunk;
 typedef struct _GpuNativeImage   GpuNativeImage;
 typedef struct _GpuNativeSampler GpuNativeSampler;
 typedef struct _GpuNativeProgram GpuNativeProgram;

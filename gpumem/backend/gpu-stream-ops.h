@@ -24,7 +24,7 @@ typedef struct
   /* Whether record() takes the time on streams without GPU_STREAM_FLAGS_PROFILING. */
   gboolean          times_any;
   /* Whether finish() tells if work failed, and costs less than an event and the wait for it. */
-  gboolean          finish_tells;
+  gboolean          finish_reports_failure;
 
   /* any thread. @device is one of the context's. The capabilities for @flags and @priority were
    * checked. */
@@ -66,7 +66,8 @@ typedef struct
   gboolean          (*flush)      (GpuNativeStream         *stream,
                                    GError                 **error);
   /* any thread, also while another is in a stream op. Blocks until all work submitted before is
-   * complete, also where it fails; without finish_tells only called where record() failed. */
+   * complete, also where it fails; without finish_reports_failure only called where record()
+   * failed. */
   gboolean          (*finish)     (GpuNativeStream         *stream,
                                    GError                 **error);
 } GpuStreamOps;

@@ -29,17 +29,17 @@ typedef struct
                                        gboolean                 blocking);
   /* any thread, without locks, before the first copy is staged; nullable: they do. Whether gates
    * work: the driver is asked once. */
-  gboolean          (*has_gates)      (GpuNativeContext        *context);
+  gboolean          (*has_host_waits) (GpuNativeContext        *context);
   /* any thread. Whether the @size bytes at @data are no ordinary memory: the driver copies them at
    * full speed as they are. FALSE if that is only so for some of them. */
   gboolean          (*is_page_locked) (GpuNativeContext        *context,
                                        gconstpointer            data,
                                        gsize                    size);
-  /* any thread. An event for GpuStreamOps.wait() alone that open_gate() completes, which is called
-   * before the last reference goes. */
-  GpuNativeEvent *  (*create_gate)    (GpuNativeContext        *context,
-                                       GError                 **error);
-  void              (*open_gate)      (GpuNativeEvent          *gate);
+  /* any thread. An event for GpuStreamOps.wait() alone that signal_host_wait() completes, which is
+   * called before the last reference goes. */
+  GpuNativeEvent *  (*create_host_wait) (GpuNativeContext        *context,
+                                         GError                 **error);
+  void              (*signal_host_wait) (GpuNativeEvent        *host_wait);
 } GpuTransferOps;
 
 G_END_DECLS

@@ -7,7 +7,7 @@
 G_BEGIN_DECLS
 
 /* Memory that is at no address, but can be put behind some. */
-struct _GpuNativePiece
+struct _GpuNativeChunk
 {
   const GpuBackend *backend;
   gsize             size;           /* bytes, set by the op that made it */
@@ -32,22 +32,22 @@ typedef struct
                                         GError                 **error);
   /* Memory with undefined content. BufferOps.export_fd() takes slices within one @shareable piece;
    * where the back end has no such pieces it is GPU_ERROR_NOT_SUPPORTED. */
-  GpuNativePiece *  (*create_piece)    (GpuNativeContext        *context,
+  GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
                                         gsize                    size,
                                         gboolean                 shareable,
                                         GError                 **error);
   /* It is mapped nowhere. Frees the structure itself. */
-  void              (*destroy_piece)   (GpuNativeContext        *context,
-                                        GpuNativePiece          *piece);
-  /* Puts @n_pieces, at least one, none of which is mapped, one after the other behind the addresses
+  void              (*destroy_chunk)   (GpuNativeContext        *context,
+                                        GpuNativeChunk          *chunk);
+  /* Puts @n_chunks, at least one, none of which is mapped, one after the other behind the addresses
    * of @range from @offset on, which have nothing behind them. All can be used when it returns, by
    * every device that may reach memory of the context then or later, and have the content that
    * they had at their last place. When it fails none is mapped. */
   gboolean          (*map)             (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,
                                         gsize                    offset,
-                                        GpuNativePiece *const   *pieces,
-                                        guint                    n_pieces,
+                                        GpuNativeChunk *const   *chunks,
+                                        guint                    n_chunks,
                                         GError                 **error);
   /* Takes away the piece that begins at @offset and has @size bytes. No submitted work uses it any
    * more, or the context is lost. */

@@ -40,8 +40,8 @@ typedef enum
   GPU_LIVE_TIMELINE,
   GPU_LIVE_FENCE,
   GPU_LIVE_NATIVE_CONTEXT,
-  GPU_LIVE_PROGRAM_CODE,
-  GPU_LIVE_KERNEL_CODE,
+  GPU_LIVE_PROGRAM_CORE,
+  GPU_LIVE_KERNEL_CORE,
   GPU_LIVE_ARGUMENTS,
   GPU_LIVE_LAUNCH,
   GPU_LIVE_TRANSFER,
@@ -51,7 +51,7 @@ typedef enum
   GPU_LIVE_POOL_CORE,
   GPU_LIVE_ARRAY,
   GPU_LIVE_N,
-  GPU_LIVE_SPARE = GPU_LIVE_N       /* buffers, each with its storage, that wait to be used again:
+  GPU_LIVE_RECYCLED = GPU_LIVE_N    /* buffers, each with its storage, that wait to be used again:
                                      * they do not count as living */
 } GpuLiveKind;
 

@@ -53,8 +53,8 @@ static const char *const live_names[GPU_LIVE_N] =
   [GPU_LIVE_TIMELINE]       = "timeline",
   [GPU_LIVE_FENCE]          = "fence",
   [GPU_LIVE_NATIVE_CONTEXT] = "native-context",
-  [GPU_LIVE_PROGRAM_CODE]   = "program-code",
-  [GPU_LIVE_KERNEL_CODE]    = "kernel-code",
+  [GPU_LIVE_PROGRAM_CORE]   = "program-code",
+  [GPU_LIVE_KERNEL_CORE]    = "kernel-code",
   [GPU_LIVE_ARGUMENTS]      = "arguments",
   [GPU_LIVE_LAUNCH]         = "launch",
   [GPU_LIVE_TRANSFER]       = "transfer",
@@ -137,7 +137,7 @@ _gpu_live_add (GpuLiveKind kind,
 GVariant *
 gpu_debug_list_live_objects (void)
 {
-  int spare = __atomic_load_n (&live_counts[GPU_LIVE_SPARE], __ATOMIC_RELAXED);
+  int spare = __atomic_load_n (&live_counts[GPU_LIVE_RECYCLED], __ATOMIC_RELAXED);
   GVariantBuilder builder;
 
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("a{su}"));

@@ -21,7 +21,7 @@ get_obstacle_locked (GpuBuffer *buffer)
 
   if (gpu_buffer_get_memory (buffer) != NULL)
     return "a slice";
-  if (storage->place == NULL && storage->kind != GPU_STORAGE_DEVICE)
+  if (storage->suballocation == NULL && storage->kind != GPU_STORAGE_DEVICE)
     return "memory that others have made";
   if ((storage->flags & GPU_MEMORY_SHAREABLE) != 0)
     return "memory that is made to be shared";
@@ -135,8 +135,8 @@ let_go (GpuMemory  *memory,
 {
   GpuStorage *storage = memory->storage;
 
-  return storage->place != NULL ? storage->place->spill (memory, error)
-                                : _gpu_storage_drop_buffer (storage, error);
+  return storage->suballocation != NULL ? storage->suballocation->spill (memory, error)
+                                        : _gpu_storage_drop_buffer (storage, error);
 }
 
 static gboolean
@@ -151,7 +151,7 @@ spill (GpuMemory   *memory,
 
   /* Nothing else makes the read wait for such work. */
   if ((storage->flags & GPU_MEMORY_UNTRACKED) != 0 || storage->streams != NULL)
-    _gpu_storage_settle (storage, NULL, NULL);
+    _gpu_storage_wait_for_uses (storage, NULL, NULL);
   content = gpu_buffer_read_bytes (twin, stream, 0, memory->size, NULL, error);
   g_clear_object (&twin);
 
@@ -276,9 +276,9 @@ get_memory (GpuMemory    *memory,
   Allocation allocation = { storage->flags, storage->size };
   GpuNativeMemory *native;
 
-  if (storage->place != NULL)
+  if (storage->suballocation != NULL)
     {
-      gboolean success = storage->place->unspill (memory, timeline, error);
+      gboolean success = storage->suballocation->unspill (memory, timeline, error);
 
       if (!success)
         g_prefix_error (error, "%s: ", function);
@@ -319,8 +319,8 @@ unspill (GpuMemory    *memory,
     {
       g_clear_pointer (&memory->spilled, g_bytes_unref);
 
-      if (memory->storage->place != NULL)
-        memory->storage->place->unspilled (memory);
+      if (memory->storage->suballocation != NULL)
+        memory->storage->suballocation->unspilled (memory);
 
       return TRUE;
     }

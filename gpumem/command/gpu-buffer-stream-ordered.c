@@ -126,7 +126,7 @@ gpu_buffer_new_on_stream (GpuStream       *stream,
     return NULL;
 
   storage = _gpu_storage_new (native, allocated, flags, GPU_STORAGE_DEVICE, NULL, NULL);
-  _gpu_storage_set_home (storage, timeline);
+  _gpu_storage_set_allocation_stream (storage, timeline);
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
 

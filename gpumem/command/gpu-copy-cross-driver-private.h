@@ -7,9 +7,9 @@
 G_BEGIN_DECLS
 
 /* Whether the copy, between memory of two contexts, has to go by way of the host. */
-gboolean _gpu_timeline_is_across   (GpuTimeline  *timeline,
-                                    GpuMemory    *destination,
-                                    GpuMemory    *source);
+gboolean _gpu_timeline_is_cross_driver (GpuTimeline  *timeline,
+                                        GpuMemory    *destination,
+                                        GpuMemory    *source);
 /* (transfer none): the stream in @context for the part of @timeline's work that is done there. What
  * follows the last copy across on either stream comes after all that was before it on both. */
 GpuTimeline *_gpu_timeline_get_partner (GpuTimeline       *timeline,
@@ -25,16 +25,16 @@ typedef struct
 } GpuPatience;
 
 /* The ranges were checked, and are not empty. Without @patience, nullable, it blocks. */
-gboolean _gpu_timeline_copy_across (GpuTimeline  *timeline,
-                                    const char   *function,
-                                    GpuMemory    *destination,
-                                    gsize         destination_offset,
-                                    GpuMemory    *source,
-                                    gsize         source_offset,
-                                    gsize         size,
-                                    GpuPending   *pending,
-                                    GpuPatience  *patience,
-                                    GError      **error);
+gboolean _gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
+                                          const char   *function,
+                                          GpuMemory    *destination,
+                                          gsize         destination_offset,
+                                          GpuMemory    *source,
+                                          gsize         source_offset,
+                                          gsize         size,
+                                          GpuPending   *pending,
+                                          GpuPatience  *patience,
+                                          GError      **error);
 /* As _gpu_timeline_copy(), for copies of both kinds. */
 gboolean _gpu_timeline_copy_with   (GpuTimeline  *timeline,
                                     const char   *function,

@@ -17,7 +17,7 @@ typedef struct
 {
   GpuTimeline *partner;
   GPtrArray   *user_events[2];      /* by side, nullable: those that may fail it */
-} Attended;
+} DriveData;
 
 typedef struct
 {
@@ -27,17 +27,17 @@ typedef struct
   gsize        offsets[2];
   gsize        size;
   guint        user;                /* whose stream is the user's */
-  GpuAcross   *across;
-  Attended    *attended;            /* of @across */
+  GpuCrossDriver *cross;
+  DriveData   *drive_data;          /* of @cross */
   gboolean     is_submitted;        /* to one stream at least */
   GpuPending  *pending;             /* nullable */
   GpuPatience *patience;            /* nullable */
 } Copy;
 
 gboolean
-_gpu_timeline_is_across (GpuTimeline *timeline,
-                         GpuMemory   *destination,
-                         GpuMemory   *source)
+_gpu_timeline_is_cross_driver (GpuTimeline *timeline,
+                               GpuMemory   *destination,
+                               GpuMemory   *source)
 {
   GpuNativeContext *to = destination->storage->context;
   GpuNativeContext *from = source->storage->context;
@@ -117,27 +117,27 @@ get_partner (GpuTimeline       *timeline,
 
 /* --- in the streams --------------------------------------------------------------------------- */
 
-static const GpuKeepType keep_across = { (GBoxedCopyFunc) _gpu_across_ref,
-                                         (GDestroyNotify) _gpu_across_unref };
+static const GpuRetainType retain_cross_driver = { (GBoxedCopyFunc) _gpu_cross_driver_ref,
+                                                   (GDestroyNotify) _gpu_cross_driver_unref };
 
-static Attended *
-attended_new (GpuTimeline *partner)
+static DriveData *
+drive_data_new (GpuTimeline *partner)
 {
-  Attended *attended = g_new0 (Attended, 1);
+  DriveData *drive_data = g_new0 (DriveData, 1);
 
-  attended->partner = _gpu_timeline_ref (partner);
+  drive_data->partner = _gpu_timeline_ref (partner);
 
-  return attended;
+  return drive_data;
 }
 
 static void
-attended_free (Attended *attended)
+drive_data_free (DriveData *drive_data)
 {
   for (guint side = 0; side < 2; side++)
-    g_clear_pointer (&attended->user_events[side], g_ptr_array_unref);
+    g_clear_pointer (&drive_data->user_events[side], g_ptr_array_unref);
 
-  _gpu_timeline_unref (attended->partner);
-  g_free (attended);
+  _gpu_timeline_unref (drive_data->partner);
+  g_free (drive_data);
 }
 
 /* Drivers say of work behind a failed event of the user only that it failed. */
@@ -145,8 +145,8 @@ static GError *
 explain (gpointer data,
          guint    side)
 {
-  const Attended *attended = data;
-  GPtrArray *events = attended->user_events[side];
+  const DriveData *drive_data = data;
+  GPtrArray *events = drive_data->user_events[side];
   GError *cause = NULL;
 
   for (guint i = 0; events != NULL && i < events->len && cause == NULL; i++)
@@ -157,17 +157,17 @@ explain (gpointer data,
 
 /* Drops the retained objects of the other half even if no thread ever waits for it. */
 static void
-end_attended (gpointer data)
+end_drive (gpointer data)
 {
-  Attended *attended = data;
-  GpuTimeline *partner = attended->partner;
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (partner);
+  DriveData *drive_data = data;
+  GpuTimeline *partner = drive_data->partner;
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (partner);
 
   if (partner->completed != partner->submitted)
-    _gpu_timeline_reap_locked (partner);
+    _gpu_timeline_collect_locked (partner);
 
-  _gpu_timeline_unlock_steady (partner, has_failure_lock);
-  attended_free (attended);
+  _gpu_timeline_unlock_against_failure (partner, has_failure_lock);
+  drive_data_free (drive_data);
 }
 
 /* Records an event, if one is needed, at the end of the user's stream or for its last command. */
@@ -182,7 +182,7 @@ get_event (Copy             *copy,
   if (copy->pending != NULL)
     *event = stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
   else if ((timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0)
-    *event = _gpu_across_get_event (copy->across, copy->user);
+    *event = _gpu_cross_driver_get_event (copy->cross, copy->user);
 
   return copy->pending == NULL || *event != NULL;
 }
@@ -192,12 +192,12 @@ static void
 list_user_events_locked (Copy *copy)
 {
   for (guint side = 0; side < 2; side++)
-    copy->attended->user_events[side] =
+    copy->drive_data->user_events[side] =
       _gpu_timeline_list_user_events_locked (copy->timelines[side], G_MAXUINT64);
 }
 
 static gboolean
-run_pair (gpointer                 data,
+run_dual (gpointer                 data,
           GpuNativeStream *const  *streams,
           guint                    sides,
           gboolean                 may_fail,
@@ -214,7 +214,7 @@ run_pair (gpointer                 data,
 
   copy->is_submitted = TRUE;
 
-  if (!_gpu_across_submit (copy->across, memories, streams, sides, may_fail, failed, error))
+  if (!_gpu_cross_driver_submit (copy->cross, memories, streams, sides, may_fail, failed, error))
     return FALSE;
 
   if ((sides & 1u << copy->user) == 0)
@@ -238,23 +238,23 @@ static gboolean
 submit (Copy    *copy,
         GError **error)
 {
-  const GpuKeep keep = { copy->across, &keep_across, 1, NULL };
+  const GpuRetain retain = { copy->cross, &retain_cross_driver, 1, NULL };
   GpuAccess accesses[2];
-  GpuPairSide sides[2];
+  GpuDualSide sides[2];
 
   for (guint side = 0; side < 2; side++)
     {
-      accesses[side] = (GpuAccess) { copy->memories[side], side == GPU_ACROSS_TO,
+      accesses[side] = (GpuAccess) { copy->memories[side], side == GPU_CROSS_DRIVER_TO,
                                      copy->offsets[side], copy->size, NULL };
-      sides[side] = (GpuPairSide) { copy->timelines[side],
+      sides[side] = (GpuDualSide) { copy->timelines[side],
                                     { .function = copy->function, .accesses = &accesses[side],
-                                      .n_accesses = 1, .keep = &keep } };
+                                      .n_accesses = 1, .retain = &retain } };
     }
 
-  if (_gpu_submit_pair (sides, copy->user, run_pair, copy, copy->pending, error))
+  if (_gpu_submit_dual (sides, copy->user, run_dual, copy, copy->pending, error))
     return TRUE;
 
-  _gpu_across_give_up (copy->across);
+  _gpu_cross_driver_abandon (copy->cross);
 
   return FALSE;
 }
@@ -290,16 +290,17 @@ copy_chunk (Copy    *copy,
             gsize    size,
             GError **error)
 {
-  GpuTimeline *from = copy->timelines[GPU_ACROSS_FROM];
-  GpuTimeline *to = copy->timelines[GPU_ACROSS_TO];
+  GpuTimeline *from = copy->timelines[GPU_CROSS_DRIVER_FROM];
+  GpuTimeline *to = copy->timelines[GPU_CROSS_DRIVER_TO];
   gpointer data = (gpointer) g_bytes_get_data (bytes, NULL);
 
-  return _gpu_timeline_read (from, copy->function, copy->memories[GPU_ACROSS_FROM],
-                             copy->offsets[GPU_ACROSS_FROM] + start, data, size, bytes, NULL,
+  return _gpu_timeline_read (from, copy->function, copy->memories[GPU_CROSS_DRIVER_FROM],
+                             copy->offsets[GPU_CROSS_DRIVER_FROM] + start, data, size, bytes, NULL,
                              error)
          && wait_for_chunk (copy, from, error)
-         && _gpu_timeline_write (to, copy->function, copy->memories[GPU_ACROSS_TO],
-                                 copy->offsets[GPU_ACROSS_TO] + start, data, size, bytes, NULL,
+         && _gpu_timeline_write (to, copy->function, copy->memories[GPU_CROSS_DRIVER_TO],
+                                 copy->offsets[GPU_CROSS_DRIVER_TO]
+                                   + start, data, size, bytes, NULL,
                                  error)
          && wait_for_chunk (copy, to, error);
 }
@@ -348,8 +349,8 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
-  if (!_gpu_memory_check_host (copy->memories[GPU_ACROSS_FROM], copy->function, FALSE, error)
-      || !_gpu_memory_check_host (copy->memories[GPU_ACROSS_TO], copy->function, TRUE, error))
+  if (!_gpu_memory_check_host (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, FALSE, error)
+      || !_gpu_memory_check_host (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, TRUE, error))
     return FALSE;
 
   if (_gpu_native_context_check (copy->timelines[copy->user]->context, error)
@@ -377,38 +378,39 @@ static void
 begin (Copy        *copy,
        const char **reason)
 {
-  GpuAcrossCopy across = { .size = copy->size, .user = copy->user, .explain = explain,
-                           .end = end_attended };
+  GpuCrossDriverCopy cross = { .size = copy->size, .user = copy->user, .explain = explain,
+                               .end = end_drive };
 
-  copy->attended = attended_new (copy->timelines[1 - copy->user]);
-  across.data = copy->attended;
+  copy->drive_data = drive_data_new (copy->timelines[1 - copy->user]);
+  cross.data = copy->drive_data;
 
   for (guint side = 0; side < 2; side++)
-    across.sides[side] = (GpuAcrossSide) { copy->timelines[side]->context, copy->offsets[side] };
+    cross.sides[side] = (GpuCrossDriverSide) { copy->timelines[side]->context,
+                                               copy->offsets[side] };
 
-  copy->across = _gpu_across_begin (&across, reason);
+  copy->cross = _gpu_cross_driver_begin (&cross, reason);
 
-  if (copy->across == NULL)
-    attended_free (copy->attended);
+  if (copy->cross == NULL)
+    drive_data_free (copy->drive_data);
 }
 
 gboolean
-_gpu_timeline_copy_across (GpuTimeline  *timeline,
-                           const char   *function,
-                           GpuMemory    *destination,
-                           gsize         destination_offset,
-                           GpuMemory    *source,
-                           gsize         source_offset,
-                           gsize         size,
-                           GpuPending   *pending,
-                           GpuPatience  *patience,
-                           GError      **error)
+_gpu_timeline_copy_cross_driver (GpuTimeline  *timeline,
+                                 const char   *function,
+                                 GpuMemory    *destination,
+                                 gsize         destination_offset,
+                                 GpuMemory    *source,
+                                 gsize         source_offset,
+                                 gsize         size,
+                                 GpuPending   *pending,
+                                 GpuPatience  *patience,
+                                 GError      **error)
 {
   gboolean is_to = destination->storage->context == timeline->context;
   GpuNativeContext *other = (is_to ? source : destination)->storage->context;
   Copy copy = { .function = function, .memories = { source, destination },
                 .offsets = { source_offset, destination_offset }, .size = size,
-                .user = is_to ? GPU_ACROSS_TO : GPU_ACROSS_FROM, .pending = pending,
+                .user = is_to ? GPU_CROSS_DRIVER_TO : GPU_CROSS_DRIVER_FROM, .pending = pending,
                 .patience = patience };
   const char *reason = NULL;
   gboolean success;
@@ -425,10 +427,10 @@ _gpu_timeline_copy_across (GpuTimeline  *timeline,
 
   begin (&copy, &reason);
 
-  if (copy.across != NULL)
+  if (copy.cross != NULL)
     {
       success = submit (&copy, error);
-      _gpu_across_unref (copy.across);
+      _gpu_cross_driver_unref (copy.cross);
 
       return success;
     }
@@ -458,9 +460,10 @@ _gpu_timeline_copy_with (GpuTimeline  *timeline,
     return FALSE;
 
   if (size > 0 && destination->storage->context != source->storage->context
-      && _gpu_timeline_is_across (timeline, destination, source))
-    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
-                                      source_offset, size, NULL, patience, error);
+      && _gpu_timeline_is_cross_driver (timeline, destination, source))
+    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
+                                            source,
+                                            source_offset, size, NULL, patience, error);
 
   return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
                              source_offset, size, NULL, error);

@@ -59,7 +59,7 @@ gpu_memory_wait (GpuMemory     *memory,
   if (storage == NULL)
     return FALSE;
 
-  success = _gpu_storage_settle (storage->root, cancellable, error);
+  success = _gpu_storage_wait_for_uses (storage->root, cancellable, error);
   _gpu_storage_unuse (storage);
 
   if (!success)

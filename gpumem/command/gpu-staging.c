@@ -70,8 +70,8 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
   return NULL;
 }
 
-static const GpuKeepType keep_transfer = { (GBoxedCopyFunc) _gpu_transfer_ref,
-                                           (GDestroyNotify) _gpu_transfer_unref };
+static const GpuRetainType retain_transfer = { (GBoxedCopyFunc) _gpu_transfer_ref,
+                                               (GDestroyNotify) _gpu_transfer_unref };
 
 gboolean
 _gpu_submit_staged (GpuTimeline    *timeline,
@@ -81,13 +81,13 @@ _gpu_submit_staged (GpuTimeline    *timeline,
                     GError        **error)
 {
   /* The timeline asks it how it ended. */
-  const GpuKeep keep = { transfer, &keep_transfer, 1, submission->keep };
+  const GpuRetain retain = { transfer, &retain_transfer, 1, submission->retain };
   GError *failure = NULL;
   gboolean success;
 
-  submission->keep = &keep;
+  submission->retain = &retain;
   success = _gpu_submit (timeline, submission, pending, error);
-  submission->keep = keep.next;
+  submission->retain = retain.next;
 
   if (_gpu_transfer_end (transfer, success, &failure))
     return success;

@@ -178,7 +178,7 @@ submit_transfer (GpuTimeline    *timeline,
     return _gpu_submit (timeline, submission, pending, error);
 
   transfer->straight = submission->run;
-  submission->run_steady = run_staged;
+  submission->run_infallible = run_staged;
   submission->run_now = NULL;
 
   return _gpu_submit_staged (timeline, submission, transfer->staged, pending, error);
@@ -310,7 +310,7 @@ submit_host_copy (GpuTimeline    *timeline,
 
   submission->accesses = copy.accesses;
   submission->operation = &copy;
-  submission->run_steady = run_host_copy;
+  submission->run_infallible = run_host_copy;
 
   return _gpu_submit_staged (timeline, submission, copy.staged, pending, error);
 }
@@ -341,9 +341,10 @@ copy_memory (GpuTimeline  *timeline,
     return TRUE;
 
   if (G_UNLIKELY (destination->storage->context != source->storage->context)
-      && _gpu_timeline_is_across (timeline, destination, source))
-    return _gpu_timeline_copy_across (timeline, function, destination, destination_offset, source,
-                                      source_offset, size, pending, NULL, error);
+      && _gpu_timeline_is_cross_driver (timeline, destination, source))
+    return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
+                                            source,
+                                            source_offset, size, pending, NULL, error);
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
                       error)
@@ -386,13 +387,13 @@ _gpu_timeline_write (GpuTimeline   *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { destination, TRUE, offset, size };
   Transfer transfer = { destination, offset, size, (gpointer) data, NULL, NULL };
-  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_write,
                                .run_now = get_run_now (pending, bytes, size,
                                                        ops->max_now_size,
                                                        run_write_now),
-                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
+                               .operation = &transfer, .retain = bytes != NULL ? &retain : NULL };
 
   if (!_gpu_memory_check_range (destination, function, "destination", offset, size, error)
       || !_gpu_memory_check_host (destination, function, TRUE, error))
@@ -415,13 +416,13 @@ _gpu_timeline_read (GpuTimeline  *timeline,
   const GpuBufferOps *ops = timeline->context->backend->buffer;
   GpuAccess access = { source, FALSE, offset, size };
   Transfer transfer = { source, offset, size, data, NULL, NULL };
-  const GpuKeep keep = { bytes, &_gpu_keep_bytes, size, NULL };
+  const GpuRetain retain = { bytes, &_gpu_retain_bytes, size, NULL };
   GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
                                .run = run_read,
                                .run_now = get_run_now (pending, bytes, size,
                                                        ops->max_now_size,
                                                        run_read_now),
-                               .operation = &transfer, .keep = bytes != NULL ? &keep : NULL };
+                               .operation = &transfer, .retain = bytes != NULL ? &retain : NULL };
 
   if (!_gpu_memory_check_range (source, function, "source", offset, size, error)
       || !_gpu_memory_check_host (source, function, FALSE, error))

@@ -351,7 +351,7 @@ submit_region (GpuTimeline  *timeline,
                GError      **error)
 {
   GpuAccess accesses[2];
-  GpuKeep keep = { bytes, &_gpu_keep_bytes, 0, NULL };
+  GpuRetain retain = { bytes, &_gpu_retain_bytes, 0, NULL };
   GpuSubmission submission = { .function = copy->function, .accesses = accesses, .peers = peers,
                                .run = run_region, .operation = copy };
 
@@ -363,15 +363,15 @@ submit_region (GpuTimeline  *timeline,
 
   if (bytes != NULL)
     {
-      keep.size = g_bytes_get_size (bytes);
-      submission.keep = &keep;
+      retain.size = g_bytes_get_size (bytes);
+      submission.retain = &retain;
     }
 
   copy->transfer = stage_region (timeline, copy, bytes, pending != NULL);
 
   if (copy->transfer != NULL)
     {
-      submission.run_steady = run_staged;
+      submission.run_infallible = run_staged;
       return _gpu_submit_staged (timeline, &submission, copy->transfer, pending, error);
     }
 

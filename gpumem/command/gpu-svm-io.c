@@ -332,7 +332,7 @@ gpu_svm_advise (GpuSvm           *svm,
 static gboolean
 is_cut (const GpuStorage *storage)
 {
-  return storage->place != NULL && storage->place->whole != storage->buffer;
+  return storage->suballocation != NULL && storage->suballocation->whole != storage->buffer;
 }
 
 /**

@@ -85,7 +85,7 @@ clear (GpuCudaContext *context)
 
   g_clear_pointer (&context->clock, _gpu_cuda_clock_unref);
   _gpu_cuda_staging_clear (context, can_free);
-  _gpu_cuda_gates_clear (context, can_free);
+  _gpu_cuda_host_waits_clear (context, can_free);
   _gpu_cuda_pool_clear (context, can_free);
   _gpu_cuda_cache_clear (context, can_free);
   _gpu_cuda_leave (entered);
@@ -111,7 +111,7 @@ context_free (GpuNativeContext *native)
     }
 
   _gpu_native_context_clear (native);
-  g_mutex_clear (&context->spare_lock);
+  g_mutex_clear (&context->recycled_lock);
   g_mutex_clear (&context->lock);
   g_mutex_clear (&context->freeing_lock);
   g_ptr_array_unref (context->freeing);
@@ -134,7 +134,7 @@ new_context (GpuCudaDevice  *device,
   gboolean entered;
 
   _gpu_native_context_init (&context->base, &_gpu_cuda_backend, devices, 1);
-  g_mutex_init (&context->spare_lock);
+  g_mutex_init (&context->recycled_lock);
   g_mutex_init (&context->lock);
   g_mutex_init (&context->freeing_lock);
   context->freeing = g_ptr_array_new ();

@@ -15,7 +15,7 @@ event_free (GpuNativeEvent *native)
 
   if (event->word != NULL)
     {
-      _gpu_cuda_gate_free (event);
+      _gpu_cuda_host_wait_free (event);
     }
   else if (!event->interprocess)
     {

@@ -61,24 +61,24 @@ memory_get_attributes (GpuNativeContext  *context,
 static void
 memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                  GpuNativeMemory  *memory,
-                 GpuOrigin        *origin)
+                 GpuAliasKey      *alias_key)
 {
   GpuCudaBuffer *buffer = (GpuCudaBuffer *) memory;
 
   if (memory->is_image)
     {
-      origin->id = (guintptr) ((GpuCudaImage *) memory)->array;
+      alias_key->id = (guintptr) ((GpuCudaImage *) memory)->array;
       return;
     }
 
-  origin->id = buffer->kind == GPU_CUDA_MEMORY_IMPORTED
-               ? _gpu_cuda_import_get_address (buffer->shared) : buffer->address;
-  origin->offset = buffer->address - origin->id;
+  alias_key->id = buffer->kind == GPU_CUDA_MEMORY_IMPORTED
+                  ? _gpu_cuda_import_get_address (buffer->shared) : buffer->address;
+  alias_key->offset = buffer->address - alias_key->id;
 
   if (buffer->around != 0)
     {
-      origin->outer = buffer->around;
-      origin->outer_offset = buffer->address - buffer->around;
+      alias_key->outer = buffer->around;
+      alias_key->outer_offset = buffer->address - buffer->around;
     }
 }
 

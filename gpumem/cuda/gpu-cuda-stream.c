@@ -227,7 +227,7 @@ stream_wait (GpuNativeStream        *native,
       if (one->word != NULL)
         {
           function = "cuStreamWaitValue32";
-          code = _gpu_cuda_wait_for_gate (stream, one);
+          code = _gpu_cuda_enqueue_host_wait (stream, one);
         }
       else
         {
@@ -330,7 +330,7 @@ const GpuStreamOps _gpu_cuda_stream_ops =
   .foreign_events      = TRUE,
   .has_default_handles = TRUE,
   .times_any           = TRUE,
-  .finish_tells        = TRUE,
+  .finish_reports_failure = TRUE,
   .create              = stream_create,
   .wrap                = stream_wrap,
   .free                = stream_free,

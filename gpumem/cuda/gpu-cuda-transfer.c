@@ -49,70 +49,70 @@ transfer_is_page_locked (GpuNativeContext *context,
 }
 
 static void
-transfer_open_gate (GpuNativeEvent *native)
+transfer_signal_host_wait (GpuNativeEvent *native)
 {
-  GpuCudaEvent *gate = (GpuCudaEvent *) native;
+  GpuCudaEvent *host_wait = (GpuCudaEvent *) native;
 
-  __atomic_store_n (gate->word, gate->value, __ATOMIC_RELEASE);
+  __atomic_store_n (host_wait->word, host_wait->value, __ATOMIC_RELEASE);
 }
 
 /* One that is open. What fails before the wait itself says nothing of it. */
-static GpuCudaGates
-try_gate (GpuCudaContext *context)
+static GpuCudaHostWaits
+try_host_wait (GpuCudaContext *context)
 {
-  g_autoptr (GpuNativeEvent) gate = _gpu_cuda_gate_new (&context->base, NULL);
-  GpuCudaGates gates = GPU_CUDA_GATES_UNKNOWN;
+  g_autoptr (GpuNativeEvent) host_wait = _gpu_cuda_gate_new (&context->base, NULL);
+  GpuCudaHostWaits host_waits = GPU_CUDA_HOST_WAITS_UNKNOWN;
   CUstream stream;
   gboolean entered;
   CUresult code;
 
-  if (gate == NULL || !_gpu_cuda_enter (context, &entered, NULL))
-    return gates;
+  if (host_wait == NULL || !_gpu_cuda_enter (context, &entered, NULL))
+    return host_waits;
 
-  transfer_open_gate (gate);
+  transfer_signal_host_wait (host_wait);
 
   if (_gpu_cuda_get_internal_stream (context, &stream, NULL))
     {
-      code = _gpu_cuda_wait_for_gate (stream, (GpuCudaEvent *) gate);
+      code = _gpu_cuda_enqueue_host_wait (stream, (GpuCudaEvent *) host_wait);
 
       if (code == CUDA_SUCCESS)
-        gates = GPU_CUDA_GATES_WORK;
+        host_waits = GPU_CUDA_HOST_WAITS_WORK;
       else if (code != CUDA_ERROR_OUT_OF_MEMORY)
-        gates = GPU_CUDA_GATES_FAIL;
+        host_waits = GPU_CUDA_HOST_WAITS_FAIL;
     }
 
   _gpu_cuda_leave (entered);
 
-  return gates;
+  return host_waits;
 }
 
 /* The driver has the function, but not for every device. As long as nobody knows it is tried: a
  * copy whose first gate fails goes straight. */
 static gboolean
-transfer_has_gates (GpuNativeContext *native)
+transfer_has_host_waits (GpuNativeContext *native)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
-  GpuCudaGates gates = g_atomic_int_get (&context->gates);
+  GpuCudaHostWaits host_waits = g_atomic_int_get (&context->host_waits);
 
-  if (gates != GPU_CUDA_GATES_UNKNOWN)
-    return gates == GPU_CUDA_GATES_WORK;
+  if (host_waits != GPU_CUDA_HOST_WAITS_UNKNOWN)
+    return host_waits == GPU_CUDA_HOST_WAITS_WORK;
 
-  gates = try_gate (context);
-  g_atomic_int_set (&context->gates, gates);
+  host_waits = try_host_wait (context);
+  g_atomic_int_set (&context->host_waits, host_waits);
 
-  if (gates == GPU_CUDA_GATES_FAIL)
+  if (host_waits == GPU_CUDA_HOST_WAITS_FAIL)
     _gpu_debug_print (GPU_DEBUG_TRANSFER, "%s: streams cannot wait for values: nothing is staged",
                       native->devices[0]->id);
 
-  return gates != GPU_CUDA_GATES_FAIL;
+  return host_waits != GPU_CUDA_HOST_WAITS_FAIL;
 }
 
 const GpuTransferOps _gpu_cuda_transfer_ops =
 {
   .needs_page_locked = TRUE,
   .get_min_size      = transfer_get_min_size,
-  .has_gates         = transfer_has_gates,
+  .has_host_waits    = transfer_has_host_waits,
   .is_page_locked    = transfer_is_page_locked,
-  .create_gate       = _gpu_cuda_gate_new,
-  .open_gate         = transfer_open_gate
+  .create_host_wait  = _gpu_cuda_gate_new,
+  .signal_host_wait  = transfer_signal_host_wait
 };

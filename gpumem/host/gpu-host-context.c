@@ -24,8 +24,8 @@ host_context_create (GpuNativeDevice *const  *devices,
   _gpu_backend_watch_process ();
   context = g_new0 (GpuHostContext, 1);
   context->stack_size = GPU_HOST_STACK_SIZE;
-  g_mutex_init (&context->pieces_lock);
-  context->pieces_fd = -1;
+  g_mutex_init (&context->chunks_lock);
+  context->chunks_fd = -1;
   _gpu_native_context_init (&context->parent, &_gpu_host_backend, devices, n_devices);
   context->parent.flags = flags;
 
@@ -35,7 +35,7 @@ host_context_create (GpuNativeDevice *const  *devices,
 static void
 host_context_free (GpuNativeContext *context)
 {
-  _gpu_host_pieces_clear ((GpuHostContext *) context);
+  _gpu_host_chunks_clear ((GpuHostContext *) context);
   _gpu_native_context_clear (context);
   g_free (context);
 }

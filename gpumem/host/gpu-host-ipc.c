@@ -194,12 +194,12 @@ file_use (int        fd,
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,
-                         GpuOrigin     *origin)
+                         GpuAliasKey   *alias_key)
 {
   const GpuHostFile *first = file->smaller != NULL ? file->smaller : file;
 
-  origin->id = (guintptr) first->data;
-  origin->offset = (gsize) ((const guint8 *) data - file->data);
+  alias_key->id = (guintptr) first->data;
+  alias_key->offset = (gsize) ((const guint8 *) data - file->data);
 }
 
 static void

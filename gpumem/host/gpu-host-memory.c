@@ -26,14 +26,14 @@ host_memory_get_attributes (GpuNativeContext  *context G_GNUC_UNUSED,
 static void
 host_memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                       GpuNativeMemory  *memory,
-                      GpuOrigin        *origin)
+                      GpuAliasKey      *alias_key)
 {
   GpuHostBuffer *self = _gpu_host_memory_get_buffer (memory);
 
   if (self->file != NULL)
-    _gpu_host_file_identify (self->file, self->data, origin);
+    _gpu_host_file_identify (self->file, self->data, alias_key);
   else
-    origin->id = (guintptr) self->data;
+    alias_key->id = (guintptr) self->data;
 }
 
 /* All memory is where all devices of the context are. */

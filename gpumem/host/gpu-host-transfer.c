@@ -21,22 +21,22 @@ host_transfer_is_page_locked (GpuNativeContext *context G_GNUC_UNUSED,
 }
 
 static GpuNativeEvent *
-host_transfer_create_gate (GpuNativeContext  *context,
-                           GError           **error)
+host_transfer_create_host_wait (GpuNativeContext  *context,
+                                GError           **error)
 {
   return context->backend->event->create_user (context, error);
 }
 
 static void
-host_transfer_open_gate (GpuNativeEvent *gate)
+host_transfer_signal_host_wait (GpuNativeEvent *host_wait)
 {
-  gate->backend->event->set_user (gate, TRUE, NULL);
+  host_wait->backend->event->set_user (host_wait, TRUE, NULL);
 }
 
 const GpuTransferOps _gpu_host_transfer_ops =
 {
   .get_min_size = host_transfer_get_min_size,
   .is_page_locked = host_transfer_is_page_locked,
-  .create_gate = host_transfer_create_gate,
-  .open_gate = host_transfer_open_gate
+  .create_host_wait = host_transfer_create_host_wait,
+  .signal_host_wait = host_transfer_signal_host_wait
 };

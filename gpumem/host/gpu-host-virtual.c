@@ -17,9 +17,9 @@
 
 typedef struct
 {
-  GpuNativePiece parent;
+  GpuNativeChunk parent;
   guint64        offset;            /* within the file of the context */
-} GpuHostPiece;
+} GpuHostChunk;
 
 static gboolean
 host_virtual_get_granularity (GpuNativeContext  *context G_GNUC_UNUSED,
@@ -66,12 +66,12 @@ host_virtual_reserve (GpuNativeContext  *context,
 /* --- pieces ----------------------------------------------------------------------------------- */
 
 void
-_gpu_host_pieces_clear (GpuHostContext *context)
+_gpu_host_chunks_clear (GpuHostContext *context)
 {
-  if (context->pieces_fd >= 0)
-    g_close (context->pieces_fd, NULL);
+  if (context->chunks_fd >= 0)
+    g_close (context->chunks_fd, NULL);
 
-  g_mutex_clear (&context->pieces_lock);
+  g_mutex_clear (&context->chunks_lock);
 }
 
 /* With the lock. Where @size new bytes of the file begin; the call that failed is @function. */
@@ -81,17 +81,17 @@ extend_locked (GpuHostContext  *context,
                guint64         *offset,
                const char     **function)
 {
-  if (context->pieces_fd < 0)
+  if (context->chunks_fd < 0)
     {
       *function = "memfd_create";
-      context->pieces_fd = memfd_create ("gpumem-pieces", MFD_CLOEXEC);
+      context->chunks_fd = memfd_create ("gpumem-pieces", MFD_CLOEXEC);
     }
 
-  if (context->pieces_fd < 0)
+  if (context->chunks_fd < 0)
     return FALSE;
 
   *function = "ftruncate";
-  *offset = context->pieces_end;
+  *offset = context->chunks_end;
 
   if (size > (guint64) G_MAXINT64 - *offset)
     {
@@ -99,23 +99,23 @@ extend_locked (GpuHostContext  *context,
       return FALSE;
     }
 
-  if (ftruncate (context->pieces_fd, (off_t) (*offset + size)) != 0)
+  if (ftruncate (context->chunks_fd, (off_t) (*offset + size)) != 0)
     return FALSE;
 
-  context->pieces_end += size;
+  context->chunks_end += size;
 
   return TRUE;
 }
 
-static GpuNativePiece *
-host_virtual_create_piece (GpuNativeContext  *context,
+static GpuNativeChunk *
+host_virtual_create_chunk (GpuNativeContext  *context,
                            gsize              size,
                            gboolean           shareable,
                            GError           **error)
 {
   GpuHostContext *self = (GpuHostContext *) context;
   const char *function;
-  GpuHostPiece *piece;
+  GpuHostChunk *chunk;
   guint64 offset = 0;
   gboolean extended;
   int code;
@@ -131,10 +131,10 @@ host_virtual_create_piece (GpuNativeContext  *context,
       return NULL;
     }
 
-  g_mutex_lock (&self->pieces_lock);
+  g_mutex_lock (&self->chunks_lock);
   extended = extend_locked (self, size, &offset, &function);
   code = errno;
-  g_mutex_unlock (&self->pieces_lock);
+  g_mutex_unlock (&self->chunks_lock);
 
   if (!extended)
     {
@@ -142,25 +142,25 @@ host_virtual_create_piece (GpuNativeContext  *context,
       return NULL;
     }
 
-  piece = g_new0 (GpuHostPiece, 1);
-  piece->parent.backend = &_gpu_host_backend;
-  piece->parent.size = size;
-  piece->offset = offset;
+  chunk = g_new0 (GpuHostChunk, 1);
+  chunk->parent.backend = &_gpu_host_backend;
+  chunk->parent.size = size;
+  chunk->offset = offset;
 
-  return &piece->parent;
+  return &chunk->parent;
 }
 
 static void
-host_virtual_destroy_piece (GpuNativeContext *context,
-                            GpuNativePiece   *piece)
+host_virtual_destroy_chunk (GpuNativeContext *context,
+                            GpuNativeChunk   *chunk)
 {
-  GpuHostPiece *self = (GpuHostPiece *) piece;
+  GpuHostChunk *self = (GpuHostChunk *) chunk;
 
   /* A process that was forked leaves to its parent what is in the file of both. */
   if (G_LIKELY (!g_atomic_int_get (&_gpu_forked)))
-    fallocate (((GpuHostContext *) context)->pieces_fd,
+    fallocate (((GpuHostContext *) context)->chunks_fd,
                FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) self->offset,
-               (off_t) piece->size);
+               (off_t) chunk->size);
 
   g_free (self);
 }
@@ -178,20 +178,20 @@ static gboolean
 host_virtual_map (GpuNativeContext       *context,
                   GpuNativeBuffer        *range,
                   gsize                   offset,
-                  GpuNativePiece *const  *pieces,
-                  guint                   n_pieces,
+                  GpuNativeChunk *const  *chunks,
+                  guint                   n_chunks,
                   GError                **error)
 {
-  const int fd = ((GpuHostContext *) context)->pieces_fd;
+  const int fd = ((GpuHostContext *) context)->chunks_fd;
   guint8 *begin = ((GpuHostBuffer *) range)->data + offset;
   guint8 *data = begin;
 
-  for (guint i = 0; i < n_pieces; i++)
+  for (guint i = 0; i < n_chunks; i++)
     {
-      const gsize size = pieces[i]->size;
+      const gsize size = chunks[i]->size;
 
       if (mmap (data, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-                (off_t) ((GpuHostPiece *) pieces[i])->offset) == MAP_FAILED)
+                (off_t) ((GpuHostChunk *) chunks[i])->offset) == MAP_FAILED)
         {
           _gpu_host_set_no_memory (context, "mmap", errno, size, error);
           close_pages (begin, (gsize) (data - begin) + size);
@@ -217,8 +217,8 @@ const GpuVirtualOps _gpu_host_virtual_ops =
 {
   .get_granularity = host_virtual_get_granularity,
   .reserve = host_virtual_reserve,
-  .create_piece = host_virtual_create_piece,
-  .destroy_piece = host_virtual_destroy_piece,
+  .create_chunk = host_virtual_create_chunk,
+  .destroy_chunk = host_virtual_destroy_chunk,
   .map = host_virtual_map,
   .unmap = host_virtual_unmap
 };

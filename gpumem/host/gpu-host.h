@@ -33,9 +33,9 @@ typedef struct
   GpuNativeContext parent;
   gsize            stack_size;      /* atomic; bytes of stack of a work-item that has barriers */
 
-  GMutex           pieces_lock;     /* guards what follows */
-  int              pieces_fd;       /* the file that pieces are parts of; -1: not yet needed */
-  guint64          pieces_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
+  GMutex           chunks_lock;     /* guards what follows */
+  int              chunks_fd;       /* the file that pieces are parts of; -1: not yet needed */
+  guint64          chunks_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
 } GpuHostContext;
 
 /* Why work of a stream failed, and up to which operation somebody was told. */
@@ -176,7 +176,7 @@ void            _gpu_host_file_unuse          (GpuHostFile             *file);
 /* Where in the file @data, of a mapping of it, is. */
 void            _gpu_host_file_identify       (GpuHostFile             *file,
                                                gconstpointer            data,
-                                               GpuOrigin               *origin);
+                                               GpuAliasKey             *alias_key);
 GpuBufferExportFdOp _gpu_host_buffer_export_fd;
 GpuBufferImportFdOp _gpu_host_buffer_import_fd;
 GpuBufferGetFdKindsOp _gpu_host_buffer_get_fd_kinds;
@@ -190,7 +190,7 @@ void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                gsize                    size,
                                                GError                 **error);
 /* What GpuVirtualOps leave in a context. */
-void            _gpu_host_pieces_clear        (GpuHostContext          *context);
+void            _gpu_host_chunks_clear        (GpuHostContext          *context);
 
 GpuHostModule  *_gpu_host_module_new          (GBytes                  *binary,
                                                GError                 **error);

@@ -720,9 +720,11 @@ slice_storage (GpuMemory       *memory,
 {
   GpuStorage *whole = memory->storage->whole;
   GpuNativeContext *context = whole->context;
-  GpuNativeBuffer *from = whole->place != NULL ? whole->place->whole : whole->buffer;
+  GpuNativeBuffer *from = whole->suballocation != NULL ? whole->suballocation->whole
+                          : whole->buffer;
   GpuNativeBuffer *native;
-  gsize begin = offset - whole->offset + (whole->place != NULL ? whole->place->offset : 0);
+  gsize begin = offset - whole->offset
+                + (whole->suballocation != NULL ? whole->suballocation->offset : 0);
 
   if (!_gpu_buffer_check_flags (function, context, flags, error)
       || !_gpu_memory_inherit_flags (memory, function, &flags, error)

@@ -118,14 +118,15 @@ recycle (GpuMemory *memory)
 {
   GObject *object = G_OBJECT (memory);
 
-  if (memory->storage == NULL || memory->storage->place == NULL
+  if (memory->storage == NULL || memory->storage->suballocation == NULL
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
       || g_atomic_int_get (&object->ref_count) != 1)
     return FALSE;
 
   g_signal_handlers_destroy (object);
 
-  return g_atomic_int_get (&object->ref_count) == 1 && memory->storage->place->recycle (memory);
+  return g_atomic_int_get (&object->ref_count) == 1
+         && memory->storage->suballocation->recycle (memory);
 }
 
 static void
@@ -151,7 +152,7 @@ gpu_memory_finalize (GObject *object)
       GpuMemoryState state = (GpuMemoryState) g_atomic_int_get (&memory->state);
 
       if (state == GPU_MEMORY_STATE_VACANT)
-        _gpu_live_add (GPU_LIVE_SPARE, -1);
+        _gpu_live_add (GPU_LIVE_RECYCLED, -1);
 
       if (state != GPU_MEMORY_STATE_RELEASED)
         _gpu_storage_unuse (memory->storage);

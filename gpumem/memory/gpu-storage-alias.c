@@ -17,26 +17,26 @@ covers (const GpuStorage *storage,
 
 /* With the lock of the context held. */
 static GpuStorage *
-find_locked (GHashTable      *origins,
-             const GpuOrigin *origin,
-             gsize           *offset)
+find_locked (GHashTable        *aliases,
+             const GpuAliasKey *alias_key,
+             gsize             *offset)
 {
   GpuStorage *found = NULL;
 
-  if (origins == NULL)
+  if (aliases == NULL)
     return NULL;
 
-  *offset = origin->outer_offset;
+  *offset = alias_key->outer_offset;
 
-  if (origin->outer != 0)
-    found = g_hash_table_lookup (origins, &origin->outer);
+  if (alias_key->outer != 0)
+    found = g_hash_table_lookup (aliases, &alias_key->outer);
 
   if (found != NULL && covers (found, *offset))
     return found;
 
-  *offset = origin->offset;
+  *offset = alias_key->offset;
 
-  return g_hash_table_lookup (origins, &origin->id);
+  return g_hash_table_lookup (aliases, &alias_key->id);
 }
 
 /* FALSE if its last user has gone. */
@@ -57,17 +57,17 @@ try_use (GpuStorage *storage)
 }
 
 static void
-register_locked (GpuStorage      *storage,
-                 const GpuOrigin *origin)
+register_locked (GpuStorage        *storage,
+                 const GpuAliasKey *alias_key)
 {
   GpuNativeContext *context = storage->context;
 
-  if (context->origins == NULL)
-    context->origins = g_hash_table_new (g_int64_hash, g_int64_equal);
+  if (context->aliases == NULL)
+    context->aliases = g_hash_table_new (g_int64_hash, g_int64_equal);
 
-  storage->origin = origin->id;
-  storage->offset = origin->offset;
-  g_hash_table_replace (context->origins, &storage->origin, storage);
+  storage->alias_id = alias_key->id;
+  storage->offset = alias_key->offset;
+  g_hash_table_replace (context->aliases, &storage->alias_id, storage);
 }
 
 /* Work that was submitted through what was dropped may still be under way. Nobody else knows
@@ -99,13 +99,13 @@ inherit_uses (GpuStorage *storage,
 
 /* FALSE, and @gone with a reference, if there is one whose uses have to be inherited first. */
 static gboolean
-join_or_register (GpuStorage       *storage,
-                  const GpuOrigin  *origin,
-                  GpuStorage      **gone)
+alias_or_register (GpuStorage        *storage,
+                   const GpuAliasKey *alias_key,
+                   GpuStorage       **gone)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&storage->context->lock);
   gsize offset;
-  GpuStorage *found = find_locked (storage->context->origins, origin, &offset);
+  GpuStorage *found = find_locked (storage->context->aliases, alias_key, &offset);
 
   if (found != NULL && try_use (found))
     {
@@ -121,51 +121,51 @@ join_or_register (GpuStorage       *storage,
       return FALSE;
     }
 
-  register_locked (storage, origin);
+  register_locked (storage, alias_key);
 
   return TRUE;
 }
 
 void
-_gpu_storage_join (GpuStorage *storage,
-                   gboolean    is_new)
+_gpu_storage_register_alias (GpuStorage *storage,
+                             gboolean    is_new)
 {
   const GpuMemoryOps *ops = storage->context->backend->memory;
   g_autoptr (GpuStorage) gone = NULL;
-  GpuOrigin origin = { 0 };
+  GpuAliasKey alias_key = { 0 };
 
   if (ops->identify != NULL)
-    ops->identify (storage->context, storage->buffer, &origin);
+    ops->identify (storage->context, storage->buffer, &alias_key);
 
-  if (origin.id == 0)
+  if (alias_key.id == 0)
     return;
 
   /* What the driver has just allocated is nobody else's, whatever somebody still claims. */
   if (is_new)
     {
       g_mutex_lock (&storage->context->lock);
-      register_locked (storage, &origin);
+      register_locked (storage, &alias_key);
       g_mutex_unlock (&storage->context->lock);
       return;
     }
 
-  while (!join_or_register (storage, &origin, &gone))
+  while (!alias_or_register (storage, &alias_key, &gone))
     inherit_uses (storage, gone);
 }
 
 void
-_gpu_storage_leave (GpuStorage *storage)
+_gpu_storage_unregister_alias (GpuStorage *storage)
 {
   GpuNativeContext *context = storage->context;
 
-  if (storage->origin == 0)
+  if (storage->alias_id == 0)
     return;
 
   g_mutex_lock (&context->lock);
 
-  if (g_hash_table_lookup (context->origins, &storage->origin) == storage)
-    g_hash_table_remove (context->origins, &storage->origin);
+  if (g_hash_table_lookup (context->aliases, &storage->alias_id) == storage)
+    g_hash_table_remove (context->aliases, &storage->alias_id);
 
   g_mutex_unlock (&context->lock);
-  storage->origin = 0;
+  storage->alias_id = 0;
 }

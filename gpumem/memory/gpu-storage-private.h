@@ -50,13 +50,13 @@ typedef struct
                                  GpuTimeline *timeline,
                                  GError     **error);
   void            (*unspilled)  (GpuMemory   *memory);
-} GpuPlace;
+} GpuSuballocation;
 
 typedef struct _GpuStorageHook GpuStorageHook;
 
 /* Told once, when nobody uses the storage any more, on any thread and without a lock; work may
- * still pend. TRUE to go on; or FALSE, with a reference on @storage, and _gpu_storage_go_on() is
- * called later. */
+ * still pend. TRUE to go on; or FALSE, with a reference on @storage, and
+ * _gpu_storage_resume_release() is called later. */
 struct _GpuStorageHook
 {
   GpuStorageHook  *next;
@@ -74,12 +74,12 @@ struct _GpuStorage
   GpuNativeBuffer  *buffer;
 
   /* Of a root, and guarded as _gpu_storage_lock() says. */
-  GpuTimeline      *holder;         /* atomic; the only one with uses that may pend, or NULL */
+  GpuTimeline      *biased_to;      /* atomic; the only one with uses that may pend, or NULL */
   GArray           *mapped;         /* of GpuMappedRange; NULL if there never were */
   GpuPoint          writer;
   GpuPoint          reader;
   GArray           *readers;        /* of GpuPoint: further streams; NULL if there never were */
-  guint             n_holders;      /* so many there were, one after the other */
+  guint             n_biases;       /* so many there were, one after the other */
   GPtrArray        *streams;        /* atomic; of GpuTimeline: where the program itself uses it, or
                                      * NULL; changes under lock */
 
@@ -90,21 +90,21 @@ struct _GpuStorage
   guint             n_maps;         /* ranges that are mapped, and keep it acquired */
   GpuSvmAttachment  attachment;     /* of an exclusive root: what uses attach it to */
   GMutex            lock;
-  gpointer          last_holder;    /* of a root; compared only, it may be gone */
+  gpointer          last_biased_to; /* of a root; compared only, it may be gone */
   gatomicrefcount   refs;
   gint              users;          /* atomic; unreleased memory objects, slices and mappings */
   gint              n_prepared;     /* atomic; launches that have looked at buffer for good */
   GpuStorage       *whole;          /* itself, or for a slice what it was cut from */
   gsize             offset;         /* in the memory of the root, as are those of uses */
   gsize             size;
-  guint64           origin;         /* of a root that others find by it, or 0 */
+  guint64           alias_id;       /* of a root that others find by it, or 0 */
   GpuStorageKind    kind;
   gboolean          constant;       /* of a root: nothing may write it */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
-  GpuTimeline      *home;           /* that the buffer was allocated in the order of, or NULL */
+  GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
-  const GpuPlace   *place;          /* of a pool, or NULL */
+  const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
 };
 
@@ -119,13 +119,13 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
-/* @place stays until @owner_notify; nobody else is over it. */
-GpuStorage *_gpu_storage_new_for_place  (GpuNativeContext  *context,
-                                         GpuNativeBuffer   *buffer,
-                                         GpuMemoryFlags     flags,
-                                         const GpuPlace    *place,
-                                         gpointer           owner,
-                                         GDestroyNotify     owner_notify);
+/* @suballocation stays until @owner_notify; nobody else is over it. */
+GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
+                                                GpuNativeBuffer        *buffer,
+                                                GpuMemoryFlags          flags,
+                                                const GpuSuballocation *suballocation,
+                                                gpointer                owner,
+                                                GDestroyNotify          owner_notify);
 /* Whether nothing but the one who asks knows the storage, whose uses then are those that pend: of
  * GpuPoint, or NULL. It is as new afterwards. */
 gboolean    _gpu_storage_renew          (GpuStorage        *storage,
@@ -134,7 +134,7 @@ gboolean    _gpu_storage_renew          (GpuStorage        *storage,
 GArray     *_gpu_storage_list_work      (GpuStorage        *root);
 /* Blocks until all uses so far are over, those by the program itself, too. FALSE if one failed, or
  * the waiting was cancelled. */
-gboolean    _gpu_storage_settle         (GpuStorage        *root,
+gboolean    _gpu_storage_wait_for_uses  (GpuStorage        *root,
                                          GCancellable      *cancellable,
                                          GError           **error);
 /* Frees the buffer when its uses are over, which it blocks for, and gives the storage another.
@@ -150,10 +150,10 @@ void        _gpu_storage_take_buffer    (GpuStorage        *storage,
                                          GpuStorageKind     kind);
 /* gpu-storage-alias.c, for a storage that was just made: finds the root of the memory, if others
  * are over it, which it is a user of from then on. @is_new: there can be none. */
-void        _gpu_storage_join           (GpuStorage        *storage,
+void        _gpu_storage_register_alias (GpuStorage        *storage,
                                          gboolean           is_new);
 /* Nobody finds it any more; before its buffer is freed. */
-void        _gpu_storage_leave          (GpuStorage        *storage);
+void        _gpu_storage_unregister_alias (GpuStorage      *storage);
 /* Everything submitted to @timeline so far comes before any use. Nobody else knows @storage yet. */
 void        _gpu_storage_start_after    (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
@@ -161,8 +161,8 @@ void        _gpu_storage_start_after    (GpuStorage        *storage,
 void        _gpu_storage_add_stream     (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 /* Tells of the newest submission of @timeline that it has allocated the buffer. */
-void        _gpu_storage_set_home       (GpuStorage        *storage,
-                                         GpuTimeline       *timeline);
+void        _gpu_storage_set_allocation_stream (GpuStorage        *storage,
+                                                GpuTimeline       *timeline);
 GpuStorage *_gpu_storage_ref            (GpuStorage        *storage);
 void        _gpu_storage_unref          (GpuStorage        *storage);
 /* A new storage has one user. */
@@ -176,7 +176,7 @@ GpuStorageHook *
             _gpu_storage_take_hook      (GpuStorage        *storage,
                                          gconstpointer      owner);
 /* For a hook that held up the freeing. */
-void        _gpu_storage_go_on          (GpuStorage        *storage);
+void        _gpu_storage_resume_release (GpuStorage        *storage);
 /* For a hook: the freeing waits for what was submitted to @timeline so far. */
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
@@ -188,15 +188,15 @@ void        _gpu_storage_unlock         (GpuStorage        *root);
 /* The lock of the root alone, which has no holder from now on. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
 /* Between the two, with the lock of @timeline: makes it the holder if no other may be at work. */
-void        _gpu_storage_hold_locked    (GpuStorage        *root,
+void        _gpu_storage_bias_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);
 
 static inline gboolean
-_gpu_storage_is_held_by (GpuStorage  *root,
-                         GpuTimeline *timeline)
+_gpu_storage_is_biased_to (GpuStorage  *root,
+                           GpuTimeline *timeline)
 {
-  return __atomic_load_n (&root->holder, __ATOMIC_RELAXED) == timeline;
+  return __atomic_load_n (&root->biased_to, __ATOMIC_RELAXED) == timeline;
 }
 
 /* Locked in any of these ways. */

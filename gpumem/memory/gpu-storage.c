@@ -7,7 +7,7 @@
 
 /* So often another stream becomes the holder of a root before it is taken for one that they
  * share. */
-#define MAX_HOLDERS 4
+#define MAX_BIASES 4
 
 static void
 readers_clear (gpointer data)
@@ -63,24 +63,24 @@ _gpu_storage_new (GpuNativeContext *context,
 
   storage->kind = kind;
   count (storage, (gssize) storage->size);
-  _gpu_storage_join (storage, kind != GPU_STORAGE_FOREIGN);
+  _gpu_storage_register_alias (storage, kind != GPU_STORAGE_FOREIGN);
 
   return storage;
 }
 
 GpuStorage *
-_gpu_storage_new_for_place (GpuNativeContext *context,
-                            GpuNativeBuffer  *buffer,
-                            GpuMemoryFlags    flags,
-                            const GpuPlace   *place,
-                            gpointer          owner,
-                            GDestroyNotify    owner_notify)
+_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
+                                    GpuNativeBuffer        *buffer,
+                                    GpuMemoryFlags          flags,
+                                    const GpuSuballocation *suballocation,
+                                    gpointer                owner,
+                                    GDestroyNotify          owner_notify)
 {
   GpuStorage *storage = storage_new (context, buffer, flags);
 
   storage->owner = owner;
   storage->owner_notify = owner_notify;
-  storage->place = place;
+  storage->suballocation = suballocation;
 
   return storage;
 }
@@ -110,7 +110,7 @@ _gpu_storage_start_after (GpuStorage  *storage,
   if (G_UNLIKELY (g_atomic_int_get (&timeline->is_open)))
     {
       _gpu_timeline_lock (timeline);
-      _gpu_timeline_cover_locked (timeline);
+      _gpu_timeline_append_point_locked (timeline);
       _gpu_timeline_unlock (timeline);
     }
 
@@ -121,10 +121,10 @@ _gpu_storage_start_after (GpuStorage  *storage,
 }
 
 void
-_gpu_storage_set_home (GpuStorage  *storage,
-                       GpuTimeline *timeline)
+_gpu_storage_set_allocation_stream (GpuStorage  *storage,
+                                    GpuTimeline *timeline)
 {
-  storage->home = _gpu_timeline_ref (timeline);
+  storage->allocation_stream = _gpu_timeline_ref (timeline);
   _gpu_storage_start_after (storage, timeline);
 }
 
@@ -169,15 +169,15 @@ _gpu_storage_lock (GpuStorage *root)
   g_mutex_lock (&root->lock);
 
   /* It changes under both locks only. */
-  if (root->holder != NULL)
-    _gpu_timeline_lock (root->holder);
+  if (root->biased_to != NULL)
+    _gpu_timeline_lock (root->biased_to);
 }
 
 void
 _gpu_storage_unlock (GpuStorage *root)
 {
-  if (root->holder != NULL)
-    _gpu_timeline_unlock (root->holder);
+  if (root->biased_to != NULL)
+    _gpu_timeline_unlock (root->biased_to);
 
   g_mutex_unlock (&root->lock);
 }
@@ -185,17 +185,17 @@ _gpu_storage_unlock (GpuStorage *root)
 void
 _gpu_storage_lock_shared (GpuStorage *root)
 {
-  g_autoptr (GpuTimeline) holder = NULL;
+  g_autoptr (GpuTimeline) biased_to = NULL;
 
   g_mutex_lock (&root->lock);
-  holder = root->holder;
+  biased_to = root->biased_to;
 
-  if (holder == NULL)
+  if (biased_to == NULL)
     return;
 
-  _gpu_timeline_lock (holder);
-  __atomic_store_n (&root->holder, NULL, __ATOMIC_RELAXED);
-  _gpu_timeline_unlock (holder);
+  _gpu_timeline_lock (biased_to);
+  __atomic_store_n (&root->biased_to, NULL, __ATOMIC_RELAXED);
+  _gpu_timeline_unlock (biased_to);
 }
 
 void
@@ -212,10 +212,10 @@ is_pending_elsewhere (const GpuPoint *point,
 }
 
 void
-_gpu_storage_hold_locked (GpuStorage  *root,
+_gpu_storage_bias_locked (GpuStorage  *root,
                           GpuTimeline *timeline)
 {
-  if (root->n_holders == MAX_HOLDERS || root->is_exclusive || root->is_external
+  if (root->n_biases == MAX_BIASES || root->is_exclusive || root->is_external
       || is_pending_elsewhere (&root->writer, timeline)
       || is_pending_elsewhere (&root->reader, timeline))
     return;
@@ -227,11 +227,11 @@ _gpu_storage_hold_locked (GpuStorage  *root,
     }
 
   /* One that uses other memory, too, gives it up and takes it again. */
-  if (root->last_holder != timeline)
-    root->n_holders++;
+  if (root->last_biased_to != timeline)
+    root->n_biases++;
 
-  root->last_holder = timeline;
-  __atomic_store_n (&root->holder, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
+  root->last_biased_to = timeline;
+  __atomic_store_n (&root->biased_to, _gpu_timeline_ref (timeline), __ATOMIC_RELAXED);
 }
 
 void
@@ -370,7 +370,7 @@ enter_streams (GpuStorage *root)
   for (guint i = 0; i < streams->len; i++)
     {
       GpuTimeline *timeline = streams->pdata[i];
-      guint64 seq = _gpu_timeline_cover (timeline);
+      guint64 seq = _gpu_timeline_append_point (timeline);
 
       if (_gpu_timeline_is_complete (timeline, seq))
         continue;
@@ -444,15 +444,15 @@ _gpu_storage_renew (GpuStorage  *storage,
   *uses = NULL;
 
   if (storage->writer.timeline != NULL || storage->reader.timeline != NULL
-      || storage->readers != NULL || storage->mapped != NULL || storage->holder != NULL
+      || storage->readers != NULL || storage->mapped != NULL || storage->biased_to != NULL
       || storage->streams != NULL)
     {
       *uses = list_pending (storage);
       forget_uses (storage);
     }
 
-  storage->last_holder = NULL;
-  storage->n_holders = 0;
+  storage->last_biased_to = NULL;
+  storage->n_biases = 0;
 
   return TRUE;
 }
@@ -463,12 +463,12 @@ free_buffer (GpuStorage *storage)
   GpuNativeContext *context = storage->context;
   GpuStorage *used = get_used (storage);
 
-  _gpu_storage_leave (storage);
+  _gpu_storage_unregister_alias (storage);
 
-  if (storage->buffer != NULL && storage->place == NULL)
+  if (storage->buffer != NULL && storage->suballocation == NULL)
     context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
 
-  g_clear_pointer (&storage->home, _gpu_timeline_unref);
+  g_clear_pointer (&storage->allocation_stream, _gpu_timeline_unref);
   count (storage, -(gssize) storage->size);
 
   if (storage->owner_notify != NULL)
@@ -508,9 +508,9 @@ _gpu_storage_list_work (GpuStorage *root)
 }
 
 gboolean
-_gpu_storage_settle (GpuStorage    *root,
-                     GCancellable  *cancellable,
-                     GError       **error)
+_gpu_storage_wait_for_uses (GpuStorage    *root,
+                            GCancellable  *cancellable,
+                            GError       **error)
 {
   /* What is over by now may have failed, too. */
   g_autoptr (GArray) uses = _gpu_storage_list_work (root);
@@ -542,9 +542,9 @@ _gpu_storage_drop_buffer (GpuStorage  *storage,
     return FALSE;
 
   wait_for (uses, NULL, NULL);
-  _gpu_storage_leave (storage);
+  _gpu_storage_unregister_alias (storage);
   context->backend->memory->free (context, g_steal_pointer (&storage->buffer));
-  g_clear_pointer (&storage->home, _gpu_timeline_unref);
+  g_clear_pointer (&storage->allocation_stream, _gpu_timeline_unref);
   count (storage, -(gssize) storage->size);
   storage->kind = GPU_STORAGE_FOREIGN;
 
@@ -559,7 +559,7 @@ _gpu_storage_take_buffer (GpuStorage      *storage,
   storage->buffer = buffer;
   storage->kind = kind;
   count (storage, (gssize) storage->size);
-  _gpu_storage_join (storage, TRUE);
+  _gpu_storage_register_alias (storage, TRUE);
 }
 
 /* In the order of the stream that the buffer came from, if no other uses it any more. */
@@ -567,28 +567,29 @@ static void
 free_in_order (GpuStorage *storage)
 {
   const GpuBufferOps *ops = storage->context->backend->buffer;
-  GpuTimeline *home = storage->home;
+  GpuTimeline *allocation_stream = storage->allocation_stream;
   g_autoptr (GError) error = NULL;
 
-  if (home == NULL || ops->free_ordered == NULL || g_atomic_int_get (&storage->context->lost))
+  if (allocation_stream == NULL || ops->free_ordered == NULL
+      || g_atomic_int_get (&storage->context->lost))
     return;
 
   for (guint i = 0; storage->pending != NULL && i < storage->pending->len; i++)
     {
-      if (is_pending_elsewhere (&g_array_index (storage->pending, GpuPoint, i), home))
+      if (is_pending_elsewhere (&g_array_index (storage->pending, GpuPoint, i), allocation_stream))
         return;
     }
 
-  _gpu_storage_leave (storage);
-  _gpu_timeline_lock (home);
+  _gpu_storage_unregister_alias (storage);
+  _gpu_timeline_lock (allocation_stream);
 
-  if (home->stream != NULL)
+  if (allocation_stream->stream != NULL)
     {
-      ops->free_ordered (home->stream, g_steal_pointer (&storage->buffer), &error);
+      ops->free_ordered (allocation_stream->stream, g_steal_pointer (&storage->buffer), &error);
       g_clear_pointer (&storage->pending, g_array_unref);
     }
 
-  _gpu_timeline_unlock (home);
+  _gpu_timeline_unlock (allocation_stream);
 
   if (error != NULL)
     _gpu_native_context_report (storage->context, error);
@@ -611,7 +612,7 @@ retire (gpointer data)
           g_autoptr (GpuTimeline) timeline = _gpu_timeline_ref (point->timeline);
 
           g_array_set_size (storage->pending, last);
-          _gpu_timeline_park (timeline, storage, retire);
+          _gpu_timeline_defer_until_complete (timeline, storage, retire);
           return;
         }
 
@@ -659,7 +660,7 @@ _gpu_storage_take_hook (GpuStorage    *storage,
 }
 
 void
-_gpu_storage_go_on (GpuStorage *storage)
+_gpu_storage_resume_release (GpuStorage *storage)
 {
   GpuStorageHook *hook;
 
@@ -669,8 +670,8 @@ _gpu_storage_go_on (GpuStorage *storage)
         return;
     }
 
-  if (storage->place != NULL)
-    storage->place->give_back (storage);
+  if (storage->suballocation != NULL)
+    storage->suballocation->give_back (storage);
 
   free_in_order (storage);
   retire (_gpu_storage_ref (storage));
@@ -696,7 +697,7 @@ _gpu_storage_unuse (GpuStorage *storage)
 
   enter_streams_of (storage->root);
   storage->pending = list_pending (storage->root);
-  _gpu_storage_go_on (storage);
+  _gpu_storage_resume_release (storage);
 }
 
 void

@@ -12,11 +12,11 @@ gboolean        _gpu_virtual_check         (GpuNativeContext  *context,
                                             gboolean           shareable,
                                             GError           **error);
 /* A piece is memory that the context holds from here until it is destroyed, mapped or not. */
-GpuNativePiece *_gpu_virtual_create_piece  (GpuNativeContext  *context,
+GpuNativeChunk *_gpu_virtual_create_chunk  (GpuNativeContext  *context,
                                             gsize              size,
                                             gboolean           shareable,
                                             GError           **error);
-void            _gpu_virtual_destroy_piece (GpuNativeContext  *context,
-                                            GpuNativePiece    *piece);
+void            _gpu_virtual_destroy_chunk (GpuNativeContext  *context,
+                                            GpuNativeChunk    *chunk);
 
 G_END_DECLS

@@ -24,29 +24,29 @@ _gpu_virtual_check (GpuNativeContext  *context,
   return FALSE;
 }
 
-GpuNativePiece *
-_gpu_virtual_create_piece (GpuNativeContext  *context,
+GpuNativeChunk *
+_gpu_virtual_create_chunk (GpuNativeContext  *context,
                            gsize              size,
                            gboolean           shareable,
                            GError           **error)
 {
-  GpuNativePiece *piece;
+  GpuNativeChunk *chunk;
 
   if (!_gpu_virtual_check (context, shareable, error))
     return NULL;
 
-  piece = context->backend->virtual_memory->create_piece (context, size, shareable, error);
+  chunk = context->backend->virtual_memory->create_chunk (context, size, shareable, error);
 
-  if (piece != NULL)
+  if (chunk != NULL)
     g_atomic_pointer_add (&context->allocated, (gssize) size);
 
-  return piece;
+  return chunk;
 }
 
 void
-_gpu_virtual_destroy_piece (GpuNativeContext *context,
-                            GpuNativePiece   *piece)
+_gpu_virtual_destroy_chunk (GpuNativeContext *context,
+                            GpuNativeChunk   *chunk)
 {
-  g_atomic_pointer_add (&context->allocated, -(gssize) piece->size);
-  context->backend->virtual_memory->destroy_piece (context, piece);
+  g_atomic_pointer_add (&context->allocated, -(gssize) chunk->size);
+  context->backend->virtual_memory->destroy_chunk (context, chunk);
 }

@@ -57,7 +57,7 @@ memory_get_address (GpuNativeMemory *memory)
 /* What it is over, if anything, and what that is a part of. */
 static void
 image_identify (GpuNativeMemory *memory,
-                GpuOrigin       *origin)
+                GpuAliasKey     *alias_key)
 {
   cl_mem mem = _gpu_opencl_memory_target (memory);
 
@@ -66,13 +66,13 @@ image_identify (GpuNativeMemory *memory,
       cl_mem outer = NULL;
       gsize offset = 0;
 
-      origin->id = (guintptr) mem;
+      alias_key->id = (guintptr) mem;
 
       if (!_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &outer, sizeof outer, NULL)
           || !_gpu_opencl_mem_get (mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
         return;
 
-      origin->offset += offset;
+      alias_key->offset += offset;
       mem = outer;
     }
 }
@@ -80,24 +80,24 @@ image_identify (GpuNativeMemory *memory,
 static void
 memory_identify (GpuNativeContext *context G_GNUC_UNUSED,
                  GpuNativeMemory  *memory,
-                 GpuOrigin        *origin)
+                 GpuAliasKey      *alias_key)
 {
   GpuOpenclBuffer *buffer = (GpuOpenclBuffer *) memory;
 
   if (memory->is_image)
     {
-      image_identify (memory, origin);
+      image_identify (memory, alias_key);
       return;
     }
 
   if (memory->is_host_only)
     {
-      origin->id = (guintptr) memory->host;
+      alias_key->id = (guintptr) memory->host;
       return;
     }
 
-  origin->id = (guintptr) (buffer->parent != NULL ? buffer->parent : buffer->mem);
-  origin->offset = buffer->parent_offset;
+  alias_key->id = (guintptr) (buffer->parent != NULL ? buffer->parent : buffer->mem);
+  alias_key->offset = buffer->parent_offset;
 }
 
 /* The value of an info as a variant: NULL, and no error, where the driver does not know it. */

@@ -15,8 +15,8 @@
 
 /* Takes @piece over. */
 static void
-keep_piece (GpuOpenclRegion *region,
-            cl_event         piece)
+retain_part (GpuOpenclRegion *region,
+             cl_event         piece)
 {
   if (region->pieces == NULL)
     region->pieces = _gpu_opencl_pieces_new ();
@@ -35,7 +35,7 @@ enqueue_piece (GpuOpenclRegion     *region,
   if (!_gpu_opencl_region_enqueue (region, to, from, extent, &piece))
     return FALSE;
 
-  keep_piece (region, piece);
+  retain_part (region, piece);
 
   return TRUE;
 }
@@ -257,7 +257,7 @@ enqueue_barrier (GpuOpenclRegion *region)
   region->function = "clEnqueueBarrierWithWaitList";
   region->code = clEnqueueBarrierWithWaitList (region->stream->queue, 0, NULL, &barrier);
   if (region->code == CL_SUCCESS)
-    keep_piece (region, barrier);
+    retain_part (region, barrier);
 
   return region->code == CL_SUCCESS;
 }
@@ -276,7 +276,7 @@ enqueue_halves (GpuOpenclRegion             *region,
   if (!enqueue_half (region, TRUE, between, from, *extent, &first))
     return FALSE;
 
-  keep_piece (region, first);
+  retain_part (region, first);
 
   return enqueue_barrier (region) && enqueue_half (region, FALSE, between, to, *extent, event);
 }
@@ -420,7 +420,7 @@ enqueue_portions (GpuOpenclRegion             *region,
                            is_last ? event : &piece))
         return FALSE;
       if (!is_last)
-        keep_piece (region, piece);
+        retain_part (region, piece);
     }
   while (!is_last && enqueue_barrier (region));
 
@@ -634,7 +634,7 @@ enqueue_texels (GpuOpenclRegion     *region,
   if (region->code != CL_SUCCESS)
     return FALSE;
 
-  keep_piece (region, first);
+  retain_part (region, first);
 
   return enqueue_barrier (region) && enqueue_or_layers (region, to, from, extent, event);
 }
@@ -697,7 +697,7 @@ enqueue_repeated (GpuOpenclRegion *region,
                                  .slice_pitch = extent.width };
       gboolean is_last = extent.width == size - done;
 
-      keep_piece (region, piece);
+      retain_part (region, piece);
       if (enqueue_barrier (region))
         _gpu_opencl_region_enqueue (region, &to, &from, &extent, is_last ? event : &piece);
     }

@@ -33,22 +33,22 @@ transfer_is_page_locked (GpuNativeContext *context,
 }
 
 static GpuNativeEvent *
-transfer_create_gate (GpuNativeContext  *context,
-                      GError           **error)
+transfer_create_host_wait (GpuNativeContext  *context,
+                           GError           **error)
 {
   return context->backend->event->create_user (context, error);
 }
 
 static void
-transfer_open_gate (GpuNativeEvent *gate)
+transfer_signal_host_wait (GpuNativeEvent *host_wait)
 {
-  gate->backend->event->set_user (gate, TRUE, NULL);
+  host_wait->backend->event->set_user (host_wait, TRUE, NULL);
 }
 
 const GpuTransferOps _gpu_opencl_transfer_ops =
 {
   .get_min_size   = transfer_get_min_size,
   .is_page_locked = transfer_is_page_locked,
-  .create_gate    = transfer_create_gate,
-  .open_gate      = transfer_open_gate
+  .create_host_wait = transfer_create_host_wait,
+  .signal_host_wait = transfer_signal_host_wait
 };

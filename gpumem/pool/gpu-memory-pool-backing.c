@@ -209,7 +209,7 @@ create_chunk (gpointer   owner,
               gsize      size,
               GError   **error)
 {
-  return _gpu_virtual_create_piece (((GpuPoolCore *) owner)->context, size, FALSE, error);
+  return _gpu_virtual_create_chunk (((GpuPoolCore *) owner)->context, size, FALSE, error);
 }
 
 static void
@@ -217,7 +217,7 @@ destroy_chunk (gpointer owner,
                gpointer chunk,
                gsize    size G_GNUC_UNUSED)
 {
-  _gpu_virtual_destroy_piece (((GpuPoolCore *) owner)->context, chunk);
+  _gpu_virtual_destroy_chunk (((GpuPoolCore *) owner)->context, chunk);
 }
 
 static guint64
@@ -235,7 +235,7 @@ map_chunks (gpointer         owner,
             GError         **error)
 {
   GpuPoolCore *core = owner;
-  GpuNativePiece *const *natives = (GpuNativePiece *const *) chunks;
+  GpuNativeChunk *const *natives = (GpuNativeChunk *const *) chunks;
   gsize size = 0;
 
   if (!core->context->backend->virtual_memory->map (core->context, core->range, offset, natives,
@@ -502,7 +502,7 @@ continue_closing (gpointer data)
     {
       GpuTimeline *timeline = g_ptr_array_steal_index_fast (closing->timelines, 0);
 
-      _gpu_timeline_park (timeline, closing, continue_closing);
+      _gpu_timeline_defer_until_complete (timeline, closing, continue_closing);
       _gpu_timeline_unref (timeline);
       return;
     }
@@ -625,7 +625,7 @@ void
 _gpu_pool_core_release_excess_after (GpuPoolCore *core,
                                      GpuTimeline *timeline)
 {
-  _gpu_timeline_park (timeline, core, release_excess);
+  _gpu_timeline_defer_until_complete (timeline, core, release_excess);
 }
 
 static GPU_COLD void

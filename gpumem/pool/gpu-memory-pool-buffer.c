@@ -15,7 +15,7 @@
 /* The owner of a storage. */
 typedef struct
 {
-  GpuPlace              suballocation;
+  GpuSuballocation      suballocation;
   GpuPoolCore          *core;
   GpuPoolView          *view;       /* of the suballocation; kept for pending work after it is
                                      * freed */
@@ -61,7 +61,7 @@ keep_recycled (GpuPoolCore *core,
   if (kept)
     {
       core->recycled[core->n_recycled++] = g_object_ref (memory);
-      _gpu_live_add (GPU_LIVE_SPARE, 1);
+      _gpu_live_add (GPU_LIVE_RECYCLED, 1);
     }
 
   _gpu_pool_unlock (&core->recycled_lock);
@@ -145,7 +145,7 @@ _gpu_pool_core_drop_recycled (GpuPoolCore *core)
   core->closed = TRUE;
   _gpu_pool_unlock (&core->recycled_lock);
 
-  _gpu_live_add (GPU_LIVE_SPARE, -(int) core->n_recycled);
+  _gpu_live_add (GPU_LIVE_RECYCLED, -(int) core->n_recycled);
 
   /* Leaks objects of threads that do not exist in a forked child, and objects with frozen
    * notifications. */
@@ -192,7 +192,7 @@ take_recycled (GpuPoolCore *core)
   _gpu_pool_unlock (&core->recycled_lock);
 
   if (memory != NULL)
-    _gpu_live_add (GPU_LIVE_SPARE, -1);
+    _gpu_live_add (GPU_LIVE_RECYCLED, -1);
 
   return memory;
 }
@@ -261,8 +261,8 @@ spill (GpuMemory  *memory,
 
   /* Pending reads keep using the memory: hold the view for them. */
   for (guint i = 0; uses != NULL && i < uses->len; i++)
-    _gpu_timeline_park (g_array_index (uses, GpuPoint, i).timeline,
-                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
+    _gpu_timeline_defer_until_complete (g_array_index (uses, GpuPoint, i).timeline,
+                                        _gpu_pool_view_ref (pooled->view), _gpu_pool_view_unref);
 
   pooled->pool = g_steal_pointer (&pool);
   pooled->view = NULL;
@@ -328,8 +328,9 @@ make_memory (GpuPoolCore *core,
   pooled->suballocation.unspill = unspill;
   pooled->suballocation.unspilled = unspilled;
   pooled->core = _gpu_pool_core_ref (core);
-  memory->storage = _gpu_storage_new_for_place (core->context, view->buffer, view->flags,
-                                                &pooled->suballocation, pooled, pooled_free);
+  memory->storage = _gpu_storage_new_for_suballocation (core->context, view->buffer, view->flags,
+                                                        &pooled->suballocation, pooled,
+                                                        pooled_free);
 
   return memory;
 }
@@ -416,7 +417,8 @@ gpu_buffer_vacate (GpuBuffer *buffer)
 
   storage = memory->storage;
 
-  if (storage == NULL || storage->place == NULL || storage->place->recycle != recycle
+  if (storage == NULL || storage->suballocation == NULL
+      || storage->suballocation->recycle != recycle
       || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
       || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1)
     return FALSE;
@@ -427,7 +429,7 @@ gpu_buffer_vacate (GpuBuffer *buffer)
     return FALSE;
 
   g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_VACANT);
-  _gpu_live_add (GPU_LIVE_SPARE, 1);
+  _gpu_live_add (GPU_LIVE_RECYCLED, 1);
   pooled->view = NULL;
   _gpu_pool_core_release (pooled->core, g_steal_pointer (&pooled->held), pooled->timeline, uses);
 
@@ -488,7 +490,7 @@ gpu_memory_pool_refill_buffer (GpuMemoryPool  *pool,
 
   set_suballocation (memory, view, suballocation, timeline);
   g_atomic_int_set (&memory->state, GPU_MEMORY_STATE_USABLE);
-  _gpu_live_add (GPU_LIVE_SPARE, -1);
+  _gpu_live_add (GPU_LIVE_RECYCLED, -1);
 
   return TRUE;
 }

@@ -29,7 +29,7 @@ fence_locked (GpuTimeline  *timeline,
               GError      **error)
 {
   if (!timeline->is_ended)
-    _gpu_timeline_cover_locked (timeline);
+    _gpu_timeline_append_point_locked (timeline);
 
   if (timeline->completed == timeline->submitted)
     return NULL;
@@ -44,14 +44,14 @@ add_fence (gpointer   key,
 {
   GpuTimeline *timeline = key;
   g_autoptr (GpuFence) fence = NULL;
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   GError *failure = NULL;
 
   if (timeline->stream != NULL && !g_atomic_int_get (&timeline->context->lost))
     fence = fence_locked (timeline, &failure);
 
   *seq = timeline->submitted;
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
 }
@@ -123,11 +123,11 @@ gboolean
 _gpu_pool_timeline_add_barrier (GpuTimeline  *timeline,
                                 GError      **error)
 {
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   GError *failure = NULL;
 
   _gpu_timeline_barrier_locked (timeline, &failure);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return _gpu_native_context_end (timeline->context, "gpu_memory_pool_alloc_block", failure, error);
 }

@@ -306,7 +306,7 @@ resolve_bytes (const GpuArgumentItem  *item,
 static gboolean
 has_textures (GpuKernel *kernel)
 {
-  const GpuBackend *backend = _gpu_kernel_get_code (kernel)->context->backend;
+  const GpuBackend *backend = _gpu_kernel_get_core (kernel)->context->backend;
 
   return backend->image != NULL && backend->image->has_textures;
 }
@@ -411,7 +411,7 @@ resolve_sampler (const GpuArgumentItem  *item,
   if (info->kind != GPU_ARGUMENT_KIND_UNKNOWN && info->kind != GPU_ARGUMENT_KIND_SAMPLER)
     return set_mismatch (kernel, info, index, "a sampler", error);
 
-  if (value->sampler->context == _gpu_kernel_get_code (kernel)->context)
+  if (value->sampler->context == _gpu_kernel_get_core (kernel)->context)
     return TRUE;
 
   return set_mismatch (kernel, info, index, "one of another context", error);
@@ -455,7 +455,7 @@ resolve_texture (const GpuArgumentItem  *item,
   if (value->sampler == NULL)
     return FALSE;
 
-  if (value->sampler->context != _gpu_kernel_get_code (kernel)->context)
+  if (value->sampler->context != _gpu_kernel_get_core (kernel)->context)
     return set_mismatch (kernel, info, index, "a texture with a sampler of another context",
                          error);
 
@@ -475,7 +475,7 @@ resolve_pointer (const GpuArgumentItem  *item,
                  GpuArgumentValue       *value,
                  GError                **error)
 {
-  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  const GpuNativeDevice *device = _gpu_kernel_get_core (kernel)->context->devices[0];
   g_autofree char *where = NULL;
 
   value->kind = GPU_ARGUMENT_KIND_MEMORY;
@@ -504,7 +504,7 @@ resolve_address (const GpuArgumentItem  *item,
                  GpuArgumentValue       *value,
                  GError                **error)
 {
-  const GpuNativeDevice *device = _gpu_kernel_get_code (kernel)->context->devices[0];
+  const GpuNativeDevice *device = _gpu_kernel_get_core (kernel)->context->devices[0];
   gboolean is_pointer = info->kind == GPU_ARGUMENT_KIND_MEMORY;
 
   if ((device->capabilities & GPU_CAPABILITIES_SUB_BUFFERS) != 0)

@@ -6,18 +6,18 @@
 #include "gpumem/program/gpu-kernel-private.h"
 
 /* (transfer none): NULL if @kernel was never initialised or its context is lost. */
-static GpuKernelCode *
+static GpuKernelCore *
 begin_call (GpuKernel   *kernel,
             const char  *function,
             GError     **error)
 {
-  GpuKernelCode *code = _gpu_kernel_get_code (kernel);
+  GpuKernelCore *core = _gpu_kernel_get_core (kernel);
 
-  if (code == NULL)
+  if (core == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "%s: the kernel was never initialised", function);
   else if (_gpu_context_check (_gpu_kernel_get_context (kernel), function, error))
-    return code;
+    return core;
 
   return NULL;
 }
@@ -87,26 +87,26 @@ gpu_kernel_set_attribute (GpuKernel   *kernel,
 {
   const char *function = "gpu_kernel_set_attribute";
   const GpuKernelOps *ops;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
   GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (nick != NULL, FALSE);
 
-  code = begin_call (kernel, function, error);
+  core = begin_call (kernel, function, error);
 
-  if (code == NULL)
+  if (core == NULL)
     return FALSE;
 
-  ops = code->context->backend->kernel;
+  ops = core->context->backend->kernel;
 
   if (ops->set_attribute == NULL)
-    return _gpu_backend_fail (code->context->backend, function,
+    return _gpu_backend_fail (core->context->backend, function,
                               "attributes of kernels that can be set", error);
 
-  ops->set_attribute (code->context, code->kernel, nick, value, &failure);
+  ops->set_attribute (core->context, core->kernel, nick, value, &failure);
 
-  return _gpu_native_context_end (code->context, function, failure, error);
+  return _gpu_native_context_end (core->context, function, failure, error);
 }
 
 /**
@@ -131,24 +131,24 @@ gpu_kernel_set_cache_preference (GpuKernel           *kernel,
 {
   const char *function = "gpu_kernel_set_cache_preference";
   const GpuKernelOps *ops;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
   GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
 
-  code = begin_call (kernel, function, error);
+  core = begin_call (kernel, function, error);
 
-  if (code == NULL || !_gpu_cache_preference_check (preference, function, error))
+  if (core == NULL || !_gpu_cache_preference_check (preference, function, error))
     return FALSE;
 
-  ops = code->context->backend->kernel;
+  ops = core->context->backend->kernel;
 
   if (ops->set_cache_preference == NULL)
-    return _gpu_backend_fail (code->context->backend, function, "cache preference", error);
+    return _gpu_backend_fail (core->context->backend, function, "cache preference", error);
 
-  ops->set_cache_preference (code->context, code->kernel, preference, &failure);
+  ops->set_cache_preference (core->context, core->kernel, preference, &failure);
 
-  return _gpu_native_context_end (code->context, function, failure, error);
+  return _gpu_native_context_end (core->context, function, failure, error);
 }
 
 /**
@@ -177,18 +177,18 @@ gpu_kernel_get_max_active_blocks (GpuKernel  *kernel,
 {
   const char *function = "gpu_kernel_get_max_active_blocks";
   const GpuKernelOps *ops;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
   GError *failure = NULL;
 
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), FALSE);
   g_return_val_if_fail (n_blocks != NULL, FALSE);
 
-  code = begin_call (kernel, function, error);
+  core = begin_call (kernel, function, error);
 
-  if (code == NULL)
+  if (core == NULL)
     return FALSE;
 
-  ops = code->context->backend->kernel;
+  ops = core->context->backend->kernel;
 
   if (block_size == 0 || block_size > G_MAXINT)
     {
@@ -198,11 +198,11 @@ gpu_kernel_get_max_active_blocks (GpuKernel  *kernel,
     }
 
   if (ops->get_max_active_blocks == NULL)
-    return _gpu_backend_fail (code->context->backend, function,
+    return _gpu_backend_fail (core->context->backend, function,
                               "number of blocks that run at the same time", error);
 
-  ops->get_max_active_blocks (code->context, code->kernel, block_size, shared_size, n_blocks,
+  ops->get_max_active_blocks (core->context, core->kernel, block_size, shared_size, n_blocks,
                               &failure);
 
-  return _gpu_native_context_end (code->context, function, failure, error);
+  return _gpu_native_context_end (core->context, function, failure, error);
 }

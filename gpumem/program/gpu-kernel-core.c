@@ -4,46 +4,46 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/program/gpu-kernel-private.h"
 
-GpuKernelCode *
-_gpu_kernel_code_ref (GpuKernelCode *code)
+GpuKernelCore *
+_gpu_kernel_core_ref (GpuKernelCore *core)
 {
-  g_atomic_ref_count_inc (&code->refs);
+  g_atomic_ref_count_inc (&core->refs);
 
-  return code;
+  return core;
 }
 
 void
-_gpu_kernel_code_unref (GpuKernelCode *code)
+_gpu_kernel_core_unref (GpuKernelCore *core)
 {
-  if (!g_atomic_ref_count_dec (&code->refs))
+  if (!g_atomic_ref_count_dec (&core->refs))
     return;
 
-  code->context->backend->kernel->free (code->context, code->kernel);
-  _gpu_program_code_unref (code->program);
-  _gpu_native_context_unref (code->context);
-  g_free (code);
-  _gpu_live_add (GPU_LIVE_KERNEL_CODE, -1);
+  core->context->backend->kernel->free (core->context, core->kernel);
+  _gpu_program_core_unref (core->program);
+  _gpu_native_context_unref (core->context);
+  g_free (core);
+  _gpu_live_add (GPU_LIVE_KERNEL_CORE, -1);
 }
 
-GpuKernelCode *
-_gpu_kernel_code_new (GpuProgramCode  *program,
+GpuKernelCore *
+_gpu_kernel_core_new (GpuProgramCore  *program,
                       const char      *name,
                       GError         **error)
 {
   const GpuProgramOps *ops = program->context->backend->program;
   GpuNativeKernel *native = ops->create_kernel (program->context, program->native,
-                                                 _gpu_program_code_lower (program, name), error);
-  GpuKernelCode *code;
+                                                 _gpu_program_core_lower (program, name), error);
+  GpuKernelCore *core;
 
   if (native == NULL)
     return NULL;
 
-  code = g_new0 (GpuKernelCode, 1);
-  g_atomic_ref_count_init (&code->refs);
-  code->context = _gpu_native_context_ref (program->context);
-  code->program = _gpu_program_code_ref (program);
-  code->kernel = native;
-  _gpu_live_add (GPU_LIVE_KERNEL_CODE, 1);
+  core = g_new0 (GpuKernelCore, 1);
+  g_atomic_ref_count_init (&core->refs);
+  core->context = _gpu_native_context_ref (program->context);
+  core->program = _gpu_program_core_ref (program);
+  core->kernel = native;
+  _gpu_live_add (GPU_LIVE_KERNEL_CORE, 1);
 
-  return code;
+  return core;
 }

@@ -8,30 +8,30 @@
 
 G_BEGIN_DECLS
 
-typedef struct _GpuKernelCode GpuKernelCode;
+typedef struct _GpuKernelCore GpuKernelCore;
 
 /* What is behind a GpuKernel: a launch in flight holds it. */
-struct _GpuKernelCode
+struct _GpuKernelCore
 {
   gatomicrefcount   refs;
   GpuNativeContext *context;
-  GpuProgramCode   *program;
+  GpuProgramCore   *program;
   GpuNativeKernel  *kernel;
 };
 
-GpuKernelCode         *_gpu_kernel_code_new      (GpuProgramCode         *program,
+GpuKernelCore         *_gpu_kernel_core_new      (GpuProgramCore         *program,
                                                   const char             *name,
                                                   GError                **error);
-GpuKernelCode         *_gpu_kernel_code_ref      (GpuKernelCode          *code);
-void                   _gpu_kernel_code_unref    (GpuKernelCode          *code);
+GpuKernelCore         *_gpu_kernel_core_ref      (GpuKernelCore          *core);
+void                   _gpu_kernel_core_unref    (GpuKernelCore          *core);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuKernelCode, _gpu_kernel_code_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuKernelCore, _gpu_kernel_core_unref)
 
 struct _GpuKernel
 {
   GObject          parent_instance;
 
-  GpuKernelCode   *code;            /* NULL until initialised */
+  GpuKernelCore   *core;            /* NULL until initialised */
   GpuArgumentInfo *arguments;       /* atomic; as described, or declared last */
   GpuProgram      *program;
   char            *name;
@@ -40,10 +40,10 @@ struct _GpuKernel
 };
 
 /* (transfer none); NULL for a kernel that was never initialised. */
-static inline GpuKernelCode *
-_gpu_kernel_get_code (GpuKernel *kernel)
+static inline GpuKernelCore *
+_gpu_kernel_get_core (GpuKernel *kernel)
 {
-  return kernel->code;
+  return kernel->core;
 }
 
 /* The arguments as declared, or else as the driver describes them. Valid as long as @kernel;
@@ -53,7 +53,7 @@ _gpu_kernel_get_arguments (GpuKernel *kernel,
                            guint     *n_arguments)
 {
   if (n_arguments != NULL)
-    *n_arguments = kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
+    *n_arguments = kernel->core != NULL ? kernel->core->kernel->n_arguments : 0;
 
   return g_atomic_pointer_get (&kernel->arguments);
 }
@@ -63,7 +63,7 @@ GpuContext            *_gpu_kernel_get_context   (GpuKernel              *kernel
 
 /* The arguments of all kernels of a program, for the cache: floating, NULL if the driver tells
  * nothing of them. */
-GVariant              *_gpu_kernel_describe_all  (GpuProgramCode         *program);
+GVariant              *_gpu_kernel_describe_all  (GpuProgramCore         *program);
 /* Fills in what the driver does not tell of the kernel @name. The texts belong to
  * @descriptions. */
 void                   _gpu_kernel_complete      (GVariant               *descriptions,

@@ -35,7 +35,7 @@ describe (GVariantBuilder *builder,
 }
 
 GVariant *
-_gpu_kernel_describe_all (GpuProgramCode *program)
+_gpu_kernel_describe_all (GpuProgramCore *program)
 {
   const GpuBackend *backend = program->context->backend;
   g_auto (GVariantBuilder) builder = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE (PROGRAM_TYPE));

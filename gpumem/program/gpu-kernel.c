@@ -106,7 +106,7 @@ gpu_kernel_finalize (GObject *object)
 
   g_ptr_array_unref (kernel->declared);
   g_mutex_clear (&kernel->lock);
-  g_clear_pointer (&kernel->code, _gpu_kernel_code_unref);
+  g_clear_pointer (&kernel->core, _gpu_kernel_core_unref);
   g_free (kernel->name);
   g_clear_object (&kernel->program);
   _gpu_live_add (GPU_LIVE_KERNEL, -1);
@@ -188,14 +188,14 @@ set_arguments (GpuKernel       *kernel,
 static void
 take_descriptions (GpuKernel *kernel)
 {
-  GpuNativeKernel *native = kernel->code->kernel;
-  GpuProgramCode *program = kernel->code->program;
+  GpuNativeKernel *native = kernel->core->kernel;
+  GpuProgramCore *program = kernel->core->program;
   GpuArgumentInfo *arguments = g_new0 (GpuArgumentInfo, native->n_arguments + 1);
 
   if (native->arguments != NULL)
     memcpy (arguments, native->arguments, native->n_arguments * sizeof *arguments);
   if (program->descriptions != NULL)
-    _gpu_kernel_complete (program->descriptions, _gpu_program_code_lower (program, kernel->name),
+    _gpu_kernel_complete (program->descriptions, _gpu_program_core_lower (program, kernel->name),
                           arguments, native->n_arguments);
 
   set_arguments (kernel, arguments);
@@ -208,12 +208,12 @@ gpu_kernel_initable_init (GInitable     *initable,
 {
   GpuKernel *kernel = GPU_KERNEL (initable);
   GError *local_error = NULL;
-  GpuProgramCode *program;
+  GpuProgramCore *program;
 
-  if (kernel->code != NULL)
+  if (kernel->core != NULL)
     return TRUE;
 
-  program = kernel->program != NULL ? _gpu_program_get_code (kernel->program) : NULL;
+  program = kernel->program != NULL ? _gpu_program_get_core (kernel->program) : NULL;
   if (program == NULL || kernel->name == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -226,8 +226,8 @@ gpu_kernel_initable_init (GInitable     *initable,
       g_cancellable_set_error_if_cancelled (cancellable, error))
     return FALSE;
 
-  kernel->code = _gpu_kernel_code_new (program, kernel->name, &local_error);
-  if (kernel->code == NULL)
+  kernel->core = _gpu_kernel_core_new (program, kernel->name, &local_error);
+  if (kernel->core == NULL)
     {
       _gpu_native_context_report (program->context, local_error);
       g_propagate_prefixed_error (error, local_error, "gpu_program_get_kernel: kernel \"%s\": ",
@@ -249,7 +249,7 @@ gpu_kernel_initable_iface_init (GInitableIface *iface)
 GpuContext *
 _gpu_kernel_get_context (GpuKernel *kernel)
 {
-  return kernel->code != NULL ? gpu_program_get_context (kernel->program) : NULL;
+  return kernel->core != NULL ? gpu_program_get_context (kernel->program) : NULL;
 }
 
 static gboolean
@@ -257,7 +257,7 @@ check_initialized (GpuKernel   *kernel,
                    const char  *function,
                    GError     **error)
 {
-  if (kernel->code != NULL)
+  if (kernel->core != NULL)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
@@ -318,7 +318,7 @@ gpu_kernel_get_n_arguments (GpuKernel *kernel)
 {
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), 0);
 
-  return kernel->code != NULL ? kernel->code->kernel->n_arguments : 0;
+  return kernel->core != NULL ? kernel->core->kernel->n_arguments : 0;
 }
 
 static const GpuArgumentInfo *
@@ -534,7 +534,7 @@ check_count (GpuKernel   *kernel,
              const char  *types,
              GError     **error)
 {
-  guint n_arguments = kernel->code->kernel->n_arguments;
+  guint n_arguments = kernel->core->kernel->n_arguments;
   guint n_declared = 0;
 
   for (const char *type = types; *type != '\0'; n_declared++)
@@ -597,7 +597,7 @@ gpu_kernel_declare_arguments (GpuKernel   *kernel,
 
   /* The first table is what the driver told. */
   told = g_ptr_array_index (kernel->declared, 0);
-  n_arguments = kernel->code->kernel->n_arguments;
+  n_arguments = kernel->core->kernel->n_arguments;
   arguments = g_new0 (GpuArgumentInfo, n_arguments + 1);
   for (guint i = 0; i < n_arguments; i++)
     {
@@ -633,7 +633,7 @@ gpu_kernel_get_attributes (GpuKernel  *kernel,
 {
   g_auto (GVariantDict) attributes = G_VARIANT_DICT_INIT (NULL);
   GError *local_error = NULL;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
 
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), NULL);
   g_return_val_if_fail (error == NULL || *error == NULL, NULL);
@@ -643,17 +643,17 @@ gpu_kernel_get_attributes (GpuKernel  *kernel,
                            "gpu_kernel_get_attributes", error))
     return NULL;
 
-  code = kernel->code;
-  if (!code->context->backend->kernel->get_attributes (code->context, code->kernel, &attributes,
+  core = kernel->core;
+  if (!core->context->backend->kernel->get_attributes (core->context, core->kernel, &attributes,
                                                        &local_error))
     {
-      _gpu_native_context_report (code->context, local_error);
+      _gpu_native_context_report (core->context, local_error);
       g_propagate_prefixed_error (error, local_error, "gpu_kernel_get_attributes: ");
       return NULL;
     }
 
   g_variant_dict_insert (&attributes, "name", "s", kernel->name);
-  g_variant_dict_insert (&attributes, "n-arguments", "u", code->kernel->n_arguments);
+  g_variant_dict_insert (&attributes, "n-arguments", "u", core->kernel->n_arguments);
 
   return g_variant_ref_sink (g_variant_dict_end (&attributes));
 }
@@ -674,8 +674,8 @@ gpu_kernel_get_native_handle (GpuKernel *kernel)
 {
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), 0);
 
-  if (kernel->code == NULL)
+  if (kernel->core == NULL)
     return 0;
 
-  return kernel->code->context->backend->kernel->get_handle (kernel->code->kernel);
+  return kernel->core->context->backend->kernel->get_handle (kernel->core->kernel);
 }

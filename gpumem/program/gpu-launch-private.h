@@ -11,7 +11,7 @@ struct _GpuLaunch
 {
   gatomicrefcount   refs;           /* of a prepared one, as are those that are owned */
   GpuKernel        *kernel;         /* owned */
-  GpuKernelCode    *code;
+  GpuKernelCore    *core;
   GpuArguments     *arguments;      /* owned; what the values point into */
   const GpuExtent  *grid;
   const GpuExtent  *block;          /* NULL to let the driver choose */

@@ -102,7 +102,7 @@ _gpu_launch_check_options (GpuKernel       *kernel,
                            GpuLaunchFlags   flags,
                            GError         **error)
 {
-  GpuNativeContext *context = _gpu_kernel_get_code (kernel)->context;
+  GpuNativeContext *context = _gpu_kernel_get_core (kernel)->context;
   const GpuNativeDevice *device = context->devices[0];
 
   if (shared_size == 0 && flags == GPU_LAUNCH_FLAGS_NONE)
@@ -289,16 +289,16 @@ gpu_launch_new_full (GpuKernel        *kernel,
                      GError          **error)
 {
   g_autoptr (GpuLaunch) launch = NULL;
-  GpuKernelCode *code;
+  GpuKernelCore *core;
   guint n;
 
   g_return_val_if_fail (GPU_IS_KERNEL (kernel), NULL);
   g_return_val_if_fail (grid != NULL, NULL);
   g_return_val_if_fail (arguments != NULL, NULL);
 
-  code = _gpu_kernel_get_code (kernel);
+  core = _gpu_kernel_get_core (kernel);
 
-  if (code == NULL)
+  if (core == NULL)
     {
       g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                            "gpu_launch_new: the kernel was never initialised");
@@ -310,7 +310,7 @@ gpu_launch_new_full (GpuKernel        *kernel,
   g_atomic_ref_count_init (&launch->refs);
   _gpu_live_add (GPU_LIVE_LAUNCH, 1);
   launch->kernel = g_object_ref (kernel);
-  launch->code = code;
+  launch->core = core;
   launch->arguments = _gpu_arguments_copy (arguments);
   launch->own_grid = *grid;
   launch->grid = &launch->own_grid;
@@ -330,7 +330,7 @@ gpu_launch_new_full (GpuKernel        *kernel,
   launch->accesses = g_new0 (GpuAccess, n + launch->n_indirect);
 
   if (!_gpu_launch_check_options (kernel, shared_size, flags, error)
-      || !_gpu_launch_check_extents (launch, code->context->devices[0], error)
+      || !_gpu_launch_check_extents (launch, core->context->devices[0], error)
       || !_gpu_launch_resolve (launch, launch->arguments, error)
       || !set_buffers (launch, error))
     return NULL;

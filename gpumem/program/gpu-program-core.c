@@ -7,60 +7,60 @@
 #include "gpumem/program/gpu-program-private.h"
 
 /* Takes @native over. */
-static GpuProgramCode *
-code_new (GpuNativeContext *context,
+static GpuProgramCore *
+core_new (GpuNativeContext *context,
           GpuNativeProgram *native)
 {
-  GpuProgramCode *code = g_new0 (GpuProgramCode, 1);
+  GpuProgramCore *core = g_new0 (GpuProgramCore, 1);
 
-  g_atomic_ref_count_init (&code->refs);
-  code->context = _gpu_native_context_ref (context);
-  code->native = native;
-  _gpu_live_add (GPU_LIVE_PROGRAM_CODE, 1);
+  g_atomic_ref_count_init (&core->refs);
+  core->context = _gpu_native_context_ref (context);
+  core->native = native;
+  _gpu_live_add (GPU_LIVE_PROGRAM_CORE, 1);
 
-  return code;
+  return core;
 }
 
-GpuProgramCode *
-_gpu_program_code_ref (GpuProgramCode *code)
+GpuProgramCore *
+_gpu_program_core_ref (GpuProgramCore *core)
 {
-  g_atomic_ref_count_inc (&code->refs);
+  g_atomic_ref_count_inc (&core->refs);
 
-  return code;
+  return core;
 }
 
 void
-_gpu_program_code_unref (GpuProgramCode *code)
+_gpu_program_core_unref (GpuProgramCore *core)
 {
-  if (!g_atomic_ref_count_dec (&code->refs))
+  if (!g_atomic_ref_count_dec (&core->refs))
     return;
 
-  code->context->backend->program->free (code->context, code->native);
-  g_clear_pointer (&code->descriptions, g_variant_unref);
-  g_clear_pointer (&code->lowered, g_hash_table_unref);
-  _gpu_native_context_unref (code->context);
-  g_free (code);
-  _gpu_live_add (GPU_LIVE_PROGRAM_CODE, -1);
+  core->context->backend->program->free (core->context, core->native);
+  g_clear_pointer (&core->descriptions, g_variant_unref);
+  g_clear_pointer (&core->lowered, g_hash_table_unref);
+  _gpu_native_context_unref (core->context);
+  g_free (core);
+  _gpu_live_add (GPU_LIVE_PROGRAM_CORE, -1);
 }
 
 const char *
-_gpu_program_code_lower (GpuProgramCode *code,
+_gpu_program_core_lower (GpuProgramCore *core,
                          const char     *name)
 {
-  const char *lowered = code->lowered != NULL ? g_hash_table_lookup (code->lowered, name) : NULL;
+  const char *lowered = core->lowered != NULL ? g_hash_table_lookup (core->lowered, name) : NULL;
 
   return lowered != NULL ? lowered : name;
 }
 
 static void
-set_lowered (GpuProgramCode *code,
+set_lowered (GpuProgramCore *core,
              char          **names,
              char          **lowered)
 {
-  code->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  core->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
 
   for (guint i = 0; names[i] != NULL; i++)
-    g_hash_table_insert (code->lowered, g_strdup (names[i]), g_strdup (lowered[i]));
+    g_hash_table_insert (core->lowered, g_strdup (names[i]), g_strdup (lowered[i]));
 }
 
 static gboolean
@@ -89,7 +89,7 @@ check_support (GpuNativeContext  *context,
 #define NAMED_TYPE "(va{ss})"
 
 static gboolean
-set_cached_names (GpuProgramCode *code,
+set_cached_names (GpuProgramCore *core,
                   GVariant       *descriptions)
 {
   g_autoptr (GVariantIter) iter = NULL;
@@ -99,11 +99,11 @@ set_cached_names (GpuProgramCode *code,
   if (!g_variant_is_of_type (descriptions, G_VARIANT_TYPE (NAMED_TYPE)))
     return FALSE;
 
-  code->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  g_variant_get (descriptions, "(va{ss})", &code->descriptions, &iter);
+  core->lowered = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  g_variant_get (descriptions, "(va{ss})", &core->descriptions, &iter);
 
   while (g_variant_iter_next (iter, "{ss}", &name, &lowered))
-    g_hash_table_insert (code->lowered, name, lowered);
+    g_hash_table_insert (core->lowered, name, lowered);
 
   return TRUE;
 }
@@ -124,7 +124,7 @@ pack_names (GVariant   *descriptions,
   return g_variant_new (NAMED_TYPE, descriptions, &builder);
 }
 
-static GpuProgramCode *
+static GpuProgramCore *
 load_cached (GpuNativeContext       *context,
              const char             *key,
              const GpuProgramInputs *inputs)
@@ -133,7 +133,7 @@ load_cached (GpuNativeContext       *context,
   g_autoptr (GpuCacheEntry) entry = _gpu_program_cache_load (key);
   g_autoptr (GError) error = NULL;
   GpuNativeProgram *native;
-  GpuProgramCode *code;
+  GpuProgramCore *core;
 
   if (entry == NULL)
     return NULL;
@@ -149,33 +149,33 @@ load_cached (GpuNativeContext       *context,
       return NULL;
     }
 
-  code = code_new (context, native);
+  core = core_new (context, native);
   if (inputs->names == NULL)
-    code->descriptions = g_variant_ref (entry->descriptions);
-  else if (!set_cached_names (code, entry->descriptions))
-    g_clear_pointer (&code, _gpu_program_code_unref);
+    core->descriptions = g_variant_ref (entry->descriptions);
+  else if (!set_cached_names (core, entry->descriptions))
+    g_clear_pointer (&core, _gpu_program_core_unref);
 
-  return code;
+  return core;
 }
 
 static void
-store_cached (GpuProgramCode *code,
+store_cached (GpuProgramCore *core,
               const char     *key)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) binary = NULL;
   GVariant *descriptions;
 
-  binary = code->context->backend->program->get_binary (code->context, code->native, &error);
+  binary = core->context->backend->program->get_binary (core->context, core->native, &error);
   if (binary == NULL)
     {
       _gpu_debug_print (GPU_DEBUG_CACHE, "%s: no binary: %s", key, error->message);
       return;
     }
 
-  descriptions = _gpu_kernel_describe_all (code);
-  if (descriptions != NULL && code->lowered != NULL)
-    descriptions = pack_names (descriptions, code->lowered);
+  descriptions = _gpu_kernel_describe_all (core);
+  if (descriptions != NULL && core->lowered != NULL)
+    descriptions = pack_names (descriptions, core->lowered);
   if (descriptions != NULL)
     {
       g_variant_ref_sink (descriptions);
@@ -204,7 +204,7 @@ get_key (GpuNativeContext       *context,
   return _gpu_program_cache_key (context, inputs->source, options);
 }
 
-static GpuProgramCode *
+static GpuProgramCore *
 compile_source (GpuNativeContext        *context,
                 const GpuProgramInputs  *inputs,
                 GError                 **error)
@@ -212,7 +212,7 @@ compile_source (GpuNativeContext        *context,
   const GpuProgramOps *ops = context->backend->program;
   g_auto (GStrv) lowered = NULL;
   GpuNativeProgram *native;
-  GpuProgramCode *code;
+  GpuProgramCore *core;
 
   if (inputs->names == NULL)
     native = ops->build_source (context, inputs->source, inputs->options, error);
@@ -223,34 +223,34 @@ compile_source (GpuNativeContext        *context,
   if (native == NULL)
     return NULL;
 
-  code = code_new (context, native);
+  core = core_new (context, native);
   if (lowered != NULL)
-    set_lowered (code, inputs->names, lowered);
+    set_lowered (core, inputs->names, lowered);
 
-  return code;
+  return core;
 }
 
-static GpuProgramCode *
+static GpuProgramCore *
 build_source (GpuNativeContext        *context,
               const GpuProgramInputs  *inputs,
               gboolean                *from_cache,
               GError                 **error)
 {
   g_autofree char *key = get_key (context, inputs);
-  GpuProgramCode *code = NULL;
+  GpuProgramCore *core = NULL;
 
   if (key != NULL)
-    code = load_cached (context, key, inputs);
+    core = load_cached (context, key, inputs);
 
-  *from_cache = code != NULL;
-  if (code != NULL)
-    return code;
+  *from_cache = core != NULL;
+  if (core != NULL)
+    return core;
 
-  code = compile_source (context, inputs, error);
-  if (code != NULL && key != NULL)
-    store_cached (code, key);
+  core = compile_source (context, inputs, error);
+  if (core != NULL && key != NULL)
+    store_cached (core, key);
 
-  return code;
+  return core;
 }
 
 static GpuNativeProgram *
@@ -284,8 +284,8 @@ load (GpuNativeContext        *context,
   return ops->load_il (context, inputs->il, inputs->options, error);
 }
 
-GpuProgramCode *
-_gpu_program_code_build (GpuNativeContext        *context,
+GpuProgramCore *
+_gpu_program_core_build (GpuNativeContext        *context,
                          const GpuProgramInputs  *inputs,
                          gboolean                *from_cache,
                          GError                 **error)
@@ -310,5 +310,5 @@ _gpu_program_code_build (GpuNativeContext        *context,
 
   native = load (context, inputs, error);
 
-  return native != NULL ? code_new (context, native) : NULL;
+  return native != NULL ? core_new (context, native) : NULL;
 }

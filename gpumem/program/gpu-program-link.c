@@ -66,14 +66,14 @@ const char *
 gpu_program_get_lowered_name (GpuProgram *program,
                               const char *name)
 {
-  GpuProgramCode *code;
+  GpuProgramCore *core;
 
   g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
   g_return_val_if_fail (name != NULL, NULL);
 
-  code = _gpu_program_get_code (program);
+  core = _gpu_program_get_core (program);
 
-  return code != NULL && code->lowered != NULL ? g_hash_table_lookup (code->lowered, name) : NULL;
+  return core != NULL && core->lowered != NULL ? g_hash_table_lookup (core->lowered, name) : NULL;
 }
 
 /**
@@ -199,7 +199,7 @@ gpu_program_get_global (GpuProgram  *program,
                         GError     **error)
 {
   const char *function = "gpu_program_get_global";
-  GpuProgramCode *code;
+  GpuProgramCore *core;
   GpuNativeContext *native;
   GpuNativeBuffer *global;
   GError *failure = NULL;
@@ -211,8 +211,8 @@ gpu_program_get_global (GpuProgram  *program,
   if (!_gpu_program_check_built (program, function, error))
     return NULL;
 
-  code = _gpu_program_get_code (program);
-  native = code->context;
+  core = _gpu_program_get_core (program);
+  native = core->context;
 
   if (native->backend->program->get_global == NULL
       || (native->devices[0]->capabilities & GPU_CAPABILITIES_GLOBALS) == 0)
@@ -222,8 +222,8 @@ gpu_program_get_global (GpuProgram  *program,
       return NULL;
     }
 
-  global = native->backend->program->get_global (native, code->native,
-                                                 _gpu_program_code_lower (code, name), &failure);
+  global = native->backend->program->get_global (native, core->native,
+                                                 _gpu_program_core_lower (core, name), &failure);
 
   if (!_gpu_native_context_end (native, function, failure, error))
     return NULL;
@@ -231,8 +231,8 @@ gpu_program_get_global (GpuProgram  *program,
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", gpu_program_get_context (program), NULL);
   _gpu_memory_set_storage (GPU_MEMORY (buffer),
                            _gpu_storage_new (native, global, GPU_MEMORY_NONE, GPU_STORAGE_FOREIGN,
-                                             _gpu_program_code_ref (code),
-                                             (GDestroyNotify) _gpu_program_code_unref));
+                                             _gpu_program_core_ref (core),
+                                             (GDestroyNotify) _gpu_program_core_unref));
 
   return buffer;
 }

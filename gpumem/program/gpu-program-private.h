@@ -13,12 +13,12 @@ typedef struct
   GpuNativeProgram *native;
   GVariant         *descriptions;   /* of the kernels of a program from the cache, nullable */
   GHashTable       *lowered;        /* names as written to those in the binary, nullable */
-} GpuProgramCode;
+} GpuProgramCore;
 
-GpuProgramCode *_gpu_program_code_ref   (GpuProgramCode    *code);
-void            _gpu_program_code_unref (GpuProgramCode    *code);
+GpuProgramCore *_gpu_program_core_ref   (GpuProgramCore    *core);
+void            _gpu_program_core_unref (GpuProgramCore    *core);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuProgramCode, _gpu_program_code_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuProgramCore, _gpu_program_core_unref)
 
 /* What a program is made of: one of source, binary, il and images. */
 typedef struct
@@ -33,16 +33,16 @@ typedef struct
 } GpuProgramInputs;
 
 /* Builds or loads. */
-GpuProgramCode *_gpu_program_code_build (GpuNativeContext        *context,
+GpuProgramCore *_gpu_program_core_build (GpuNativeContext        *context,
                                          const GpuProgramInputs  *inputs,
                                          gboolean                *from_cache,
                                          GError                 **error);
 /* What is called @name in the binary: itself, mostly. */
-const char     *_gpu_program_code_lower (GpuProgramCode    *code,
+const char     *_gpu_program_core_lower (GpuProgramCore    *core,
                                          const char        *name);
 
 /* (transfer none); NULL for a program that was never initialised. */
-GpuProgramCode *_gpu_program_get_code   (GpuProgram        *program);
+GpuProgramCore *_gpu_program_get_core   (GpuProgram        *program);
 /* FALSE if @program was never initialised or its context is lost. */
 gboolean        _gpu_program_check_built (GpuProgram       *program,
                                          const char        *function,

@@ -56,7 +56,7 @@ struct _GpuProgram
   GPtrArray       *images;          /* of GBytes, likewise */
   char           **names;           /* of the source, nullable */
   GpuProgramFlags  flags;
-  GpuProgramCode  *code;            /* NULL until built */
+  GpuProgramCore  *core;            /* NULL until built */
   gboolean         from_cache;
 };
 
@@ -160,7 +160,7 @@ gpu_program_finalize (GObject *object)
 {
   GpuProgram *program = GPU_PROGRAM (object);
 
-  g_clear_pointer (&program->code, _gpu_program_code_unref);
+  g_clear_pointer (&program->core, _gpu_program_core_unref);
   g_clear_pointer (&program->binary, g_bytes_unref);
   g_clear_pointer (&program->il, g_bytes_unref);
   g_clear_pointer (&program->images, g_ptr_array_unref);
@@ -347,7 +347,7 @@ gpu_program_initable_init (GInitable     *initable,
   g_autofree char *options = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (program->code != NULL)
+  if (program->core != NULL)
     return TRUE;
   if (!check_inputs (program, error) ||
       g_cancellable_set_error_if_cancelled (cancellable, error))
@@ -356,8 +356,8 @@ gpu_program_initable_init (GInitable     *initable,
   options = _gpu_program_join_options (program->context, program->options);
   inputs.options = options;
   native = _gpu_context_get_native (program->context);
-  program->code = _gpu_program_code_build (native, &inputs, &program->from_cache, &local_error);
-  if (program->code == NULL)
+  program->core = _gpu_program_core_build (native, &inputs, &program->from_cache, &local_error);
+  if (program->core == NULL)
     {
       _gpu_native_context_report (native, local_error);
       g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ",
@@ -365,8 +365,8 @@ gpu_program_initable_init (GInitable     *initable,
       return FALSE;
     }
 
-  if (program->code->native->log != NULL && *program->code->native->log != '\0')
-    _gpu_debug_print (GPU_DEBUG_BUILD, "%s", program->code->native->log);
+  if (program->core->native->log != NULL && *program->core->native->log != '\0')
+    _gpu_debug_print (GPU_DEBUG_BUILD, "%s", program->core->native->log);
   g_free (program->options);
   program->options = g_steal_pointer (&options);
   g_clear_pointer (&program->binary, g_bytes_unref);
@@ -382,10 +382,10 @@ gpu_program_initable_iface_init (GInitableIface *iface)
   iface->init = gpu_program_initable_init;
 }
 
-GpuProgramCode *
-_gpu_program_get_code (GpuProgram *program)
+GpuProgramCore *
+_gpu_program_get_core (GpuProgram *program)
 {
-  return program->code;
+  return program->core;
 }
 
 void
@@ -404,7 +404,7 @@ _gpu_program_check_built (GpuProgram  *program,
                           const char  *function,
                           GError     **error)
 {
-  if (program->code == NULL)
+  if (program->core == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "%s: the program was never built; make it with one of its constructors",
@@ -486,7 +486,7 @@ gpu_program_get_build_log (GpuProgram *program)
 {
   g_return_val_if_fail (GPU_IS_PROGRAM (program), NULL);
 
-  return program->code != NULL ? program->code->native->log : NULL;
+  return program->core != NULL ? program->core->native->log : NULL;
 }
 
 /**
@@ -535,19 +535,19 @@ gpu_program_get_binary (GpuProgram  *program,
   if (!_gpu_program_check_built (program, "gpu_program_get_binary", error))
     return NULL;
 
-  ops = program->code->context->backend->program;
+  ops = program->core->context->backend->program;
   if (ops->get_binary == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
                    "gpu_program_get_binary: the %s back end gives no binaries",
-                   program->code->context->backend->name);
+                   program->core->context->backend->name);
       return NULL;
     }
 
-  binary = ops->get_binary (program->code->context, program->code->native, &local_error);
+  binary = ops->get_binary (program->core->context, program->core->native, &local_error);
   if (binary == NULL)
     {
-      _gpu_native_context_report (program->code->context, local_error);
+      _gpu_native_context_report (program->core->context, local_error);
       g_propagate_prefixed_error (error, local_error, "gpu_program_get_binary: ");
     }
 
@@ -580,7 +580,7 @@ gpu_program_list_kernels (GpuProgram  *program,
   if (!_gpu_program_check_built (program, "gpu_program_list_kernels", error))
     return NULL;
 
-  context = program->code->context;
+  context = program->core->context;
   if (context->backend->program->list_kernels == NULL)
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
@@ -589,7 +589,7 @@ gpu_program_list_kernels (GpuProgram  *program,
       return NULL;
     }
 
-  names = context->backend->program->list_kernels (context, program->code->native, &local_error);
+  names = context->backend->program->list_kernels (context, program->core->native, &local_error);
   if (names == NULL)
     {
       _gpu_native_context_report (context, local_error);

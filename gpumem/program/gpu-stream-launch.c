@@ -56,7 +56,7 @@ run_with_options (const GpuLaunch  *launch,
         return fail_indirect (i, stream->context, error);
     }
 
-  return stream->backend->kernel->launch (stream, launch->code->kernel, launch->values,
+  return stream->backend->kernel->launch (stream, launch->core->kernel, launch->values,
                                           launch->n_arguments, launch->grid, launch->block,
                                           &options, event, error);
 }
@@ -83,23 +83,23 @@ run_launch (gconstpointer     operation,
   if (G_UNLIKELY (launch->has_options))
     return run_with_options (launch, stream, event, error);
 
-  return stream->backend->kernel->launch (stream, launch->code->kernel, launch->values,
+  return stream->backend->kernel->launch (stream, launch->core->kernel, launch->values,
                                           launch->n_arguments, launch->grid, launch->block, NULL,
                                           event, error);
 }
 
-static const GpuKeepType keep_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
-                                          (GDestroyNotify) _gpu_native_sampler_unref };
-static const GpuKeepType keep_code = { (GBoxedCopyFunc) _gpu_kernel_code_ref,
-                                       (GDestroyNotify) _gpu_kernel_code_unref };
+static const GpuRetainType retain_sampler = { (GBoxedCopyFunc) _gpu_native_sampler_ref,
+                                              (GDestroyNotify) _gpu_native_sampler_unref };
+static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref,
+                                           (GDestroyNotify) _gpu_kernel_core_unref };
 
 /* The code of the kernel, which is launched again and again, comes last. */
-G_GNUC_NO_INLINE static const GpuKeep *
-keep_samplers (const GpuLaunch *launch,
-               GpuKeep         *keeps,
-               const GpuKeep   *code)
+G_GNUC_NO_INLINE static const GpuRetain *
+retain_samplers (const GpuLaunch *launch,
+                 GpuRetain       *keeps,
+                 const GpuRetain *core)
 {
-  const GpuKeep *first = code;
+  const GpuRetain *first = core;
 
   for (guint i = 0; i < launch->n_arguments; i++)
     {
@@ -108,7 +108,7 @@ keep_samplers (const GpuLaunch *launch,
       if (sampler == NULL)
         continue;
 
-      keeps[i] = (GpuKeep) { sampler, &keep_sampler, 0, first };
+      keeps[i] = (GpuRetain) { sampler, &retain_sampler, 0, first };
       first = &keeps[i];
     }
 
@@ -124,13 +124,13 @@ submit_as (const char       *function,
            GpuPending       *pending,
            GError          **error)
 {
-  const GpuKeep keep = { launch->code, &keep_code, 0, NULL };
+  const GpuRetain retain = { launch->core, &retain_core, 0, NULL };
   GpuSubmission submission = { .function = function, .accesses = accesses,
                                .n_accesses = launch->n_accesses, .run = run_launch,
-                               .operation = launch, .keep = &keep };
+                               .operation = launch, .retain = &retain };
 
   if (G_UNLIKELY (launch->has_samplers))
-    submission.keep = keep_samplers (launch, g_newa (GpuKeep, launch->n_arguments), &keep);
+    submission.retain = retain_samplers (launch, g_newa (GpuRetain, launch->n_arguments), &retain);
 
   return _gpu_submit (timeline, &submission, pending, error);
 }
@@ -241,7 +241,7 @@ GPU_COLD static gboolean
 fail_kernel (const GpuLaunch  *launch,
              GError          **error)
 {
-  if (launch->code == NULL)
+  if (launch->core == NULL)
     g_set_error_literal (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                          "gpu_stream_launch: the kernel was never initialised");
   else
@@ -260,8 +260,8 @@ check_context (GpuStream        *stream,
   GpuTimeline *timeline = _gpu_stream_get_timeline (stream, "gpu_stream_launch", error);
 
   if (timeline == NULL
-      || ((G_UNLIKELY (launch->code == NULL)
-           || G_UNLIKELY (launch->code->context != timeline->context))
+      || ((G_UNLIKELY (launch->core == NULL)
+           || G_UNLIKELY (launch->core->context != timeline->context))
           && !fail_kernel (launch, error)))
     return NULL;
 
@@ -301,7 +301,7 @@ launch_init (GpuLaunch        *launch,
              const GpuExtent  *block)
 {
   launch->kernel = kernel;
-  launch->code = _gpu_kernel_get_code (kernel);
+  launch->core = _gpu_kernel_get_core (kernel);
   launch->grid = grid;
   launch->block = block;
   launch->shared_size = 0;
@@ -524,8 +524,8 @@ launch_profiled (GpuStream    *stream,
 
   timed = g_steal_pointer (&pending.event);
   _gpu_timeline_lock (timeline);
-  _gpu_timeline_keep_locked (timeline, _gpu_native_event_ref (timed),
-                             (GDestroyNotify) _gpu_native_event_unref, 0);
+  _gpu_timeline_retain_locked (timeline, _gpu_native_event_ref (timed),
+                               (GDestroyNotify) _gpu_native_event_unref, 0);
   seq = pending.covers != 0 ? pending.covers : timeline->submitted;
   _gpu_timeline_unlock (timeline);
 

@@ -37,101 +37,101 @@ divide_up (gsize a,
 
 /* Rows and slices that follow each other without gaps on both sides are one row. */
 static void
-join_rows (GpuTransferShape      *shape,
+join_rows (GpuTransferChunking   *chunking,
            const GpuTransferCopy *copy)
 {
-  gsize slice = shape->width * shape->height;
+  gsize slice = chunking->width * chunking->height;
 
   if (copy->is_image
-      || (shape->height > 1 && (copy->device.row_pitch != shape->width
-                                || copy->host.row_pitch != shape->width))
-      || (shape->depth > 1 && (copy->device.slice_pitch != slice
-                               || copy->host.slice_pitch != slice)))
+      || (chunking->height > 1 && (copy->device.row_pitch != chunking->width
+                                   || copy->host.row_pitch != chunking->width))
+      || (chunking->depth > 1 && (copy->device.slice_pitch != slice
+                                  || copy->host.slice_pitch != slice)))
     return;
 
-  shape->width = slice * shape->depth;
-  shape->height = 1;
-  shape->depth = 1;
+  chunking->width = slice * chunking->depth;
+  chunking->height = 1;
+  chunking->depth = 1;
 }
 
 static void
-cut (GpuTransferShape *shape,
-     gsize             unit)
+cut (GpuTransferChunking *chunking,
+     gsize                unit)
 {
-  gsize slice = shape->width * shape->height;
-  gsize size = shape->chunk_size;
+  gsize slice = chunking->width * chunking->height;
+  gsize size = chunking->chunk_size;
 
-  shape->box_width = shape->width;
-  shape->box_height = 1;
-  shape->box_depth = 1;
+  chunking->box_width = chunking->width;
+  chunking->box_height = 1;
+  chunking->box_depth = 1;
 
-  if (shape->width > size)
-    shape->box_width = size / unit * unit;
+  if (chunking->width > size)
+    chunking->box_width = size / unit * unit;
   else if (slice > size)
-    shape->box_height = size / shape->width;
+    chunking->box_height = size / chunking->width;
   else
     {
-      shape->box_height = shape->height;
-      shape->box_depth = MIN (size / slice, shape->depth);
+      chunking->box_height = chunking->height;
+      chunking->box_depth = MIN (size / slice, chunking->depth);
     }
 
-  shape->across = divide_up (shape->width, shape->box_width);
-  shape->down = divide_up (shape->height, shape->box_height);
+  chunking->per_row = divide_up (chunking->width, chunking->box_width);
+  chunking->per_slice = divide_up (chunking->height, chunking->box_height);
 }
 
 gboolean
-_gpu_transfer_shape_init (GpuTransferShape *shape,
-                          GpuTransferCopy  *copy)
+_gpu_transfer_chunking_init (GpuTransferChunking *chunking,
+                             GpuTransferCopy     *copy)
 {
   gsize slot = _gpu_transfer_get_slot_size ();
   gsize size;
   gsize n_chunks;
 
-  shape->width = copy->extent.width * copy->unit;
-  shape->height = copy->extent.height;
-  shape->depth = copy->extent.depth;
-  join_rows (shape, copy);
+  chunking->width = copy->extent.width * copy->unit;
+  chunking->height = copy->extent.height;
+  chunking->depth = copy->extent.depth;
+  join_rows (chunking, copy);
 
-  size = shape->width * shape->height * shape->depth;
-  shape->chunk_size = CLAMP (divide_up (size, CHUNKS_WANTED), slot / CHUNKS_OF_SLOT_MAX, slot);
+  size = chunking->width * chunking->height * chunking->depth;
+  chunking->chunk_size = CLAMP (divide_up (size, CHUNKS_WANTED), slot / CHUNKS_OF_SLOT_MAX, slot);
   /* A whole number of them to a slot, each at a place that any copy likes */
-  shape->chunk_size = slot / (slot / shape->chunk_size) / ALIGNMENT * ALIGNMENT;
-  shape->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
-                             slot / PIECES_OF_SLOT_MIN);
-  cut (shape, copy->unit);
+  chunking->chunk_size = slot / (slot / chunking->chunk_size) / ALIGNMENT * ALIGNMENT;
+  chunking->piece_size = CLAMP (size / PIECES_WANTED, slot / PIECES_OF_SLOT_MAX,
+                                slot / PIECES_OF_SLOT_MIN);
+  cut (chunking, copy->unit);
 
-  if ((shape->width < ROW_SIZE_MIN && size != shape->width)
-      || !g_size_checked_mul (&n_chunks, shape->across, shape->down)
-      || !g_size_checked_mul (&n_chunks, n_chunks, divide_up (shape->depth, shape->box_depth))
+  if ((chunking->width < ROW_SIZE_MIN && size != chunking->width)
+      || !g_size_checked_mul (&n_chunks, chunking->per_row, chunking->per_slice)
+      || !g_size_checked_mul (&n_chunks, n_chunks, divide_up (chunking->depth, chunking->box_depth))
       || n_chunks > N_CHUNKS_MAX)
     return FALSE;
 
-  shape->n_chunks = n_chunks;
+  chunking->n_chunks = n_chunks;
 
   return TRUE;
 }
 
 void
-_gpu_transfer_get_box (const GpuTransferShape *shape,
-                       guint                   chunk,
-                       GpuTransferBox         *box)
+_gpu_transfer_get_box (const GpuTransferChunking *chunking,
+                       guint                      chunk,
+                       GpuTransferBox            *box)
 {
-  gsize row = chunk / shape->across;
+  gsize row = chunk / chunking->per_row;
 
-  box->x = chunk % shape->across * shape->box_width;
-  box->y = row % shape->down * shape->box_height;
-  box->z = row / shape->down * shape->box_depth;
-  box->width = MIN (shape->box_width, shape->width - box->x);
-  box->height = MIN (shape->box_height, shape->height - box->y);
-  box->depth = MIN (shape->box_depth, shape->depth - box->z);
+  box->x = chunk % chunking->per_row * chunking->box_width;
+  box->y = row % chunking->per_slice * chunking->box_height;
+  box->z = row / chunking->per_slice * chunking->box_depth;
+  box->width = MIN (chunking->box_width, chunking->width - box->x);
+  box->height = MIN (chunking->box_height, chunking->height - box->y);
+  box->depth = MIN (chunking->box_depth, chunking->depth - box->z);
 }
 
 guint
-_gpu_transfer_get_n_pieces (const GpuTransferShape *shape,
-                            const GpuTransferBox   *box)
+_gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
+                            const GpuTransferBox      *box)
 {
   gsize n_rows = box->height * box->depth;
-  gsize n_pieces = divide_up (box->width * n_rows, shape->piece_size);
+  gsize n_pieces = divide_up (box->width * n_rows, chunking->piece_size);
 
   return n_rows > 1 ? MIN (n_pieces, n_rows) : n_pieces;
 }
@@ -187,22 +187,22 @@ copy_row (const GpuTransferCopy *copy,
 }
 
 void
-_gpu_transfer_copy_piece (const GpuTransferCopy  *copy,
-                          const GpuTransferShape *shape,
-                          const GpuTransferBox   *box,
-                          guint                   piece,
-                          guint8                 *data)
+_gpu_transfer_copy_piece (const GpuTransferCopy     *copy,
+                          const GpuTransferChunking *chunking,
+                          const GpuTransferBox      *box,
+                          guint                      piece,
+                          guint8                    *data)
 {
   guint8 *host = (guint8 *) copy->host.data + copy->host.offset + box->x;
   gsize n_rows = box->height * box->depth;
-  guint n_pieces = _gpu_transfer_get_n_pieces (shape, box);
+  guint n_pieces = _gpu_transfer_get_n_pieces (chunking, box);
   gsize begin;
   gsize end;
 
   if (n_rows == 1)
     {
-      begin = piece * shape->piece_size;
-      end = MIN (begin + shape->piece_size, box->width);
+      begin = piece * chunking->piece_size;
+      end = MIN (begin + chunking->piece_size, box->width);
       host += box->y * copy->host.row_pitch + box->z * copy->host.slice_pitch;
       copy_row (copy, host + begin, data + begin, end - begin);
       return;

@@ -6,17 +6,17 @@
 #include "gpumem/staging/gpu-transfer-cross-driver.h"
 #include "gpumem/staging/gpu-transfer-private.h"
 
-#define FROM GPU_ACROSS_FROM
-#define TO   GPU_ACROSS_TO
+#define FROM GPU_CROSS_DRIVER_FROM
+#define TO   GPU_CROSS_DRIVER_TO
 
 /* Of one copy: enough to keep both sides at work, and for other copies to be in flight as well. */
 #define MAX_SLOTS 4
 #define CHUNKS_PER_SLOT 4
 
-struct _GpuAcross
+struct _GpuCrossDriver
 {
   gatomicrefcount   refs;
-  GpuAcrossCopy     copy;           /* with references to the contexts */
+  GpuCrossDriverCopy copy;          /* with references to the contexts */
   gsize             chunk_size;     /* bytes */
   guint             n_chunks;
   guint             per_lease;      /* chunks that have a place in one */
@@ -26,7 +26,7 @@ struct _GpuAcross
   guint             n_leases;
   GpuNativeMemory  *memories[2];
   guint             sides;          /* that were submitted, as bits */
-  gboolean          keep_waits;
+  gboolean          retain_waits;
   GPtrArray        *waits;          /* of GpuNativeEvent */
 
   GMutex            lock;           /* guards what follows */
@@ -34,7 +34,7 @@ struct _GpuAcross
   gboolean          has_first;      /* first has been recorded, or is not needed */
   GpuNativeEvent   *first;          /* nullable; when it is the turn of the copy */
   GpuNativeEvent  **events[2];      /* of the commands, by chunk */
-  GpuNativeEvent  **gates[2];       /* before them, and one behind all; NULL where nothing waits */
+  GpuNativeEvent  **host_waits[2];  /* before them, and one behind all; NULL where nothing waits */
   guint             n_opened[2];    /* gates */
   guint             n_submitted[2]; /* chunks */
   gboolean          ended;          /* nothing more is submitted */
@@ -45,12 +45,12 @@ struct _GpuAcross
   guint             failed;         /* the side whose it is */
 };
 
-GpuAcross *
-_gpu_across_ref (GpuAcross *across)
+GpuCrossDriver *
+_gpu_cross_driver_ref (GpuCrossDriver *cross)
 {
-  g_atomic_ref_count_inc (&across->refs);
+  g_atomic_ref_count_inc (&cross->refs);
 
-  return across;
+  return cross;
 }
 
 static void
@@ -64,81 +64,81 @@ clear_events (GpuNativeEvent **events,
 }
 
 void
-_gpu_across_unref (GpuAcross *across)
+_gpu_cross_driver_unref (GpuCrossDriver *cross)
 {
-  if (!g_atomic_ref_count_dec (&across->refs))
+  if (!g_atomic_ref_count_dec (&cross->refs))
     return;
 
   for (guint side = 0; side < 2; side++)
     {
-      clear_events (across->events[side], across->n_chunks);
-      clear_events (across->gates[side], across->n_chunks + 1);
-      _gpu_native_context_unref (across->copy.sides[side].context);
+      clear_events (cross->events[side], cross->n_chunks);
+      clear_events (cross->host_waits[side], cross->n_chunks + 1);
+      _gpu_native_context_unref (cross->copy.sides[side].context);
     }
 
-  g_ptr_array_unref (across->waits);
-  g_clear_pointer (&across->first, _gpu_native_event_unref);
-  g_clear_error (&across->failure);
-  g_mutex_clear (&across->lock);
-  g_cond_clear (&across->cond);
-  g_free (across);
+  g_ptr_array_unref (cross->waits);
+  g_clear_pointer (&cross->first, _gpu_native_event_unref);
+  g_clear_error (&cross->failure);
+  g_mutex_clear (&cross->lock);
+  g_cond_clear (&cross->cond);
+  g_free (cross);
   _gpu_live_add (GPU_LIVE_TRANSFER, -1);
 }
 
 static guint8 *
-get_place (GpuAcross *across,
-           guint      chunk)
+get_place (GpuCrossDriver *cross,
+           guint           chunk)
 {
-  guint place = chunk % across->n_places;
+  guint place = chunk % cross->n_places;
 
-  return across->leases[place / across->per_lease].data
-         + place % across->per_lease * across->chunk_size;
+  return cross->leases[place / cross->per_lease].data
+         + place % cross->per_lease * cross->chunk_size;
 }
 
 /* Chunks that have a place to begin with. */
 static guint
-get_n_placed (const GpuAcross *across)
+get_n_placed (const GpuCrossDriver *cross)
 {
-  return MIN (across->n_places, across->n_chunks);
+  return MIN (cross->n_places, cross->n_chunks);
 }
 
 /* --- the thread that takes chunks from one stream to the other -------------------------------- */
 
 /* All gates of @side before @end, in their order. */
 static void
-open_gates_locked (GpuAcross *across,
-                   guint      side,
-                   guint      end)
+signal_host_waits_locked (GpuCrossDriver *cross,
+                          guint           side,
+                          guint           end)
 {
-  const GpuTransferOps *ops = across->copy.sides[side].context->backend->transfer;
+  const GpuTransferOps *ops = cross->copy.sides[side].context->backend->transfer;
 
-  for (guint i = across->n_opened[side]; i < end; i++)
+  for (guint i = cross->n_opened[side]; i < end; i++)
     {
-      GpuNativeEvent *gate = g_steal_pointer (&across->gates[side][i]);
+      GpuNativeEvent *host_wait = g_steal_pointer (&cross->host_waits[side][i]);
 
-      if (gate == NULL)
+      if (host_wait == NULL)
         continue;
 
-      ops->open_gate (gate);
-      _gpu_native_event_unref (gate);
+      ops->signal_host_wait (host_wait);
+      _gpu_native_event_unref (host_wait);
     }
 
-  across->n_opened[side] = MAX (across->n_opened[side], end);
+  cross->n_opened[side] = MAX (cross->n_opened[side], end);
 }
 
 /* The first failure is kept. Both streams run to their end all the same, in the same turns: no
  * command may use a place while another one does. Takes @failure over, which is nullable. */
 static void
-note_failure_locked (GpuAcross *across,
-                     guint      side,
-                     GError    *failure)
+note_failure_locked (GpuCrossDriver *cross,
+                     guint           side,
+                     GError         *failure)
 {
-  across->has_failed = TRUE;
+  cross->has_failed = TRUE;
 
-  if (across->failure == NULL)
+  if (cross->failure == NULL)
     {
-      across->failure = failure;
-      across->failed = side;
+      cross->failure = failure;
+      cross->failed = side;
     }
   else
     {
@@ -148,11 +148,11 @@ note_failure_locked (GpuAcross *across,
 
 /* Whoever is failing an event of the user must be done with it before gates behind it open. */
 static void
-settle_failure (GpuAcross *across)
+wait_for_failing_events (GpuCrossDriver *cross)
 {
   for (guint side = 0; side < 2; side++)
     {
-      GMutex *failure_lock = &across->copy.sides[side].context->failure_lock;
+      GMutex *failure_lock = &cross->copy.sides[side].context->failure_lock;
 
       g_mutex_lock (failure_lock);
       g_mutex_unlock (failure_lock);
@@ -160,195 +160,196 @@ settle_failure (GpuAcross *across)
 }
 
 static void
-wait_unlocked (GpuAcross       *across,
+wait_unlocked (GpuCrossDriver  *cross,
                GpuNativeEvent  *event,
                GError         **failure)
 {
-  g_mutex_unlock (&across->lock);
+  g_mutex_unlock (&cross->lock);
 
   if (!event->backend->event->wait (event, FALSE, failure))
-    settle_failure (across);
+    wait_for_failing_events (cross);
 
-  g_mutex_lock (&across->lock);
+  g_mutex_lock (&cross->lock);
 }
 
 /* What came before the copy is over also if it failed. The event stays: PoCL may still be failing
  * it. */
 static void
-wait_for_turn_locked (GpuAcross *across)
+wait_for_turn_locked (GpuCrossDriver *cross)
 {
-  while (!across->has_first && !across->ended)
-    g_cond_wait (&across->cond, &across->lock);
+  while (!cross->has_first && !cross->ended)
+    g_cond_wait (&cross->cond, &cross->lock);
 
-  if (across->first != NULL)
-    wait_unlocked (across, across->first, NULL);
+  if (cross->first != NULL)
+    wait_unlocked (cross, cross->first, NULL);
 }
 
 /* Of what is never submitted there is nothing to wait for. */
 static void
-wait_for_chunk_locked (GpuAcross *across,
-                       guint      side,
-                       guint      chunk)
+wait_for_chunk_locked (GpuCrossDriver *cross,
+                       guint           side,
+                       guint           chunk)
 {
   GError *failure = NULL;
   GError *reason;
 
-  while (across->n_submitted[side] <= chunk && !across->ended)
-    g_cond_wait (&across->cond, &across->lock);
+  while (cross->n_submitted[side] <= chunk && !cross->ended)
+    g_cond_wait (&cross->cond, &cross->lock);
 
-  if (across->n_submitted[side] <= chunk)
+  if (cross->n_submitted[side] <= chunk)
     return;
 
-  wait_unlocked (across, across->events[side][chunk], &failure);
+  wait_unlocked (cross, cross->events[side][chunk], &failure);
 
   if (failure == NULL)
     return;
 
-  reason = across->copy.explain (across->copy.data, side);
+  reason = cross->copy.explain (cross->copy.data, side);
 
   if (reason != NULL)
     g_clear_error (&failure);
 
-  note_failure_locked (across, side, reason != NULL ? reason : failure);
+  note_failure_locked (cross, side, reason != NULL ? reason : failure);
 }
 
 static void
-attend_chunk_locked (GpuAcross *across,
-                     guint      chunk)
+drive_chunk_locked (GpuCrossDriver *cross,
+                    guint           chunk)
 {
-  if (chunk >= across->n_places)
-    wait_for_chunk_locked (across, TO, chunk - across->n_places);
+  if (chunk >= cross->n_places)
+    wait_for_chunk_locked (cross, TO, chunk - cross->n_places);
 
-  open_gates_locked (across, FROM, chunk + 1);
-  wait_for_chunk_locked (across, FROM, chunk);
-  open_gates_locked (across, TO, chunk + 1);
+  signal_host_waits_locked (cross, FROM, chunk + 1);
+  wait_for_chunk_locked (cross, FROM, chunk);
+  signal_host_waits_locked (cross, TO, chunk + 1);
 }
 
 static void
-attend_locked (GpuAcross *across)
+drive_locked (GpuCrossDriver *cross)
 {
-  wait_for_turn_locked (across);
-  open_gates_locked (across, FROM, get_n_placed (across));
+  wait_for_turn_locked (cross);
+  signal_host_waits_locked (cross, FROM, get_n_placed (cross));
 
-  for (guint i = 0; i < across->n_chunks; i++)
-    attend_chunk_locked (across, i);
+  for (guint i = 0; i < cross->n_chunks; i++)
+    drive_chunk_locked (cross, i);
 
-  for (guint i = across->n_chunks - get_n_placed (across); i < across->n_chunks; i++)
-    wait_for_chunk_locked (across, TO, i);
+  for (guint i = cross->n_chunks - get_n_placed (cross); i < cross->n_chunks; i++)
+    wait_for_chunk_locked (cross, TO, i);
 
-  open_gates_locked (across, FROM, across->n_chunks + 1);
+  signal_host_waits_locked (cross, FROM, cross->n_chunks + 1);
 
-  while (!across->ended)
-    g_cond_wait (&across->cond, &across->lock);
+  while (!cross->ended)
+    g_cond_wait (&cross->cond, &cross->lock);
 }
 
 static void
 attend_across (gpointer data)
 {
-  GpuAcross *across = data;
+  GpuCrossDriver *cross = data;
 
-  g_mutex_lock (&across->lock);
-  attend_locked (across);
-  across->over = TRUE;
-  g_mutex_unlock (&across->lock);
+  g_mutex_lock (&cross->lock);
+  drive_locked (cross);
+  cross->over = TRUE;
+  g_mutex_unlock (&cross->lock);
 
-  _gpu_transfer_ring_return (across->ring, across->leases, across->n_leases);
-  across->copy.end (across->copy.data);
-  _gpu_across_unref (across);
+  _gpu_transfer_ring_return (cross->ring, cross->leases, cross->n_leases);
+  cross->copy.end (cross->copy.data);
+  _gpu_cross_driver_unref (cross);
 }
 
 /* --- submitting ------------------------------------------------------------------------------- */
 
 /* The gate before command @i of @side: NULL without error if that is open. */
 static gboolean
-get_gate (GpuAcross       *across,
-          guint            side,
-          guint            i,
-          GpuNativeEvent **gate,
-          GError         **error)
+get_host_wait (GpuCrossDriver  *cross,
+               guint            side,
+               guint            i,
+               GpuNativeEvent **host_wait,
+               GError         **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
-  GpuNativeContext *context = across->copy.sides[side].context;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
+  GpuNativeContext *context = cross->copy.sides[side].context;
   GpuNativeEvent *made;
 
-  *gate = NULL;
+  *host_wait = NULL;
 
   /* The first one is for all that have a place to begin with. */
-  if (i < across->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (across)))
+  if (i < cross->n_opened[side] || (side == FROM && i > 0 && i < get_n_placed (cross)))
     return TRUE;
 
-  made = context->backend->transfer->create_gate (context, error);
+  made = context->backend->transfer->create_host_wait (context, error);
 
   if (made == NULL)
     return FALSE;
 
-  across->gates[side][i] = made;
-  *gate = _gpu_native_event_ref (made);
+  cross->host_waits[side][i] = made;
+  *host_wait = _gpu_native_event_ref (made);
 
   return TRUE;
 }
 
 static gboolean
-wait_for_gate (GpuAcross        *across,
-               GpuNativeStream  *stream,
-               guint             side,
-               guint             i,
-               GError          **error)
+enqueue_host_wait (GpuCrossDriver   *cross,
+                   GpuNativeStream  *stream,
+                   guint             side,
+                   guint             i,
+                   GError          **error)
 {
-  g_autoptr (GpuNativeEvent) gate = NULL;
+  g_autoptr (GpuNativeEvent) host_wait = NULL;
   GpuNativeEvent *event = NULL;
   gboolean success;
 
-  if (!get_gate (across, side, i, &gate, error))
+  if (!get_host_wait (cross, side, i, &host_wait, error))
     return FALSE;
 
-  if (gate == NULL)
+  if (host_wait == NULL)
     return TRUE;
 
-  success = stream->backend->stream->wait (stream, &gate, 1, across->keep_waits ? &event : NULL,
+  success = stream->backend->stream->wait (stream, &host_wait, 1, cross->retain_waits ? &event
+                                           : NULL,
                                            error);
   stream->partial |= success;
 
   if (event != NULL)
-    g_ptr_array_add (across->waits, event);
+    g_ptr_array_add (cross->waits, event);
 
   return success;
 }
 
 static gboolean
-submit_command (GpuAcross        *across,
+submit_command (GpuCrossDriver   *cross,
                 GpuNativeStream  *stream,
                 guint             side,
                 guint             chunk,
                 GError          **error)
 {
   const GpuBufferOps *ops = stream->backend->buffer;
-  GpuNativeMemory *memory = across->memories[side];
-  gsize start = chunk * across->chunk_size;
-  gsize size = MIN (across->copy.size - start, across->chunk_size);
-  gsize offset = across->copy.sides[side].offset + start;
-  guint8 *place = get_place (across, chunk);
+  GpuNativeMemory *memory = cross->memories[side];
+  gsize start = chunk * cross->chunk_size;
+  gsize size = MIN (cross->copy.size - start, cross->chunk_size);
+  gsize offset = cross->copy.sides[side].offset + start;
+  guint8 *place = get_place (cross, chunk);
   GpuNativeEvent *event = NULL;
 
-  if (!wait_for_gate (across, stream, side, chunk, error)
+  if (!enqueue_host_wait (cross, stream, side, chunk, error)
       || !(side == FROM ? ops->read (stream, memory, offset, place, size, &event, error)
                         : ops->write (stream, memory, offset, place, size, &event, error)))
     return FALSE;
 
   stream->partial = TRUE;
 
-  g_mutex_lock (&across->lock);
-  across->events[side][chunk] = event;
-  across->n_submitted[side] = chunk + 1;
-  g_cond_broadcast (&across->cond);
-  g_mutex_unlock (&across->lock);
+  g_mutex_lock (&cross->lock);
+  cross->events[side][chunk] = event;
+  cross->n_submitted[side] = chunk + 1;
+  g_cond_broadcast (&cross->cond);
+  g_mutex_unlock (&cross->lock);
 
   return stream->backend->stream->flush (stream, error);
 }
 
 /* In the user's stream; the attendant has the other one begin. */
 static gboolean
-submit_first (GpuAcross        *across,
+submit_first (GpuCrossDriver   *cross,
               GpuNativeStream  *stream,
               GError          **error)
 {
@@ -360,17 +361,17 @@ submit_first (GpuAcross        *across,
       return FALSE;
     }
 
-  g_mutex_lock (&across->lock);
-  across->first = first;
-  across->has_first = TRUE;
-  g_cond_broadcast (&across->cond);
-  g_mutex_unlock (&across->lock);
+  g_mutex_lock (&cross->lock);
+  cross->first = first;
+  cross->has_first = TRUE;
+  g_cond_broadcast (&cross->cond);
+  g_mutex_unlock (&cross->lock);
 
   return TRUE;
 }
 
 static gboolean
-submit_sides (GpuAcross               *across,
+submit_sides (GpuCrossDriver          *cross,
               GpuNativeStream *const  *streams,
               guint                    sides,
               guint                   *side,
@@ -378,61 +379,61 @@ submit_sides (GpuAcross               *across,
 {
   *side = TO;
 
-  if ((sides & 1u << TO) != 0 && across->copy.user == TO
-      && !submit_first (across, streams[TO], error))
+  if ((sides & 1u << TO) != 0 && cross->copy.user == TO
+      && !submit_first (cross, streams[TO], error))
     return FALSE;
 
-  for (guint i = 0; i < 2 * across->n_chunks; i++)
+  for (guint i = 0; i < 2 * cross->n_chunks; i++)
     {
       *side = i % 2;
 
       if ((sides & 1u << *side) != 0
-          && !submit_command (across, streams[*side], *side, i / 2, error))
+          && !submit_command (cross, streams[*side], *side, i / 2, error))
         return FALSE;
     }
 
   *side = FROM;
 
   /* The user's stream is through when the other one is. */
-  return across->copy.user == TO || (sides & 1u << FROM) == 0
-         || wait_for_gate (across, streams[FROM], FROM, across->n_chunks, error);
+  return cross->copy.user == TO || (sides & 1u << FROM) == 0
+         || enqueue_host_wait (cross, streams[FROM], FROM, cross->n_chunks, error);
 }
 
 static void
-end_submission (GpuAcross    *across,
-                gboolean      whole,
-                const GError *failure)
+end_submission (GpuCrossDriver *cross,
+                gboolean        whole,
+                const GError   *failure)
 {
-  g_mutex_lock (&across->lock);
-  across->whole = whole;
-  across->ended = TRUE;
+  g_mutex_lock (&cross->lock);
+  cross->whole = whole;
+  cross->ended = TRUE;
 
   if (!whole)
-    note_failure_locked (across, FROM, failure != NULL ? g_error_copy (failure) : NULL);
+    note_failure_locked (cross, FROM, failure != NULL ? g_error_copy (failure) : NULL);
 
-  g_cond_broadcast (&across->cond);
-  g_mutex_unlock (&across->lock);
+  g_cond_broadcast (&cross->cond);
+  g_mutex_unlock (&cross->lock);
 }
 
 gboolean
-_gpu_across_submit (GpuAcross               *across,
-                    GpuNativeMemory *const  *memories,
-                    GpuNativeStream *const  *streams,
-                    guint                    sides,
-                    gboolean                 keep_waits,
-                    guint                   *failed,
-                    GError                 **error)
+_gpu_cross_driver_submit (GpuCrossDriver          *cross,
+                          GpuNativeMemory *const  *memories,
+                          GpuNativeStream *const  *streams,
+                          guint                    sides,
+                          gboolean                 retain_waits,
+                          guint                   *failed,
+                          GError                 **error)
 {
   GError *failure = NULL;
   gboolean success;
 
-  memcpy (across->memories, memories, sizeof across->memories);
-  across->keep_waits = keep_waits;
-  across->sides |= sides;
-  success = submit_sides (across, streams, sides, failed, &failure);
+  memcpy (cross->memories, memories, sizeof cross->memories);
+  cross->retain_waits = retain_waits;
+  cross->sides |= sides;
+  success = submit_sides (cross, streams, sides, failed, &failure);
 
-  if (!success || across->sides == (1u << FROM | 1u << TO))
-    end_submission (across, success, failure);
+  if (!success || cross->sides == (1u << FROM | 1u << TO))
+    end_submission (cross, success, failure);
 
   if (failure != NULL)
     g_propagate_error (error, failure);
@@ -447,40 +448,40 @@ _gpu_across_submit (GpuAcross               *across,
 }
 
 GpuNativeEvent *
-_gpu_across_get_event (GpuAcross *across,
-                       guint      side)
+_gpu_cross_driver_get_event (GpuCrossDriver *cross,
+                             guint           side)
 {
-  return _gpu_native_event_ref (across->events[side][across->n_chunks - 1]);
+  return _gpu_native_event_ref (cross->events[side][cross->n_chunks - 1]);
 }
 
 void
-_gpu_across_give_up (GpuAcross *across)
+_gpu_cross_driver_abandon (GpuCrossDriver *cross)
 {
-  end_submission (across, FALSE, NULL);
+  end_submission (cross, FALSE, NULL);
 }
 
 gboolean
-_gpu_across_check (GpuAcross               *across,
-                   const GpuNativeContext  *known,
-                   GError                 **error)
+_gpu_cross_driver_check (GpuCrossDriver          *cross,
+                         const GpuNativeContext  *known,
+                         GError                 **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
 
-  if (!across->whole || across->failure == NULL
-      || across->copy.sides[across->failed].context == known)
+  if (!cross->whole || cross->failure == NULL
+      || cross->copy.sides[cross->failed].context == known)
     return TRUE;
 
-  g_propagate_error (error, g_error_copy (across->failure));
+  g_propagate_error (error, g_error_copy (cross->failure));
 
   return FALSE;
 }
 
 static gboolean
-is_failing_locked (GpuAcross *across)
+is_failing_locked (GpuCrossDriver *cross)
 {
   for (guint side = 0; side < 2; side++)
     {
-      g_autoptr (GError) reason = across->copy.explain (across->copy.data, side);
+      g_autoptr (GError) reason = cross->copy.explain (cross->copy.data, side);
 
       if (reason != NULL)
         return TRUE;
@@ -490,28 +491,28 @@ is_failing_locked (GpuAcross *across)
 }
 
 gboolean
-_gpu_across_is_over (GpuAcross *across)
+_gpu_cross_driver_is_complete (GpuCrossDriver *cross)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&across->lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&cross->lock);
 
-  return across->over || across->has_failed || is_failing_locked (across);
+  return cross->over || cross->has_failed || is_failing_locked (cross);
 }
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
 static gboolean
-has_gates (GpuNativeContext *context)
+has_host_waits (GpuNativeContext *context)
 {
   const GpuTransferOps *ops = context->backend->transfer;
 
   return ops != NULL && ops->get_min_size (context, TRUE, FALSE) > 0
-         && (ops->has_gates == NULL || ops->has_gates (context));
+         && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
 /* Whose driver must have page-locked memory of its own behind gates; or whose copies it better than
  * other memory; else that of the destination. */
 static GpuNativeContext *
-choose_ring (const GpuAcrossCopy *copy)
+choose_ring (const GpuCrossDriverCopy *copy)
 {
   for (guint side = 0; side < 2; side++)
     {
@@ -531,88 +532,88 @@ choose_ring (const GpuAcrossCopy *copy)
 }
 
 static void
-set_shape (GpuAcross *across)
+set_shape (GpuCrossDriver *cross)
 {
   gsize slot_size = _gpu_transfer_get_slot_size ();
-  gsize size = across->copy.size;
+  gsize size = cross->copy.size;
   gboolean fits = size <= MAX_SLOTS * slot_size;
 
-  across->chunk_size = fits ? slot_size / CHUNKS_PER_SLOT : slot_size;
-  across->per_lease = fits ? CHUNKS_PER_SLOT : 1;
-  across->n_chunks = (size + across->chunk_size - 1) / across->chunk_size;
+  cross->chunk_size = fits ? slot_size / CHUNKS_PER_SLOT : slot_size;
+  cross->per_lease = fits ? CHUNKS_PER_SLOT : 1;
+  cross->n_chunks = (size + cross->chunk_size - 1) / cross->chunk_size;
 }
 
 static gboolean
-lease (GpuAcross *across)
+lease (GpuCrossDriver *cross)
 {
-  guint wanted = MIN ((across->n_chunks + across->per_lease - 1) / across->per_lease, MAX_SLOTS);
+  guint wanted = MIN ((cross->n_chunks + cross->per_lease - 1) / cross->per_lease, MAX_SLOTS);
 
-  across->ring = choose_ring (&across->copy);
-  across->n_leases = _gpu_transfer_ring_lease (across->ring, across, wanted, wanted,
-                                               across->leases);
-  across->n_places = across->n_leases * across->per_lease;
+  cross->ring = choose_ring (&cross->copy);
+  cross->n_leases = _gpu_transfer_ring_lease (cross->ring, cross, wanted, wanted,
+                                              cross->leases);
+  cross->n_places = cross->n_leases * cross->per_lease;
 
-  if (across->has_first)
-    across->n_opened[FROM] = get_n_placed (across);
+  if (cross->has_first)
+    cross->n_opened[FROM] = get_n_placed (cross);
 
-  return across->n_leases > 0;
+  return cross->n_leases > 0;
 }
 
-static GpuAcross *
-across_new (const GpuAcrossCopy *copy)
+static GpuCrossDriver *
+cross_driver_new (const GpuCrossDriverCopy *copy)
 {
-  GpuAcross *across = g_new0 (GpuAcross, 1);
+  GpuCrossDriver *cross = g_new0 (GpuCrossDriver, 1);
 
-  g_atomic_ref_count_init (&across->refs);
-  across->copy = *copy;
-  across->has_first = copy->user == FROM;
-  across->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_native_event_unref);
-  g_mutex_init (&across->lock);
-  g_cond_init (&across->cond);
-  set_shape (across);
+  g_atomic_ref_count_init (&cross->refs);
+  cross->copy = *copy;
+  cross->has_first = copy->user == FROM;
+  cross->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_native_event_unref);
+  g_mutex_init (&cross->lock);
+  g_cond_init (&cross->cond);
+  set_shape (cross);
 
   for (guint side = 0; side < 2; side++)
     {
       _gpu_native_context_ref (copy->sides[side].context);
-      across->events[side] = g_new0 (GpuNativeEvent *, across->n_chunks);
-      across->gates[side] = g_new0 (GpuNativeEvent *, across->n_chunks + 1);
+      cross->events[side] = g_new0 (GpuNativeEvent *, cross->n_chunks);
+      cross->host_waits[side] = g_new0 (GpuNativeEvent *, cross->n_chunks + 1);
     }
 
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);
 
-  return across;
+  return cross;
 }
 
-GpuAcross *
-_gpu_across_begin (const GpuAcrossCopy  *copy,
-                   const char          **reason)
+GpuCrossDriver *
+_gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
+                         const char              **reason)
 {
-  g_autoptr (GpuAcross) across = NULL;
+  g_autoptr (GpuCrossDriver) cross = NULL;
 
   *reason = "a driver cannot have streams wait for the host";
 
-  if (!has_gates (copy->sides[FROM].context) || !has_gates (copy->sides[TO].context))
+  if (!has_host_waits (copy->sides[FROM].context) || !has_host_waits (copy->sides[TO].context))
     return NULL;
 
-  across = across_new (copy);
+  cross = cross_driver_new (copy);
   *reason = "no page-locked memory is left";
 
-  if (!lease (across))
+  if (!lease (cross))
     return NULL;
 
   *reason = "no thread can be started";
 
-  if (!_gpu_transfer_push_wait (attend_across, _gpu_across_ref (across)))
+  if (!_gpu_transfer_push_wait (attend_across, _gpu_cross_driver_ref (cross)))
     {
-      _gpu_across_unref (across);
-      _gpu_transfer_ring_return (across->ring, across->leases, across->n_leases);
-      _gpu_transfer_tell_threads ();
+      _gpu_cross_driver_unref (cross);
+      _gpu_transfer_ring_return (cross->ring, cross->leases, cross->n_leases);
+      _gpu_transfer_report_threads ();
       return NULL;
     }
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes go from %s to %s by way of %u "
                     "chunks in %u places", copy->size, copy->sides[FROM].context->devices[0]->id,
-                    copy->sides[TO].context->devices[0]->id, across->n_chunks, across->n_places);
+                    copy->sides[TO].context->devices[0]->id, cross->n_chunks, cross->n_places);
 
-  return g_steal_pointer (&across);
+  return g_steal_pointer (&cross);
 }

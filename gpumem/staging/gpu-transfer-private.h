@@ -75,27 +75,27 @@ typedef struct
   gsize box_width;                  /* of a chunk that is not the last of its kind */
   gsize box_height;
   gsize box_depth;
-  gsize across;                     /* chunks in a row */
-  gsize down;                       /* and in a slice, counted in rows of chunks */
+  gsize per_row;                    /* chunks in a row */
+  gsize per_slice;                  /* and in a slice, counted in rows of chunks */
   guint n_chunks;
   gsize chunk_size;                 /* bytes, at most */
   gsize piece_size;                 /* bytes that a thread copies at a time, about */
-} GpuTransferShape;
+} GpuTransferChunking;
 
 /* FALSE for what has too many chunks or rows that are too small. */
-gboolean _gpu_transfer_shape_init   (GpuTransferShape       *shape,
-                                     GpuTransferCopy        *copy);
-void     _gpu_transfer_get_box      (const GpuTransferShape *shape,
-                                     guint                   chunk,
-                                     GpuTransferBox         *box);
-guint    _gpu_transfer_get_n_pieces (const GpuTransferShape *shape,
-                                     const GpuTransferBox   *box);
+gboolean _gpu_transfer_chunking_init (GpuTransferChunking    *chunking,
+                                      GpuTransferCopy        *copy);
+void     _gpu_transfer_get_box      (const GpuTransferChunking *chunking,
+                                     guint                      chunk,
+                                     GpuTransferBox            *box);
+guint    _gpu_transfer_get_n_pieces (const GpuTransferChunking *chunking,
+                                     const GpuTransferBox      *box);
 /* Between the memory of the host and @data, where @box lies without gaps. */
-void     _gpu_transfer_copy_piece   (const GpuTransferCopy  *copy,
-                                     const GpuTransferShape *shape,
-                                     const GpuTransferBox   *box,
-                                     guint                   piece,
-                                     guint8                 *data);
+void     _gpu_transfer_copy_piece   (const GpuTransferCopy     *copy,
+                                     const GpuTransferChunking *chunking,
+                                     const GpuTransferBox      *box,
+                                     guint                      piece,
+                                     guint8                    *data);
 
 /* gpu-transfer-threads.c: call @func with @data on a thread that copies, or on one that may wait
  * for the device. FALSE if no thread can be started. */
@@ -106,6 +106,6 @@ gboolean _gpu_transfer_push_copy    (GpuTransferFunc         func,
 gboolean _gpu_transfer_push_wait    (GpuTransferFunc         func,
                                      gpointer                data);
 /* Reports once that no thread could be started. Caller holds no lock. */
-void     _gpu_transfer_tell_threads (void);
+void     _gpu_transfer_report_threads (void);
 
 G_END_DECLS

@@ -13,7 +13,7 @@ struct _GpuTransferRing
   gsize      limit;                 /* bytes */
   gsize      size;                  /* bytes, also of what is being allocated */
   GPtrArray *slots;                 /* of GpuTransferSlot */
-  gboolean   told;                  /* that there is no page-locked memory */
+  gboolean   reported;              /* that there is no page-locked memory */
   gboolean   trims;                 /* a thread is about to give back what is over the limit */
 };
 
@@ -175,17 +175,17 @@ slot_new (GpuNativeContext *context,
                                                                   _gpu_transfer_get_slot_size (),
                                                                   &failure);
   GpuTransferSlot *slot;
-  gboolean told;
+  gboolean reported;
 
   if (memory == NULL)
     {
       g_mutex_lock (&ring->lock);
       ring->size -= _gpu_transfer_get_slot_size ();
-      told = ring->told;
-      ring->told = TRUE;
+      reported = ring->reported;
+      ring->reported = TRUE;
       g_mutex_unlock (&ring->lock);
 
-      if (!told)
+      if (!reported)
         g_message ("gpumem: %s: no page-locked memory for copies, which go on more slowly: %s",
                    context->devices[0]->id, failure->message);
       return NULL;

@@ -73,10 +73,10 @@ typedef struct
   guint       n_threads;
   guint       n_idle;               /* of them */
   guint       max_threads;
-} Crew;
+} WorkerPool;
 
-static Crew helpers = { .name = "gpumem-copy" };
-static Crew attendants = { .name = "gpumem-attend" };
+static WorkerPool copy_workers = { .name = "gpumem-copy" };
+static WorkerPool drive_workers = { .name = "gpumem-attend" };
 
 /* Why a thread could not be started: once, and taken by who tells. */
 static char *failure_text;          /* atomic */
@@ -84,34 +84,34 @@ static gint  has_failed;            /* atomic */
 
 /* NULL if the thread is not needed any more. */
 static Job *
-take_job (Crew *crew)
+take_job (WorkerPool *pool)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&crew->lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pool->lock);
   gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
   gboolean in_time = TRUE;
 
-  crew->n_idle++;
-  while (in_time && g_queue_is_empty (&crew->jobs) && crew->n_threads <= crew->max_threads)
-    in_time = g_cond_wait_until (&crew->cond, &crew->lock, deadline);
-  crew->n_idle--;
+  pool->n_idle++;
+  while (in_time && g_queue_is_empty (&pool->jobs) && pool->n_threads <= pool->max_threads)
+    in_time = g_cond_wait_until (&pool->cond, &pool->lock, deadline);
+  pool->n_idle--;
 
-  if (crew->n_threads <= crew->max_threads && !g_queue_is_empty (&crew->jobs))
-    return g_queue_pop_head (&crew->jobs);
+  if (pool->n_threads <= pool->max_threads && !g_queue_is_empty (&pool->jobs))
+    return g_queue_pop_head (&pool->jobs);
 
   /* It may have been woken for what another thread has to do now. */
-  crew->n_threads--;
-  g_cond_signal (&crew->cond);
+  pool->n_threads--;
+  g_cond_signal (&pool->cond);
 
   return NULL;
 }
 
 static gpointer
-crew_main (gpointer data)
+worker_main (gpointer data)
 {
-  Crew *crew = data;
+  WorkerPool *pool = data;
   Job *job;
 
-  while ((job = take_job (crew)) != NULL)
+  while ((job = take_job (pool)) != NULL)
     {
       job->run (job->data);
       g_free (job);
@@ -121,15 +121,15 @@ crew_main (gpointer data)
 }
 
 static gboolean
-add_thread_locked (Crew *crew)
+add_thread_locked (WorkerPool *pool)
 {
   g_autoptr (GError) failure = NULL;
-  GThread *thread = g_thread_try_new (crew->name, crew_main, crew, &failure);
+  GThread *thread = g_thread_try_new (pool->name, worker_main, pool, &failure);
 
   if (thread != NULL)
     {
       g_thread_unref (thread);
-      crew->n_threads++;
+      pool->n_threads++;
       return TRUE;
     }
 
@@ -140,7 +140,7 @@ add_thread_locked (Crew *crew)
 }
 
 void
-_gpu_transfer_tell_threads (void)
+_gpu_transfer_report_threads (void)
 {
   g_autofree char *text = NULL;
 
@@ -152,32 +152,32 @@ _gpu_transfer_tell_threads (void)
 }
 
 static gboolean
-has_thread_locked (Crew *crew)
+has_thread_locked (WorkerPool *pool)
 {
-  return crew->n_idle > crew->jobs.length
-         || (crew->n_threads < crew->max_threads && add_thread_locked (crew));
+  return pool->n_idle > pool->jobs.length
+         || (pool->n_threads < pool->max_threads && add_thread_locked (pool));
 }
 
 /* FALSE, and nothing done, if there is no thread for it. Where there is a limit those at work take
  * it soon. */
 static gboolean
-crew_push (Crew            *crew,
-           guint            max_threads,
-           GpuTransferFunc  run,
-           gpointer         data)
+worker_pool_push (WorkerPool      *pool,
+                  guint            max_threads,
+                  GpuTransferFunc  run,
+                  gpointer         data)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&crew->lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pool->lock);
   Job *job;
 
-  crew->max_threads = max_threads;
-  if (!has_thread_locked (crew) && (max_threads == G_MAXUINT || crew->n_threads == 0))
+  pool->max_threads = max_threads;
+  if (!has_thread_locked (pool) && (max_threads == G_MAXUINT || pool->n_threads == 0))
     return FALSE;
 
   job = g_new (Job, 1);
   job->run = run;
   job->data = data;
-  g_queue_push_tail (&crew->jobs, job);
-  g_cond_signal (&crew->cond);
+  g_queue_push_tail (&pool->jobs, job);
+  g_cond_signal (&pool->cond);
 
   return TRUE;
 }
@@ -186,14 +186,14 @@ gboolean
 _gpu_transfer_push_copy (GpuTransferFunc func,
                          gpointer        data)
 {
-  return crew_push (&helpers, _gpu_transfer_get_n_threads (), func, data);
+  return worker_pool_push (&copy_workers, _gpu_transfer_get_n_threads (), func, data);
 }
 
 gboolean
 _gpu_transfer_push_wait (GpuTransferFunc func,
                          gpointer        data)
 {
-  return crew_push (&attendants, G_MAXUINT, func, data);
+  return worker_pool_push (&drive_workers, G_MAXUINT, func, data);
 }
 
 void
@@ -207,8 +207,8 @@ _gpu_transfer_set_n_threads (guint n)
   g_atomic_int_set (&n_threads_known, (gint) n);
   g_mutex_unlock (&lock);
 
-  g_mutex_lock (&helpers.lock);
-  helpers.max_threads = n;
-  g_cond_broadcast (&helpers.cond);
-  g_mutex_unlock (&helpers.lock);
+  g_mutex_lock (&copy_workers.lock);
+  copy_workers.max_threads = n;
+  g_cond_broadcast (&copy_workers.cond);
+  g_mutex_unlock (&copy_workers.lock);
 }

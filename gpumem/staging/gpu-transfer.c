@@ -12,16 +12,16 @@ struct _GpuTransfer
   GpuNativeContext *context;
   gconstpointer     order;
   GpuTransferCopy   copy;
-  GpuTransferShape  shape;
+  GpuTransferChunking chunking;
   gboolean          blocking;
-  gboolean          attended;       /* by who blocks */
-  guint             max_helpers;
+  gboolean          driven_by_caller; /* by who blocks */
+  guint             max_copy_workers;
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
   guint             per_lease;      /* chunks that have a place in one */
   guint             n_places;
   gboolean          enqueued;       /* something is in the stream */
-  gboolean          settled;        /* the ring has the leases back */
+  gboolean          leases_returned; /* the ring has the leases back */
   GpuNativeEvent   *last;           /* nullable; when the device is done with all of it */
 
   GMutex            lock;           /* guards what follows */
@@ -29,7 +29,7 @@ struct _GpuTransfer
   gboolean          has_first;      /* first has been recorded */
   GpuNativeEvent   *first;          /* nullable; when it is the turn of a write in order */
   GpuNativeEvent  **events;         /* of the commands, by chunk; NULL until they are submitted */
-  GpuNativeEvent  **gates;          /* likewise; NULL for those that nothing waits for */
+  GpuNativeEvent  **host_waits;     /* likewise; NULL for those that nothing waits for */
   guint            *n_left;         /* pieces of a chunk that are not copied */
   guint             n_submitted;    /* chunks */
   gboolean          submitted;      /* all, and last is set */
@@ -38,7 +38,7 @@ struct _GpuTransfer
   guint             piece;
   guint             n_opened;       /* chunks that are copied, as are all before them */
   guint             n_copying;      /* threads that look at the memory of the host */
-  guint             n_helpers;
+  guint             n_copy_workers;
   gboolean          aborted;
   GError           *failure;        /* nullable; of the device, why it was */
 };
@@ -60,10 +60,10 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   for (guint i = 0; i < transfer->n_leases; i++)
     g_clear_pointer (&transfer->leases[i].before, _gpu_native_event_unref);
 
-  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+  for (guint i = 0; i < transfer->chunking.n_chunks; i++)
     {
       g_clear_pointer (&transfer->events[i], _gpu_native_event_unref);
-      g_clear_pointer (&transfer->gates[i], _gpu_native_event_unref);
+      g_clear_pointer (&transfer->host_waits[i], _gpu_native_event_unref);
     }
 
   g_clear_pointer (&transfer->first, _gpu_native_event_unref);
@@ -71,7 +71,7 @@ _gpu_transfer_unref (GpuTransfer *transfer)
   g_clear_error (&transfer->failure);
   g_clear_pointer (&transfer->copy.bytes, g_bytes_unref);
   g_free (transfer->events);
-  g_free (transfer->gates);
+  g_free (transfer->host_waits);
   g_free (transfer->n_left);
   g_mutex_clear (&transfer->lock);
   g_cond_clear (&transfer->cond);
@@ -92,20 +92,20 @@ get_place (GpuTransfer *transfer,
            guint        chunk)
 {
   return get_lease (transfer, chunk)->data
-         + chunk % transfer->n_places % transfer->per_lease * transfer->shape.chunk_size;
+         + chunk % transfer->n_places % transfer->per_lease * transfer->chunking.chunk_size;
 }
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
 static void
-open_gate_locked (GpuTransfer *transfer,
-                  guint        chunk)
+signal_host_wait_locked (GpuTransfer *transfer,
+                         guint        chunk)
 {
-  if (transfer->gates[chunk] == NULL)
+  if (transfer->host_waits[chunk] == NULL)
     return;
 
-  transfer->context->backend->transfer->open_gate (transfer->gates[chunk]);
-  g_clear_pointer (&transfer->gates[chunk], _gpu_native_event_unref);
+  transfer->context->backend->transfer->signal_host_wait (transfer->host_waits[chunk]);
+  g_clear_pointer (&transfer->host_waits[chunk], _gpu_native_event_unref);
 }
 
 /* Nothing may wait for ever, and nobody looks at the memory of the host any more. */
@@ -114,8 +114,8 @@ abort_locked (GpuTransfer *transfer)
 {
   transfer->aborted = TRUE;
 
-  for (guint i = 0; transfer->n_copying == 0 && i < transfer->shape.n_chunks; i++)
-    open_gate_locked (transfer, i);
+  for (guint i = 0; transfer->n_copying == 0 && i < transfer->chunking.n_chunks; i++)
+    signal_host_wait_locked (transfer, i);
 
   g_cond_broadcast (&transfer->cond);
 }
@@ -142,9 +142,9 @@ end_piece_locked (GpuTransfer *transfer,
     return;
 
   while (transfer->n_opened < transfer->n_ready && transfer->n_left[transfer->n_opened] == 0)
-    open_gate_locked (transfer, transfer->n_opened++);
+    signal_host_wait_locked (transfer, transfer->n_opened++);
 
-  if (transfer->n_opened == transfer->shape.n_chunks)
+  if (transfer->n_opened == transfer->chunking.n_chunks)
     g_cond_broadcast (&transfer->cond);
 }
 
@@ -155,9 +155,9 @@ copy_piece_locked (GpuTransfer *transfer)
   guint piece = transfer->piece++;
   GpuTransferBox box;
 
-  _gpu_transfer_get_box (&transfer->shape, chunk, &box);
+  _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
 
-  if (transfer->piece == _gpu_transfer_get_n_pieces (&transfer->shape, &box))
+  if (transfer->piece == _gpu_transfer_get_n_pieces (&transfer->chunking, &box))
     {
       transfer->chunk++;
       transfer->piece = 0;
@@ -165,7 +165,7 @@ copy_piece_locked (GpuTransfer *transfer)
 
   transfer->n_copying++;
   g_mutex_unlock (&transfer->lock);
-  _gpu_transfer_copy_piece (&transfer->copy, &transfer->shape, &box, piece,
+  _gpu_transfer_copy_piece (&transfer->copy, &transfer->chunking, &box, piece,
                             get_place (transfer, chunk));
   g_mutex_lock (&transfer->lock);
   end_piece_locked (transfer, chunk);
@@ -177,8 +177,8 @@ static void help_copy (gpointer data);
 static void
 call_helpers_locked (GpuTransfer *transfer)
 {
-  for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->shape.n_chunks
-                    && transfer->n_helpers < transfer->max_helpers; i++)
+  for (guint i = 0; i < 2 && !transfer->aborted && transfer->chunk < transfer->chunking.n_chunks
+                    && transfer->n_copy_workers < transfer->max_copy_workers; i++)
     {
       if (!_gpu_transfer_push_copy (help_copy, _gpu_transfer_ref (transfer)))
         {
@@ -186,7 +186,7 @@ call_helpers_locked (GpuTransfer *transfer)
           return;
         }
 
-      transfer->n_helpers++;
+      transfer->n_copy_workers++;
     }
 }
 
@@ -198,7 +198,7 @@ linger_locked (GpuTransfer *transfer)
   gboolean in_time = TRUE;
 
   while (in_time && !has_piece_locked (transfer) && !transfer->aborted
-         && transfer->n_ready < transfer->shape.n_chunks)
+         && transfer->n_ready < transfer->chunking.n_chunks)
     in_time = g_cond_wait_until (&transfer->cond, &transfer->lock, deadline);
 
   return has_piece_locked (transfer);
@@ -215,7 +215,7 @@ help_copy (gpointer data)
   while (linger_locked (transfer))
     copy_piece_locked (transfer);
 
-  transfer->n_helpers--;
+  transfer->n_copy_workers--;
   g_mutex_unlock (&transfer->lock);
   _gpu_transfer_unref (transfer);
 }
@@ -273,7 +273,7 @@ wait_for_chunk_locked (GpuTransfer *transfer,
   if (event != NULL)
     {
       g_mutex_unlock (&transfer->lock);
-      success = event->backend->event->wait (event, transfer->attended, &failure);
+      success = event->backend->event->wait (event, transfer->driven_by_caller, &failure);
       _gpu_native_event_unref (event);
       g_mutex_lock (&transfer->lock);
     }
@@ -296,7 +296,7 @@ static gboolean
 is_copied_locked (const GpuTransfer *transfer)
 {
   return transfer->n_copying == 0
-         && (transfer->aborted || transfer->n_opened == transfer->shape.n_chunks);
+         && (transfer->aborted || transfer->n_opened == transfer->chunking.n_chunks);
 }
 
 static void
@@ -316,12 +316,12 @@ attend (GpuTransfer *transfer,
 
   g_mutex_lock (&transfer->lock);
 
-  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+  for (guint i = 0; i < transfer->chunking.n_chunks; i++)
     {
       if (!wait_for_chunk_locked (transfer, i))
         break;
 
-      while ((helps || transfer->n_helpers == 0) && has_piece_locked (transfer))
+      while ((helps || transfer->n_copy_workers == 0) && has_piece_locked (transfer))
         copy_piece_locked (transfer);
     }
 
@@ -336,7 +336,7 @@ attend (GpuTransfer *transfer,
   if (last == NULL)
     return;
 
-  last->backend->event->wait (last, transfer->attended, NULL);
+  last->backend->event->wait (last, transfer->driven_by_caller, NULL);
   _gpu_transfer_ring_finish (transfer->context, last);
 }
 
@@ -363,15 +363,15 @@ set_aborted_error_locked (GpuTransfer  *transfer,
 
 /* The gate that the command of @chunk has to wait for: NULL without error if that is open. */
 static gboolean
-get_gate (GpuTransfer     *transfer,
-          guint            chunk,
-          GpuNativeEvent **gate,
-          GError         **error)
+get_host_wait (GpuTransfer     *transfer,
+               guint            chunk,
+               GpuNativeEvent **host_wait,
+               GError         **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&transfer->lock);
   GpuNativeEvent *made;
 
-  *gate = NULL;
+  *host_wait = NULL;
 
   if (transfer->aborted)
     {
@@ -382,35 +382,35 @@ get_gate (GpuTransfer     *transfer,
   if (chunk < transfer->n_opened)
     return TRUE;
 
-  made = transfer->context->backend->transfer->create_gate (transfer->context, error);
+  made = transfer->context->backend->transfer->create_host_wait (transfer->context, error);
 
   if (made == NULL)
     return FALSE;
 
-  transfer->gates[chunk] = made;
-  *gate = _gpu_native_event_ref (made);
+  transfer->host_waits[chunk] = made;
+  *host_wait = _gpu_native_event_ref (made);
 
   return TRUE;
 }
 
 static gboolean
-wait_for_gate (GpuTransfer      *transfer,
-               GpuNativeStream  *stream,
-               guint             chunk,
-               GError          **error)
+enqueue_host_wait (GpuTransfer      *transfer,
+                   GpuNativeStream  *stream,
+                   guint             chunk,
+                   GError          **error)
 {
-  GpuNativeEvent *gate;
+  GpuNativeEvent *host_wait;
   gboolean success;
 
-  if (!get_gate (transfer, chunk, &gate, error))
+  if (!get_host_wait (transfer, chunk, &host_wait, error))
     return FALSE;
 
-  if (gate == NULL)
+  if (host_wait == NULL)
     return TRUE;
 
-  success = stream->backend->stream->wait (stream, &gate, 1, NULL, error);
+  success = stream->backend->stream->wait (stream, &host_wait, 1, NULL, error);
   transfer->enqueued |= success;
-  _gpu_native_event_unref (gate);
+  _gpu_native_event_unref (host_wait);
 
   return success;
 }
@@ -428,7 +428,7 @@ wait_for_place (GpuTransfer      *transfer,
 
   if (before == NULL)
     return chunk < transfer->n_places
-           || wait_for_gate (transfer, stream, chunk - transfer->n_places, error);
+           || enqueue_host_wait (transfer, stream, chunk - transfer->n_places, error);
 
   success = stream->backend->stream->wait (stream, &before, 1, NULL, error);
   transfer->enqueued |= success;
@@ -472,9 +472,9 @@ enqueue_chunk (GpuTransfer      *transfer,
   guint8 *place = get_place (transfer, chunk);
   GpuTransferBox box;
 
-  _gpu_transfer_get_box (&transfer->shape, chunk, &box);
+  _gpu_transfer_get_box (&transfer->chunking, chunk, &box);
 
-  if (copy->is_image || transfer->shape.height > 1 || transfer->shape.depth > 1)
+  if (copy->is_image || transfer->chunking.height > 1 || transfer->chunking.depth > 1)
     return enqueue_region (transfer, stream, &box, place, event, error);
 
   return copy->write
@@ -492,7 +492,7 @@ submit_chunk (GpuTransfer      *transfer,
 {
   GpuNativeEvent *event = NULL;
 
-  if (!(transfer->copy.write ? wait_for_gate : wait_for_place) (transfer, stream, chunk, error))
+  if (!(transfer->copy.write ? enqueue_host_wait : wait_for_place) (transfer, stream, chunk, error))
     return FALSE;
 
   if (!enqueue_chunk (transfer, stream, chunk, &event, error))
@@ -525,10 +525,10 @@ submit_end (GpuTransfer      *transfer,
             GpuNativeStream  *stream,
             GError          **error)
 {
-  guint last = transfer->shape.n_chunks - 1;
+  guint last = transfer->chunking.n_chunks - 1;
 
   if (!transfer->copy.write && !transfer->blocking
-      && !wait_for_gate (transfer, stream, last, error))
+      && !enqueue_host_wait (transfer, stream, last, error))
     return NULL;
 
   return stream->backend->stream->record (stream, GPU_EVENT_FLAGS_NONE, error);
@@ -537,12 +537,12 @@ submit_end (GpuTransfer      *transfer,
 /* The ring may give away what the commands in the stream will be done with in time. Bytes that only
  * the caller fetches stay. */
 static void
-settle (GpuTransfer    *transfer,
-        GpuNativeEvent *last)
+return_leases (GpuTransfer    *transfer,
+               GpuNativeEvent *last)
 {
   if (transfer->copy.write || !transfer->blocking)
     {
-      transfer->settled = TRUE;
+      transfer->leases_returned = TRUE;
       _gpu_transfer_ring_submit (transfer->context, transfer->order, transfer->leases,
                                  transfer->n_leases, last);
     }
@@ -619,7 +619,7 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
   if (transfer->copy.in_order && !submit_first (transfer, stream, error))
     return fail_submission (transfer, stream);
 
-  for (guint i = 0; i < transfer->shape.n_chunks; i++)
+  for (guint i = 0; i < transfer->chunking.n_chunks; i++)
     {
       if (!submit_chunk (transfer, stream, i, error))
         return fail_submission (transfer, stream);
@@ -632,7 +632,7 @@ _gpu_transfer_submit (GpuTransfer      *transfer,
 
   if (event != NULL)
     *event = _gpu_native_event_ref (last);
-  settle (transfer, last);
+  return_leases (transfer, last);
 
   return TRUE;
 }
@@ -669,16 +669,16 @@ is_worth_it (GpuNativeContext      *context,
   else if (blocking && _gpu_transfer_get_n_threads () == 1)
     least = G_MAXSIZE;
 
-  return size >= least && (ops->has_gates == NULL || ops->has_gates (context))
+  return size >= least && (ops->has_host_waits == NULL || ops->has_host_waits (context))
          && !is_page_locked (context, copy);
 }
 
 static GpuTransfer *
-transfer_new (GpuNativeContext       *context,
-              gconstpointer           order,
-              const GpuTransferCopy  *copy,
-              const GpuTransferShape *shape,
-              gboolean                blocking)
+transfer_new (GpuNativeContext          *context,
+              gconstpointer              order,
+              const GpuTransferCopy     *copy,
+              const GpuTransferChunking *chunking,
+              gboolean                   blocking)
 {
   GpuTransfer *transfer = g_new0 (GpuTransfer, 1);
 
@@ -686,24 +686,24 @@ transfer_new (GpuNativeContext       *context,
   transfer->context = _gpu_native_context_ref (context);
   transfer->order = order;
   transfer->copy = *copy;
-  transfer->shape = *shape;
+  transfer->chunking = *chunking;
   transfer->blocking = blocking;
-  transfer->per_lease = _gpu_transfer_get_slot_size () / shape->chunk_size;
-  transfer->events = g_new0 (GpuNativeEvent *, shape->n_chunks);
-  transfer->gates = g_new0 (GpuNativeEvent *, shape->n_chunks);
-  transfer->n_left = g_new (guint, shape->n_chunks);
+  transfer->per_lease = _gpu_transfer_get_slot_size () / chunking->chunk_size;
+  transfer->events = g_new0 (GpuNativeEvent *, chunking->n_chunks);
+  transfer->host_waits = g_new0 (GpuNativeEvent *, chunking->n_chunks);
+  transfer->n_left = g_new (guint, chunking->n_chunks);
   if (copy->bytes != NULL)
     g_bytes_ref (copy->bytes);
   g_mutex_init (&transfer->lock);
   g_cond_init (&transfer->cond);
   _gpu_live_add (GPU_LIVE_TRANSFER, 1);
 
-  for (guint i = 0; i < shape->n_chunks; i++)
+  for (guint i = 0; i < chunking->n_chunks; i++)
     {
       GpuTransferBox box;
 
-      _gpu_transfer_get_box (shape, i, &box);
-      transfer->n_left[i] = _gpu_transfer_get_n_pieces (shape, &box);
+      _gpu_transfer_get_box (chunking, i, &box);
+      transfer->n_left[i] = _gpu_transfer_get_n_pieces (chunking, &box);
     }
 
   return transfer;
@@ -713,7 +713,7 @@ transfer_new (GpuNativeContext       *context,
 static void
 lease (GpuTransfer *transfer)
 {
-  guint n_chunks = transfer->shape.n_chunks;
+  guint n_chunks = transfer->chunking.n_chunks;
   guint wanted = (n_chunks + transfer->per_lease - 1) / transfer->per_lease;
 
   transfer->n_leases = _gpu_transfer_ring_lease (transfer->context, transfer->order, wanted,
@@ -726,15 +726,16 @@ lease (GpuTransfer *transfer)
 static void
 choose_threads (GpuTransfer *transfer)
 {
-  transfer->attended = transfer->blocking && transfer->n_places == transfer->shape.n_chunks;
+  transfer->driven_by_caller = transfer->blocking && transfer->n_places
+    == transfer->chunking.n_chunks;
 
   for (guint i = 0; i < transfer->n_leases; i++)
     {
       if (transfer->leases[i].before != NULL)
-        transfer->attended = FALSE;
+        transfer->driven_by_caller = FALSE;
     }
 
-  transfer->max_helpers = MAX (_gpu_transfer_get_n_threads () - transfer->attended, 1);
+  transfer->max_copy_workers = MAX (_gpu_transfer_get_n_threads () - transfer->driven_by_caller, 1);
 }
 
 /* Places that nobody uses can be filled before anything is submitted, and threads be awake in time
@@ -748,7 +749,7 @@ start (GpuTransfer *transfer)
          && get_lease (transfer, n_ready)->before == NULL)
     n_ready++;
 
-  if (!transfer->attended
+  if (!transfer->driven_by_caller
       && !_gpu_transfer_push_wait (attend_unwatched, _gpu_transfer_ref (transfer)))
     {
       _gpu_transfer_unref (transfer);
@@ -756,7 +757,7 @@ start (GpuTransfer *transfer)
     }
 
   g_mutex_lock (&transfer->lock);
-  if (n_ready > transfer->n_ready || transfer->attended)
+  if (n_ready > transfer->n_ready || transfer->driven_by_caller)
     set_ready_locked (transfer, n_ready);
   g_mutex_unlock (&transfer->lock);
 
@@ -764,7 +765,7 @@ start (GpuTransfer *transfer)
 }
 
 static void
-tell_straight (gsize       size,
+report_direct (gsize       size,
                const char *reason)
 {
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes of ordinary memory go "
@@ -779,18 +780,19 @@ _gpu_transfer_begin (GpuNativeContext      *context,
 {
   gsize size = copy->extent.width * copy->unit * copy->extent.height * copy->extent.depth;
   GpuTransferCopy own = *copy;
-  GpuTransferShape shape;
+  GpuTransferChunking chunking;
   GpuTransfer *transfer;
 
-  if (!is_worth_it (context, copy, size, blocking) || !_gpu_transfer_shape_init (&shape, &own))
+  if (!is_worth_it (context, copy, size, blocking)
+      || !_gpu_transfer_chunking_init (&chunking, &own))
     return NULL;
 
-  transfer = transfer_new (context, order, &own, &shape, blocking);
+  transfer = transfer_new (context, order, &own, &chunking, blocking);
   lease (transfer);
 
   if (transfer->n_leases == 0)
     {
-      tell_straight (size, "no page-locked memory is left");
+      report_direct (size, "no page-locked memory is left");
       _gpu_transfer_unref (transfer);
       return NULL;
     }
@@ -799,15 +801,15 @@ _gpu_transfer_begin (GpuNativeContext      *context,
 
   if (!start (transfer))
     {
-      tell_straight (size, "no thread can be started");
+      report_direct (size, "no thread can be started");
       _gpu_transfer_ring_return (context, transfer->leases, transfer->n_leases);
       _gpu_transfer_unref (transfer);
-      _gpu_transfer_tell_threads ();
+      _gpu_transfer_report_threads ();
       return NULL;
     }
 
   _gpu_debug_print (GPU_DEBUG_TRANSFER, "%" G_GSIZE_FORMAT " bytes %s the device by way of %u "
-                    "chunks in %u places", size, copy->write ? "to" : "from", shape.n_chunks,
+                    "chunks in %u places", size, copy->write ? "to" : "from", chunking.n_chunks,
                     transfer->n_places);
 
   return transfer;
@@ -864,12 +866,12 @@ _gpu_transfer_end (GpuTransfer  *transfer,
   gboolean is_staged = success && transfer->last != NULL;
   gboolean whole = TRUE;
 
-  if (is_staged && transfer->attended)
+  if (is_staged && transfer->driven_by_caller)
     attend (transfer, TRUE);
   else if (!is_staged || transfer->blocking)
     wait_for_end (transfer, !is_staged);
 
-  if (!transfer->settled)
+  if (!transfer->leases_returned)
     _gpu_transfer_ring_return (transfer->context, transfer->leases, transfer->n_leases);
 
   if (is_staged && transfer->blocking)
@@ -882,7 +884,7 @@ _gpu_transfer_end (GpuTransfer  *transfer,
     }
 
   _gpu_transfer_unref (transfer);
-  _gpu_transfer_tell_threads ();
+  _gpu_transfer_report_threads ();
 
   return whole;
 }

@@ -840,9 +840,9 @@ gpu_stream_barrier (GpuStream  *stream,
   if (timeline == NULL)
     return FALSE;
 
-  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   _gpu_timeline_barrier_locked (timeline, &failure);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return end_call (timeline, "gpu_stream_barrier", failure, error);
 }
@@ -866,7 +866,7 @@ get_timed_event_locked (GpuTimeline     *timeline,
 
   /* The moment is an operation of its own: its point is not reached before it. */
   if (*event != NULL && (!is_last || _gpu_timeline_may_fail_locked (timeline)))
-    _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (*event));
+    _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (*event));
 
   return *event != NULL || (flags & GPU_EVENT_FLAGS_TIMING) == 0;
 }
@@ -874,12 +874,12 @@ get_timed_event_locked (GpuTimeline     *timeline,
 /* With the lock held: a point after what the program itself put into a stream that it has, which
  * @timed still stands for if it did for the last. */
 static void
-cover_recorded_locked (GpuTimeline    *timeline,
-                       GpuNativeEvent *timed)
+append_recorded_point_locked (GpuTimeline    *timeline,
+                              GpuNativeEvent *timed)
 {
   gboolean is_last = timed != NULL && timed == timeline->timed_event;
 
-  _gpu_timeline_cover_locked (timeline);
+  _gpu_timeline_append_point_locked (timeline);
 
   if (is_last)
     timeline->timed_seq = timeline->submitted;
@@ -934,7 +934,7 @@ record_shared_locked (GpuTimeline    *timeline,
   if (event == NULL)
     return NULL;
 
-  _gpu_timeline_keep_event_locked (timeline, _gpu_native_event_ref (event));
+  _gpu_timeline_retain_event_locked (timeline, _gpu_native_event_ref (event));
   ops->flush (timeline->stream, error);
 
   return event;
@@ -982,7 +982,7 @@ gpu_stream_record (GpuStream      *stream,
   if (timeline == NULL || !check_record_flags (timeline, flags, error))
     return NULL;
 
-  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
 
   if ((flags & GPU_EVENT_FLAGS_INTERPROCESS) != 0)
     shared = record_shared_locked (timeline, flags, &failure);
@@ -990,10 +990,10 @@ gpu_stream_record (GpuStream      *stream,
     get_timed_event_locked (timeline, flags, &timed, &failure);
 
   if (shared == NULL)
-    cover_recorded_locked (timeline, timed);
+    append_recorded_point_locked (timeline, timed);
 
   seq = timeline->submitted;
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   if (!end_call (timeline, "gpu_stream_record", failure, error))
     return NULL;
@@ -1077,7 +1077,7 @@ gpu_stream_is_idle (GpuStream  *stream,
 static guint64
 get_last_point (GpuTimeline *timeline)
 {
-  return g_atomic_int_get (&timeline->is_open) ? _gpu_timeline_cover (timeline)
+  return g_atomic_int_get (&timeline->is_open) ? _gpu_timeline_append_point (timeline)
                                                : _gpu_timeline_get_submitted (timeline);
 }
 

@@ -32,7 +32,7 @@ separate (GpuSubmitter  *s,
   if ((s->timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
     return TRUE;
 
-  success = stream->backend->stream->barrier (stream, s->keeps_events ? &event : NULL, error);
+  success = stream->backend->stream->barrier (stream, s->retains_events ? &event : NULL, error);
   note_event (s, event);
 
   return success;
@@ -96,7 +96,7 @@ _gpu_submitter_acquire_locked (GpuSubmitter  *s,
 
   if (!check_waits (s, buffers, n_buffers, error)
       || !stream->backend->buffer->acquire (stream, buffers, n_buffers,
-                                         s->keeps_events ? &event : NULL, error))
+                                         s->retains_events ? &event : NULL, error))
     return FALSE;
 
   note_event (s, event);
@@ -150,7 +150,7 @@ _gpu_submitter_release_locked (GpuSubmitter    *s,
 
   if (!separate (s, error)
       || !stream->backend->buffer->release (stream, buffers, n_buffers,
-                                            event != NULL || s->keeps_events ? &last : NULL,
+                                            event != NULL || s->retains_events ? &last : NULL,
                                             error))
     return FALSE;
 
@@ -165,11 +165,11 @@ _gpu_submitter_release_locked (GpuSubmitter    *s,
 }
 
 void
-_gpu_submitter_keep_handover_locked (GpuSubmitter *s)
+_gpu_submitter_retain_handover_locked (GpuSubmitter *s)
 {
   while (s->n_handover > 0)
-    _gpu_timeline_keep_locked (s->timeline, s->handover[--s->n_handover],
-                               (GDestroyNotify) _gpu_native_event_unref, 0);
+    _gpu_timeline_retain_locked (s->timeline, s->handover[--s->n_handover],
+                                 (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
 /* Counts the part that was enqueued before the failure as a use of all the memory. */
@@ -184,7 +184,7 @@ fail_locked (GpuSubmitter *s,
 
   timeline->stream->partial = FALSE;
   _gpu_submission_enter_locked (s->submission, timeline, NULL, NULL, NULL);
-  _gpu_submitter_keep_handover_locked (s);
+  _gpu_submitter_retain_handover_locked (s);
 
   if (pending != NULL)
     pending->covers = timeline->submitted;
@@ -200,8 +200,8 @@ run_locked (GpuSubmitter    *s,
   const GpuSubmission *submission = s->submission;
   GpuOperationFunc run = submission->run;
 
-  if (submission->run_steady != NULL && s->timeline->n_user_waits == 0)
-    run = submission->run_steady;
+  if (submission->run_infallible != NULL && s->timeline->n_user_waits == 0)
+    run = submission->run_infallible;
 
   return run (submission->operation, s->timeline->stream, event, error);
 }
@@ -218,8 +218,8 @@ _gpu_submitter_run_external_locked (GpuSubmitter  *s,
   gboolean has_run;
   gboolean success;
 
-  s->keeps_events = _gpu_timeline_may_fail_locked (timeline);
-  with_event = pending != NULL || s->keeps_events
+  s->retains_events = _gpu_timeline_may_fail_locked (timeline);
+  with_event = pending != NULL || s->retains_events
                || (timeline->flags & GPU_STREAM_FLAGS_PROFILING) != 0;
 
   has_run = _gpu_submitter_acquire_locked (s, error)
@@ -243,7 +243,7 @@ _gpu_submitter_run_external_locked (GpuSubmitter  *s,
   else
     _gpu_submission_enter_locked (s->submission, timeline, event, NULL, pending);
 
-  _gpu_submitter_keep_handover_locked (s);
+  _gpu_submitter_retain_handover_locked (s);
 
   return TRUE;
 }

@@ -12,7 +12,7 @@ typedef struct
   GpuFence         *fence;
   GpuNativeContext *context;        /* of that timeline, which whoever names the point holds */
   GPtrArray        *user_events;    /* that may fail it, nullable */
-  GPtrArray        *across;         /* copies between contexts, likewise; no driver tells of them */
+  GPtrArray        *cross;          /* copies between contexts, likewise; no driver tells of them */
   gboolean          is_asked;       /* its failure is that of the submission */
 } GpuFenceWait;
 
@@ -25,7 +25,7 @@ typedef struct
   GArray              *waits;       /* of GpuFenceWait; NULL while there is none */
   gboolean             is_exclusive; /* whether it uses such memory */
   gboolean             is_external; /* likewise */
-  gboolean             keeps_events; /* of what hands external memory over: the work may fail */
+  gboolean             retains_events; /* of what hands external memory over: the work may fail */
   GpuNativeEvent      *handover[5]; /* n_handover: those */
   guint                n_handover;
   gboolean             may_fail;    /* whether user events may fail the waits */
@@ -54,7 +54,7 @@ void     _gpu_submitter_find_lost      (GpuSubmitter  *s,
 void     _gpu_submitter_clear          (GpuSubmitter  *s);
 
 /* gpu-submission.c: treats reads of exclusive or external memory as writes: one user at a time. */
-void     _gpu_submitter_claim          (GpuSubmitter  *s);
+void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
 /* With the locks: FALSE for memory that was released or is mapped meanwhile. */
@@ -78,7 +78,7 @@ gboolean _gpu_submitter_release_locked (GpuSubmitter         *s,
                                         GpuNativeEvent      **event,
                                         GError              **error);
 /* When the operation was entered. */
-void     _gpu_submitter_keep_handover_locked (GpuSubmitter   *s);
+void     _gpu_submitter_retain_handover_locked (GpuSubmitter *s);
 /* All of it, with the operation between. */
 gboolean _gpu_submitter_run_external_locked (GpuSubmitter    *s,
                                         GpuPending           *pending,

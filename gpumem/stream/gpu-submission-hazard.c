@@ -14,7 +14,7 @@ wait_clear (gpointer data)
 
   _gpu_fence_unref (wait->fence);
   g_clear_pointer (&wait->user_events, g_ptr_array_unref);
-  g_clear_pointer (&wait->across, g_ptr_array_unref);
+  g_clear_pointer (&wait->cross, g_ptr_array_unref);
 }
 
 static GpuFenceWait *
@@ -57,7 +57,7 @@ add_wait_locked (GpuSubmitter *s,
 
   _gpu_fence_ref (fence);
   wait.user_events = _gpu_timeline_list_user_events_locked (timeline, fence->seq);
-  wait.across = _gpu_timeline_list_across_locked (timeline, fence->seq);
+  wait.cross = _gpu_timeline_list_cross_driver_locked (timeline, fence->seq);
   g_array_append_val (s->waits, wait);
   s->may_fail = s->may_fail || wait.user_events != NULL;
 
@@ -67,7 +67,7 @@ add_wait_locked (GpuSubmitter *s,
 /* A user event that fails may end @fence at once, while what came before it is still at work: that
  * has fences of its own. */
 static void
-add_overtaken_locked (GpuSubmitter *s,
+add_unordered_locked (GpuSubmitter *s,
                       GpuTimeline  *timeline,
                       GpuFence     *fence)
 {
@@ -97,7 +97,7 @@ add_fence_locked (GpuSubmitter  *s,
     return FALSE;
 
   if (add_wait_locked (s, timeline, fence, s->submission->after != NULL))
-    add_overtaken_locked (s, timeline, fence);
+    add_unordered_locked (s, timeline, fence);
 
   return TRUE;
 }
@@ -163,11 +163,11 @@ add_fence (GpuSubmitter    *s,
            GError         **error)
 {
   GpuNativeContext *context = point->timeline->context;
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (point->timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (point->timeline);
   GError *failure = NULL;
   gboolean success = add_fence_locked (s, point->timeline, point->seq, &failure);
 
-  _gpu_timeline_unlock_steady (point->timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (point->timeline, has_failure_lock);
 
   if (success)
     return TRUE;
@@ -431,7 +431,7 @@ wait_locked (GpuSubmitter           *s,
     return FALSE;
 
   if (event != NULL)
-    _gpu_timeline_keep_event_locked (timeline, event);
+    _gpu_timeline_retain_event_locked (timeline, event);
 
   if (s->user_wait != NULL)
     _gpu_timeline_wait_user_locked (timeline, timeline->submitted, s->submission->user_event, NULL);
@@ -439,27 +439,27 @@ wait_locked (GpuSubmitter           *s,
   for (guint i = 0; s->waits != NULL && i < s->waits->len; i++)
     {
       inherit_user_events_locked (timeline, get_wait (s, i));
-      _gpu_timeline_inherit_across_locked (timeline, get_wait (s, i)->across);
+      _gpu_timeline_inherit_cross_driver_locked (timeline, get_wait (s, i)->cross);
     }
 
   return success;
 }
 
 static gboolean
-wait_for_overtaken_locked (GpuTimeline  *timeline,
+wait_for_unordered_locked (GpuTimeline  *timeline,
                            GError      **error)
 {
   g_autoptr (GPtrArray) events = g_ptr_array_new ();
   GpuNativeEvent *event = NULL;
   gboolean success;
 
-  _gpu_timeline_list_overtaken_locked (timeline, events);
+  _gpu_timeline_list_unordered_locked (timeline, events);
   success = events->len == 0
             || enqueue_wait_locked (timeline, (GpuNativeEvent *const *) events->pdata,
                                     events->len, &event, error);
 
   if (event != NULL)
-    _gpu_timeline_keep_event_locked (timeline, event);
+    _gpu_timeline_retain_event_locked (timeline, event);
 
   return success;
 }
@@ -467,12 +467,12 @@ wait_for_overtaken_locked (GpuTimeline  *timeline,
 /* After the failure of a user event, with the failure lock held: has the stream wait for what came
  * before it. */
 static gboolean
-mend_order_locked (GpuTimeline  *timeline,
-                   GError      **error)
+restore_order_locked (GpuTimeline  *timeline,
+                      GError      **error)
 {
   g_autoptr (GError) failure = NULL;
 
-  for (guint i = 0; !wait_for_overtaken_locked (timeline, &failure); i++)
+  for (guint i = 0; !wait_for_unordered_locked (timeline, &failure); i++)
     {
       if (i == N_REFUSED || !is_refused (failure))
         {
@@ -484,7 +484,7 @@ mend_order_locked (GpuTimeline  *timeline,
       g_usleep (REFUSED_PAUSE);
     }
 
-  _gpu_timeline_set_mended_locked (timeline);
+  _gpu_timeline_set_reordered_locked (timeline);
 
   return TRUE;
 }
@@ -564,7 +564,7 @@ _gpu_submitter_order_locked (GpuSubmitter  *s,
 {
   GpuTimeline *timeline = s->timeline;
 
-  if (s->has_failure_lock && !mend_order_locked (timeline, error))
+  if (s->has_failure_lock && !restore_order_locked (timeline, error))
     return FALSE;
 
   if ((timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 && s->own > timeline->barrier
@@ -580,13 +580,13 @@ _gpu_submitter_order_locked (GpuSubmitter  *s,
 static gboolean
 is_lost (GpuTimeline *timeline)
 {
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   g_autoptr (GError) failure = NULL;
   g_autoptr (GpuNativeEvent) event = NULL;
 
   event = timeline->context->backend->stream->record (timeline->stream, GPU_EVENT_FLAGS_NONE,
                                                       &failure);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return event == NULL && is_loss (failure);
 }

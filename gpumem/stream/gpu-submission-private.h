@@ -25,18 +25,18 @@ typedef gboolean (*GpuOperationFunc) (gconstpointer     operation,
                                       GpuNativeEvent  **event,
                                       GError          **error);
 
-typedef struct _GpuKeep GpuKeep;
+typedef struct _GpuRetain GpuRetain;
 
 /* An object that is retained until the operation completes. */
-struct _GpuKeep
+struct _GpuRetain
 {
   gpointer           object;
-  const GpuKeepType *type;
+  const GpuRetainType *type;
   gsize              size;          /* bytes of host memory; 0 for what is used again and again */
-  const GpuKeep     *next;          /* nullable */
+  const GpuRetain   *next;          /* nullable */
 };
 
-extern const GpuKeepType _gpu_keep_bytes;
+extern const GpuRetainType _gpu_retain_bytes;
 
 /* Small: it is cleared for every operation, and larger ones much slower. */
 typedef struct
@@ -48,11 +48,11 @@ typedef struct
   guint             maps : 1;       /* it is the host that uses the memory from then on */
   guint             unmaps : 1;     /* up to then it was */
   GpuOperationFunc  run;            /* calls the driver; NULL to submit nothing but waits */
-  GpuOperationFunc  run_steady;     /* nullable; in the place of run where no event of the user
+  GpuOperationFunc  run_infallible; /* nullable; in the place of run where no event of the user
                                      * can hold up the work or make it fail */
   GpuOperationFunc  run_now;        /* nullable; the same, over when it returns, without an event */
   gconstpointer     operation;
-  const GpuKeep    *keep;           /* nullable */
+  const GpuRetain  *retain;         /* nullable */
   GpuUserEvent     *user_event;     /* that the stream waits for first, nullable */
   const GpuPoint   *after;          /* likewise */
 } GpuSubmission;
@@ -68,12 +68,12 @@ typedef struct
 {
   GpuTimeline   *timeline;
   GpuSubmission  submission;
-} GpuPairSide;
+} GpuDualSide;
 
 /* Called once for both sides, with the locks of both, or for one and then the other: @sides has
  * bits. @failed is the side that failed, if one did; @event, nullable, of the user's stream, is for
  * the GpuPending or profiling. */
-typedef gboolean (*GpuPairFunc) (gpointer                 data,
+typedef gboolean (*GpuDualFunc) (gpointer                 data,
                                  GpuNativeStream *const  *streams,
                                  guint                    sides,
                                  gboolean                 may_fail,
@@ -84,9 +84,9 @@ typedef gboolean (*GpuPairFunc) (gpointer                 data,
 /* Both get a point, or none does but for what is in the streams already. It may block in a driver
  * until events of the user are set, but not with a failure lock. @user is the side whose
  * stream is the user's. */
-gboolean _gpu_submit_pair  (GpuPairSide          *sides,
+gboolean _gpu_submit_dual  (GpuDualSide          *sides,
                             guint                 user,
-                            GpuPairFunc           run,
+                            GpuDualFunc           run,
                             gpointer              data,
                             GpuPending           *pending,
                             GError              **error);

@@ -5,8 +5,8 @@
 #include "gpumem/stream/gpu-submission-hazard-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-const GpuKeepType _gpu_keep_bytes = { (GBoxedCopyFunc) g_bytes_ref,
-                                      (GDestroyNotify) g_bytes_unref };
+const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
+                                          (GDestroyNotify) g_bytes_unref };
 
 #define MAX_ROOTS 16
 
@@ -197,7 +197,7 @@ commit_event_locked (GpuTimeline     *timeline,
 
   if (pending == NULL)
     {
-      _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+      _gpu_timeline_retain_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
       return;
     }
 
@@ -225,13 +225,13 @@ enter_locked (GpuTimeline         *timeline,
 
   set_uses_locked (timeline, submission, seq);
 
-  for (const GpuKeep *keep = submission->keep; keep != NULL; keep = keep->next)
+  for (const GpuRetain *retain = submission->retain; retain != NULL; retain = retain->next)
     {
-      if (keep->size == 0)
-        _gpu_timeline_keep_shared_locked (timeline, keep->object, keep->type);
+      if (retain->size == 0)
+        _gpu_timeline_retain_shared_locked (timeline, retain->object, retain->type);
       else
-        _gpu_timeline_keep_locked (timeline, keep->type->retain (keep->object),
-                                   keep->type->release, keep->size);
+        _gpu_timeline_retain_locked (timeline, retain->type->retain (retain->object),
+                                     retain->type->release, retain->size);
     }
 
   return seq;
@@ -272,7 +272,7 @@ fail_locked (GpuTimeline         *timeline,
     pending->covers = seq;
 
   if (event != NULL)
-    _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+    _gpu_timeline_retain_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
 
   return FALSE;
 }
@@ -291,8 +291,8 @@ run_locked (GpuTimeline          *timeline,
   GpuNativeEvent *event = NULL;
   guint64 seq;
 
-  if (G_UNLIKELY (submission->run_steady != NULL) && timeline->n_user_waits == 0)
-    run = submission->run_steady;
+  if (G_UNLIKELY (submission->run_infallible != NULL) && timeline->n_user_waits == 0)
+    run = submission->run_infallible;
 
   if (G_LIKELY (run != NULL)
       && G_UNLIKELY (!run (submission->operation, timeline->stream, with_event ? &event : NULL,
@@ -334,9 +334,9 @@ run_now_locked (GpuTimeline          *timeline,
 
 /* Sets @usable to whether _gpu_submission_check_locked() can be skipped. */
 static inline gboolean
-is_held_locked (GpuTimeline         *timeline,
-                const GpuSubmission *submission,
-                gboolean            *usable)
+is_biased_locked (GpuTimeline         *timeline,
+                  const GpuSubmission *submission,
+                  gboolean            *usable)
 {
   const GpuAccess *end = submission->accesses + submission->n_accesses;
 
@@ -344,7 +344,7 @@ is_held_locked (GpuTimeline         *timeline,
 
   for (const GpuAccess *access = submission->accesses; access < end; access++)
     {
-      if (G_UNLIKELY (!_gpu_storage_is_held_by (access->storage->root, timeline)))
+      if (G_UNLIKELY (!_gpu_storage_is_biased_to (access->storage->root, timeline)))
         return FALSE;
 
       if (!is_usable_locked (access))
@@ -374,10 +374,10 @@ run_pending_locked (GpuTimeline          *timeline,
 
 /* FALSE, and nothing done, unless the stream holds all the memory and waits for nothing else. */
 static inline gboolean
-submit_held (GpuTimeline          *timeline,
-             const GpuSubmission  *submission,
-             GpuPending           *pending,
-             GError              **error)
+submit_biased (GpuTimeline          *timeline,
+               const GpuSubmission  *submission,
+               GpuPending           *pending,
+               GError              **error)
 {
   gboolean usable;
   gboolean held;
@@ -386,7 +386,7 @@ submit_held (GpuTimeline          *timeline,
     return FALSE;
 
   _gpu_timeline_lock (timeline);
-  held = is_held_locked (timeline, submission, &usable);
+  held = is_biased_locked (timeline, submission, &usable);
 
   /* An in-order stream that holds all the memory has nothing to wait for. */
   if (G_LIKELY (held) && (G_LIKELY (usable) || _gpu_submission_check_locked (submission, error)))
@@ -496,7 +496,7 @@ run_shared (GpuSubmitter  *s,
   if (s->has_failure_lock)
     _gpu_timeline_lock (timeline);
   else
-    s->has_failure_lock = _gpu_timeline_lock_steady (timeline);
+    s->has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
 
   success = order_and_run_locked (s, pending, error);
 
@@ -504,7 +504,7 @@ run_shared (GpuSubmitter  *s,
   if (success && (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) == 0)
     {
       for (guint i = 0; i < s->n_roots; i++)
-        _gpu_storage_hold_locked (s->roots[i], timeline);
+        _gpu_storage_bias_locked (s->roots[i], timeline);
     }
 
   _gpu_timeline_unlock (timeline);
@@ -513,7 +513,7 @@ run_shared (GpuSubmitter  *s,
 }
 
 void
-_gpu_submitter_claim (GpuSubmitter *s)
+_gpu_submitter_promote_to_write (GpuSubmitter *s)
 {
   for (guint i = 0; i < s->submission->n_accesses; i++)
     {
@@ -534,7 +534,7 @@ submit_shared_locked (GpuSubmitter  *s,
                       GpuPending    *pending,
                       GError       **error)
 {
-  _gpu_submitter_claim (s);
+  _gpu_submitter_promote_to_write (s);
 
   if (!_gpu_submitter_collect_locked (s, error))
     return FALSE;
@@ -667,7 +667,7 @@ _gpu_submit (GpuTimeline          *timeline,
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (G_LIKELY (check_memories (submission, timeline, &failure))
-           && G_UNLIKELY (!submit_held (timeline, submission, pending, &failure)))
+           && G_UNLIKELY (!submit_biased (timeline, submission, pending, &failure)))
     return submit_shared (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);

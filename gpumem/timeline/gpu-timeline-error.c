@@ -23,7 +23,7 @@ typedef struct
   guint64       seq;
   GpuUserEvent *event;
   GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
-  gboolean      mended;             /* later work waits for what is before this itself */
+  gboolean      reordered;          /* later work waits for what is before this itself */
 } GpuUserWait;
 
 static void
@@ -191,7 +191,7 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
 }
 
 gboolean
-_gpu_timeline_lock_steady (GpuTimeline *timeline)
+_gpu_timeline_lock_against_failure (GpuTimeline *timeline)
 {
   _gpu_timeline_lock (timeline);
 
@@ -206,8 +206,8 @@ _gpu_timeline_lock_steady (GpuTimeline *timeline)
 }
 
 void
-_gpu_timeline_unlock_steady (GpuTimeline *timeline,
-                             gboolean     has_failure_lock)
+_gpu_timeline_unlock_against_failure (GpuTimeline *timeline,
+                                      gboolean     has_failure_lock)
 {
   _gpu_timeline_unlock (timeline);
 
@@ -216,13 +216,13 @@ _gpu_timeline_unlock_steady (GpuTimeline *timeline,
 }
 
 static gboolean
-is_overtaken (GpuUserWait *wait)
+is_unordered (GpuUserWait *wait)
 {
-  return !wait->mended && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
+  return !wait->reordered && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
 }
 
 void
-_gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+_gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
                                      GPtrArray   *events)
 {
   const GpuEventOps *ops = timeline->context->backend->event;
@@ -232,7 +232,7 @@ _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      if (is_overtaken (wait))
+      if (is_unordered (wait))
         seq = MAX (seq, wait->seq);
     }
 
@@ -246,13 +246,13 @@ _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
 }
 
 void
-_gpu_timeline_set_mended_locked (GpuTimeline *timeline)
+_gpu_timeline_set_reordered_locked (GpuTimeline *timeline)
 {
   for (guint i = 0; i < timeline->user_waits->len; i++)
     {
       GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
 
-      wait->mended = wait->mended || is_overtaken (wait);
+      wait->reordered = wait->reordered || is_unordered (wait);
     }
 }
 
@@ -343,49 +343,51 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
 
 /* Of a copy that is not the timeline's, but comes before work of it. */
 static void
-release_inherited (gpointer across)
+release_inherited (gpointer cross)
 {
-  _gpu_across_unref (across);
+  _gpu_cross_driver_unref (cross);
 }
 
 gboolean
-_gpu_kept_is_across (const GpuKept *kept)
+_gpu_retained_is_cross_driver (const GpuRetained *retained)
 {
-  return kept->release == (GDestroyNotify) _gpu_across_unref || kept->release == release_inherited;
+  return retained->release == (GDestroyNotify) _gpu_cross_driver_unref || retained->release
+         == release_inherited;
 }
 
 GPtrArray *
-_gpu_timeline_list_across_locked (GpuTimeline *timeline,
-                                  guint64      seq)
+_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
+                                        guint64      seq)
 {
   GPtrArray *list = NULL;
 
-  if (timeline->n_across == 0)
+  if (timeline->n_cross_driver == 0)
     return NULL;
 
-  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+  for (guint i = timeline->retained_first; i < timeline->retained->len; i++)
     {
-      const GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+      const GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
 
-      if (kept->seq > seq || !_gpu_kept_is_across (kept) || _gpu_across_is_over (kept->object))
+      if (retained->seq > seq || !_gpu_retained_is_cross_driver (retained)
+          || _gpu_cross_driver_is_complete (retained->object))
         continue;
 
       if (list == NULL)
-        list = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_across_unref);
+        list = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_cross_driver_unref);
 
-      g_ptr_array_add (list, _gpu_across_ref (kept->object));
+      g_ptr_array_add (list, _gpu_cross_driver_ref (retained->object));
     }
 
   return list;
 }
 
 static gboolean
-keeps_locked (GpuTimeline   *timeline,
-              gconstpointer  object)
+is_retained_locked (GpuTimeline   *timeline,
+                    gconstpointer  object)
 {
-  for (guint i = timeline->kept->len; i > timeline->kept_first; i--)
+  for (guint i = timeline->retained->len; i > timeline->retained_first; i--)
     {
-      if (g_array_index (timeline->kept, GpuKept, i - 1).object == object)
+      if (g_array_index (timeline->retained, GpuRetained, i - 1).object == object)
         return TRUE;
     }
 
@@ -393,57 +395,58 @@ keeps_locked (GpuTimeline   *timeline,
 }
 
 void
-_gpu_timeline_inherit_across_locked (GpuTimeline *timeline,
-                                     GPtrArray   *list)
+_gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
+                                           GPtrArray   *list)
 {
   gboolean is_counted = FALSE;
 
   for (guint i = 0; list != NULL && i < list->len; i++)
     {
-      if (keeps_locked (timeline, list->pdata[i]))
+      if (is_retained_locked (timeline, list->pdata[i]))
         continue;
 
       if (!is_counted)
         _gpu_timeline_submit_locked (timeline);
 
       is_counted = TRUE;
-      _gpu_timeline_keep_locked (timeline, _gpu_across_ref (list->pdata[i]), release_inherited, 0);
+      _gpu_timeline_retain_locked (timeline, _gpu_cross_driver_ref (list->pdata[i]),
+                                   release_inherited, 0);
     }
 }
 
 /* What became of the commands that this stream has of a copy is told better by itself, if it is at
  * all. */
 static gboolean
-check_across_locked (GpuTimeline    *timeline,
-                     const GpuKept  *kept,
-                     gboolean        failed,
-                     GError        **error)
+check_cross_driver_locked (GpuTimeline       *timeline,
+                           const GpuRetained *retained,
+                           gboolean           failed,
+                           GError           **error)
 {
   const GpuNativeContext *known = failed || timeline->n_user_waits > 0 ? timeline->context : NULL;
 
-  if (kept->release == release_inherited)
-    return failed || _gpu_across_check (kept->object, NULL, error);
+  if (retained->release == release_inherited)
+    return failed || _gpu_cross_driver_check (retained->object, NULL, error);
 
-  return _gpu_across_check (kept->object, known, error);
+  return _gpu_cross_driver_check (retained->object, known, error);
 }
 
 void
-_gpu_timeline_check_kept_locked (GpuTimeline   *timeline,
-                                 const GpuKept *kept,
-                                 gboolean       failed)
+_gpu_timeline_check_retained_locked (GpuTimeline       *timeline,
+                                     const GpuRetained *retained,
+                                     gboolean           failed)
 {
   GError *failure = NULL;
 
-  if (kept->release == (GDestroyNotify) _gpu_transfer_unref
-      && !_gpu_transfer_check (kept->object, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, kept->seq, failure);
+  if (retained->release == (GDestroyNotify) _gpu_transfer_unref
+      && !_gpu_transfer_check (retained->object, &failure))
+    _gpu_timeline_fail_locked (timeline, retained->seq - 1, retained->seq, failure);
 
-  if (!_gpu_kept_is_across (kept))
+  if (!_gpu_retained_is_cross_driver (retained))
     return;
 
-  timeline->n_across--;
+  timeline->n_cross_driver--;
 
   /* All that is behind it by now has to do with what it left. */
-  if (!check_across_locked (timeline, kept, failed, &failure))
-    _gpu_timeline_fail_locked (timeline, kept->seq - 1, timeline->submitted, failure);
+  if (!check_cross_driver_locked (timeline, retained, failed, &failure))
+    _gpu_timeline_fail_locked (timeline, retained->seq - 1, timeline->submitted, failure);
 }

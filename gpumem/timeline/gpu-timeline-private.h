@@ -47,7 +47,7 @@ typedef struct
 {
   GBoxedCopyFunc retain;
   GDestroyNotify release;
-} GpuKeepType;
+} GpuRetainType;
 
 /* What is let go of once @seq is reached. */
 typedef struct
@@ -56,7 +56,7 @@ typedef struct
   gpointer        object;
   GDestroyNotify  release;
   gsize           size;             /* bytes of host memory that it holds */
-} GpuKept;
+} GpuRetained;
 
 /* What every submission needs comes first, in one line. */
 struct _GpuTimeline
@@ -68,7 +68,7 @@ struct _GpuTimeline
   GpuStreamFlags    flags;
   guint             n_user_waits;   /* atomic: length of user_waits; written under lock */
   GMutex            lock;
-  GpuKept           shared;         /* the last that was kept with a reference of its own; under
+  GpuRetained       shared;         /* the last that was kept with a reference of its own; under
                                      * lock */
   GpuNativeDevice  *device;
   gboolean          is_borrowed;    /* the program may destroy stream once users is 0 */
@@ -83,18 +83,19 @@ struct _GpuTimeline
   gint              is_open;        /* atomic; whether the program has the driver's stream, and may
                                      * have put work of its own into it */
 
-  GMutex            pair_lock;      /* of operations in a stream of another context as well, that
+  GMutex            dual_lock;      /* of operations in a stream of another context as well, that
                                      * are submitted here; before failure locks and timelines */
 
   /* The lock guards what follows. */
   guint64           barrier;        /* out of order: all up to here is ordered before the rest */
   GQueue            fences;         /* of GpuFence, by seq */
   GQueue            waiters;        /* of GpuWaiter, by seq */
-  GArray           *kept;           /* of GpuKept, by seq; a queue that starts at kept_first */
-  guint             kept_first;
-  gsize             kept_size;      /* bytes of host memory that it holds */
-  guint             n_across;       /* how many are copies between contexts */
-  guint64           reap;           /* a job lets go of everything up to here */
+  GArray           *retained;       /* of GpuRetained, by seq; a queue that starts at
+                                     * retained_first */
+  guint             retained_first;
+  gsize             retained_size;  /* bytes of host memory that it holds */
+  guint             n_cross_driver; /* how many are copies between contexts */
+  guint64           collect_to;     /* a job lets go of everything up to here */
   GArray           *jobs;           /* of guint64: the fences that jobs are waiting for */
   guint             n_finishing;    /* threads that wait for all that is in stream */
   GpuNativeEvent   *timed_event;    /* of the submission timed_seq, on profiling streams */
@@ -161,17 +162,17 @@ void            _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
                                                guint64            from,
                                                GError           **failure);
 void            _gpu_user_wait_free           (gpointer           wait);
-/* A copy that the engine gave up fails by itself: its commands did not. Called as @kept leaves;
+/* A copy that the engine gave up fails by itself: its commands did not. Called as @retained leaves;
  * @failed: whether the driver tells of a failure. */
-void            _gpu_timeline_check_kept_locked (GpuTimeline     *timeline,
-                                               const GpuKept     *kept,
-                                               gboolean           failed);
-gboolean        _gpu_kept_is_across           (const GpuKept     *kept);
+void            _gpu_timeline_check_retained_locked (GpuTimeline *timeline,
+                                                   const GpuRetained *retained,
+                                                   gboolean           failed);
+gboolean        _gpu_retained_is_cross_driver (const GpuRetained *retained);
 /* Copies between contexts up to @seq that are not over, NULL if there are none, and their failure
  * as that of all that is submitted to another timeline from now on, until it is noticed. */
-GPtrArray      *_gpu_timeline_list_across_locked (GpuTimeline    *timeline,
+GPtrArray      *_gpu_timeline_list_cross_driver_locked (GpuTimeline *timeline,
                                                guint64            seq);
-void            _gpu_timeline_inherit_across_locked (GpuTimeline *timeline,
+void            _gpu_timeline_inherit_cross_driver_locked (GpuTimeline *timeline,
                                                GPtrArray         *list);
 /* Why the point @seq, which is complete, failed: TRUE if it did not. */
 gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
@@ -200,9 +201,9 @@ _gpu_timeline_unlock (GpuTimeline *timeline)
 /* The same for calls of the driver. While user events may fail the work, it also takes the failure
  * lock of the context, which comes first, and tells so: PoCL may both fail and run what is enqueued
  * while it is failing what comes before. */
-gboolean        _gpu_timeline_lock_steady     (GpuTimeline       *timeline);
-void            _gpu_timeline_unlock_steady   (GpuTimeline       *timeline,
-                                               gboolean           has_failure_lock);
+gboolean        _gpu_timeline_lock_against_failure (GpuTimeline  *timeline);
+void            _gpu_timeline_unlock_against_failure (GpuTimeline       *timeline,
+                                                      gboolean           has_failure_lock);
 
 /* Counts a submission; its number. */
 static inline guint64
@@ -220,10 +221,10 @@ _gpu_timeline_submit_locked (GpuTimeline *timeline)
 
 /* Counts one that stands for work which the program may itself have put into the driver's stream,
  * where it has that: who waits for it waits for that work. */
-void            _gpu_timeline_cover_locked    (GpuTimeline       *timeline);
+void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
 /* The point behind all that was submitted so far, such work too. Behind the last of a stream that
  * is borrowed and gone there is one already. */
-guint64         _gpu_timeline_cover           (GpuTimeline       *timeline);
+guint64         _gpu_timeline_append_point    (GpuTimeline       *timeline);
 
 /* Counts a submission to an idle timeline that is over already; its number. */
 static inline guint64
@@ -246,20 +247,20 @@ _gpu_timeline_is_alone_locked (GpuTimeline *timeline)
 }
 
 /* Keeps @object until all that is submitted now is complete. */
-void            _gpu_timeline_keep_locked     (GpuTimeline       *timeline,
+void            _gpu_timeline_retain_locked   (GpuTimeline       *timeline,
                                                gpointer           object,
                                                GDestroyNotify     release,
                                                gsize              size);
 /* The same, with a reference of its own, for what is used again and again: one reference does for
  * a row of uses. */
-GPU_COLD void   _gpu_timeline_share_locked    (GpuTimeline       *timeline,
-                                               gpointer           object,
-                                               const GpuKeepType *type);
+GPU_COLD void   _gpu_timeline_share_locked    (GpuTimeline         *timeline,
+                                               gpointer             object,
+                                               const GpuRetainType *type);
 
 static inline void
-_gpu_timeline_keep_shared_locked (GpuTimeline       *timeline,
-                                  gpointer           object,
-                                  const GpuKeepType *type)
+_gpu_timeline_retain_shared_locked (GpuTimeline         *timeline,
+                                    gpointer             object,
+                                    const GpuRetainType *type)
 {
   if (G_LIKELY (timeline->shared.object == object))
     timeline->shared.seq = timeline->submitted;
@@ -285,17 +286,17 @@ _gpu_timeline_may_fail_locked (GpuTimeline *timeline)
 }
 
 /* Keeps @event, of a command that is no operation of its own, as a submission. */
-void            _gpu_timeline_keep_event_locked (GpuTimeline     *timeline,
-                                               GpuNativeEvent    *event);
+void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
+                                                 GpuNativeEvent    *event);
 /* Those of them that work up to @seq waits for; NULL if there are none. */
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
 /* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
  * order of a queue when a user event fails, while work before it still runs. */
-void            _gpu_timeline_list_overtaken_locked (GpuTimeline *timeline,
+void            _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
                                                GPtrArray         *events);
 /* Later work waits for them now. */
-void            _gpu_timeline_set_mended_locked (GpuTimeline     *timeline);
+void            _gpu_timeline_set_reordered_locked (GpuTimeline  *timeline);
 /* Orders all that is submitted later after all that is submitted now. */
 gboolean        _gpu_timeline_barrier_locked  (GpuTimeline       *timeline,
                                                GError           **error);
@@ -343,16 +344,16 @@ gboolean        _gpu_timeline_notify          (GpuTimeline       *timeline,
                                                gpointer           data,
                                                GError           **error);
 /* Has a job let go of everything submitted so far as soon as it is complete. */
-void            _gpu_timeline_reap_locked     (GpuTimeline       *timeline);
+void            _gpu_timeline_collect_locked  (GpuTimeline       *timeline);
 /* The job that waited for @seq does so no more. */
 void            _gpu_timeline_job_end         (GpuTimeline       *timeline,
                                                guint64            seq);
 /* The first point that a waiter or a reaper needs, 0 if nobody needs any. */
 guint64         _gpu_timeline_get_needed_locked (GpuTimeline     *timeline);
 /* The same, and gives @object to the timeline until then. */
-void            _gpu_timeline_park            (GpuTimeline       *timeline,
-                                               gpointer           object,
-                                               GDestroyNotify     release);
+void            _gpu_timeline_defer_until_complete (GpuTimeline       *timeline,
+                                                    gpointer           object,
+                                                    GDestroyNotify     release);
 
 GpuFence       *_gpu_timeline_get_fence_locked (GpuTimeline      *timeline,
                                                guint64            seq,

@@ -88,10 +88,10 @@ job_begin (GpuTimeline  *timeline,
            gboolean     *drained,
            GError      **failure)
 {
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   gboolean success = job_begin_locked (timeline, seq, fence, drained, failure);
 
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   if (!success)
     g_clear_pointer (fence, _gpu_fence_unref);
@@ -288,7 +288,7 @@ wait_for_queue (GpuTimeline *timeline,
   g_autoptr (GError) failure = NULL;
   guint64 submitted;
 
-  if (!ops->finish_tells || g_atomic_int_get (&_gpu_forked)
+  if (!ops->finish_reports_failure || g_atomic_int_get (&_gpu_forked)
       || !begin_wait (timeline, seq, &submitted))
     return FALSE;
 
@@ -447,12 +447,12 @@ add_waiter (GpuTimeline    *timeline,
             gboolean       *over,
             GError        **error)
 {
-  gboolean has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  gboolean has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   gboolean success;
 
   *over = timeline->completed >= seq;
   success = *over || add_waiter_locked (timeline, seq, func, data, error);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return success;
 }
@@ -486,20 +486,20 @@ _gpu_timeline_notify (GpuTimeline    *timeline,
 }
 
 void
-_gpu_timeline_reap_locked (GpuTimeline *timeline)
+_gpu_timeline_collect_locked (GpuTimeline *timeline)
 {
-  gboolean pending = timeline->reap > timeline->completed;
+  gboolean pending = timeline->collect_to > timeline->completed;
 
-  timeline->reap = timeline->submitted;
+  timeline->collect_to = timeline->submitted;
 
-  if (!pending && timeline->reap > timeline->completed)
+  if (!pending && timeline->collect_to > timeline->completed)
     start_job_locked (timeline);
 }
 
 void
-_gpu_timeline_park (GpuTimeline    *timeline,
-                    gpointer        object,
-                    GDestroyNotify  release)
+_gpu_timeline_defer_until_complete (GpuTimeline    *timeline,
+                                    gpointer        object,
+                                    GDestroyNotify  release)
 {
   g_mutex_lock (&timeline->lock);
 
@@ -510,7 +510,7 @@ _gpu_timeline_park (GpuTimeline    *timeline,
       return;
     }
 
-  _gpu_timeline_keep_locked (timeline, object, release, 0);
-  _gpu_timeline_reap_locked (timeline);
+  _gpu_timeline_retain_locked (timeline, object, release, 0);
+  _gpu_timeline_collect_locked (timeline);
   g_mutex_unlock (&timeline->lock);
 }

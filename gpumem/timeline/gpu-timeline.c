@@ -10,8 +10,8 @@
 
 /* So many references, or bytes of host memory, are kept before a job looks whether some of them
  * can go: a stream that nobody ever waits for must not hold everything it has seen. */
-#define KEPT_MAX 4096
-#define KEPT_SIZE_MAX (1024 * 1024)
+#define RETAINED_MAX 4096
+#define RETAINED_SIZE_MAX (1024 * 1024)
 
 typedef struct
 {
@@ -23,9 +23,9 @@ typedef struct
 /* What a retirement takes out under the lock, to be let go of without it. */
 typedef struct
 {
-  GpuKept  shared;
-  GpuKept *kept;
-  guint    n_kept;
+  GpuRetained shared;
+  GpuRetained *retained;
+  guint    n_retained;
   GQueue   fences;
   GQueue   waiters;
   GQueue   user_waits;
@@ -80,11 +80,11 @@ timeline_new (GpuNativeContext *context,
   timeline->stream = stream;
   timeline->flags = flags;
   timeline->priority = priority;
-  timeline->kept = g_array_new (FALSE, FALSE, sizeof (GpuKept));
+  timeline->retained = g_array_new (FALSE, FALSE, sizeof (GpuRetained));
   timeline->jobs = g_array_new (FALSE, FALSE, sizeof (guint64));
   _gpu_timeline_init_failures (timeline);
   g_mutex_init (&timeline->lock);
-  g_mutex_init (&timeline->pair_lock);
+  g_mutex_init (&timeline->dual_lock);
   _gpu_live_add (GPU_LIVE_TIMELINE, 1);
 
   return timeline;
@@ -146,22 +146,22 @@ timeline_try_ref (GpuTimeline *timeline)
 }
 
 static void
-release_shared (const GpuKept *shared)
+release_shared (const GpuRetained *shared)
 {
   if (shared->object != NULL)
     shared->release (shared->object);
 }
 
 static void
-timeline_release_kept (GpuTimeline *timeline)
+timeline_release_retained (GpuTimeline *timeline)
 {
   release_shared (&timeline->shared);
 
-  for (guint i = timeline->kept_first; i < timeline->kept->len; i++)
+  for (guint i = timeline->retained_first; i < timeline->retained->len; i++)
     {
-      GpuKept *kept = &g_array_index (timeline->kept, GpuKept, i);
+      GpuRetained *retained = &g_array_index (timeline->retained, GpuRetained, i);
 
-      kept->release (kept->object);
+      retained->release (retained->object);
     }
 }
 
@@ -229,7 +229,7 @@ _gpu_timeline_end_finish (GpuTimeline *timeline)
 }
 
 void
-_gpu_timeline_cover_locked (GpuTimeline *timeline)
+_gpu_timeline_append_point_locked (GpuTimeline *timeline)
 {
   if (g_atomic_int_get (&timeline->is_open) && timeline->stream != NULL
       && !g_atomic_int_get (&timeline->context->lost))
@@ -237,14 +237,14 @@ _gpu_timeline_cover_locked (GpuTimeline *timeline)
 }
 
 guint64
-_gpu_timeline_cover (GpuTimeline *timeline)
+_gpu_timeline_append_point (GpuTimeline *timeline)
 {
   guint64 seq;
 
   _gpu_timeline_lock (timeline);
 
   if (!timeline->is_ended)
-    _gpu_timeline_cover_locked (timeline);
+    _gpu_timeline_append_point_locked (timeline);
 
   seq = timeline->submitted;
   _gpu_timeline_unlock (timeline);
@@ -289,16 +289,16 @@ _gpu_timeline_unref (GpuTimeline *timeline)
   if (timeline->completed != timeline->submitted)
     g_atomic_int_add (&context->n_active, -1);
 
-  timeline_release_kept (timeline);
+  timeline_release_retained (timeline);
   g_clear_pointer (&timeline->timed_event, _gpu_native_event_unref);
   g_queue_clear_full (&timeline->fences, (GDestroyNotify) _gpu_fence_unref);
-  g_array_unref (timeline->kept);
+  g_array_unref (timeline->retained);
   g_array_unref (timeline->jobs);
   g_array_unref (timeline->failures);
   g_ptr_array_unref (timeline->user_waits);
   free_stream (timeline, timeline->stream);
   g_mutex_clear (&timeline->lock);
-  g_mutex_clear (&timeline->pair_lock);
+  g_mutex_clear (&timeline->dual_lock);
   g_aligned_free (timeline);
   _gpu_live_add (GPU_LIVE_TIMELINE, -1);
   _gpu_native_context_unref (context);
@@ -331,36 +331,36 @@ _gpu_timeline_get_submitted (GpuTimeline *timeline)
 }
 
 void
-_gpu_timeline_keep_locked (GpuTimeline    *timeline,
-                           gpointer        object,
-                           GDestroyNotify  release,
-                           gsize           size)
+_gpu_timeline_retain_locked (GpuTimeline    *timeline,
+                             gpointer        object,
+                             GDestroyNotify  release,
+                             gsize           size)
 {
-  GpuKept kept = { timeline->submitted, object, release, size };
+  GpuRetained retained = { timeline->submitted, object, release, size };
 
-  if (_gpu_kept_is_across (&kept))
-    timeline->n_across++;
+  if (_gpu_retained_is_cross_driver (&retained))
+    timeline->n_cross_driver++;
 
-  g_array_append_val (timeline->kept, kept);
-  timeline->kept_size += size;
+  g_array_append_val (timeline->retained, retained);
+  timeline->retained_size += size;
 
-  if (timeline->kept->len - timeline->kept_first >= KEPT_MAX
-      || timeline->kept_size >= KEPT_SIZE_MAX)
-    _gpu_timeline_reap_locked (timeline);
+  if (timeline->retained->len - timeline->retained_first >= RETAINED_MAX
+      || timeline->retained_size >= RETAINED_SIZE_MAX)
+    _gpu_timeline_collect_locked (timeline);
 }
 
 void
-_gpu_timeline_share_locked (GpuTimeline       *timeline,
-                            gpointer           object,
-                            const GpuKeepType *type)
+_gpu_timeline_share_locked (GpuTimeline         *timeline,
+                            gpointer             object,
+                            const GpuRetainType *type)
 {
-  const GpuKept *last = &timeline->shared;
+  const GpuRetained *last = &timeline->shared;
 
   if (last->object != NULL)
-    _gpu_timeline_keep_locked (timeline, last->object, last->release, 0);
+    _gpu_timeline_retain_locked (timeline, last->object, last->release, 0);
 
-  timeline->shared = (GpuKept) { timeline->submitted, type->retain (object), type->release,
-                                 0 };
+  timeline->shared = (GpuRetained) { timeline->submitted, type->retain (object), type->release,
+                                     0 };
 }
 
 GpuFence *
@@ -415,17 +415,17 @@ _gpu_timeline_barrier_locked (GpuTimeline  *timeline,
   timeline->barrier = timeline->submitted;
 
   if (event != NULL)
-    _gpu_timeline_keep_event_locked (timeline, event);
+    _gpu_timeline_retain_event_locked (timeline, event);
 
   return TRUE;
 }
 
 void
-_gpu_timeline_keep_event_locked (GpuTimeline    *timeline,
-                                 GpuNativeEvent *event)
+_gpu_timeline_retain_event_locked (GpuTimeline    *timeline,
+                                   GpuNativeEvent *event)
 {
   _gpu_timeline_submit_locked (timeline);
-  _gpu_timeline_keep_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
+  _gpu_timeline_retain_locked (timeline, event, (GDestroyNotify) _gpu_native_event_unref, 0);
 }
 
 gboolean
@@ -442,13 +442,13 @@ _gpu_timeline_get_fence (GpuTimeline  *timeline,
   if (_gpu_timeline_is_complete (timeline, seq))
     return TRUE;
 
-  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   over = timeline->completed >= seq;
 
   if (!over)
     *fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
 
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
 
   return over || *fence != NULL;
 }
@@ -479,36 +479,36 @@ guint64
 _gpu_timeline_get_needed_locked (GpuTimeline *timeline)
 {
   const GpuWaiter *waiter = g_queue_peek_head (&timeline->waiters);
-  guint64 reap = timeline->reap > timeline->completed ? timeline->reap : 0;
+  guint64 collect_to = timeline->collect_to > timeline->completed ? timeline->collect_to : 0;
 
   if (waiter == NULL)
-    return reap;
+    return collect_to;
 
-  return reap != 0 ? MIN (reap, waiter->seq) : waiter->seq;
+  return collect_to != 0 ? MIN (collect_to, waiter->seq) : waiter->seq;
 }
 
 static void
-retire_kept_locked (GpuTimeline *timeline,
-                    guint64      seq,
-                    gboolean     failed,
-                    GpuRetired  *retired)
+retire_retained_locked (GpuTimeline *timeline,
+                        guint64      seq,
+                        gboolean     failed,
+                        GpuRetired  *retired)
 {
-  GpuKept *first = (GpuKept *) timeline->kept->data + timeline->kept_first;
-  guint n = timeline->kept->len - timeline->kept_first;
+  GpuRetained *first = (GpuRetained *) timeline->retained->data + timeline->retained_first;
+  guint n = timeline->retained->len - timeline->retained_first;
 
-  while (retired->n_kept < n && first[retired->n_kept].seq <= seq)
+  while (retired->n_retained < n && first[retired->n_retained].seq <= seq)
     {
-      _gpu_timeline_check_kept_locked (timeline, &first[retired->n_kept], failed);
-      timeline->kept_size -= first[retired->n_kept++].size;
+      _gpu_timeline_check_retained_locked (timeline, &first[retired->n_retained], failed);
+      timeline->retained_size -= first[retired->n_retained++].size;
     }
 
-  retired->kept = g_memdup2 (first, retired->n_kept * sizeof *first);
-  timeline->kept_first += retired->n_kept;
+  retired->retained = g_memdup2 (first, retired->n_retained * sizeof *first);
+  timeline->retained_first += retired->n_retained;
 
-  if (timeline->kept_first > timeline->kept->len / 2)
+  if (timeline->retained_first > timeline->retained->len / 2)
     {
-      g_array_remove_range (timeline->kept, 0, timeline->kept_first);
-      timeline->kept_first = 0;
+      g_array_remove_range (timeline->retained, 0, timeline->retained_first);
+      timeline->retained_first = 0;
     }
 }
 
@@ -529,8 +529,8 @@ retire_locked (GpuTimeline  *timeline,
   if (failure != NULL)
     _gpu_timeline_inherit_cause_locked (timeline, from, &failure);
 
-  if (timeline->kept->len > 0)
-    retire_kept_locked (timeline, seq, failure != NULL, retired);
+  if (timeline->retained->len > 0)
+    retire_retained_locked (timeline, seq, failure != NULL, retired);
 
   if (timeline->shared.seq <= seq)
     {
@@ -588,10 +588,10 @@ retired_finish (GpuRetired  *retired,
 
   release_shared (&retired->shared);
 
-  for (guint i = 0; i < retired->n_kept; i++)
-    retired->kept[i].release (retired->kept[i].object);
+  for (guint i = 0; i < retired->n_retained; i++)
+    retired->retained[i].release (retired->retained[i].object);
 
-  g_free (retired->kept);
+  g_free (retired->retained);
 
   if (retired->fences.length > 0)
     g_queue_clear_full (&retired->fences, (GDestroyNotify) _gpu_fence_unref);
@@ -645,7 +645,7 @@ _gpu_timeline_retire (GpuTimeline  *timeline,
 
   if (_gpu_debug_has (GPU_DEBUG_COMPLETION))
     _gpu_debug_print (GPU_DEBUG_COMPLETION, "timeline %p: reached %" G_GUINT64_FORMAT
-                      ", let go of %u%s", (void *) timeline, seq, retired.n_kept,
+                      ", let go of %u%s", (void *) timeline, seq, retired.n_retained,
                       failure != NULL ? ", failed" : "");
 
   retired_finish (&retired, timeline);
@@ -689,7 +689,7 @@ end_use_locked (GpuTimeline  *timeline,
     return;
 
   if (!timeline->is_borrowed || g_atomic_int_get (&timeline->is_pooled))
-    _gpu_timeline_cover_locked (timeline);
+    _gpu_timeline_append_point_locked (timeline);
 
   pending = timeline->is_borrowed && timeline->completed != timeline->submitted;
 
@@ -726,12 +726,12 @@ _gpu_timeline_unuse (GpuTimeline *timeline)
   if (!g_atomic_int_dec_and_test (&timeline->users))
     return;
 
-  has_failure_lock = _gpu_timeline_lock_steady (timeline);
+  has_failure_lock = _gpu_timeline_lock_against_failure (timeline);
   end_use_locked (timeline, &retired, &failure);
-  _gpu_timeline_reap_locked (timeline);
+  _gpu_timeline_collect_locked (timeline);
   stream = take_stream_locked (timeline);
   partners = g_steal_pointer (&timeline->partners);
-  _gpu_timeline_unlock_steady (timeline, has_failure_lock);
+  _gpu_timeline_unlock_against_failure (timeline, has_failure_lock);
   free_stream (timeline, stream);
   free_partners (partners);
 

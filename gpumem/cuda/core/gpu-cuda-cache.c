@@ -5,7 +5,7 @@
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* So many events of a kind are kept; more in use at a time are made and destroyed. */
-#define N_SPARE_MAX 1024
+#define N_RECYCLED_MAX 1024
 
 /* With the context entered. */
 gboolean
@@ -16,14 +16,14 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
 {
   const unsigned int flags = timing ? CU_EVENT_BLOCKING_SYNC
                                     : CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-  GPtrArray *spare;
+  GPtrArray *recycle;
 
   *event = NULL;
-  g_mutex_lock (&context->spare_lock);
-  spare = timing ? context->spare_timers : context->spare_events;
-  if (spare != NULL && spare->len > 0)
-    *event = g_ptr_array_steal_index_fast (spare, spare->len - 1);
-  g_mutex_unlock (&context->spare_lock);
+  g_mutex_lock (&context->recycled_lock);
+  recycle = timing ? context->recycled_timers : context->recycled_events;
+  if (recycle != NULL && recycle->len > 0)
+    *event = g_ptr_array_steal_index_fast (recycle, recycle->len - 1);
+  g_mutex_unlock (&context->recycled_lock);
 
   return *event != NULL
          || _gpu_cuda_check (_gpu_cuda.cuEventCreate (event, flags), "cuEventCreate", error);
@@ -31,17 +31,17 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
 
 /* FALSE if there are enough. */
 static gboolean
-spare (GpuCudaContext *context,
-       gboolean        timing,
-       CUevent         event)
+recycle (GpuCudaContext *context,
+         gboolean        timing,
+         CUevent         event)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->spare_lock);
-  GPtrArray **list = timing ? &context->spare_timers : &context->spare_events;
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->recycled_lock);
+  GPtrArray **list = timing ? &context->recycled_timers : &context->recycled_events;
 
   if (*list == NULL)
     *list = g_ptr_array_new ();
 
-  if ((*list)->len >= N_SPARE_MAX)
+  if ((*list)->len >= N_RECYCLED_MAX)
     return FALSE;
 
   g_ptr_array_add (*list, event);
@@ -56,7 +56,7 @@ _gpu_cuda_give_event (GpuCudaContext *context,
 {
   gboolean entered;
 
-  if (spare (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
+  if (recycle (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
     return;
 
   _gpu_cuda.cuEventDestroy (event);
@@ -111,8 +111,8 @@ destroy_events (GPtrArray *events)
 static void
 destroy_all (GpuCudaContext *context)
 {
-  destroy_events (context->spare_events);
-  destroy_events (context->spare_timers);
+  destroy_events (context->recycled_events);
+  destroy_events (context->recycled_timers);
 
   if (context->fill_module != NULL)
     _gpu_cuda.cuModuleUnload (context->fill_module);
@@ -129,6 +129,6 @@ _gpu_cuda_cache_clear (GpuCudaContext *context,
   if (can_free)
     destroy_all (context);
 
-  g_clear_pointer (&context->spare_events, g_ptr_array_unref);
-  g_clear_pointer (&context->spare_timers, g_ptr_array_unref);
+  g_clear_pointer (&context->recycled_events, g_ptr_array_unref);
+  g_clear_pointer (&context->recycled_timers, g_ptr_array_unref);
 }

@@ -15,10 +15,11 @@
 static guint32 *
 take_spare (GpuCudaContext *context)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->spare_lock);
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->recycled_lock);
 
-  return context->gate_words != NULL && context->gate_words->len > 0
-         ? g_ptr_array_steal_index_fast (context->gate_words, context->gate_words->len - 1) : NULL;
+  return context->host_wait_words != NULL && context->host_wait_words->len > 0
+         ? g_ptr_array_steal_index_fast (context->host_wait_words, context->host_wait_words->len
+                                         - 1) : NULL;
 }
 
 /* With the context entered. The first of new words, the others are spare. */
@@ -35,19 +36,19 @@ add_words (GpuCudaContext  *context,
     return NULL;
 
   memset (data, 0, WORDS_PER_BLOCK * sizeof (guint32));
-  g_mutex_lock (&context->spare_lock);
+  g_mutex_lock (&context->recycled_lock);
 
-  if (context->gate_blocks == NULL)
+  if (context->host_wait_blocks == NULL)
     {
-      context->gate_blocks = g_ptr_array_new ();
-      context->gate_words = g_ptr_array_new ();
+      context->host_wait_blocks = g_ptr_array_new ();
+      context->host_wait_words = g_ptr_array_new ();
     }
 
-  g_ptr_array_add (context->gate_blocks, data);
+  g_ptr_array_add (context->host_wait_blocks, data);
   for (guint i = 1; i < WORDS_PER_BLOCK; i++)
-    g_ptr_array_add (context->gate_words, (guint32 *) data + i);
+    g_ptr_array_add (context->host_wait_words, (guint32 *) data + i);
 
-  g_mutex_unlock (&context->spare_lock);
+  g_mutex_unlock (&context->recycled_lock);
 
   return data;
 }
@@ -57,7 +58,7 @@ _gpu_cuda_gate_new (GpuNativeContext  *native,
                     GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
-  GpuCudaEvent *gate;
+  GpuCudaEvent *host_wait;
   guint32 *word;
   gboolean entered;
 
@@ -73,46 +74,48 @@ _gpu_cuda_gate_new (GpuNativeContext  *native,
   if (word == NULL)
     return NULL;
 
-  gate = _gpu_cuda_event_new_for (context, NULL);
-  gate->word = word;
-  gate->value = *word + 1;
+  host_wait = _gpu_cuda_event_new_for (context, NULL);
+  host_wait->word = word;
+  host_wait->value = *word + 1;
 
-  return &gate->base;
+  return &host_wait->base;
 }
 
 void
-_gpu_cuda_gate_free (GpuCudaEvent *gate)
+_gpu_cuda_host_wait_free (GpuCudaEvent *host_wait)
 {
-  g_mutex_lock (&gate->context->spare_lock);
-  g_ptr_array_add (gate->context->gate_words, gate->word);
-  g_mutex_unlock (&gate->context->spare_lock);
+  g_mutex_lock (&host_wait->context->recycled_lock);
+  g_ptr_array_add (host_wait->context->host_wait_words, host_wait->word);
+  g_mutex_unlock (&host_wait->context->recycled_lock);
 }
 
 /* With the context entered. */
 CUresult
-_gpu_cuda_wait_for_gate (CUstream      stream,
-                         GpuCudaEvent *gate)
+_gpu_cuda_enqueue_host_wait (CUstream      stream,
+                             GpuCudaEvent *host_wait)
 {
   CUdeviceptr address;
-  CUresult code = _gpu_cuda.cuMemHostGetDevicePointer (&address, gate->word, 0);
+  CUresult code = _gpu_cuda.cuMemHostGetDevicePointer (&address, host_wait->word, 0);
 
   if (code != CUDA_SUCCESS)
     return code;
 
-  return _gpu_cuda.cuStreamWaitValue32 (stream, address, gate->value, CU_STREAM_WAIT_VALUE_GEQ);
+  return _gpu_cuda.cuStreamWaitValue32 (stream, address, host_wait->value,
+                                        CU_STREAM_WAIT_VALUE_GEQ);
 }
 
 void
-_gpu_cuda_gates_clear (GpuCudaContext *context,
-                       gboolean        can_free)
+_gpu_cuda_host_waits_clear (GpuCudaContext *context,
+                            gboolean        can_free)
 {
   /* Nobody has waited for the one that was tried. */
-  if (can_free && context->gate_blocks != NULL && context->internal != NULL)
+  if (can_free && context->host_wait_blocks != NULL && context->internal != NULL)
     _gpu_cuda.cuStreamSynchronize (context->internal);
 
-  for (guint i = 0; can_free && context->gate_blocks != NULL && i < context->gate_blocks->len; i++)
-    _gpu_cuda.cuMemFreeHost (g_ptr_array_index (context->gate_blocks, i));
+  for (guint i = 0; can_free && context->host_wait_blocks != NULL
+       && i < context->host_wait_blocks->len; i++)
+    _gpu_cuda.cuMemFreeHost (g_ptr_array_index (context->host_wait_blocks, i));
 
-  g_clear_pointer (&context->gate_blocks, g_ptr_array_unref);
-  g_clear_pointer (&context->gate_words, g_ptr_array_unref);
+  g_clear_pointer (&context->host_wait_blocks, g_ptr_array_unref);
+  g_clear_pointer (&context->host_wait_words, g_ptr_array_unref);
 }

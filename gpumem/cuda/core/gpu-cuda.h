@@ -36,10 +36,10 @@ typedef struct
 /* Whether streams can wait for the gates of the staging engine */
 typedef enum
 {
-  GPU_CUDA_GATES_UNKNOWN,
-  GPU_CUDA_GATES_WORK,
-  GPU_CUDA_GATES_FAIL
-} GpuCudaGates;
+  GPU_CUDA_HOST_WAITS_UNKNOWN,
+  GPU_CUDA_HOST_WAITS_WORK,
+  GPU_CUDA_HOST_WAITS_FAIL
+} GpuCudaHostWaits;
 
 typedef struct
 {
@@ -49,13 +49,13 @@ typedef struct
   enum { GPU_CUDA_CONTEXT_PRIMARY, GPU_CUDA_CONTEXT_OWN, GPU_CUDA_CONTEXT_BORROWED } kind;
   int               least_priority;     /* numerically the greatest */
   int               greatest_priority;
-  GMutex            spare_lock;         /* guards what follows; never held in a call of the driver:
+  GMutex            recycled_lock;      /* guards what follows; never held in a call of the driver:
                                          * copies that others wait for take it */
-  GPtrArray        *spare_events;       /* of CUevent without timing, for the next fences */
-  GPtrArray        *spare_timers;       /* of CUevent with timing */
-  GPtrArray        *gate_blocks;        /* page-locked memory with the words of gates; nullable */
-  GPtrArray        *gate_words;         /* the words that no gate has, with gate_blocks */
-  gint              gates;              /* GpuCudaGates; atomic */
+  GPtrArray        *recycled_events;    /* of CUevent without timing, for the next fences */
+  GPtrArray        *recycled_timers;    /* of CUevent with timing */
+  GPtrArray        *host_wait_blocks;   /* page-locked memory with the words of gates; nullable */
+  GPtrArray        *host_wait_words;    /* the words that no gate has, with host_wait_blocks */
+  gint              host_waits;         /* GpuCudaHostWaits; atomic */
   GMutex            lock;               /* guards what follows */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
   struct _GpuCudaClock *clock;          /* what times are counted from; NULL before the first */
@@ -215,17 +215,17 @@ void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
                                     gboolean         can_free);
 
 /* gpu-cuda-gate.c */
-/* GpuTransferOps.create_gate() */
+/* GpuTransferOps.create_host_wait() */
 GpuNativeEvent *
             _gpu_cuda_gate_new     (GpuNativeContext *context,
                                     GError          **error);
 /* With the context entered: for streams, in the place of an event. */
-CUresult    _gpu_cuda_wait_for_gate (CUstream        stream,
-                                    GpuCudaEvent    *gate);
+CUresult    _gpu_cuda_enqueue_host_wait (CUstream    stream,
+                                        GpuCudaEvent    *host_wait);
 /* What goes with the event that a gate is. */
-void        _gpu_cuda_gate_free    (GpuCudaEvent    *gate);
-void        _gpu_cuda_gates_clear  (GpuCudaContext  *context,
-                                    gboolean         can_free);
+void        _gpu_cuda_host_wait_free (GpuCudaEvent  *host_wait);
+void        _gpu_cuda_host_waits_clear (GpuCudaContext  *context,
+                                        gboolean         can_free);
 
 /* gpu-cuda-clock.c */
 typedef struct _GpuCudaClock GpuCudaClock;
@@ -378,9 +378,9 @@ GpuBufferUseHostOp _gpu_cuda_use_host;
 /* With the context entered. Before a copy of either memory; both may be NULL. */
 void        _gpu_cuda_follow       (GpuNativeStream    *stream,
                                     GpuNativeContext   *context);
-CUresult    _gpu_cuda_settle       (GpuNativeStream    *stream,
-                                    GpuNativeMemory    *a,
-                                    GpuNativeMemory    *b);
+CUresult    _gpu_cuda_finish_for_host (GpuNativeStream    *stream,
+                                       GpuNativeMemory    *a,
+                                       GpuNativeMemory    *b);
 GpuBufferCopyOp _gpu_cuda_copy;
 GpuBufferCopyPeerOp _gpu_cuda_copy_peer;
 GpuBufferWriteOp _gpu_cuda_write;

@@ -24,9 +24,9 @@ is_used_at_once (const GpuCudaBuffer *buffer,
  * device left there, as it can where it reaches such memory, or the staging engine, has to be there
  * by then. */
 CUresult
-_gpu_cuda_settle (GpuNativeStream *stream,
-                  GpuNativeMemory *a,
-                  GpuNativeMemory *b)
+_gpu_cuda_finish_for_host (GpuNativeStream *stream,
+                           GpuNativeMemory *a,
+                           GpuNativeMemory *b)
 {
   GpuNativeMemory *memories[] = { a, b };
 
@@ -70,14 +70,14 @@ end_copy (GpuNativeStream  *stream,
 
 /* Memory that the host reaches, on either side. */
 GPU_COLD static CUresult
-copy_settled (GpuNativeStream *stream,
-              GpuNativeBuffer *destination,
-              CUdeviceptr      to,
-              GpuNativeBuffer *source,
-              CUdeviceptr      from,
-              gsize            size)
+copy_after_host (GpuNativeStream *stream,
+                 GpuNativeBuffer *destination,
+                 CUdeviceptr      to,
+                 GpuNativeBuffer *source,
+                 CUdeviceptr      from,
+                 gsize            size)
 {
-  CUresult code = _gpu_cuda_settle (stream, destination, source);
+  CUresult code = _gpu_cuda_finish_for_host (stream, destination, source);
 
   return code == CUDA_SUCCESS ? _gpu_cuda.cuMemcpyAsync (to, from, size, get_stream (stream))
                               : code;
@@ -105,7 +105,7 @@ _gpu_cuda_copy (GpuNativeStream  *stream,
 
   do
     code = on_device ? _gpu_cuda.cuMemcpyDtoDAsync (to, from, size, get_stream (stream))
-                     : copy_settled (stream, destination, to, source, from, size);
+                     : copy_after_host (stream, destination, to, source, from, size);
   while (G_UNLIKELY (code != CUDA_SUCCESS) && _gpu_cuda_enter_late (stream, &call, code));
 
   return _gpu_cuda_end_plain (stream, &call, code)
@@ -280,7 +280,7 @@ _gpu_cuda_write (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  code = _gpu_cuda_settle (stream, destination, NULL);
+  code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
     code = write_bytes (stream, to, offset, data, size);
@@ -308,7 +308,7 @@ _gpu_cuda_read (GpuNativeStream  *stream,
   if (!_gpu_cuda_begin (stream, event, &call, error))
     return FALSE;
 
-  code = _gpu_cuda_settle (stream, source, NULL);
+  code = _gpu_cuda_finish_for_host (stream, source, NULL);
 
   if (code == CUDA_SUCCESS)
     code = read_bytes (stream, from, offset, data, size);

@@ -510,7 +510,7 @@ _gpu_cuda_fill_ordinary (GpuNativeStream  *stream,
   for (gsize done = 0; done < piece; done += pattern_size)
     memcpy (staging->data + done, pattern, pattern_size);
 
-  code = _gpu_cuda_settle (stream, destination, NULL);
+  code = _gpu_cuda_finish_for_host (stream, destination, NULL);
 
   if (code == CUDA_SUCCESS)
     code = copy_pieces (((GpuCudaStream *) stream)->stream,

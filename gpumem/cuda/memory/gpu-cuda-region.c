@@ -546,7 +546,7 @@ _gpu_cuda_copy_region (GpuNativeStream      *stream,
   op.function = "cuStreamSynchronize";
   _gpu_cuda_follow (stream, destination->context);
   _gpu_cuda_follow (stream, source->context);
-  code = _gpu_cuda_settle (stream, destination->memory, source->memory);
+  code = _gpu_cuda_finish_for_host (stream, destination->memory, source->memory);
 
   if (code == CUDA_SUCCESS)
     code = enqueue (&op, destination, source);

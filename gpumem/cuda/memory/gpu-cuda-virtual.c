@@ -6,9 +6,9 @@
 
 typedef struct
 {
-  GpuNativePiece                base;
+  GpuNativeChunk                base;
   CUmemGenericAllocationHandle  allocation;
-} GpuCudaPiece;
+} GpuCudaChunk;
 
 static gboolean
 virtual_get_granularity (GpuNativeContext  *native,
@@ -53,15 +53,15 @@ virtual_reserve (GpuNativeContext  *native,
   return &buffer->base;
 }
 
-static GpuNativePiece *
-virtual_create_piece (GpuNativeContext  *native,
+static GpuNativeChunk *
+virtual_create_chunk (GpuNativeContext  *native,
                       gsize              size,
                       gboolean           shareable,
                       GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   CUmemGenericAllocationHandle allocation = 0;
-  GpuCudaPiece *piece;
+  GpuCudaChunk *chunk;
   gboolean entered;
   gboolean created;
 
@@ -74,55 +74,55 @@ virtual_create_piece (GpuNativeContext  *native,
   if (!created)
     return NULL;
 
-  piece = g_new0 (GpuCudaPiece, 1);
-  piece->base.backend = &_gpu_cuda_backend;
-  piece->base.size = size;
-  piece->allocation = allocation;
+  chunk = g_new0 (GpuCudaChunk, 1);
+  chunk->base.backend = &_gpu_cuda_backend;
+  chunk->base.size = size;
+  chunk->allocation = allocation;
 
-  return &piece->base;
+  return &chunk->base;
 }
 
 static void
-virtual_destroy_piece (GpuNativeContext *context,
-                       GpuNativePiece   *piece)
+virtual_destroy_chunk (GpuNativeContext *context,
+                       GpuNativeChunk   *chunk)
 {
   gboolean entered;
 
   if (_gpu_cuda_enter_again ((GpuCudaContext *) context, &entered, NULL))
     {
-      _gpu_cuda.cuMemRelease (((GpuCudaPiece *) piece)->allocation);
+      _gpu_cuda.cuMemRelease (((GpuCudaChunk *) chunk)->allocation);
       _gpu_cuda_leave (entered);
     }
 
-  g_free (piece);
+  g_free (chunk);
 }
 
 static gboolean
 virtual_map (GpuNativeContext       *native,
              GpuNativeBuffer        *range,
              gsize                   offset,
-             GpuNativePiece *const  *pieces,
-             guint                   n_pieces,
+             GpuNativeChunk *const  *chunks,
+             guint                   n_chunks,
              GError                **error)
 {
   g_autofree CUmemGenericAllocationHandle *allocations =
-    g_new (CUmemGenericAllocationHandle, n_pieces);
-  g_autofree gsize *sizes = g_new (gsize, n_pieces);
+    g_new (CUmemGenericAllocationHandle, n_chunks);
+  g_autofree gsize *sizes = g_new (gsize, n_chunks);
   GpuCudaContext *context = (GpuCudaContext *) native;
   gboolean entered;
   gboolean mapped;
 
-  for (guint i = 0; i < n_pieces; i++)
+  for (guint i = 0; i < n_chunks; i++)
     {
-      allocations[i] = ((const GpuCudaPiece *) pieces[i])->allocation;
-      sizes[i] = pieces[i]->size;
+      allocations[i] = ((const GpuCudaChunk *) chunks[i])->allocation;
+      sizes[i] = chunks[i]->size;
     }
 
   if (!_gpu_cuda_enter (context, &entered, error))
     return FALSE;
 
   mapped = _gpu_cuda_range_map (context, ((GpuCudaBuffer *) range)->shared, offset, allocations,
-                                sizes, n_pieces, error);
+                                sizes, n_chunks, error);
   _gpu_cuda_leave (entered);
 
   return mapped;
@@ -142,8 +142,8 @@ const GpuVirtualOps _gpu_cuda_virtual_ops =
 {
   .get_granularity = virtual_get_granularity,
   .reserve         = virtual_reserve,
-  .create_piece    = virtual_create_piece,
-  .destroy_piece   = virtual_destroy_piece,
+  .create_chunk    = virtual_create_chunk,
+  .destroy_chunk   = virtual_destroy_chunk,
   .map             = virtual_map,
   .unmap           = virtual_unmap
 };

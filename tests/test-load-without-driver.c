@@ -166,7 +166,7 @@ run_child (const char *path)
 static void
 load_library (void)
 {
-  run_child ("/load/subprocess/library");
+  run_child ("/load-without-driver/subprocess/library");
 }
 
 /* The ways in which the loaders of OpenCL are told where drivers are, what hides devices from
@@ -190,7 +190,7 @@ load_without_driver (void)
       before[i] = g_strdup (g_getenv (variables[i]));
       g_setenv (variables[i], values[i], TRUE);
     }
-  run_child ("/load/subprocess/without-driver");
+  run_child ("/load-without-driver/subprocess/without-driver");
   for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
     {
       if (before[i] != NULL)

@@ -186,7 +186,7 @@ report_run_large_pattern (TestFixture *fixture)
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
   g_test_skip ("sanitizers need all of the address space");
 #else
-  g_autofree char *path = g_strdup_printf ("/report/%s/subprocess/large-pattern",
+  g_autofree char *path = g_strdup_printf ("/driver-error-report/%s/subprocess/large-pattern",
                                            gpu_device_get_id (fixture->device));
 
   g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,

@@ -63,7 +63,7 @@ refuse (GpuNativeContext *context, GpuError code)
   refusing_stream = *real->stream;
   refusing_stream.record = refuse_record;
   refusing_stream.free = count_free;
-  refusing_stream.finish_tells = FALSE;     /* else waits need no fence */
+  refusing_stream.finish_reports_failure = FALSE; /* else waits need no fence */
   refusing = *real;
   refusing.stream = &refusing_stream;
   refusal = code;

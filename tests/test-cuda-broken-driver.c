@@ -78,7 +78,7 @@ load_that_fail (void)
   if (!has_stand_in ())
     return;
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
-    run_child ("/cuda-load/subprocess/driver", cases[i].stand_in, cases[i].expected);
+    run_child ("/cuda-broken-driver/subprocess/driver", cases[i].stand_in, cases[i].expected);
 }
 
 /* A device that does not answer is listed with the reason, and does not hide the other one. */
@@ -105,11 +105,11 @@ load_bad_devices (void)
 {
   if (!has_stand_in ())
     return;
-  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceGetName:1:46",
+  run_child ("/cuda-broken-driver/subprocess/device", "fail=cuDeviceGetName:1:46",
              "CUDA_ERROR_DEVICE_UNAVAILABLE (46)");
-  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceTotalMem:1:999",
+  run_child ("/cuda-broken-driver/subprocess/device", "fail=cuDeviceTotalMem:1:999",
              "cuDeviceTotalMem");
-  run_child ("/cuda-load/subprocess/device", "fail=cuDeviceGetAttribute:1:999",
+  run_child ("/cuda-broken-driver/subprocess/device", "fail=cuDeviceGetAttribute:1:999",
              "cuDeviceGetAttribute");
 }
 
@@ -197,15 +197,15 @@ load_that_serve (void)
 {
   if (!has_stand_in ())
     return;
-  run_child ("/cuda-load/subprocess/again", "fail=cuInit:1:999", "");
-  run_child ("/cuda-load/subprocess/old", "version=11040", "");
-  run_child ("/cuda-load/subprocess/places", "version=11040", "old");
-  run_child ("/cuda-load/subprocess/places", "version=12010", "old");
-  run_child ("/cuda-load/subprocess/places", "version=12020", "new");
-  run_child ("/cuda-load/subprocess/places", "", "new");
-  run_child ("/cuda-load/subprocess/ipc", "version=11040", "yes");
-  run_child ("/cuda-load/subprocess/ipc", "", "yes");
-  run_child ("/cuda-load/subprocess/ipc", "ipc=no", "no");
+  run_child ("/cuda-broken-driver/subprocess/again", "fail=cuInit:1:999", "");
+  run_child ("/cuda-broken-driver/subprocess/old", "version=11040", "");
+  run_child ("/cuda-broken-driver/subprocess/places", "version=11040", "old");
+  run_child ("/cuda-broken-driver/subprocess/places", "version=12010", "old");
+  run_child ("/cuda-broken-driver/subprocess/places", "version=12020", "new");
+  run_child ("/cuda-broken-driver/subprocess/places", "", "new");
+  run_child ("/cuda-broken-driver/subprocess/ipc", "version=11040", "yes");
+  run_child ("/cuda-broken-driver/subprocess/ipc", "", "yes");
+  run_child ("/cuda-broken-driver/subprocess/ipc", "ipc=no", "no");
 }
 
 int

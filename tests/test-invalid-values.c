@@ -510,7 +510,7 @@ limits_flags (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "0");
 }
 
-/* Copies may go there: see test-driver.c */
+/* Copies may go there: see test-optional-features.c */
 static void
 limits_foreign_context (TestFixture *fixture)
 {

@@ -52,11 +52,11 @@ range_clear (Range *range)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Range, range_clear)
 
-static GpuNativePiece *
-piece (Range *range, guint n_units)
+static GpuNativeChunk *
+chunk (Range *range, guint n_units)
 {
   g_autoptr (GError) error = NULL;
-  GpuNativePiece *result = _gpu_virtual_create_piece (range->context, n_units * range->unit, FALSE,
+  GpuNativeChunk *result = _gpu_virtual_create_chunk (range->context, n_units * range->unit, FALSE,
                                                       &error);
 
   g_assert_no_error (error);
@@ -65,12 +65,12 @@ piece (Range *range, guint n_units)
 }
 
 static void
-map (Range *range, guint at, GpuNativePiece **pieces, guint n_pieces)
+map (Range *range, guint at, GpuNativeChunk **chunks, guint n_chunks)
 {
   g_autoptr (GError) error = NULL;
 
-  test_assert_ok (range->ops->map (range->context, range->native, at * range->unit, pieces,
-                                   n_pieces, &error), error);
+  test_assert_ok (range->ops->map (range->context, range->native, at * range->unit, chunks,
+                                   n_chunks, &error), error);
 }
 
 static void
@@ -80,9 +80,9 @@ unmap (Range *range, guint at, guint n_units)
 }
 
 static void
-destroy (Range *range, GpuNativePiece *which)
+destroy (Range *range, GpuNativeChunk *which)
 {
-  _gpu_virtual_destroy_piece (range->context, which);
+  _gpu_virtual_destroy_chunk (range->context, which);
 }
 
 static GpuBuffer *
@@ -138,7 +138,7 @@ virtual_missing (TestFixture *fixture)
     }
   g_assert_false (_gpu_virtual_check (context, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, gpu_device_get_id (fixture->device));
-  g_assert_null (_gpu_virtual_create_piece (context, 1 << 21, FALSE, &error));
+  g_assert_null (_gpu_virtual_create_chunk (context, 1 << 21, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
 }
 
@@ -147,7 +147,7 @@ static void
 virtual_counts (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
-  GpuNativePiece *one;
+  GpuNativeChunk *one;
   guint64 before;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
@@ -157,7 +157,7 @@ virtual_counts (TestFixture *fixture)
   g_assert_cmpuint (range.unit, >, 0);
   g_assert_cmpuint (range.unit & (range.unit - 1), ==, 0);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before);
-  one = piece (&range, 3);
+  one = chunk (&range, 3);
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==,
                     before + 3 * range.unit);
   map (&range, 1, &one, 1);
@@ -179,7 +179,7 @@ virtual_moves (TestFixture *fixture)
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GBytes) other = NULL;
   g_autoptr (GpuBuffer) whole = NULL;
-  GpuNativePiece *pieces[4];
+  GpuNativeChunk *chunks[4];
   guint64 address;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
@@ -189,17 +189,17 @@ virtual_moves (TestFixture *fixture)
   other = test_random_bytes (2 * range.unit);
   address = GPU_MEMORY (range.buffer)->address;
   for (guint i = 0; i < 4; i++)
-    pieces[i] = piece (&range, i == 1 || i == 3 ? 2 : 1);
-  map (&range, 0, pieces, 3);
+    chunks[i] = chunk (&range, i == 1 || i == 3 ? 2 : 1);
+  map (&range, 0, chunks, 3);
   whole = slice (&range, 0, 4);
   g_assert_cmpuint (GPU_MEMORY (whole)->address, ==, address);
   put (&range, fixture->stream, 0, bytes);
   check (&range, 0, bytes, 0, 4 * range.unit);
 
   unmap (&range, 1, 2);
-  map (&range, 6, &pieces[1], 1);
+  map (&range, 6, &chunks[1], 1);
   check (&range, 6, bytes, range.unit, 2 * range.unit);
-  map (&range, 1, &pieces[3], 1);
+  map (&range, 1, &chunks[3], 1);
   put (&range, fixture->stream, 1, other);
   check (&range, 6, bytes, range.unit, 2 * range.unit);
   check (&range, 0, bytes, 0, range.unit);
@@ -210,12 +210,12 @@ virtual_moves (TestFixture *fixture)
   unmap (&range, 0, 1);
   unmap (&range, 1, 2);
   unmap (&range, 3, 1);
-  map (&range, 2, &pieces[3], 1);
+  map (&range, 2, &chunks[3], 1);
   check (&range, 2, other, 0, 2 * range.unit);
   unmap (&range, 2, 2);
   unmap (&range, 6, 2);
   for (guint i = 0; i < 4; i++)
-    destroy (&range, pieces[i]);
+    destroy (&range, chunks[i]);
 }
 
 /* From one range to another, and back after the first is gone. */
@@ -224,13 +224,13 @@ virtual_changes_range (TestFixture *fixture)
 {
   g_auto (Range) last = { 0 };
   g_autoptr (GBytes) bytes = NULL;
-  GpuNativePiece *one;
+  GpuNativeChunk *one;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
   range_init (&last, fixture->context, 2);
   bytes = test_random_bytes (last.unit);
-  one = piece (&last, 1);
+  one = chunk (&last, 1);
   {
     g_auto (Range) first = { 0 };
 
@@ -255,15 +255,15 @@ virtual_copies (TestFixture *fixture)
   g_autoptr (GpuBuffer) plain = NULL;
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GBytes) content = NULL;
-  GpuNativePiece *pieces[3];
+  GpuNativeChunk *chunks[3];
   gsize size;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 3; i++)
-    pieces[i] = piece (&range, 1);
-  map (&range, 2, pieces, 3);
+    chunks[i] = chunk (&range, 1);
+  map (&range, 2, chunks, 3);
   size = range.unit + 4096;
   bytes = test_random_bytes (size);
   plain = test_buffer_from (fixture, bytes);
@@ -287,7 +287,7 @@ virtual_copies (TestFixture *fixture)
   for (guint i = 0; i < 3; i++)
     {
       unmap (&range, 2 + i, 1);
-      destroy (&range, pieces[i]);
+      destroy (&range, chunks[i]);
     }
 }
 
@@ -300,7 +300,7 @@ virtual_kernel (TestFixture *fixture)
   g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuBuffer) part = NULL;
   g_autoptr (GBytes) content = NULL;
-  GpuNativePiece *pieces[3];
+  GpuNativeChunk *chunks[3];
   GpuExtent grid = { 1, 1, 1 };
   const guint32 *data;
 
@@ -308,8 +308,8 @@ virtual_kernel (TestFixture *fixture)
     return;
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 3; i++)
-    pieces[i] = piece (&range, 1);
-  map (&range, 4, pieces, 3);
+    chunks[i] = chunk (&range, 1);
+  map (&range, 4, chunks, 3);
   kernel = test_kernel (fixture, "__kernel void number (__global uint *p)\n"
                         "{ p[get_global_id (0)] = get_global_id (0); }\n", "number");
   part = slice (&range, 4, 3);
@@ -323,7 +323,7 @@ virtual_kernel (TestFixture *fixture)
   for (guint i = 0; i < 3; i++)
     {
       unmap (&range, 4 + i, 1);
-      destroy (&range, pieces[i]);
+      destroy (&range, chunks[i]);
     }
 }
 
@@ -335,7 +335,7 @@ virtual_hole (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   guint8 *data;
-  GpuNativePiece *one;
+  GpuNativeChunk *one;
 
   if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
     {
@@ -351,7 +351,7 @@ virtual_hole (TestFixture *fixture)
       return;
     }
   range_init (&range, fixture->context, 2);
-  one = piece (&range, 1);
+  one = chunk (&range, 1);
   data = (guint8 *) (guintptr) GPU_MEMORY (range.buffer)->address;
   map (&range, 1, &one, 1);
   data[range.unit] = 3;
@@ -368,7 +368,7 @@ virtual_no_memory (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   g_auto (Range) range = { 0 };
   g_autofree char *size_text = NULL;
-  GpuNativePiece *one;
+  GpuNativeChunk *one;
   guint64 before;
   gsize size;
 
@@ -381,8 +381,8 @@ virtual_no_memory (TestFixture *fixture)
          ? (gsize) G_MAXINT64 / range.unit * range.unit
          : (gpu_device_get_memory_size (fixture->device) / range.unit + 1) * range.unit;
   size_text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", size);
-  one = piece (&range, 1);
-  g_assert_null (_gpu_virtual_create_piece (range.context, size, FALSE, &error));
+  one = chunk (&range, 1);
+  g_assert_null (_gpu_virtual_create_chunk (range.context, size, FALSE, &error));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, size_text, "held by the context");
   g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, before + range.unit);
   g_assert_null (range.ops->reserve (range.context, G_MAXSIZE / 4 / range.unit * range.unit,
@@ -395,10 +395,10 @@ virtual_no_memory (TestFixture *fixture)
 static void
 virtual_all_memory (TestFixture *fixture)
 {
-  g_autoptr (GPtrArray) pieces = g_ptr_array_new ();
+  g_autoptr (GPtrArray) chunks = g_ptr_array_new ();
   g_autoptr (GError) error = NULL;
   g_auto (Range) range = { 0 };
-  GpuNativePiece *next;
+  GpuNativeChunk *next;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
@@ -409,19 +409,19 @@ virtual_all_memory (TestFixture *fixture)
       return;
     }
   range_init (&range, fixture->context, 64);
-  while ((next = _gpu_virtual_create_piece (range.context, 64 * range.unit, FALSE, &error)) != NULL)
-    g_ptr_array_add (pieces, next);
+  while ((next = _gpu_virtual_create_chunk (range.context, 64 * range.unit, FALSE, &error)) != NULL)
+    g_ptr_array_add (chunks, next);
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "cuMemCreate");
-  g_assert_cmpuint (pieces->len, >, 0);
+  g_assert_cmpuint (chunks->len, >, 0);
   for (guint i = 0; i < 3; i++)
     {
-      destroy (&range, pieces->pdata[0]);
-      pieces->pdata[0] = piece (&range, 64);
-      map (&range, 0, (GpuNativePiece **) &pieces->pdata[0], 1);
+      destroy (&range, chunks->pdata[0]);
+      chunks->pdata[0] = chunk (&range, 64);
+      map (&range, 0, (GpuNativeChunk **) &chunks->pdata[0], 1);
       unmap (&range, 0, 64);
     }
-  for (guint i = 0; i < pieces->len; i++)
-    destroy (&range, pieces->pdata[i]);
+  for (guint i = 0; i < chunks->len; i++)
+    destroy (&range, chunks->pdata[i]);
 }
 
 /* Whichever call of the driver fails, nothing is mapped, and all goes well the next time. */
@@ -431,7 +431,7 @@ virtual_map_fails (TestFixture *fixture)
   static const char *const faults[] = { "cuMemMap:1", "cuMemMap:2", "cuMemMap:4:2",
                                         "cuMemSetAccess:1" };
   g_auto (Range) range = { 0 };
-  GpuNativePiece *pieces[4];
+  GpuNativeChunk *chunks[4];
   guint n_mapped;
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
@@ -444,24 +444,24 @@ virtual_map_fails (TestFixture *fixture)
   range_init (&range, fixture->context, N_UNITS);
   n_mapped = n_live ("mapped memory");
   for (guint i = 0; i < 4; i++)
-    pieces[i] = piece (&range, 1 + i % 2);
+    chunks[i] = chunk (&range, 1 + i % 2);
   for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
     {
       g_autoptr (GError) error = NULL;
 
       GPUMEM_CUDA_DRIVER (set_fail) (faults[i]);
-      g_assert_false (range.ops->map (range.context, range.native, range.unit, pieces, 4, &error));
+      g_assert_false (range.ops->map (range.context, range.native, range.unit, chunks, 4, &error));
       GPUMEM_CUDA_DRIVER (set_fail) ("");
       test_assert_gpu_error (error, i == 2 ? GPU_ERROR_OUT_OF_DEVICE_MEMORY : GPU_ERROR_FAILED,
                              i == 3 ? "cuMemSetAccess" : "cuMemMap", "4 allocations");
       g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped);
     }
-  map (&range, 1, pieces, 4);
+  map (&range, 1, chunks, 4);
   g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped + 4);
   for (guint i = 0, at = 1; i < 4; at += 1 + i++ % 2)
     {
       unmap (&range, at, 1 + i % 2);
-      destroy (&range, pieces[i]);
+      destroy (&range, chunks[i]);
     }
   g_assert_cmpuint (n_live ("mapped memory"), ==, n_mapped);
 }
@@ -480,22 +480,22 @@ virtual_shared (TestFixture *fixture)
   g_autoptr (GpuBuffer) both = NULL;
   g_autoptr (GpuBuffer) again = NULL;
   g_autoptr (GBytes) handle = NULL;
-  GpuNativePiece *pieces[2];
+  GpuNativeChunk *chunks[2];
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY | GPU_CAPABILITIES_IPC_FDS))
     return;
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 2; i++)
     {
-      pieces[i] = _gpu_virtual_create_piece (range.context, range.unit, TRUE, &error);
-      if (pieces[i] == NULL && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
+      chunks[i] = _gpu_virtual_create_chunk (range.context, range.unit, TRUE, &error);
+      if (chunks[i] == NULL && g_error_matches (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED))
         {
           g_assert_cmpstr (gpu_device_get_backend (fixture->device), ==, "host");
           return;
         }
       g_assert_no_error (error);
     }
-  map (&range, 3, pieces, 2);
+  map (&range, 3, chunks, 2);
   both = slice (&range, 3, 2);
   g_assert_null (gpu_buffer_export_fds (both, fds, &error));
   test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "several pieces");
@@ -516,7 +516,7 @@ virtual_shared (TestFixture *fixture)
   for (guint i = 0; i < 2; i++)
     {
       unmap (&range, 3 + i, 1);
-      destroy (&range, pieces[i]);
+      destroy (&range, chunks[i]);
     }
 }
 
@@ -588,21 +588,21 @@ virtual_peers (TestFixture *fixture)
   g_autoptr (GpuContext) peer = find_peer (fixture);
   g_autoptr (GpuBuffer) shared = NULL;
   g_auto (Range) range = { 0 };
-  GpuNativePiece *pieces[4];
+  GpuNativeChunk *chunks[4];
 
   if (peer == NULL)
     return;
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 4; i++)
-    pieces[i] = piece (&range, 1);
-  map (&range, 0, pieces, 2);
-  map (&range, 3, &pieces[2], 1);
+    chunks[i] = chunk (&range, 1);
+  map (&range, 0, chunks, 2);
+  map (&range, 3, &chunks[2], 1);
   shared = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, 4096, &error);
   g_assert_no_error (error);
   for (guint32 i = 0; i < 2; i++)
     {
       test_assert_ok (gpu_context_enable_peer_access (peer, fixture->context, &error), error);
-      map (&range, 6, &pieces[3], 1);
+      map (&range, 6, &chunks[3], 1);
       check_written (&range, peer, 0, 8 * i + 1);
       check_written (&range, peer, 1, 8 * i + 2);
       check_written (&range, peer, 3, 8 * i + 3);
@@ -615,7 +615,7 @@ virtual_peers (TestFixture *fixture)
   unmap (&range, 1, 1);
   unmap (&range, 3, 1);
   for (guint i = 0; i < 4; i++)
-    destroy (&range, pieces[i]);
+    destroy (&range, chunks[i]);
 }
 
 /* Where one of the mappings cannot be opened, none is, and the next time all are. */
@@ -625,7 +625,7 @@ virtual_peers_fail (TestFixture *fixture)
   static const char *const faults[] = { "cuMemSetAccess:1", "cuMemSetAccess:2" };
   g_autoptr (GpuContext) peer = find_peer (fixture);
   g_auto (Range) range = { 0 };
-  GpuNativePiece *pieces[2];
+  GpuNativeChunk *chunks[2];
 
   if (peer == NULL)
     return;
@@ -637,8 +637,8 @@ virtual_peers_fail (TestFixture *fixture)
   range_init (&range, fixture->context, N_UNITS);
   for (guint i = 0; i < 2; i++)
     {
-      pieces[i] = piece (&range, 1);
-      map (&range, 2 * i, &pieces[i], 1);
+      chunks[i] = chunk (&range, 1);
+      map (&range, 2 * i, &chunks[i], 1);
     }
   for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
     {
@@ -661,7 +661,7 @@ virtual_peers_fail (TestFixture *fixture)
   for (guint i = 0; i < 2; i++)
     {
       unmap (&range, 2 * i, 1);
-      destroy (&range, pieces[i]);
+      destroy (&range, chunks[i]);
     }
 }
 
@@ -681,16 +681,16 @@ map_often (gpointer data)
   for (guint i = 0; i < N_TIMES; i++)
     {
       g_autoptr (GBytes) bytes = test_random_bytes (2 * range.unit);
-      GpuNativePiece *pieces[2] = { piece (&range, 1), piece (&range, 1) };
+      GpuNativeChunk *chunks[2] = { chunk (&range, 1), chunk (&range, 1) };
       const guint at = i % 3;
 
-      map (&range, at, pieces, 2);
+      map (&range, at, chunks, 2);
       put (&range, stream, at, bytes);
       check (&range, at, bytes, 0, 2 * range.unit);
       for (guint j = 0; j < 2; j++)
         {
           unmap (&range, at + j, 1);
-          destroy (&range, pieces[j]);
+          destroy (&range, chunks[j]);
         }
     }
   return NULL;
@@ -723,11 +723,11 @@ virtual_threads (TestFixture *fixture)
 /* --- processes -------------------------------------------------------------------------- */
 
 static int
-use_after_fork (Range *range, GpuNativePiece *which)
+use_after_fork (Range *range, GpuNativeChunk *which)
 {
   g_autoptr (GError) error = NULL;
 
-  if (_gpu_virtual_create_piece (range->context, range->unit, FALSE, &error) != NULL
+  if (_gpu_virtual_create_chunk (range->context, range->unit, FALSE, &error) != NULL
       || !g_error_matches (error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
     return 1;
   unmap (range, 1, 3);
@@ -742,14 +742,14 @@ virtual_forked (TestFixture *fixture)
 {
   g_auto (Range) range = { 0 };
   g_autoptr (GBytes) bytes = NULL;
-  GpuNativePiece *one;
+  GpuNativeChunk *one;
   int status = 0;
   pid_t child;
 
   if (!test_has (fixture, GPU_CAPABILITIES_VIRTUAL_MEMORY))
     return;
   range_init (&range, fixture->context, N_UNITS);
-  one = piece (&range, 3);
+  one = chunk (&range, 3);
   map (&range, 1, &one, 1);
   bytes = test_value_bytes (3 * range.unit, 7);
   put (&range, fixture->stream, 1, bytes);
