@@ -19,8 +19,8 @@ fail_memory (const GpuSubmission  *submission,
              GpuMemory            *memory,
              GError              **error)
 {
-  if (memory->storage == NULL)
-    return _gpu_memory_fail (memory, submission->function, error);
+  if (!_gpu_memory_check (memory, submission->function, error))
+    return FALSE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory %p and the stream belong to different contexts",
@@ -29,8 +29,8 @@ fail_memory (const GpuSubmission  *submission,
   return FALSE;
 }
 
-/* Sets the storage of each access. What another thread may change is checked under the locks: here
- * only that the memory has storage, of the right context. */
+/* Sets the storage of each access. The state is checked again under the locks, as another thread
+ * may release the memory; here it is checked because a thread that spills it may hold them. */
 static inline gboolean
 check_memories (const GpuSubmission  *submission,
                 GpuTimeline          *timeline,
@@ -48,6 +48,7 @@ check_memories (const GpuSubmission  *submission,
           access->storage = memory->storage;
 
           if (G_UNLIKELY (access->storage == NULL)
+              || G_UNLIKELY (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
               || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
             return fail_memory (submission, memory, error);
         }
