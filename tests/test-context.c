@@ -249,10 +249,10 @@ is_lost (GError **error)
   return is;
 }
 
-/* What a child finds that uses what its parent made: the number of the first step that went wrong,
- * 0 if there is none. */
+/* Uses the objects of the parent in a child. Returns the number of the first step that went wrong,
+ * or 0. */
 static int
-use_after_fork (TestFixture *fixture, GpuBuffer *buffer)
+use_after_fork (TestFixture *fixture, GpuBuffer *buffer, GBytes *large)
 {
   g_autoptr (GError) error = NULL;
   const guint8 two = 2;
@@ -267,6 +267,8 @@ use_after_fork (TestFixture *fixture, GpuBuffer *buffer)
   if (gpu_stream_new (fixture->context, GPU_STREAM_FLAGS_NONE, &error) != NULL
       || !is_lost (&error))
     return 4;
+  if (gpu_buffer_write_bytes (buffer, NULL, 0, large, NULL, &error) || !is_lost (&error))
+    return 5;
   return 0;
 }
 
@@ -274,23 +276,26 @@ use_after_fork (TestFixture *fixture, GpuBuffer *buffer)
 static void
 context_forked (TestFixture *fixture)
 {
-  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
-  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 1);
+  /* Large enough to be copied by the threads of the staging engine. */
+  const gsize large_size = 16 * 1024 * 1024;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, large_size, 0);
+  g_autoptr (GBytes) large = test_value_bytes (large_size, 1);
+  g_autoptr (GError) error = NULL;
   int status = 0;
   pid_t child;
 
-  test_synchronize (fixture->stream);
+  test_assert_ok (gpu_buffer_write_bytes (buffer, NULL, 0, large, NULL, &error), error);
   child = fork ();
   g_assert_cmpint (child, >=, 0);
   if (child == 0)
     {
       alarm (TEST_DEADLINE);
-      _exit (use_after_fork (fixture, buffer));
+      _exit (use_after_fork (fixture, buffer, large));
     }
   g_assert_cmpint (waitpid (child, &status, 0), ==, child);
   g_assert_false (WIFSIGNALED (status));
   g_assert_cmpint (WEXITSTATUS (status), ==, 0);
-  test_assert_content (buffer, expected);
+  test_assert_content (buffer, large);
 }
 
 int

@@ -56,6 +56,10 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
       || (memory->has_host_data && !_gpu_debug_has (GPU_DEBUG_STAGE)))
     return NULL;
 
+  /* _gpu_submit() reports the error. In a forked child even the locks cannot be trusted. */
+  if (!_gpu_native_context_check (timeline->context, NULL))
+    return NULL;
+
   /* Work that waits for events of the user may never run. */
   _gpu_timeline_lock (timeline);
   plain = (timeline->flags & flags) == 0 && timeline->n_user_waits == 0;

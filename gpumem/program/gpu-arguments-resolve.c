@@ -73,10 +73,10 @@ describe (GpuKernel             *kernel,
 {
   if (info->name != NULL)
     return g_strdup_printf ("gpu_stream_launch: argument %u (%s) of kernel %s", index, info->name,
-                            gpu_kernel_get_name (kernel));
+                            kernel->name);
 
   return g_strdup_printf ("gpu_stream_launch: argument %u of kernel %s", index,
-                          gpu_kernel_get_name (kernel));
+                          kernel->name);
 }
 
 static const char *
@@ -593,7 +593,7 @@ _gpu_arguments_resolve (GpuArguments      *arguments,
     {
       g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                    "gpu_stream_launch: kernel %s takes %u arguments, not %u",
-                   gpu_kernel_get_name (kernel), n_arguments, arguments->n_items);
+                   kernel->name, n_arguments, arguments->n_items);
       return FALSE;
     }
 

@@ -87,8 +87,9 @@ gboolean _gpu_launch_submit        (GpuTimeline      *timeline,
                                     const char       *function,
                                     GError          **error);
 
-/* FALSE, and GPU_ERROR_NOT_SUPPORTED: kernels do not reach the memory that is argument @index. */
-gboolean _gpu_launch_fail_host_only (guint              index,
+/* Sets GPU_ERROR_NOT_SUPPORTED: kernels cannot access the memory of argument @index. FALSE. */
+gboolean _gpu_launch_fail_host_only (const char        *what,
+                                     guint              index,
                                      GpuNativeContext  *context,
                                      GError           **error);
 

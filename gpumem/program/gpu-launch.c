@@ -35,6 +35,19 @@
  */
 G_DEFINE_BOXED_TYPE (GpuLaunch, gpu_launch, gpu_launch_ref, gpu_launch_unref)
 
+GPU_COLD gboolean
+_gpu_launch_fail_host_only (const char        *what,
+                            guint              index,
+                            GpuNativeContext  *context,
+                            GError           **error)
+{
+  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+               "%s %u is host memory that kernels on %s cannot access: allocate it with "
+               "GPU_HOST_MEMORY_MAPPED", what, index, context->devices[0]->id);
+
+  return FALSE;
+}
+
 GPU_COLD static gboolean
 fail_extent (const char       *what,
              const GpuLaunch  *launch,
@@ -222,7 +235,7 @@ set_buffers (GpuLaunch  *launch,
       launch->values[i].buffer = storage->buffer;
 
       if (storage->buffer->is_host_only)
-        _gpu_launch_fail_host_only (i, storage->context, &failure);
+        _gpu_launch_fail_host_only ("argument", i, storage->context, &failure);
 
       _gpu_storage_unuse (storage);
 

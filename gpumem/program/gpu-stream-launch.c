@@ -12,32 +12,7 @@
 /* Launches of few arguments need no allocation. */
 #define FEW_ARGUMENTS 16
 
-GPU_COLD gboolean
-_gpu_launch_fail_host_only (guint              index,
-                            GpuNativeContext  *context,
-                            GError           **error)
-{
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "argument %u is memory of the host that kernels on %s do not reach: they reach "
-               "that which is made with GPU_HOST_MEMORY_MAPPED", index, context->devices[0]->id);
-
-  return FALSE;
-}
-
-GPU_COLD static gboolean
-fail_indirect (guint              index,
-               GpuNativeContext  *context,
-               GError           **error)
-{
-  g_set_error (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-               "indirect memory %u is memory of the host that kernels on %s do not reach: they "
-               "reach that which is made with GPU_HOST_MEMORY_MAPPED", index,
-               context->devices[0]->id);
-
-  return FALSE;
-}
-
-/* With the locks held: nobody releases the memory meanwhile. */
+/* Caller holds the locks, so that no thread releases the memory meanwhile. */
 G_GNUC_NO_INLINE static gboolean
 run_with_options (const GpuLaunch  *launch,
                   GpuNativeStream  *stream,
@@ -53,7 +28,7 @@ run_with_options (const GpuLaunch  *launch,
       indirect[i] = launch->memories[launch->n_arguments + i]->storage->buffer;
 
       if (indirect[i]->is_host_only)
-        return fail_indirect (i, stream->context, error);
+        return _gpu_launch_fail_host_only ("indirect memory", i, stream->context, error);
     }
 
   return stream->backend->kernel->launch (stream, launch->core->kernel, launch->values,
@@ -77,7 +52,7 @@ run_launch (gconstpointer     operation,
       launch->values[i].buffer = launch->memories[i]->storage->buffer;
 
       if (G_UNLIKELY (launch->values[i].buffer->is_host_only))
-        return _gpu_launch_fail_host_only (i, stream->context, error);
+        return _gpu_launch_fail_host_only ("argument", i, stream->context, error);
     }
 
   if (G_UNLIKELY (launch->has_options))
