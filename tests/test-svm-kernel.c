@@ -459,7 +459,7 @@ kernel_host_refused (TestFixture *fixture)
   can = gpu_stream_launch_arguments (fixture->stream, kernel, &items, NULL, arguments, &error);
   g_assert_true (can == g_str_equal (gpu_device_get_backend (fixture->device), "host"));
   if (!can)
-    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "memory of the host");
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED, "host memory");
   check_ints (svm, can ? 1 : 0);
 }
 
