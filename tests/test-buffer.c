@@ -695,6 +695,32 @@ buffer_without_init (void)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
+/* The same with a size that ranges are within, in every verb of a stream and of a buffer. */
+static void
+buffer_sized_without_init (TestFixture *fixture)
+{
+  g_autoptr (GpuMemory) empty = g_object_new (GPU_TYPE_BUFFER, "context", fixture->context,
+                                              "size", (guint64) SIZE, NULL);
+  g_autoptr (GpuBuffer) whole = test_buffer_filled (fixture, SIZE, 1);
+  GpuMemory *memory = GPU_MEMORY (whole);
+  GpuStream *stream = fixture->stream;
+  guint8 bytes[SIZE] = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_stream_copy (stream, empty, 0, memory, 0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+  g_assert_false (gpu_stream_copy (stream, memory, 0, empty, 0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+  g_assert_false (gpu_buffer_copy (whole, NULL, 0, GPU_BUFFER (empty), 0, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+  g_assert_false (gpu_stream_fill (stream, empty, 0, SIZE, bytes, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+  g_assert_false (gpu_stream_read (stream, empty, 0, bytes, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+  g_assert_null (gpu_stream_map (stream, empty, GPU_MAP_FLAGS_READ, 0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "initialised");
+}
+
 /* NVIDIA's OpenCL crashes when the driver sees such slices go in this order. */
 static void
 buffer_overlapping_slices (TestFixture *fixture)
@@ -760,5 +786,6 @@ main (int argc, char **argv)
   test_add ("overlapping-slices", buffer_overlapping_slices);
   test_add ("async-errors", buffer_async_errors);
   test_add_plain ("without-init", buffer_without_init);
+  test_add ("sized-without-init", buffer_sized_without_init);
   return test_run ();
 }

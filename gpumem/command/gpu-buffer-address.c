@@ -2,6 +2,7 @@
 /* Host memory by its address, for language bindings. */
 #include "config.h"
 
+#include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
 
@@ -94,6 +95,13 @@ get_idle_timeline (GpuBuffer   *buffer,
 
   if (timeline == NULL)
     return NULL;
+
+  /* In a forked child work stays pending for ever. */
+  if (!_gpu_native_context_check (timeline->context, error))
+    {
+      g_prefix_error (error, "%s: ", function);
+      return NULL;
+    }
 
   submitted = _gpu_timeline_get_submitted (timeline);
 

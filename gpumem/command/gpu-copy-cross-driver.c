@@ -349,6 +349,11 @@ check (Copy    *copy,
 {
   GpuNativeContext *other = copy->memories[1 - copy->user]->storage->context;
 
+  /* Before the streams are made to wait, and without a lock that a spill may hold. */
+  if (!_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, error)
+      || !_gpu_memory_check (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, error))
+    return FALSE;
+
   if (!_gpu_memory_check_host (copy->memories[GPU_CROSS_DRIVER_FROM], copy->function, FALSE, error)
       || !_gpu_memory_check_host (copy->memories[GPU_CROSS_DRIVER_TO], copy->function, TRUE, error))
     return FALSE;

@@ -57,7 +57,8 @@ _gpu_timeline_stage (GpuTimeline           *timeline,
     return NULL;
 
   /* _gpu_submit() reports the error. In a forked child even the locks cannot be trusted. */
-  if (!_gpu_native_context_check (timeline->context, NULL))
+  if (!_gpu_native_context_check (timeline->context, NULL)
+      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
     return NULL;
 
   /* Work that waits for events of the user may never run. */

@@ -82,7 +82,8 @@ _gpu_memory_check_range (GpuMemory   *memory,
                          GError     **error)
 {
   return (G_LIKELY (size > 0) && G_LIKELY (offset <= memory->size)
-          && G_LIKELY (size <= memory->size - offset) && G_LIKELY (!memory->is_image))
+          && G_LIKELY (size <= memory->size - offset) && G_LIKELY (!memory->is_image)
+          && G_LIKELY (memory->storage != NULL))
          || _gpu_memory_check_empty_range (memory, function, what, offset, size, error);
 }
 

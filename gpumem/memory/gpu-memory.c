@@ -335,11 +335,9 @@ _gpu_memory_acquire (GpuMemory   *memory,
 {
   gboolean usable;
 
-  if (memory->storage == NULL)
-    {
-      _gpu_memory_check (memory, function, error);
-      return NULL;
-    }
+  /* Without the lock first: a thread that spills the memory holds it while the driver reads. */
+  if (!_gpu_memory_check (memory, function, error))
+    return NULL;
 
   _gpu_storage_lock (memory->storage->root);
   usable = _gpu_memory_check (memory, function, error);

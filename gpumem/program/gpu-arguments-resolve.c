@@ -742,8 +742,11 @@ read_argument (const GpuArgumentInfo  *info,
       return value->size != 0;
 
     case GPU_ARGUMENT_KIND_IMAGE:
+      value->data = (gconstpointer) va_arg (*ap, GpuImage *);
+      return FALSE;
+
     case GPU_ARGUMENT_KIND_SAMPLER:
-      value->data = va_arg (*ap, const guint8 *);
+      value->data = (gconstpointer) va_arg (*ap, GpuSampler *);
       return FALSE;
 
     case GPU_ARGUMENT_KIND_UNKNOWN:

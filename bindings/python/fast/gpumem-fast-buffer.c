@@ -68,6 +68,9 @@ hold (Py_buffer *data)
 
   held = g_new (Py_buffer, 1);
   *held = *data;
+  /* As PyBuffer_FillInfo() leaves it: the shape is the length in the structure itself. */
+  if (held->shape == &data->len)
+    held->shape = &held->len;
   bytes = gpu_bytes_new_for_address ((guintptr) held->buf, held->len,
                                      pyg_boxed_get (context, GMainContext), release_held, held,
                                      &error);
@@ -109,6 +112,12 @@ submit_and_wait (PyObject   *self,
     submit (stream, memory, offset, bytes, &error);
 
   Py_END_ALLOW_THREADS
+
+  if (stream == NULL)
+    {
+      PyErr_SetString (PyExc_RuntimeError, "the context has no default stream");
+      return NULL;
+    }
 
   return error == NULL ? gpu_fast_wait_for_stream (stream) : gpu_fast_finish (FALSE, error);
 }

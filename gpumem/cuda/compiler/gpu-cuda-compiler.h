@@ -6,8 +6,8 @@
 #pragma once
 
 #include "gpumem/backend/gpu-backend.h"
-#include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/compiler/gpu-cuda-sampler-words.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
 
 G_BEGIN_DECLS
 

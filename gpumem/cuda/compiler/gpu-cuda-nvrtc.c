@@ -8,8 +8,8 @@
 #include <gmodule.h>
 
 #include "gpumem/base/gpu-debug-private.h"
-#include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/compiler/gpu-cuda-nvrtc.h"
+#include "gpumem/cuda/driver/gpu-cuda-api.h"
 
 #define VARIABLE "GPUMEM_NVRTC"
 

@@ -8,9 +8,9 @@
 #include "gpumem/backend/gpu-backend.h"
 #include "gpumem/base/gpu-attributes-private.h"
 #include "gpumem/base/gpu-debug-private.h"
+#include "gpumem/cuda/compiler/gpu-cuda-sampler-words.h"
 #include "gpumem/cuda/driver/gpu-cuda-api.h"
 #include "gpumem/cuda/driver/gpu-cuda-error.h"
-#include "gpumem/cuda/compiler/gpu-cuda-sampler-words.h"
 
 G_BEGIN_DECLS
 

@@ -5,8 +5,8 @@
  */
 #include "config.h"
 
-#include "gpumem/host/executor/gpu-host-abi.h"
 #include "gpumem/host/compiler/gpu-host-source.h"
+#include "gpumem/host/executor/gpu-host-abi.h"
 
 /* Of parameters, beside those of C. */
 static const char *const qualifiers[] =

@@ -6,8 +6,8 @@
 #include "config.h"
 
 #include "gpumem/dialect/gpu-source-private.h"
-#include "gpumem/host/executor/gpu-host-abi.h"
 #include "gpumem/host/compiler/gpu-host-compiler.h"
+#include "gpumem/host/executor/gpu-host-abi.h"
 
 /* The rewriter looks for the gpu_host_ words that are no functions, and takes them out. */
 static const char language[] =
