@@ -367,7 +367,7 @@ failure_of_threads_alone (TestFixture *fixture)
     }
 
   g_log_set_handler (G_LOG_DOMAIN, G_LOG_LEVEL_MESSAGE, count_told, NULL);
-  copy_without (fixture, buffer, "gpumem-copy gpumem-attend");
+  copy_without (fixture, buffer, "gpumem-copy gpumem-drive");
   g_assert_cmpint (g_atomic_int_get (&n_told), ==, 1);
 
   gpu_context_set_staging_limit (fixture->context, 128 * 1024);

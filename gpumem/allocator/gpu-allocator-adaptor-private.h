@@ -35,7 +35,7 @@ typedef struct
   guint64         stream;           /* the driver's handle, 0 for none */
 } GpuLease;
 
-/* What a class implements; every function is nullable. */
+/* The functions of an adaptor class; every one is nullable. */
 struct _GpuAdaptorOps
 {
   gsize      core_size;

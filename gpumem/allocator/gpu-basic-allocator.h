@@ -22,7 +22,7 @@ G_BEGIN_DECLS
 
 typedef struct _GpuBasicAllocatorClass GpuBasicAllocatorClass;
 
-/* Complete for the classes derived from it in this library; no other can be */
+/* Complete only so that classes of this library can derive from it. */
 struct _GpuBasicAllocatorClass
 {
   /*< private >*/

@@ -80,16 +80,16 @@ typedef struct
 {
   GMutex         lock;              /* guards what follows */
   gboolean       is_built;          /* or was tried */
-  GpuKernelCore *codes[2 * N_UNITS]; /* all NULL where they could not be built */
+  GpuKernelCore *cores[2 * N_UNITS]; /* all NULL where they could not be built */
 } GpuArrayKernels;
 
 /* --- kernels ---------------------------------------------------------------- */
 
 static void
-forget_codes (GpuArrayKernels *kernels)
+forget_cores (GpuArrayKernels *kernels)
 {
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
-    g_clear_pointer (&kernels->codes[i], _gpu_kernel_core_unref);
+    g_clear_pointer (&kernels->cores[i], _gpu_kernel_core_unref);
 }
 
 static void
@@ -97,7 +97,7 @@ kernels_free (gpointer data)
 {
   GpuArrayKernels *kernels = data;
 
-  forget_codes (kernels);
+  forget_cores (kernels);
   g_mutex_clear (&kernels->lock);
   g_free (kernels);
 }
@@ -139,9 +139,9 @@ build (GpuArrayKernels   *kernels,
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
-      kernels->codes[i] = _gpu_kernel_core_new (program, names[i], error);
+      kernels->cores[i] = _gpu_kernel_core_new (program, names[i], error);
 
-      if (kernels->codes[i] == NULL)
+      if (kernels->cores[i] == NULL)
         return FALSE;
     }
 
@@ -150,7 +150,7 @@ build (GpuArrayKernels   *kernels,
 
 /* NULL if there are none: regions do it as well, and tell of a device that is lost. */
 static GpuKernelCore *
-get_code (GpuArrayKernels          *kernels,
+get_core (GpuArrayKernels          *kernels,
           GpuNativeContext         *context,
           const GpuArrayKernelCopy *copy)
 {
@@ -162,14 +162,14 @@ get_code (GpuArrayKernels          *kernels,
 
   if (!kernels->is_built && !build (kernels, context, &error))
     {
-      forget_codes (kernels);
+      forget_cores (kernels);
       _gpu_debug_print (GPU_DEBUG_BUILD, "no kernels for copies of arrays: %s", error->message);
     }
 
   /* There may be memory the next time. */
   kernels->is_built = !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
                       && !g_error_matches (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY);
-  core = kernels->codes[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
+  core = kernels->cores[g_bit_nth_lsf (copy->unit, -1) + (is_many ? N_UNITS : 0)];
   g_mutex_unlock (&kernels->lock);
 
   return core;
@@ -304,7 +304,7 @@ _gpu_array_kernel_prepare (GpuArrayKernelCopy *copy,
   copy->unit = get_unit (plan, addresses);
   set_walk (copy, (gint64) copy->unit);
 
-  copy->core = get_code (get_kernels (to->context), context, copy);
+  copy->core = get_core (get_kernels (to->context), context, copy);
 
   return copy->core != NULL;
 }

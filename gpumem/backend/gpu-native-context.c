@@ -56,4 +56,3 @@ _gpu_backend_fail (const GpuBackend  *backend,
 
   return FALSE;
 }
-

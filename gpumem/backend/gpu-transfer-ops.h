@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the staging engine asks of a back end. gpu-backend.h has the rules for every op. */
+/* Ops of the staging engine. gpu-backend.h has the rules for every op. */
 #pragma once
 
 #include "gpumem/backend/gpu-native-types.h"
@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   /* Whether the driver reads memory of the host that it has not page-locked itself while the call
-   * is made, and not when it is the turn of the copy: behind a gate that would be too early. */
+   * is made, and not when it is the turn of the copy: behind such a wait that is too early. */
   gboolean          needs_page_locked;
   /* any thread. From how many bytes on ordinary memory of the host had better go by way of
    * page-locked memory, to the device if @write: because it is faster, or, unless @blocking,
@@ -27,7 +27,7 @@ typedef struct
   gsize             (*get_min_size)   (GpuNativeContext        *context,
                                        gboolean                 write,
                                        gboolean                 blocking);
-  /* any thread, without locks, before the first copy is staged; nullable: they do. Whether gates
+  /* any thread, without locks, before the first copy is staged; nullable: they do. Whether waits
    * work: the driver is asked once. */
   gboolean          (*has_host_waits) (GpuNativeContext        *context);
   /* any thread. Whether the @size bytes at @data are no ordinary memory: the driver copies them at

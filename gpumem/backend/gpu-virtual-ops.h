@@ -18,7 +18,7 @@ struct _GpuNativeChunk
  * but for the offset of the first byte, and multiples of the granularity. */
 typedef struct
 {
-  /* Bytes of the smallest piece. */
+  /* Bytes of the smallest chunk. */
   gboolean          (*get_granularity) (GpuNativeContext        *context,
                                         gsize                   *granularity,
                                         GError                 **error);
@@ -30,8 +30,8 @@ typedef struct
   GpuNativeBuffer * (*reserve)         (GpuNativeContext        *context,
                                         gsize                    size,
                                         GError                 **error);
-  /* Memory with undefined content. BufferOps.export_fd() takes slices within one @shareable piece;
-   * where the back end has no such pieces it is GPU_ERROR_NOT_SUPPORTED. */
+  /* Memory with undefined content. BufferOps.export_fd() takes slices within one @shareable chunk;
+   * where the back end has no such chunks it is GPU_ERROR_NOT_SUPPORTED. */
   GpuNativeChunk *  (*create_chunk)    (GpuNativeContext        *context,
                                         gsize                    size,
                                         gboolean                 shareable,
@@ -49,7 +49,7 @@ typedef struct
                                         GpuNativeChunk *const   *chunks,
                                         guint                    n_chunks,
                                         GError                 **error);
-  /* Takes away the piece that begins at @offset and has @size bytes. No submitted work uses it any
+  /* Takes away the chunk that begins at @offset and has @size bytes. No submitted work uses it any
    * more, or the context is lost. */
   void              (*unmap)           (GpuNativeContext        *context,
                                         GpuNativeBuffer         *range,

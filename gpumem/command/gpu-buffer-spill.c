@@ -386,4 +386,3 @@ gpu_buffer_unspill (GpuBuffer  *buffer,
 
   return success;
 }
-

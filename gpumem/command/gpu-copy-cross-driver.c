@@ -467,8 +467,7 @@ _gpu_timeline_copy_with (GpuTimeline  *timeline,
   if (size > 0 && destination->storage->context != source->storage->context
       && _gpu_timeline_is_cross_driver (timeline, destination, source))
     return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
-                                            source,
-                                            source_offset, size, NULL, patience, error);
+                                            source, source_offset, size, NULL, patience, error);
 
   return _gpu_timeline_copy (timeline, function, destination, destination_offset, source,
                              source_offset, size, NULL, error);

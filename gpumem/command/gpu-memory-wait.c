@@ -195,12 +195,12 @@ gpu_memory_wait_finish (GpuMemory     *memory,
  * @stream: a #GpuStream of the context of @memory
  * @error: return location for an error
  *
- * Tells that work which the library knows nothing of uses @memory on @stream: work that the program
- * puts into the driver's stream itself, or kernels that find the memory through its address alone.
- * The driver's memory is not freed, and that of a pool given to nobody else, before all is over
- * that was submitted to @stream until @memory was released or its last reference dropped. What
- * happens before that it does not put in order: gpu_stream_wait_event() does. A slice counts for
- * the memory that it was cut from. Any thread; does not block, and calls no driver.
+ * Registers @stream as a user of @memory, for work that the library cannot track: work that the
+ * program submits to the driver's stream itself, or kernels that reach the memory through its
+ * address alone. When @memory is released or its last reference dropped, its memory is neither
+ * freed nor reused by a pool until all work submitted to @stream by then has completed. Work before
+ * that is not ordered: use gpu_stream_wait_event(). A slice counts for the memory that it was cut
+ * from. Any thread; does not block, and calls no driver.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_RELEASED if @memory was released, %GPU_ERROR_BUSY if it
  *   is spilled, see gpu_buffer_spill(), or %GPU_ERROR_INVALID_ARGUMENT if @stream belongs to

@@ -343,8 +343,7 @@ copy_memory (GpuTimeline  *timeline,
   if (G_UNLIKELY (destination->storage->context != source->storage->context)
       && _gpu_timeline_is_cross_driver (timeline, destination, source))
     return _gpu_timeline_copy_cross_driver (timeline, function, destination, destination_offset,
-                                            source,
-                                            source_offset, size, pending, NULL, error);
+                                            source, source_offset, size, pending, NULL, error);
 
   if (!check_overlap (destination, destination_offset, source, source_offset, size, function,
                       error)

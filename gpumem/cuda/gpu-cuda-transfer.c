@@ -60,7 +60,7 @@ transfer_signal_host_wait (GpuNativeEvent *native)
 static GpuCudaHostWaits
 try_host_wait (GpuCudaContext *context)
 {
-  g_autoptr (GpuNativeEvent) host_wait = _gpu_cuda_gate_new (&context->base, NULL);
+  g_autoptr (GpuNativeEvent) host_wait = _gpu_cuda_host_wait_new (&context->base, NULL);
   GpuCudaHostWaits host_waits = GPU_CUDA_HOST_WAITS_UNKNOWN;
   CUstream stream;
   gboolean entered;
@@ -87,7 +87,7 @@ try_host_wait (GpuCudaContext *context)
 }
 
 /* The driver has the function, but not for every device. As long as nobody knows it is tried: a
- * copy whose first gate fails goes straight. */
+ * copy whose first host-signalled wait fails goes straight. */
 static gboolean
 transfer_has_host_waits (GpuNativeContext *native)
 {
@@ -113,6 +113,6 @@ const GpuTransferOps _gpu_cuda_transfer_ops =
   .get_min_size      = transfer_get_min_size,
   .has_host_waits    = transfer_has_host_waits,
   .is_page_locked    = transfer_is_page_locked,
-  .create_host_wait  = _gpu_cuda_gate_new,
+  .create_host_wait  = _gpu_cuda_host_wait_new,
   .signal_host_wait  = transfer_signal_host_wait
 };

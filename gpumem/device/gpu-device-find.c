@@ -13,7 +13,6 @@ collect_devices (const GpuBackend *backend,
                  GPtrArray        *devices,
                  GString          *reasons)
 {
-
   for (guint i = 0; _gpu_backends[i] != NULL; i++)
     {
       g_autoptr (GError) error = NULL;

@@ -84,7 +84,7 @@ extend_locked (GpuHostContext  *context,
   if (context->chunks_fd < 0)
     {
       *function = "memfd_create";
-      context->chunks_fd = memfd_create ("gpumem-pieces", MFD_CLOEXEC);
+      context->chunks_fd = memfd_create ("gpumem-chunks", MFD_CLOEXEC);
     }
 
   if (context->chunks_fd < 0)

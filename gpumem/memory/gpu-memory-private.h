@@ -63,12 +63,12 @@ GpuStorage *
 /* The rest of _gpu_memory_check_range(): checks @memory first, so that released memory is reported
  * as released whatever the range; then sets the error of the range. TRUE for an empty range. */
 GPU_COLD gboolean
-         _gpu_memory_check_empty_range (GpuMemory       *memory,
-                                        const char      *function,
-                                        const char      *what,
-                                        gsize            offset,
-                                        gsize            size,
-                                        GError         **error);
+         _gpu_memory_check_range_slowly (GpuMemory       *memory,
+                                         const char      *function,
+                                         const char      *what,
+                                         gsize            offset,
+                                         gsize            size,
+                                         GError         **error);
 
 /* FALSE for an image, or if offset + size reaches past the end; @what is the name of the parameter.
  * Whether memory with bytes in range is usable is left to _gpu_submit() or _gpu_memory_acquire(),
@@ -84,7 +84,7 @@ _gpu_memory_check_range (GpuMemory   *memory,
   return (G_LIKELY (size > 0) && G_LIKELY (offset <= memory->size)
           && G_LIKELY (size <= memory->size - offset) && G_LIKELY (!memory->is_image)
           && G_LIKELY (memory->storage != NULL))
-         || _gpu_memory_check_empty_range (memory, function, what, offset, size, error);
+         || _gpu_memory_check_range_slowly (memory, function, what, offset, size, error);
 }
 
 /* A part or view has the access of @parent unless @flags say otherwise, and never more. */

@@ -351,12 +351,12 @@ _gpu_memory_acquire (GpuMemory   *memory,
 }
 
 gboolean
-_gpu_memory_check_empty_range (GpuMemory   *memory,
-                               const char  *function,
-                               const char  *what,
-                               gsize        offset,
-                               gsize        size,
-                               GError     **error)
+_gpu_memory_check_range_slowly (GpuMemory   *memory,
+                                const char  *function,
+                                const char  *what,
+                                gsize        offset,
+                                gsize        size,
+                                GError     **error)
 {
   if (!_gpu_memory_check (memory, function, error))
     return FALSE;

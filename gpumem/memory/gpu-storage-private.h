@@ -84,7 +84,7 @@ struct _GpuStorage
                                      * NULL; changes under lock */
 
   GpuMemoryFlags    flags;
-  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root has no holder */
+  gboolean          is_exclusive;   /* GpuNativeMemory.is_exclusive: such a root is never biased */
   gboolean          is_external;    /* GpuNativeMemory.is_external: neither has such a root */
   gboolean          is_acquired;    /* of an external root, as is n_maps; under its lock */
   guint             n_maps;         /* ranges that are mapped, and keep it acquired */
@@ -119,7 +119,7 @@ GpuStorage *_gpu_storage_new_slice      (GpuStorage        *whole,
                                          GpuNativeBuffer   *buffer,
                                          GpuMemoryFlags     flags,
                                          gsize              offset);
-/* @suballocation stays until @owner_notify; nobody else is over it. */
+/* @suballocation stays until @owner_notify; no other storage lies in it. */
 GpuStorage *_gpu_storage_new_for_suballocation (GpuNativeContext       *context,
                                                 GpuNativeBuffer        *buffer,
                                                 GpuMemoryFlags          flags,
@@ -181,13 +181,14 @@ void        _gpu_storage_resume_release (GpuStorage        *storage);
 void        _gpu_storage_wait_for       (GpuStorage        *storage,
                                          GpuTimeline       *timeline);
 
-/* While a root has a holder, the lock of that timeline guards it: who has it needs no other. All
- * others take the root's first, and then the holder's, which this does. */
+/* While a root is biased to a timeline, the lock of that timeline guards it, and suffices for the
+ * timeline. Other threads take the lock of the root first and then that of `biased_to`. */
 void        _gpu_storage_lock           (GpuStorage        *root);
 void        _gpu_storage_unlock         (GpuStorage        *root);
-/* The lock of the root alone, which has no holder from now on. */
+/* The lock of the root alone, which is not biased from now on. */
 void        _gpu_storage_lock_shared    (GpuStorage        *root);
-/* Between the two, with the lock of @timeline: makes it the holder if no other may be at work. */
+/* Between the two, with the lock of @timeline: biases the root to it if no other stream may have
+ * pending work. */
 void        _gpu_storage_bias_locked    (GpuStorage        *root,
                                          GpuTimeline       *timeline);
 void        _gpu_storage_unlock_shared  (GpuStorage        *root);

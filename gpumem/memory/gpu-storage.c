@@ -5,8 +5,7 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-storage-private.h"
 
-/* So often another stream becomes the holder of a root before it is taken for one that they
- * share. */
+/* A root is biased to so many streams, one after the other, before it counts as shared. */
 #define MAX_BIASES 4
 
 static void
@@ -407,7 +406,7 @@ list_pending (GpuStorage *root)
   return points;
 }
 
-/* Keep `holder` readable: a thread that lost the race with release still checks it. Keep pending
+/* Keep `biased_to` readable: a thread that lost the race with release still checks it. Keep pending
  * uses: a later wrapper of the same allocation inherits them. */
 static void
 forget_uses (GpuStorage *storage)

@@ -59,7 +59,7 @@ typedef struct
   GHashTable        *extras;        /* by block, if its owner flag is set; in gpu-memory-block.c */
 } GpuPoolCore;
 
-/* What a memory object lies in: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
+/* The suballocation of a memory object: a GpuMemoryBlock, or a GpuPoolItem of a pool in bins. */
 typedef gpointer GpuPoolSuballocation;
 
 /* The driver's view of a suballocation. Shared by the suballocation and by pending work. */

@@ -71,7 +71,7 @@ static const GpuRetainType retain_core = { (GBoxedCopyFunc) _gpu_kernel_core_ref
 /* The code of the kernel, which is launched again and again, comes last. */
 G_GNUC_NO_INLINE static const GpuRetain *
 retain_samplers (const GpuLaunch *launch,
-                 GpuRetain       *keeps,
+                 GpuRetain       *retains,
                  const GpuRetain *core)
 {
   const GpuRetain *first = core;
@@ -83,8 +83,8 @@ retain_samplers (const GpuLaunch *launch,
       if (sampler == NULL)
         continue;
 
-      keeps[i] = (GpuRetain) { sampler, &retain_sampler, 0, first };
-      first = &keeps[i];
+      retains[i] = (GpuRetain) { sampler, &retain_sampler, 0, first };
+      first = &retains[i];
     }
 
   return first;

@@ -35,12 +35,12 @@ struct _GpuCrossDriver
   GpuNativeEvent   *first;          /* nullable; when it is the turn of the copy */
   GpuNativeEvent  **events[2];      /* of the commands, by chunk */
   GpuNativeEvent  **host_waits[2];  /* before them, and one behind all; NULL where nothing waits */
-  guint             n_opened[2];    /* gates */
+  guint             n_opened[2];    /* host-signalled waits */
   guint             n_submitted[2]; /* chunks */
   gboolean          ended;          /* nothing more is submitted */
   gboolean          whole;          /* all of it was */
   gboolean          has_failed;     /* a command did, or not all was submitted */
-  gboolean          over;           /* nobody attends to it any more */
+  gboolean          over;           /* no thread drives it any more */
   GError           *failure;        /* nullable */
   guint             failed;         /* the side whose it is */
 };
@@ -104,7 +104,7 @@ get_n_placed (const GpuCrossDriver *cross)
 
 /* --- the thread that takes chunks from one stream to the other -------------------------------- */
 
-/* All gates of @side before @end, in their order. */
+/* All host-signalled waits of @side before @end, in their order. */
 static void
 signal_host_waits_locked (GpuCrossDriver *cross,
                           guint           side,
@@ -146,7 +146,7 @@ note_failure_locked (GpuCrossDriver *cross,
     }
 }
 
-/* Whoever is failing an event of the user must be done with it before gates behind it open. */
+/* A thread that fails a user event must finish before the waits behind that event are signalled. */
 static void
 wait_for_failing_events (GpuCrossDriver *cross)
 {
@@ -243,7 +243,7 @@ drive_locked (GpuCrossDriver *cross)
 }
 
 static void
-attend_across (gpointer data)
+drive_cross_driver (gpointer data)
 {
   GpuCrossDriver *cross = data;
 
@@ -259,7 +259,7 @@ attend_across (gpointer data)
 
 /* --- submitting ------------------------------------------------------------------------------- */
 
-/* The gate before command @i of @side: NULL without error if that is open. */
+/* The host-signalled wait before command @i of @side: NULL without error if it is signalled. */
 static gboolean
 get_host_wait (GpuCrossDriver  *cross,
                guint            side,
@@ -347,7 +347,7 @@ submit_command (GpuCrossDriver   *cross,
   return stream->backend->stream->flush (stream, error);
 }
 
-/* In the user's stream; the attendant has the other one begin. */
+/* In the user's stream; the driving thread has the other one begin. */
 static gboolean
 submit_first (GpuCrossDriver   *cross,
               GpuNativeStream  *stream,
@@ -509,7 +509,7 @@ has_host_waits (GpuNativeContext *context)
          && (ops->has_host_waits == NULL || ops->has_host_waits (context));
 }
 
-/* Whose driver must have page-locked memory of its own behind gates; or whose copies it better than
+/* Whose driver must have page-locked memory of its own behind waits; or whose copies it better than
  * other memory; else that of the destination. */
 static GpuNativeContext *
 choose_ring (const GpuCrossDriverCopy *copy)
@@ -532,7 +532,7 @@ choose_ring (const GpuCrossDriverCopy *copy)
 }
 
 static void
-set_shape (GpuCrossDriver *cross)
+set_chunking (GpuCrossDriver *cross)
 {
   gsize slot_size = _gpu_transfer_get_slot_size ();
   gsize size = cross->copy.size;
@@ -570,7 +570,7 @@ cross_driver_new (const GpuCrossDriverCopy *copy)
   cross->waits = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_native_event_unref);
   g_mutex_init (&cross->lock);
   g_cond_init (&cross->cond);
-  set_shape (cross);
+  set_chunking (cross);
 
   for (guint side = 0; side < 2; side++)
     {
@@ -603,7 +603,7 @@ _gpu_cross_driver_begin (const GpuCrossDriverCopy *copy,
 
   *reason = "no thread can be started";
 
-  if (!_gpu_transfer_push_wait (attend_across, _gpu_cross_driver_ref (cross)))
+  if (!_gpu_transfer_push_wait (drive_cross_driver, _gpu_cross_driver_ref (cross)))
     {
       _gpu_cross_driver_unref (cross);
       _gpu_transfer_ring_return (cross->ring, cross->leases, cross->n_leases);

@@ -4,8 +4,8 @@
  * by way of memory of the host, with commands in a stream on either side.
  *
  * All commands are in the streams when _gpu_cross_driver_submit() returns. Each waits at most for
- * gates that a thread opens once a command of the other stream is over, which was submitted before,
- * or will be to another driver.
+ * host waits that a thread signals once a command of the other stream is over, which was submitted
+ * before, or will be to another driver.
  */
 #pragma once
 

@@ -56,7 +56,7 @@ _gpu_transfer_get_n_threads (void)
   return n;
 }
 
-/* --- crews ------------------------------------------------------------------------------------ */
+/* --- worker pools ----------------------------------------------------------------------------- */
 
 typedef struct
 {
@@ -76,7 +76,7 @@ typedef struct
 } WorkerPool;
 
 static WorkerPool copy_workers = { .name = "gpumem-copy" };
-static WorkerPool drive_workers = { .name = "gpumem-attend" };
+static WorkerPool drive_workers = { .name = "gpumem-drive" };
 
 /* Why a thread could not be started: once, and taken by who tells. */
 static char *failure_text;          /* atomic */

@@ -14,7 +14,7 @@ struct _GpuTransfer
   GpuTransferCopy   copy;
   GpuTransferChunking chunking;
   gboolean          blocking;
-  gboolean          driven_by_caller; /* by who blocks */
+  gboolean          driven_by_caller; /* the blocking caller drives the copy */
   guint             max_copy_workers;
   GpuTransferLease  leases[GPU_TRANSFER_MAX_SLOTS];
   guint             n_leases;
@@ -309,7 +309,7 @@ wait_until_copied_locked (GpuTransfer *transfer)
 /* The part of the one thread that waits for the device. It copies, too, if there is no thread for
  * that. */
 static void
-attend (GpuTransfer *transfer,
+drive (GpuTransfer *transfer,
         gboolean     helps)
 {
   GpuNativeEvent *last;
@@ -341,11 +341,11 @@ attend (GpuTransfer *transfer,
 }
 
 static void
-attend_unwatched (gpointer data)
+drive_unwatched (gpointer data)
 {
   GpuTransfer *transfer = data;
 
-  attend (transfer, FALSE);
+  drive (transfer, FALSE);
   _gpu_transfer_unref (transfer);
 }
 
@@ -361,7 +361,7 @@ set_aborted_error_locked (GpuTransfer  *transfer,
     g_set_error_literal (error, GPU_ERROR, GPU_ERROR_FAILED, "the copy was given up");
 }
 
-/* The gate that the command of @chunk has to wait for: NULL without error if that is open. */
+/* The host-signalled wait before the command of @chunk: NULL without error if it is signalled. */
 static gboolean
 get_host_wait (GpuTransfer     *transfer,
                guint            chunk,
@@ -574,7 +574,7 @@ fail_submission (GpuTransfer     *transfer,
   return FALSE;
 }
 
-/* So that the attendant knows when it is the turn of the copy. */
+/* So that the driving thread knows when it is the turn of the copy. */
 static gboolean
 submit_first (GpuTransfer      *transfer,
               GpuNativeStream  *stream,
@@ -750,7 +750,7 @@ start (GpuTransfer *transfer)
     n_ready++;
 
   if (!transfer->driven_by_caller
-      && !_gpu_transfer_push_wait (attend_unwatched, _gpu_transfer_ref (transfer)))
+      && !_gpu_transfer_push_wait (drive_unwatched, _gpu_transfer_ref (transfer)))
     {
       _gpu_transfer_unref (transfer);
       return FALSE;
@@ -867,7 +867,7 @@ _gpu_transfer_end (GpuTransfer  *transfer,
   gboolean whole = TRUE;
 
   if (is_staged && transfer->driven_by_caller)
-    attend (transfer, TRUE);
+    drive (transfer, TRUE);
   else if (!is_staged || transfer->blocking)
     wait_for_end (transfer, !is_staged);
 

@@ -4,9 +4,9 @@
  * several threads copy from or to page-locked memory while the device moves those before.
  *
  * All commands are in the user's own stream when _gpu_transfer_submit() returns. A chunk to the
- * device waits there for its gate, which is opened once the bytes are in place; a chunk from the
- * device waits for the gate of the one that had its place before. Nothing ever waits for work that
- * is submitted later, and no lock of the library is needed to go on.
+ * device waits there for a signal, which it gets once the bytes are in place; a chunk from the
+ * device waits for the signal of the one that had its place before. Nothing ever waits for work
+ * that is submitted later, and no lock of the library is needed to go on.
  */
 #pragma once
 

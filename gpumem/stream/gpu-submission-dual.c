@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One operation in two streams. The locks of the memory, and the pair lock of the user's stream,
+ * One operation in two streams. The locks of the memory, and the dual_lock of the user's stream,
  * are held until both have it: so of two such operations that share streams or memory one comes
  * before the other everywhere, and never each waits for the other.
  */

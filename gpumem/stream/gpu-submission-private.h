@@ -30,10 +30,10 @@ typedef struct _GpuRetain GpuRetain;
 /* An object that is retained until the operation completes. */
 struct _GpuRetain
 {
-  gpointer           object;
+  gpointer             object;
   const GpuRetainType *type;
-  gsize              size;          /* bytes of host memory; 0 for what is used again and again */
-  const GpuRetain   *next;          /* nullable */
+  gsize                size;        /* bytes of host memory; 0 for what is used again and again */
+  const GpuRetain     *next;        /* nullable */
 };
 
 extern const GpuRetainType _gpu_retain_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the library keeps in a context for itself: events to use again, and streams. */
+/* Recycled events and internal streams of a context. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
@@ -16,13 +16,13 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
 {
   const unsigned int flags = timing ? CU_EVENT_BLOCKING_SYNC
                                     : CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-  GPtrArray *recycle;
+  GPtrArray *list;
 
   *event = NULL;
   g_mutex_lock (&context->recycled_lock);
-  recycle = timing ? context->recycled_timers : context->recycled_events;
-  if (recycle != NULL && recycle->len > 0)
-    *event = g_ptr_array_steal_index_fast (recycle, recycle->len - 1);
+  list = timing ? context->recycled_timers : context->recycled_events;
+  if (list != NULL && list->len > 0)
+    *event = g_ptr_array_steal_index_fast (list, list->len - 1);
   g_mutex_unlock (&context->recycled_lock);
 
   return *event != NULL
@@ -31,9 +31,9 @@ _gpu_cuda_take_event (GpuCudaContext  *context,
 
 /* FALSE if there are enough. */
 static gboolean
-recycle (GpuCudaContext *context,
-         gboolean        timing,
-         CUevent         event)
+recycle_event (GpuCudaContext *context,
+               gboolean        timing,
+               CUevent         event)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->recycled_lock);
   GPtrArray **list = timing ? &context->recycled_timers : &context->recycled_events;
@@ -56,7 +56,7 @@ _gpu_cuda_give_event (GpuCudaContext *context,
 {
   gboolean entered;
 
-  if (recycle (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
+  if (recycle_event (context, timing, event) || !_gpu_cuda_enter_again (context, &entered, NULL))
     return;
 
   _gpu_cuda.cuEventDestroy (event);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What every op that enqueues begins and ends with.
+ * The beginning and end of every op that enqueues.
  *
  * Nothing here calls back: a thread that waits polls for a while, or sleeps in
  * cuEventSynchronize().

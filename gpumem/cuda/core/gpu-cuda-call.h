@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What every op that enqueues begins and ends with. Copies on the device and launches enter the
+ * The beginning and end of every op that enqueues. Copies on the device and launches enter the
  * context only where the driver asks for it: _gpu_cuda_begin_plain().
  */
 #pragma once

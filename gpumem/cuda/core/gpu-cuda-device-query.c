@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the driver says of a device, and the devices that it has. */
+/* Queries of device attributes, and the list of devices. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda.h"

@@ -33,7 +33,7 @@ typedef struct
   gint             refuses_dma_bufs;    /* atomic; one was refused */
 } GpuCudaDevice;
 
-/* Whether streams can wait for the gates of the staging engine */
+/* Whether streams can perform the host-signalled waits of the staging engine */
 typedef enum
 {
   GPU_CUDA_HOST_WAITS_UNKNOWN,
@@ -53,8 +53,8 @@ typedef struct
                                          * copies that others wait for take it */
   GPtrArray        *recycled_events;    /* of CUevent without timing, for the next fences */
   GPtrArray        *recycled_timers;    /* of CUevent with timing */
-  GPtrArray        *host_wait_blocks;   /* page-locked memory with the words of gates; nullable */
-  GPtrArray        *host_wait_words;    /* the words that no gate has, with host_wait_blocks */
+  GPtrArray        *host_wait_blocks;   /* page-locked, with the words of host waits; nullable */
+  GPtrArray        *host_wait_words;    /* unused words, with host_wait_blocks */
   gint              host_waits;         /* GpuCudaHostWaits; atomic */
   GMutex            lock;               /* guards what follows */
   GPtrArray        *staging;            /* of GpuCudaStaging: page-locked blocks behind mappings */
@@ -103,7 +103,7 @@ typedef struct _GpuCudaEvent
   struct _GpuCudaClock *clock;          /* nullable; what its times are counted from */
   gboolean              timing;
   gboolean              interprocess;   /* not one of the context's spare ones */
-  guint32              *word;           /* of a gate, which is nothing else; or NULL */
+  guint32              *word;           /* of a host-signalled wait; otherwise NULL */
   guint32               value;          /* that it is open with */
 } GpuCudaEvent;
 
@@ -119,7 +119,7 @@ typedef struct
     GPU_CUDA_MEMORY_OWN,                /* cuMemAlloc() */
     GPU_CUDA_MEMORY_STREAM_ORDERED,     /* cuMemAllocFromPoolAsync() */
     GPU_CUDA_MEMORY_VIRTUAL,            /* cuMemCreate() mapped at an address of its own */
-    GPU_CUDA_MEMORY_RESERVED,           /* addresses that pieces are mapped at */
+    GPU_CUDA_MEMORY_RESERVED,           /* addresses that chunks are mapped at */
     GPU_CUDA_MEMORY_REGISTERED,         /* cuMemHostRegister() of the user's host memory */
     GPU_CUDA_MEMORY_HOST,               /* cuMemHostAlloc() */
     GPU_CUDA_MEMORY_ORDINARY,           /* host memory that the driver knows nothing of */
@@ -214,15 +214,15 @@ gboolean    _gpu_cuda_get_clock_stream (GpuCudaContext  *context,
 void        _gpu_cuda_cache_clear  (GpuCudaContext  *context,
                                     gboolean         can_free);
 
-/* gpu-cuda-gate.c */
+/* gpu-cuda-host-wait.c */
 /* GpuTransferOps.create_host_wait() */
 GpuNativeEvent *
-            _gpu_cuda_gate_new     (GpuNativeContext *context,
-                                    GError          **error);
+            _gpu_cuda_host_wait_new (GpuNativeContext *context,
+                                     GError          **error);
 /* With the context entered: for streams, in the place of an event. */
 CUresult    _gpu_cuda_enqueue_host_wait (CUstream    stream,
-                                        GpuCudaEvent    *host_wait);
-/* What goes with the event that a gate is. */
+                                         GpuCudaEvent    *host_wait);
+/* Frees the part of @host_wait that belongs to the wait. */
 void        _gpu_cuda_host_wait_free (GpuCudaEvent  *host_wait);
 void        _gpu_cuda_host_waits_clear (GpuCudaContext  *context,
                                         gboolean         can_free);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pieces of memory for pools, mapped at addresses that the pools reserve. */
+/* Chunks of memory for pools, mapped at addresses that the pools reserve. */
 #include "config.h"
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"

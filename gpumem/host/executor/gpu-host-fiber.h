@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Runs the work-items of a group on one thread, so that some may wait for others. An item runs on
- * the stack of the one before it if that is over; one that waits keeps its stack. The stand-in CUDA
- * driver of the tests compiles this file as well (tests/cuda-driver/): it uses nothing but GLib.
+ * the stack of the one before it if that has completed; one that waits keeps its stack. The
+ * stand-in CUDA driver of the tests compiles this file as well (tests/cuda-driver/): it uses
+ * nothing but GLib.
  */
 #pragma once
 
@@ -26,7 +27,7 @@ struct _GpuHostFiber
 typedef void     (*GpuHostFiberFunc) (GpuHostFiber *fiber,
                                       gsize         index,
                                       gpointer      data);
-/* Called when every item has begun and waits or is over. FALSE: none can go on. */
+/* Called when every item has begun and waits or has completed. FALSE: none can go on. */
 typedef gboolean (*GpuHostWakeFunc)  (gpointer      data);
 
 typedef enum
@@ -51,7 +52,7 @@ GpuHostFibersResult  _gpu_host_fibers_run     (GpuHostFibers    *fibers,
                                                gpointer          data);
 /* Abandons all items, in a signal handler too. The stacks are unmapped without being unwound. */
 void                 _gpu_host_fibers_stop    (GpuHostFibers    *fibers) G_GNUC_NORETURN;
-/* Waits, in an item: returns once every other item that is not blocked has waited or is over. */
+/* Waits, in an item: returns once every other item that is not blocked waits or has completed. */
 void                 _gpu_host_fiber_wait     (GpuHostFiber     *fiber);
 
 G_END_DECLS

@@ -18,7 +18,7 @@ typedef struct
 
   GMutex          lock;             /* guards what follows */
   GCond           cond;
-  guint           n_copy_workers;
+  guint           n_workers;
   gboolean        over;
 } GpuHostShare;
 
@@ -81,14 +81,14 @@ help (gpointer data)
 
   g_mutex_lock (&share->lock);
   over = share->over;
-  share->n_copy_workers += over ? 0 : 1;
+  share->n_workers += over ? 0 : 1;
   g_mutex_unlock (&share->lock);
 
   if (!over)
     {
       share->func (share->data);
       g_mutex_lock (&share->lock);
-      share->n_copy_workers--;
+      share->n_workers--;
       g_cond_signal (&share->cond);
       g_mutex_unlock (&share->lock);
     }
@@ -100,10 +100,10 @@ void
 _gpu_host_pool_share (GpuHostPoolFunc func,
                       gpointer        data)
 {
-  guint n_copy_workers = _gpu_host_pool_get_n_threads () - 1;
+  guint n_workers = _gpu_host_pool_get_n_threads () - 1;
   GpuHostShare *share;
 
-  if (n_copy_workers == 0)
+  if (n_workers == 0)
     {
       func (data);
       return;
@@ -116,7 +116,7 @@ _gpu_host_pool_share (GpuHostPoolFunc func,
   share->func = func;
   share->data = data;
 
-  for (guint i = 0; i < n_copy_workers; i++)
+  for (guint i = 0; i < n_workers; i++)
     {
       g_atomic_ref_count_inc (&share->refs);
       _gpu_host_pool_push (help, share);
@@ -127,7 +127,7 @@ _gpu_host_pool_share (GpuHostPoolFunc func,
   g_mutex_lock (&share->lock);
   share->over = TRUE;
 
-  while (share->n_copy_workers > 0)
+  while (share->n_workers > 0)
     g_cond_wait (&share->cond, &share->lock);
 
   g_mutex_unlock (&share->lock);

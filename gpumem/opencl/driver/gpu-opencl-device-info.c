@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a device says of itself: primitives for the files that ask. */
+/* Queries of device information. */
 #include "config.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
-
 #include "gpumem/opencl/driver/gpu-opencl.h"
 
 #define E(code, error) { code, #code, GPU_ERROR_##error }

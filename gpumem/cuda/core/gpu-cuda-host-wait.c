@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Gates: words of page-locked memory that a stream looks at until they have reached a value. Each
- * use of a word goes on from the last one, so that a gate that the device has still to pass stays
- * open.
+ * Host-signalled waits: words of page-locked memory that a stream polls until they reach a value.
+ * Each use of a word counts on from the last one, so that a signalled wait that the device has
+ * still to pass stays signalled.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #define WORDS_PER_BLOCK 1024
 
 static guint32 *
-take_spare (GpuCudaContext *context)
+take_recycled_word (GpuCudaContext *context)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->recycled_lock);
 
@@ -54,8 +54,8 @@ add_words (GpuCudaContext  *context,
 }
 
 GpuNativeEvent *
-_gpu_cuda_gate_new (GpuNativeContext  *native,
-                    GError           **error)
+_gpu_cuda_host_wait_new (GpuNativeContext  *native,
+                         GError           **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
   GpuCudaEvent *host_wait;
@@ -65,7 +65,7 @@ _gpu_cuda_gate_new (GpuNativeContext  *native,
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  word = take_spare (context);
+  word = take_recycled_word (context);
   if (word == NULL)
     word = add_words (context, error);
 
