@@ -103,7 +103,7 @@ kernel_orders (TestFixture *fixture)
   g_autoptr (GpuDType) large = gpu_dtype_new (GPU_DTYPE_KIND_OPAQUE, 48, NULL);
   GpuDType *const dtypes[] = { GPU_DTYPE_UINT8, GPU_DTYPE_FLOAT16, GPU_DTYPE_FLOAT32,
                                GPU_DTYPE_FLOAT64, GPU_DTYPE_COMPLEX128, odd, large };
-  const guint before = count_live ("kernel-code");
+  const guint before = count_live ("kernel-core");
 
   for (guint i = 0; i < 400; i++)
     {
@@ -122,7 +122,7 @@ kernel_orders (TestFixture *fixture)
     }
 
   if (has_compiler (fixture))
-    g_assert_cmpuint (count_live ("kernel-code"), >, before);
+    g_assert_cmpuint (count_live ("kernel-core"), >, before);
 }
 
 /* More dimensions than a launch takes, none of which goes on where another ends. */
@@ -176,7 +176,7 @@ kernel_narrow_rows (TestFixture *fixture)
   g_autoptr (GpuArray) to_whole = NULL;
   g_autoptr (GpuArray) from_whole = NULL;
   g_autoptr (GError) error = NULL;
-  const guint before = count_live ("kernel-code");
+  const guint before = count_live ("kernel-core");
 
   test_array_init (&to, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
   test_array_init (&from, fixture, GPU_DTYPE_FLOAT32, shape, 2, GPU_ARRAY_ORDER_C);
@@ -189,7 +189,7 @@ kernel_narrow_rows (TestFixture *fixture)
   check_copy (fixture, &to, &from);
 
   if (gpu_device_get_device_type (fixture->device) == GPU_DEVICE_TYPE_GPU)
-    g_assert_cmpuint (count_live ("kernel-code") > before, ==, has_compiler (fixture));
+    g_assert_cmpuint (count_live ("kernel-core") > before, ==, has_compiler (fixture));
 }
 
 /* What is repeated is read again and again. */

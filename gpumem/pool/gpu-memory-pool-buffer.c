@@ -417,10 +417,10 @@ gpu_buffer_vacate (GpuBuffer *buffer)
 
   storage = memory->storage;
 
-  if (storage == NULL || storage->suballocation == NULL
-      || storage->suballocation->recycle != recycle
-      || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
-      || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1)
+  /* The state first: released memory has no suballocation any more. */
+  if (storage == NULL || g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE
+      || g_atomic_int_get (&((GObject *) memory)->ref_count) != 1
+      || storage->suballocation == NULL || storage->suballocation->recycle != recycle)
     return FALSE;
 
   pooled = storage->owner;
