@@ -331,21 +331,39 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
 
     def _write_exported(self, exported, offset, stream):
         """Writes and releases it."""
+        address, size = exported.address, exported.size
         if not takes_signals():
             with exported:
-                return self.write_address(stream, offset, exported.address, exported.size)
+                return self.write_address(stream, offset, address, size)
+        if self._try(exported, self.try_write_address, stream, offset, address, size):
+            return True
         stream = self._get_stream(stream)
         Gpu.Stream.write(stream, self, offset, hold(exported))
         return stream.synchronize()
 
     def _read_exported(self, exported, offset, stream):
         """Reads into it and releases it."""
+        address, size = exported.address, exported.size
         if not takes_signals():
             with exported:
-                return self.read_address(stream, offset, exported.address, exported.size)
+                return self.read_address(stream, offset, address, size)
+        if self._try(exported, self.try_read_address, stream, offset, address, size):
+            return True
         stream = self._get_stream(stream)
         Gpu.Stream.read_into(stream, self, offset, hold(exported))
         return stream.synchronize()
+
+    @staticmethod
+    def _try(exported, move, *args):
+        """Whether the data could be moved at once, and were released; False if other work comes
+        first, which may take any time. The module in C tries this itself before it comes here."""
+        moved = True
+        try:
+            moved = move(*args)
+        finally:
+            if moved:
+                exported.release()
+        return moved
 
     def write(self, data, offset=0, stream=None):
         """Copies bytes-like data into the buffer and waits until they are there."""
@@ -963,11 +981,21 @@ class Stream(AsyncStream, Gpu.Stream):
     def __init__(self, *args, **kwargs):
         pass
 
+    _is_fast = False    # whether the module in C has tried before an override runs
+
     def write(self, destination, data, offset=0, copy=True):
         """Copies bytes-like data to memory. They may be changed at once: what can be changed is
         copied first, unless nothing is pending and they can go straight to the device. With
         copy=False there is no such copy, and what is written is what the data hold when the stream
         gets there."""
+        if (copy and not Stream._is_fast and isinstance(destination, Gpu.Buffer)
+                and not isinstance(data, GLib.Bytes)):
+            exported = Exported(data)
+            if exported.size >= HELD_SIZE and destination._try(
+                    exported, destination.try_write_address, self, offset, exported.address,
+                    exported.size):
+                return True
+            exported.release()
         data = to_glib_bytes(data, copy)
         destination, offset, _ = to_range(destination, offset, data.get_size())
         return Gpu.Stream.write(self, destination, offset, data)
@@ -1148,6 +1176,7 @@ def _install_fast():
     except ImportError:
         return
     _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
+    Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _gpumem_fast.new_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
 
