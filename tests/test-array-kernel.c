@@ -10,7 +10,7 @@
 static guint
 count_live (const char *kind)
 {
-  g_autoptr (GVariant) alive = g_variant_ref_sink (gpu_debug_list_live_objects ());
+  g_autoptr (GVariant) alive = gpu_debug_list_live_objects ();
   guint n = 0;
 
   g_variant_lookup (alive, kind, "u", &n);

@@ -177,7 +177,7 @@ vacate_errors (TestFixture *fixture)
 static guint
 count_buffers (void)
 {
-  g_autoptr (GVariant) live = g_variant_ref_sink (gpu_debug_list_live_objects ());
+  g_autoptr (GVariant) live = gpu_debug_list_live_objects ();
   guint count = 0;
 
   g_variant_lookup (live, "buffer", "u", &count);
