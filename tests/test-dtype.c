@@ -260,6 +260,67 @@ dtype_many_fields (void)
   g_assert_cmpstr (gpu_dtype_get_field_name (record, n - 1), ==, "field99999");
 }
 
+/* Records within each other: @depth of them, around a number. */
+static GpuDType *
+nest (guint    depth,
+      GError **error)
+{
+  GpuDType *dtype = gpu_dtype_ref (GPU_DTYPE_INT32);
+
+  for (guint i = 0; i < depth && dtype != NULL; i++)
+    {
+      g_autoptr (GpuDType) record = gpu_dtype_new_record (4, NULL);
+      g_autoptr (GpuDType) inner = dtype;
+
+      dtype = gpu_dtype_add_field (record, "in", inner, 0, NULL, 0, error);
+    }
+
+  return dtype;
+}
+
+static char *
+nest_format (guint depth)
+{
+  GString *format = g_string_new (NULL);
+
+  for (guint i = 0; i < depth; i++)
+    g_string_append (format, "T{");
+  g_string_append_c (format, 'i');
+  for (guint i = 0; i < depth; i++)
+    g_string_append_c (format, '}');
+
+  return g_string_free (format, FALSE);
+}
+
+/* Each level takes stack where a type is compared, written, read or freed. */
+static void
+dtype_nesting (void)
+{
+  const guint most = 64;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuDType) deepest = nest (most, &error);
+  g_autoptr (GpuDType) same = nest (most, &error);
+  g_autofree char *format = gpu_dtype_to_format (deepest);
+  g_autofree char *deeper = nest_format (most + 1);
+  g_autofree char *endless = nest_format (1000000);
+  g_autofree char *open = g_strndup (endless, strlen (endless) / 2);
+  g_autoptr (GpuDType) read = gpu_dtype_new_from_format (format, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (gpu_dtype_equal (deepest, same));
+  g_assert_true (gpu_dtype_equal (deepest, read));
+
+  g_assert_null (nest (most + 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_dtype_add_field", "'in'",
+                         "64 records", "63");
+  g_assert_null (gpu_dtype_new_from_format (deeper, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "byte 128", "64 records");
+  g_assert_null (gpu_dtype_new_from_format (endless, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "byte 128", "64 records");
+  g_assert_null (gpu_dtype_new_from_format (open, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "byte 128", "64 records");
+}
+
 int
 main (int    argc,
       char **argv)
@@ -272,6 +333,7 @@ main (int    argc,
   test_add_plain ("formats", dtype_formats);
   test_add_plain ("opaque-fields", dtype_opaque_fields);
   test_add_plain ("many-fields", dtype_many_fields);
+  test_add_plain ("nesting", dtype_nesting);
 
   return test_run ();
 }

@@ -6,8 +6,6 @@
 
 #include "gpumem/format/gpu-dtype-private.h"
 
-#define MAX_NESTING 64
-
 /* The letters of NumPy, by kind. */
 static const char letters[] = "biuf\0cVV";
 
@@ -227,6 +225,7 @@ typedef struct
   const char *next;
   char        order;                /* '@' for native sizes and alignments */
   guint       nesting;
+  gboolean    is_too_deep;
 } Parser;
 
 /* What stands before the letter, and the type. */
@@ -346,13 +345,15 @@ parse_item (Parser *parser,
 
   if (!g_str_has_prefix (parser->next, "T{"))
     item->type = parse_code (parser, item);
-  else if (parser->nesting < MAX_NESTING)
+  else if (parser->nesting < GPU_DTYPE_MAX_NESTING)
     {
       parser->next += 2;
       parser->nesting++;
       item->type = parse_record (parser, &item->alignment);
       parser->nesting--;
     }
+  else
+    parser->is_too_deep = TRUE;
 
   if (item->type == NULL || (parser->order != '@'))
     item->alignment = 1;
@@ -477,8 +478,8 @@ to_type (const Item *item)
  * field `f0`. Fields that have no name are called so, too, by their number.
  *
  * Returns: (transfer full): the type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if there is no
- *   such format, it has what is no data, such as pointers, or it is not in the byte order of the
- *   host
+ *   such format, it has what is no data, such as pointers, records nest more than 64 deep, or it is
+ *   not in the byte order of the host
  *
  * Since: 0.1
  */
@@ -486,7 +487,7 @@ GpuDType *
 gpu_dtype_new_from_format (const char  *format,
                            GError     **error)
 {
-  Parser parser = { format, '@', 0 };
+  Parser parser = { .next = format, .order = '@' };
   GpuDType *dtype = NULL;
   Item item;
 
@@ -497,7 +498,12 @@ gpu_dtype_new_from_format (const char  *format,
 
   g_clear_pointer (&item.type, gpu_dtype_unref);
 
-  if (dtype == NULL)
+  if (parser.is_too_deep)
+    g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                 "gpu_dtype_new_from_format: from byte %" G_GSIZE_FORMAT " of the format on, more "
+                 "than %d records are within each other", (gsize) (parser.next - format),
+                 GPU_DTYPE_MAX_NESTING);
+  else if (dtype == NULL)
     g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                  "gpu_dtype_new_from_format: there is no type for '%s', from '%s' on", format,
                  parser.next);

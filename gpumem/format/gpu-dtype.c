@@ -68,6 +68,7 @@ dtype_new (GpuDTypeKind kind,
   g_atomic_ref_count_init (&dtype->refs);
   dtype->kind = kind;
   dtype->item_size = item_size;
+  dtype->nesting = kind == GPU_DTYPE_KIND_RECORD;
 
   return dtype;
 }
@@ -99,16 +100,17 @@ _gpu_dtype_new_for_fields (GArray *fields,
 {
   g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
   GpuDType *dtype = gpu_dtype_new_record (item_size, NULL);
-  gboolean distinct = TRUE;
+  gboolean is_valid = dtype != NULL;
 
-  for (guint i = 0; i < fields->len && distinct; i++)
+  for (guint i = 0; i < fields->len && is_valid; i++)
     {
-      char *name = g_array_index (fields, GpuDTypeField, i).name;
+      const GpuDTypeField *field = &g_array_index (fields, GpuDTypeField, i);
 
-      distinct = name[0] != '\0' && g_hash_table_add (names, name);
+      is_valid = field->name[0] != '\0' && g_hash_table_add (names, field->name);
+      dtype->nesting = MAX (dtype->nesting, field->type->nesting + 1);
     }
 
-  if (dtype == NULL || !distinct)
+  if (!is_valid || dtype->nesting > GPU_DTYPE_MAX_NESTING)
     {
       g_clear_pointer (&dtype, gpu_dtype_unref);
       g_array_unref (fields);
@@ -254,6 +256,14 @@ check_field (GpuDType             *dtype,
       return FALSE;
     }
 
+  if (field->type->nesting >= GPU_DTYPE_MAX_NESTING)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: the field '%s' has %u records within each other: a record holds %d at most",
+                   function, field->name, field->type->nesting, GPU_DTYPE_MAX_NESTING - 1);
+      return FALSE;
+    }
+
   for (guint i = 0; i < field->n_dims && fits; i++)
     fits = field->shape[i] > 0 && g_size_checked_mul (&size, size, (gsize) field->shape[i]);
 
@@ -282,7 +292,7 @@ check_field (GpuDType             *dtype,
  * Makes another type, with one field more. Fields may overlap, as those of a union do.
  *
  * Returns: (transfer full): the new type, or %NULL with %GPU_ERROR_INVALID_ARGUMENT if @dtype is
- *   no record, has a field of that name, or is too small
+ *   no record, has a field of that name, or is too small, or records would nest more than 64 deep
  *
  * Since: 0.1
  */
@@ -313,6 +323,7 @@ gpu_dtype_add_field (GpuDType      *dtype,
     _gpu_dtype_fields_append (result->fields, &g_array_index (dtype->fields, GpuDTypeField, i));
 
   _gpu_dtype_fields_append (result->fields, &field);
+  result->nesting = MAX (dtype->nesting, type->nesting + 1);
 
   return result;
 }
