@@ -508,6 +508,73 @@ layout_few_regions (void)
   g_assert_cmpuint (plan.n_regions, ==, 1);
 }
 
+/* As a tensor of DLPack may have them: products of index and stride are larger than any number
+ * where they lead to no element. The sanitizer of undefined behaviour sees those that overflow. */
+static void
+layout_huge_strides (void)
+{
+  const gssize huge = (gssize) 1 << (GLIB_SIZEOF_SIZE_T * 8 - 2);
+  const gssize shape[] = { 2, 2 };
+  const gssize split[] = { 2, 1, 2, 1 };
+  const gssize none[] = { 3, 0 };
+  g_autoptr (GError) error = NULL;
+  GpuArrayLayout layout;
+  GpuArrayLayout to;
+  GpuArrayPlan plan;
+  gsize begin, end;
+
+  /* Rows that would overlap: the end of the rows before them is no positive number */
+  init (&layout, shape, 2, 1, GPU_ARRAY_ORDER_C);
+  init (&to, shape, 2, 1, GPU_ARRAY_ORDER_C);
+  layout.strides[0] = 1;
+  layout.strides[1] = huge;
+  to.strides[0] = 32;
+  to.strides[1] = 16;
+  g_assert_true (_gpu_array_layout_get_range (&layout, &begin, &end));
+  _gpu_array_plan_init (&plan, &to, &layout);
+  g_assert_cmpuint (plan.extent.height, ==, 2);
+  g_assert_cmpuint (plan.extent.depth, ==, 1);
+  g_assert_cmpuint (plan.n_regions, ==, 2);
+
+  test_assert_ok (_gpu_array_layout_reshape (&layout, split, 4, GPU_ARRAY_ORDER_C, "f", &error),
+                  error);
+  g_assert_cmpint (layout.strides[0], ==, 1);
+  g_assert_cmpint (layout.strides[2], ==, huge);
+
+  /* Without elements, and with one alone */
+  init (&layout, none, 2, 1, GPU_ARRAY_ORDER_C);
+  layout.strides[0] = huge;
+  test_assert_ok (_gpu_array_layout_slice (&layout, 0, 2, 0, -huge, "f", &error), error);
+  init (&layout, none, 2, 1, GPU_ARRAY_ORDER_C);
+  layout.strides[0] = 2 * (huge - 1);
+  test_assert_ok (_gpu_array_layout_slice (&layout, 0, 2, G_MINSSIZE, -2, "f", &error), error);
+  g_assert_cmpint (layout.shape[0], ==, 2);
+  g_assert_cmpuint (layout.offset, ==, 0);
+}
+
+/* Rows of the source that go backwards, as of a[::-1]. */
+static void
+layout_backwards (void)
+{
+  const gssize shape[] = { 4, 3 };
+  const guint8 source[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+  const guint8 expected[] = { 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0 };
+  guint8 target[12] = { 0 };
+  g_autoptr (GError) error = NULL;
+  GpuArrayLayout to;
+  GpuArrayLayout from;
+  GpuArrayPlan plan;
+
+  init (&to, shape, 2, 1, GPU_ARRAY_ORDER_C);
+  init (&from, shape, 2, 1, GPU_ARRAY_ORDER_C);
+  for (guint axis = 0; axis < 2; axis++)
+    test_assert_ok (_gpu_array_layout_slice (&from, axis, G_MAXSSIZE, G_MINSSIZE, -1, "f", &error),
+                    error);
+  _gpu_array_plan_init (&plan, &to, &from);
+  _gpu_array_plan_copy (&plan, target, source);
+  test_assert_mem (target, expected, sizeof target);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -521,6 +588,8 @@ main (int    argc,
   test_add_plain ("overlaps", layout_overlaps);
   test_add_plain ("plans", layout_plans);
   test_add_plain ("few-regions", layout_few_regions);
+  test_add_plain ("huge-strides", layout_huge_strides);
+  test_add_plain ("backwards", layout_backwards);
 
   return test_run ();
 }

@@ -181,6 +181,14 @@ _gpu_array_layout_same_shape (const GpuArrayLayout *a,
          && memcmp (a->shape, b->shape, a->n_dims * sizeof *a->shape) == 0;
 }
 
+/* For strides of dimensions along which no element follows another: any number will do there. */
+static gssize
+wrapping_product (gssize a,
+                  gssize b)
+{
+  return (gssize) ((gsize) a * (gsize) b);
+}
+
 static gsize
 absolute (gssize number)
 {
@@ -299,13 +307,15 @@ clamp_index (gssize index,
   return CLAMP (index, least, most);
 }
 
-/* Where what is at an index of a view begins. */
+/* Moves the offset to an index. Without elements the offset means nothing, and the product of
+ * index and stride may be larger than any address. */
 static void
 move_offset (GpuArrayLayout *layout,
              guint           axis,
              gssize          index)
 {
-  layout->offset += (gsize) (index * layout->strides[axis]);
+  if (_gpu_array_layout_get_n_elements (layout) > 0)
+    layout->offset += (gsize) index * (gsize) layout->strides[axis];
 }
 
 gboolean
@@ -348,12 +358,11 @@ _gpu_array_layout_slice (GpuArrayLayout  *layout,
 
   layout->shape[axis] = distance == 0 ? 0 : (gssize) ((distance - 1) / by + 1);
 
-  if (layout->shape[axis] > 0)
-    move_offset (layout, axis, start);
+  move_offset (layout, axis, start);
 
   /* Of a single element the stride leads nowhere, and a large step would be too much for it. */
   if (layout->shape[axis] > 1)
-    layout->strides[axis] *= step;
+    layout->strides[axis] = wrapping_product (layout->strides[axis], step);
 
   return TRUE;
 }
@@ -380,8 +389,7 @@ _gpu_array_layout_index (GpuArrayLayout  *layout,
       return FALSE;
     }
 
-  if (_gpu_array_layout_get_n_elements (layout) > 0)
-    move_offset (layout, axis, index < 0 ? index + length : index);
+  move_offset (layout, axis, index < 0 ? index + length : index);
 
   layout->n_dims--;
 
@@ -544,6 +552,17 @@ complete_shape (gsize         n_elements,
   return check_shape (function, shape, n_dims, item_size, error);
 }
 
+/* Whether the dimension with @stride goes on where the one inside of it ends. */
+static gboolean
+follows (gssize stride,
+         gssize inner_stride,
+         gssize inner_length)
+{
+  gssize end;
+
+  return !__builtin_mul_overflow (inner_stride, inner_length, &end) && stride == end;
+}
+
 /* Splits and joins dimensions, from the one that moves fastest on. Both @old and @new are in that
  * order, and @old has none of length 1. FALSE if elements that follow each other in the new shape
  * do not lie so. */
@@ -569,7 +588,7 @@ fit_strides (const gssize *old,
         {
           if (new_length < old_length)
             new_length *= new[++n];
-          else if (old_strides[o + 1] != old_strides[o] * old[o])
+          else if (!follows (old_strides[o + 1], old_strides[o], old[o]))
             return FALSE;
           else
             old_length *= old[++o];
@@ -578,7 +597,7 @@ fit_strides (const gssize *old,
       for (guint i = first_new; i <= n; i++)
         {
           new_strides[i] = stride;
-          stride *= new[i];
+          stride = wrapping_product (stride, new[i]);
         }
 
       n++;
@@ -586,7 +605,7 @@ fit_strides (const gssize *old,
     }
 
   for (; n < n_new; n++)
-    new_strides[n] = n > 0 ? new_strides[n - 1] * new[n - 1] : 0;
+    new_strides[n] = n > 0 ? wrapping_product (new_strides[n - 1], new[n - 1]) : 0;
 
   return TRUE;
 }

@@ -48,6 +48,17 @@ list_axes (GpuArrayPlan         *plan,
   return n;
 }
 
+/* Whether a step leads from the beginning of an axis to its end. */
+static gboolean
+goes_on (gssize step,
+         gssize last_step,
+         gsize  last_count)
+{
+  gssize end;
+
+  return !__builtin_mul_overflow (last_step, (gssize) last_count, &end) && step == end;
+}
+
 /* Those that go on where the one before ends, on both sides, are one. */
 static guint
 join_axes (Axis  *axes,
@@ -59,8 +70,8 @@ join_axes (Axis  *axes,
     {
       Axis *last = joined > 0 ? &axes[joined - 1] : NULL;
 
-      if (last != NULL && axes[i].to == last->to * (gssize) last->count
-          && axes[i].from == last->from * (gssize) last->count)
+      if (last != NULL && goes_on (axes[i].to, last->to, last->count)
+          && goes_on (axes[i].from, last->from, last->count))
         last->count *= axes[i].count;
       else
         axes[joined++] = axes[i];
@@ -75,7 +86,7 @@ holds (const Axis *axis,
        gsize       to,
        gsize       from)
 {
-  return axis->to >= (gssize) to && axis->from >= (gssize) from;
+  return axis->to > 0 && (gsize) axis->to >= to && axis->from > 0 && (gsize) axis->from >= from;
 }
 
 static void
@@ -194,16 +205,16 @@ typedef struct
   const guint8 *from;
 } HostCopy;
 
-/* With a width that the compiler knows where it is that of a number. */
+/* With a width that the compiler knows where it is that of a number. Rows may go backwards. */
 #define COPY_ROWS(width) \
   for (gsize row = 0; row < n; row++, to += to_pitch, from += from_pitch) \
     memcpy (to, from, width)
 
 static void
 copy_rows (guint8       *to,
-           gsize         to_pitch,
+           gssize        to_pitch,
            const guint8 *from,
-           gsize         from_pitch,
+           gssize        from_pitch,
            gsize         width,
            gsize         n)
 {
@@ -239,8 +250,8 @@ copy_region (const GpuArrayPlan  *plan,
   const HostCopy *copy = data;
 
   for (gsize slice = 0; slice < plan->extent.depth; slice++)
-    copy_rows (copy->to + to + slice * plan->to.slice_pitch, plan->to.row_pitch,
-               copy->from + from + slice * plan->from.slice_pitch, plan->from.row_pitch,
+    copy_rows (copy->to + to + slice * plan->to.slice_pitch, (gssize) plan->to.row_pitch,
+               copy->from + from + slice * plan->from.slice_pitch, (gssize) plan->from.row_pitch,
                plan->extent.width, plan->extent.height);
 
   return TRUE;
