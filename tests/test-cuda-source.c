@@ -337,18 +337,27 @@ add_to_fatbin (GByteArray *fatbin, guint16 kind, guint32 compressed_size, GBytes
   *(guint64 *) (fatbin->data + 8) = fatbin->len - 16;
 }
 
+#define FATBIN_HEADER_SIZE 16
+
+static void
+start_fatbin (GByteArray *fatbin)
+{
+  static const guint8 header[FATBIN_HEADER_SIZE] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0 };
+
+  g_byte_array_append (fatbin, header, sizeof header);
+}
+
 /* What cannot be read stands before what can. */
 static void
 assert_in_fatbin (GBytes *image)
 {
-  static const guint8 header[16] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0 };
   g_autoptr (GByteArray) array = g_byte_array_new ();
   g_autoptr (GBytes) noise = test_random_bytes (40);
   g_autoptr (GBytes) fatbin = NULL;
   g_auto (GStrv) expected = _gpu_cuda_binary_list_kernels (image);
   g_auto (GStrv) names = NULL;
 
-  g_byte_array_append (array, header, sizeof header);
+  start_fatbin (array);
   add_to_fatbin (array, 1, 37, noise);
   names = _gpu_cuda_binary_list_kernels ((fatbin = g_bytes_new (array->data, array->len)));
   g_assert_null (names);
@@ -405,12 +414,15 @@ source_junk (void)
   static const guint8 fatbin[32] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 16 };
   static const guint8 long_fatbin[32] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 17 };
   static const guint8 elf[64] = { 0x7f, 'E', 'L', 'F', 2, 1, 1, [58] = 64, [60] = 200 };
+  g_autoptr (GBytes) nothing = g_bytes_new_static (NULL, 0);
   g_autoptr (GBytes) whole = g_bytes_new_static (fatbin, sizeof fatbin);
   g_autoptr (GBytes) noise = test_random_bytes (1000);
   g_autoptr (GError) error = NULL;
 
   g_assert_cmpint (_gpu_cuda_binary_identify (whole), ==, GPU_CUDA_BINARY_FATBIN);
   test_assert_ok (_gpu_cuda_binary_check (whole, &error), error);
+  g_assert_cmpint (_gpu_cuda_binary_identify (nothing), ==, GPU_CUDA_BINARY_UNKNOWN);
+  assert_refused (NULL, 0);
   assert_refused (long_fatbin, sizeof long_fatbin);
   assert_refused (fatbin, 20);
   assert_refused (elf, sizeof elf);
@@ -450,6 +462,103 @@ source_nowhere (void)
   g_assert_cmpint (_gpu_cuda_binary_identify (bytes), ==, GPU_CUDA_BINARY_ELF);
   g_assert_null (_gpu_cuda_binary_list_kernels (bytes));
   g_assert_null (_gpu_cuda_binary_get_sizes (bytes, "f"));
+}
+
+typedef struct
+{
+  Elf64_Ehdr header;
+  Elf64_Shdr sections[2];
+  char       names[24];
+}
+SmallCubin;
+
+/* One kernel, called k. */
+static const SmallCubin small_cubin =
+{
+  .header =
+  {
+    .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+    .e_type = ET_EXEC, .e_machine = CUDA_MACHINE, .e_shoff = sizeof (Elf64_Ehdr),
+    .e_shentsize = sizeof (Elf64_Shdr), .e_shnum = 2, .e_shstrndx = 1
+  },
+  .sections =
+  {
+    { .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = sizeof (Elf64_Ehdr), .sh_size = 8 },
+    { .sh_type = SHT_STRTAB, .sh_offset = G_STRUCT_OFFSET (SmallCubin, names), .sh_size = 24 }
+  },
+  .names = "\0.nv.constant0.k"
+};
+
+static void
+assert_lists_k (GBytes *image)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) names = _gpu_cuda_binary_list_kernels (image);
+
+  test_assert_ok (_gpu_cuda_binary_check (image, &error), error);
+  g_assert_cmpuint (g_strv_length (names), ==, 1);
+  g_assert_cmpstr (names[0], ==, "k");
+}
+
+/* The driver reads each section that a cubin names, however long it is said to be. */
+static void
+source_sections (void)
+{
+  const guint64 size = sizeof (SmallCubin);
+  const guint64 bad[][2] = {
+    { size + 1, 0 }, { 0, size + 1 }, { size, 1 }, { size - 8, 9 }, { G_MAXUINT64, 1 },
+    { 8, G_MAXUINT64 - 4 }, { (guint64) 1 << 63, (guint64) 1 << 63 }
+  };
+  g_autoptr (GBytes) good = g_bytes_new_static (&small_cubin, sizeof small_cubin);
+
+  assert_lists_k (good);
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    for (guint k = 0; k < G_N_ELEMENTS (small_cubin.sections); k++)
+      {
+        g_autofree SmallCubin *cubin = g_memdup2 (&small_cubin, sizeof small_cubin);
+
+        cubin->sections[k].sh_offset = bad[i][0];
+        cubin->sections[k].sh_size = bad[i][1];
+        assert_refused (cubin, sizeof *cubin);
+      }
+}
+
+/* The same of the entries of a fatbin, and of a cubin in one of them. */
+static void
+source_fatbin_entries (void)
+{
+  const guint16 cubin_kind = 2;
+  SmallCubin cubin = small_cubin;
+  g_autoptr (GBytes) image = g_bytes_new_static (&cubin, sizeof cubin);
+  g_autoptr (GByteArray) array = g_byte_array_new ();
+  g_autoptr (GBytes) good = NULL;
+  g_autofree guint8 *copy = NULL;
+
+  start_fatbin (array);
+  add_to_fatbin (array, cubin_kind, 0, image);
+  add_to_fatbin (array, cubin_kind, 0, image);
+  good = g_bytes_new (array->data, array->len);
+  assert_lists_k (good);
+  copy = g_memdup2 (array->data, array->len);
+
+  /* Sizes of the header of the second entry, and of what follows it */
+  {
+    guint32 *words = (guint32 *) (copy + FATBIN_HEADER_SIZE + 64 + sizeof cubin);
+    const guint32 bad[][3] = { { 23, sizeof cubin, 0 }, { 0, 0, 0 }, { 64, sizeof cubin + 1, 0 },
+                               { 72, sizeof cubin, 0 }, { 64, 8, 1 }, { G_MAXUINT32, 0, 0 } };
+
+    for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+      {
+        memcpy (words + 1, bad[i], sizeof bad[i]);
+        assert_refused (copy, array->len);
+      }
+  }
+
+  cubin.sections[0].sh_size = sizeof cubin;
+  g_byte_array_set_size (array, 0);
+  start_fatbin (array);
+  add_to_fatbin (array, cubin_kind, 0, image);
+  assert_refused (array->data, array->len);
 }
 
 /* --- the compiler ---------------------------------------------------------------------------- */
@@ -664,6 +773,8 @@ main (int argc, char **argv)
   test_add_plain ("ptx", source_ptx);
   test_add_plain ("junk", source_junk);
   test_add_plain ("nowhere", source_nowhere);
+  test_add_plain ("sections", source_sections);
+  test_add_plain ("fatbin-entries", source_fatbin_entries);
   test_add_plain ("compile", source_compile);
   test_add_plain ("valid", source_valid);
   test_add_plain ("architecture", source_architecture);

@@ -78,6 +78,9 @@ _gpu_cuda_binary_identify (GBytes *binary)
   const guint8 *data = g_bytes_get_data (binary, &size);
   guint32 magic;
 
+  if (size == 0)
+    return GPU_CUDA_BINARY_UNKNOWN;
+
   if (size > SELFMAG && memcmp (data, ELFMAG, SELFMAG) == 0)
     return GPU_CUDA_BINARY_ELF;
 
@@ -158,8 +161,11 @@ _gpu_cuda_binary_is_cubin (GBytes *binary)
   return open_elf (binary, &elf) && elf.header.e_machine == CUDA_MACHINE;
 }
 
+/* Sets where the entries begin and end. FALSE: not the whole of a fatbin. */
 static gboolean
-check_fatbin (GBytes *binary)
+open_fatbin (GBytes *binary,
+             gsize  *begin,
+             gsize  *end)
 {
   gsize size;
   const guint8 *data = g_bytes_get_data (binary, &size);
@@ -167,8 +173,60 @@ check_fatbin (GBytes *binary)
 
   memcpy (&header, data, sizeof header);
 
-  return header.header_size >= sizeof header && header.header_size <= size &&
-         header.size <= size - header.header_size;
+  if (header.header_size < sizeof header || header.header_size > size ||
+      header.size > size - header.header_size)
+    return FALSE;
+
+  *begin = header.header_size;
+  *end = header.header_size + header.size;
+
+  return TRUE;
+}
+
+/* The entry at @at, and what follows its header. FALSE: it reaches past @end. */
+static gboolean
+get_entry (GBytes       *binary,
+           gsize         at,
+           gsize         end,
+           FatbinEntry  *entry,
+           GBytes      **part)
+{
+  const guint8 *data = g_bytes_get_data (binary, NULL);
+
+  memcpy (entry, data + at, sizeof *entry);
+
+  if (entry->header_size < sizeof *entry || entry->header_size > end - at ||
+      entry->size > end - at - entry->header_size)
+    return FALSE;
+
+  *part = g_bytes_new_from_bytes (binary, at + entry->header_size, entry->size);
+
+  return TRUE;
+}
+
+/* A cubin that is not compressed is checked as one that stands alone; only the driver can read what
+ * is compressed. */
+static gboolean
+check_fatbin (GBytes *binary)
+{
+  gsize at, end;
+  FatbinEntry entry;
+  Elf elf;
+
+  if (!open_fatbin (binary, &at, &end))
+    return FALSE;
+
+  for (; end - at >= sizeof entry; at += entry.header_size + entry.size)
+    {
+      g_autoptr (GBytes) part = NULL;
+
+      if (!get_entry (binary, at, end, &entry, &part) ||
+          (entry.compressed_size == 0 && _gpu_cuda_binary_identify (part) == GPU_CUDA_BINARY_ELF &&
+           !open_elf (part, &elf)))
+        return FALSE;
+    }
+
+  return TRUE;
 }
 
 gboolean
@@ -208,27 +266,19 @@ _gpu_cuda_binary_check (GBytes  *binary,
 static GBytes *
 find_in_fatbin (GBytes *binary)
 {
-  gsize size;
-  const guint8 *data = g_bytes_get_data (binary, &size);
-  FatbinHeader header;
+  gsize at, end;
   FatbinEntry entry;
-  gsize at;
 
-  if (!check_fatbin (binary))
+  if (!open_fatbin (binary, &at, &end))
     return NULL;
 
-  memcpy (&header, data, sizeof header);
-
-  for (at = header.header_size; size - at >= sizeof entry; at += entry.header_size + entry.size)
+  for (; end - at >= sizeof entry; at += entry.header_size + entry.size)
     {
       g_autoptr (GBytes) part = NULL;
 
-      memcpy (&entry, data + at, sizeof entry);
-      if (entry.header_size < sizeof entry || entry.header_size > size - at ||
-          entry.size > size - at - entry.header_size)
+      if (!get_entry (binary, at, end, &entry, &part))
         return NULL;
 
-      part = g_bytes_new_from_bytes (binary, at + entry.header_size, entry.size);
       if (entry.compressed_size == 0 && _gpu_cuda_binary_check (part, NULL))
         return g_steal_pointer (&part);
     }
