@@ -104,6 +104,41 @@ refused_bounds (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT);
 }
 
+/* Products that wrap to a place within the buffer: byte 0, or byte 16. */
+static void
+refused_origins (TestFixture *fixture)
+{
+  const gsize half = (gsize) 1 << (GLIB_SIZEOF_SIZE_T * 4);
+  const gsize most = (gsize) 1 << (GLIB_SIZEOF_SIZE_T * 8 - 1);
+  const GpuLayout bad[] = {
+    { 0, half, 0, half, 0 },
+    { 16, 1, 0, G_MAXSIZE - 15, 0 },
+    { 0, 0, half, 16, half },
+    { 0, 0, 2, 16, most },
+    { G_MAXSIZE, 0, 0, 16, 64 },
+    { G_MAXSIZE - 15, 1, 0, 32, 64 }
+  };
+  const GpuExtent extent = { 16, 1, 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, BUFFER_SIZE, 7);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, BUFFER_SIZE, 8);
+  g_autoptr (GBytes) content = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (buffer), &bad[i],
+                                              GPU_MEMORY (other), NULL, &extent, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_copy_region",
+                             "16 bytes x 1 rows x 1 slices", "destination", "past every address");
+      g_assert_false (gpu_stream_copy_region (fixture->stream, GPU_MEMORY (buffer), NULL,
+                                              GPU_MEMORY (other), &bad[i], &extent, &error));
+      test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "source", "past every address");
+    }
+
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 7, BUFFER_SIZE);
+}
+
 /* One of the two must be of the stream's context. */
 static void
 refused_foreign (TestFixture *fixture)
@@ -132,6 +167,7 @@ main (int    argc,
   test_add ("overlaps-image", refused_overlaps_image);
   test_add ("bounds", refused_bounds);
   test_add ("foreign", refused_foreign);
+  test_add ("origins", refused_origins);
 
   return test_run ();
 }
