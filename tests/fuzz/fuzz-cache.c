@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Entries of the program cache whose digest is right: what a peer could store that may write the
+ * folder, behind the checks of owner and permissions.
+ */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "gpumem/program/gpu-kernel-private.h"
+#include "gpumem/program/gpu-program-cache-private.h"
+#include "tests/fuzz/fuzz.h"
+
+#define KEY "0123456789abcdef"
+#define DIGEST_SIZE 32
+#define N_ARGUMENTS 3
+/* As _gpu_kernel_describe_all() writes them */
+#define DESCRIPTIONS \
+  "{'k': [(byte 1, 'x', 'float*', byte 0, uint64 8, false)," \
+  "       (byte 2, 'n', 'int', byte 4, uint64 4, true), (byte 3, '', '', byte 0, uint64 0, true)]}"
+
+static char *folder;
+static char *path;
+
+static void
+remove_folder (void)
+{
+  g_remove (path);
+  g_rmdir (folder);
+}
+
+/* A folder of its own is the cache from here on. */
+static void
+use_folder (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *name = g_strconcat (KEY, ".program", NULL);
+
+  if (folder != NULL)
+    return;
+
+  folder = g_dir_make_tmp ("gpumem-fuzz-XXXXXX", &error);
+  if (folder == NULL)
+    g_error ("%s", error->message);
+  path = g_build_filename (folder, name, NULL);
+  g_setenv ("GPUMEM_CACHE_DIR", folder, TRUE);
+  atexit (remove_folder);
+}
+
+static void
+write_entry (const guint8 *data,
+             gsize         size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  g_autofree guint8 *file = g_malloc (DIGEST_SIZE + size);
+  gsize digest_size = DIGEST_SIZE;
+
+  g_checksum_update (checksum, data, (gssize) size);
+  g_checksum_get_digest (checksum, file, &digest_size);
+  if (size > 0)
+    memcpy (file + DIGEST_SIZE, data, size);
+  if (!g_file_set_contents_full (path, (const char *) file, (gssize) (DIGEST_SIZE + size),
+                                 G_FILE_SET_CONTENTS_NONE, 0600, &error))
+    g_error ("%s", error->message);
+}
+
+static void
+run (const guint8 *data,
+     gsize         size)
+{
+  g_autoptr (GpuCacheEntry) entry = NULL;
+  GpuArgumentInfo infos[N_ARGUMENTS] = { { 0 } };
+
+  use_folder ();
+  write_entry (data, size);
+  entry = _gpu_program_cache_load (KEY);
+  if (entry == NULL)
+    return;
+
+  FUZZ_REQUIRE (g_bytes_get_size (entry->binary) <= size);
+  _gpu_kernel_complete (entry->descriptions, "k", infos, N_ARGUMENTS);
+  for (guint i = 0; i < N_ARGUMENTS; i++)
+    {
+      FUZZ_REQUIRE (infos[i].name == NULL || strlen (infos[i].name) < size);
+      FUZZ_REQUIRE (infos[i].type_name == NULL || strlen (infos[i].type_name) < size);
+    }
+}
+
+static void
+add_seeds (GPtrArray *seeds)
+{
+  g_autoptr (GBytes) binary = g_bytes_new_static ("a binary", 8);
+  g_autoptr (GVariant) descriptions = NULL;
+  g_autoptr (GpuCacheEntry) entry = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *file = NULL;
+  gsize size;
+
+  descriptions = g_variant_ref_sink (g_variant_new_parsed (DESCRIPTIONS));
+  use_folder ();
+  _gpu_program_cache_store (KEY, binary, descriptions);
+  entry = _gpu_program_cache_load (KEY);
+  FUZZ_REQUIRE (entry != NULL);
+  if (!g_file_get_contents (path, &file, &size, &error))
+    g_error ("%s", error->message);
+  fuzz_add_seed (seeds, file + DIGEST_SIZE, size - DIGEST_SIZE);
+}
+
+const FuzzTarget fuzz_cache = { "cache", run, add_seeds, TRUE };

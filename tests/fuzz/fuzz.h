@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Fuzzers: each target takes any bytes, hands them to code that reads data from outside, and
+ * checks the result. fuzz-main.c runs one target under libFuzzer, test-fuzz.c runs every target in
+ * `make check`.
+ */
+#pragma once
+
+#include <gpumem/gpumem.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const char *name;
+  void      (*run)       (const guint8 *data,
+                          gsize         size);
+  /* Appends inputs from which a fuzzer reaches the code behind the first checks. */
+  void      (*add_seeds) (GPtrArray    *seeds);
+  gboolean    is_slow;              /* a run calls the system, or waits for threads */
+} FuzzTarget;
+
+extern const FuzzTarget fuzz_binary;
+extern const FuzzTarget fuzz_cache;
+extern const FuzzTarget fuzz_dlpack;
+extern const FuzzTarget fuzz_dtype;
+extern const FuzzTarget fuzz_format;
+extern const FuzzTarget fuzz_ipc;
+extern const FuzzTarget fuzz_layout;
+extern const FuzzTarget fuzz_options;
+extern const FuzzTarget fuzz_region;
+extern const FuzzTarget fuzz_source;
+extern const FuzzTarget fuzz_trace;
+
+/* All of them, up to a NULL. */
+extern const FuzzTarget *const fuzz_targets[];
+
+/* Also without assertions of GLib: a failed requirement is a finding. */
+#define FUZZ_REQUIRE(condition) \
+  G_STMT_START { \
+    if (!(condition)) \
+      fuzz_fail (G_STRLOC, #condition); \
+  } G_STMT_END
+
+void fuzz_fail (const char *location,
+                const char *condition) G_GNUC_NORETURN;
+
+/* What is left of an input that is read number by number. */
+typedef struct
+{
+  const guint8 *data;
+  gsize         size;
+} FuzzInput;
+
+/* A number of up to @n_bytes bytes, with zeros for what is missing. */
+guint64 fuzz_take       (FuzzInput    *input,
+                         guint         n_bytes);
+/* Numbers at which arithmetic breaks: small ones, powers of two and their neighbours, and the ends
+ * of the range. */
+guint64 fuzz_take_size  (FuzzInput    *input);
+
+void    fuzz_add_seed   (GPtrArray    *seeds,
+                         gconstpointer data,
+                         gsize         size);
+void    fuzz_add_text   (GPtrArray    *seeds,
+                         const char   *text);
+/* @n seeds of @size random bytes, the same each time, for targets that read numbers. */
+void    fuzz_add_random (GPtrArray    *seeds,
+                         guint         n,
+                         gsize         size);
+
+/* The host's context, made once. */
+GpuContext *fuzz_get_context (void);
+
+G_END_DECLS
