@@ -2,12 +2,20 @@
 #include "config.h"
 
 #include "test-util.h"
+#include "test-watchdog-util.h"
 
 typedef struct
 {
   GpuDevice *device;
   TestFunc   func;
+  char      *path;
 } TestCase;
+
+typedef struct
+{
+  void (*func) (void);
+  char *path;
+} PlainCase;
 
 static GPtrArray *devices;
 static GPtrArray *owned;            /* what the registered tests are given */
@@ -143,6 +151,7 @@ test_init (int *argc, char ***argv)
 
   g_test_init (argc, argv, NULL);
   program_name = g_strdup (g_str_has_prefix (name, "test-") ? name + 5 : name);
+  test_watchdog_start ();
 }
 
 void
@@ -183,6 +192,7 @@ run_case (gconstpointer data)
   g_autoptr (GError) error = NULL;
   TestFixture fixture = { .device = test->device };
 
+  test_watchdog_enter (test->path);
   fixture.context = gpu_context_new (test->device, &error);
   g_assert_no_error (error);
   g_assert_nonnull (fixture.context);
@@ -193,15 +203,18 @@ run_case (gconstpointer data)
 
   test_drop_context (&fixture);
   test_check_no_objects ();
+  test_watchdog_leave ();
 }
 
 static void
 run_plain (gconstpointer data)
 {
-  void (*func) (void) = *(void (*const *) (void)) data;
+  const PlainCase *test = data;
 
-  func ();
+  test_watchdog_enter (test->path);
+  test->func ();
   test_check_no_objects ();
+  test_watchdog_leave ();
 }
 
 void
@@ -212,21 +225,23 @@ test_add (const char *name, TestFunc func)
   for (guint i = 0; i < devices->len; i++)
     {
       TestCase *test = own (g_new0 (TestCase, 1));
-      g_autofree char *path = NULL;
 
       test->device = devices->pdata[i];
       test->func = func;
-      path = g_strdup_printf ("/%s/%s/%s", program_name, gpu_device_get_id (test->device), name);
-      g_test_add_data_func (path, test, run_case);
+      test->path = own (g_strdup_printf ("/%s/%s/%s", program_name,
+                                         gpu_device_get_id (test->device), name));
+      g_test_add_data_func (test->path, test, run_case);
     }
 }
 
 void
 test_add_plain (const char *name, void (*func) (void))
 {
-  g_autofree char *path = g_strdup_printf ("/%s/%s", program_name, name);
+  PlainCase *test = own (g_new0 (PlainCase, 1));
 
-  g_test_add_data_func (path, own (g_memdup2 (&func, sizeof func)), run_plain);
+  test->func = func;
+  test->path = own (g_strdup_printf ("/%s/%s", program_name, name));
+  g_test_add_data_func (test->path, test, run_plain);
 }
 
 int
@@ -234,6 +249,7 @@ test_run (void)
 {
   int status = g_test_run ();
 
+  test_watchdog_stop ();
   g_clear_pointer (&devices, g_ptr_array_unref);
   g_clear_pointer (&owned, g_ptr_array_unref);
   g_clear_pointer (&program_name, g_free);

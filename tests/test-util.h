@@ -24,7 +24,8 @@ typedef struct _TestHold TestHold;
 #define TEST_DEADLINE 30
 
 /* GPUMEM_TEST chooses the devices: ids, back ends, or parts of names, between commas or
- * semicolons ("opencl:pocl;host"); all usable ones without it. */
+ * semicolons ("opencl:pocl;host"); all usable ones without it. Starts the watchdog, see
+ * test-watchdog-util.h. */
 void          test_init           (int           *argc,
                                    char        ***argv);
 /* (transfer none): the chosen devices. */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Ends a test that hangs: a thread writes the stacks of all threads to standard error and aborts
+ * the program. It uses neither the allocator nor a lock that a hanging thread could hold.
+ */
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Starts the thread. A test may run for GPUMEM_TEST_TIMEOUT seconds; without it for 300, or for
+ * 3,000 with "-m slow"; 0 turns the watchdog off. A program in a debugger is never ended.
+ * GPUMEM_TEST_DEBUGGER names a program to use instead of gdb or eu-stack; if it is "none" the
+ * threads write their own stacks. */
+void test_watchdog_start (void);
+/* A test begins: the time starts anew. @name must live until the next call. */
+void test_watchdog_enter (const char *name);
+/* Nothing is running any more. */
+void test_watchdog_leave (void);
+/* Ends the thread. */
+void test_watchdog_stop  (void);
+
+G_END_DECLS
