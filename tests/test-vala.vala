@@ -157,20 +157,22 @@ void with_kernels (Gpu.Context context) throws Error {
     raw.length = 256;
     buffer.write (raw);
     arguments.clear ();
-    float[] ones = new float[128];
-    for (var i = 0; i < 128; i++)
+    // A kernel gets a row as a slice of the buffer, which begins where the device allows it
+    var row = size_t.max (64, context.get_device ().get_base_alignment () / sizeof (float));
+    var ones = new float[2 * row];
+    for (var i = 0; i < 2 * row; i++)
         ones[i] = 1;
     unowned uint8[] data = (uint8[]) ones;
-    data.length = 512;
+    data.length = (int) (2 * row * sizeof (float));
     var dtype = Gpu.DType.get_number (Gpu.DTypeKind.FLOAT, 4);
-    var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 2, 64 },
+    var array = new Gpu.Array.from_bytes (context, null, null, dtype, { 2, (ssize_t) row },
                                           Gpu.ArrayOrder.C, new Bytes (data));
     arguments.add_array (array.index (0, 1));
     arguments.add_int (3);
-    stream.launch_arguments (program.get_kernel ("scale"), { 64, 1, 1 }, null, arguments);
+    stream.launch_arguments (program.get_kernel ("scale"), { row, 1, 1 }, null, arguments);
     var scaled_bytes = array.read_bytes (null, Gpu.ArrayOrder.C);
     float* scaled = scaled_bytes.get_data ();
-    assert (scaled[63] == 1 && scaled[64] == 3 && scaled[127] == 3);
+    assert (scaled[row - 1] == 1 && scaled[row] == 3 && scaled[2 * row - 1] == 3);
 
     arguments.clear ();
     arguments.add_memory (buffer);
