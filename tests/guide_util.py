@@ -279,6 +279,21 @@ def run_one(guide, section, fixture):
     run_section(guide, section, fixture.device)
 
 
+def section_cases(name):
+    """A test NAME/SECTION for each section of a guide."""
+    guide = Guide(name)
+    for section in guide.sections:
+        yield f"test_{name}/{section.slug}", functools.partial(run_one, guide, section)
+
+
+def parity_cases(name):
+    """A test parity/ROW for each section of a guide for programs of others."""
+    guide = Guide(name)
+    for section in guide.sections:
+        if section.blocks:
+            yield f"test_parity/{section.row}", functools.partial(run_one, guide, section)
+
+
 def main_in_folder(tests):
     """In an empty folder, for guides write files, and with our own tool."""
     tool = os.environ.get("GPUMEM_TOOL")

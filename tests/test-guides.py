@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each recipe of the guides, and the tutorial from its first line to its last, run on every device
-that GPUMEM_TEST chooses. The rows of parity are in test-parity.py."""
+"""The sections for programs in C, and the tutorial from its first line to its last, run on every
+device that GPUMEM_TEST chooses. The recipes are in test-cookbook.py, and the rows of parity in
+test-parity.py and test-parity-pycuda.py."""
 
 import functools
 import os
@@ -11,7 +12,7 @@ import sys
 
 import gi
 
-from guide_util import Guide, clear, find_guides, main_in_folder, run_one, run_section
+from guide_util import Guide, clear, find_guides, main_in_folder, run_section, section_cases
 from python_util import Skip, equal
 
 
@@ -48,10 +49,7 @@ def run_all(guide, fixture):
 
 def cases():
     yield "plain_native_calls", plain_native_calls
-    for name in ("cookbook", "coming-from-c"):
-        guide = Guide(name)
-        for section in guide.sections:
-            yield f"test_{name}/{section.slug}", functools.partial(run_one, guide, section)
+    yield from section_cases("coming-from-c")
     yield "test_tutorial", functools.partial(run_all, Guide("tutorial"))
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Each row of parity in the guides, run as /parity/ROW on every device that GPUMEM_TEST chooses."""
+"""Each row of parity in the guides for PyOpenCL and Numba, run as /parity/ROW on every device that
+GPUMEM_TEST chooses. The rows for PyCUDA are in test-parity-pycuda.py."""
 
-import functools
 import sys
 
-from guide_util import COMING_FROM, Guide, main_in_folder, read_rows, run_one
+from guide_util import COMING_FROM, Guide, main_in_folder, parity_cases, read_rows
 from python_util import Skip, equal
 
 
@@ -38,10 +38,8 @@ def cases():
     yield "plain_rows", plain_rows
     yield "plain_waiting_rows", plain_waiting_rows
     for name in COMING_FROM:
-        guide = Guide(name)
-        for section in guide.sections:
-            if section.blocks:
-                yield f"test_parity/{section.row}", functools.partial(run_one, guide, section)
+        if name != "coming-from-pycuda":
+            yield from parity_cases(name)
 
 
 if __name__ == "__main__":
