@@ -10,8 +10,20 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "test-util.h"
 
-static GpuBackend lost;
-static GpuStreamOps lost_stream;
+/* Back ends and tables of ops made here, never freed: threads of a context may use them until the
+ * end. */
+static GPtrArray *made;
+
+static gpointer
+copy_table (gconstpointer table,
+            gsize         size)
+{
+  gpointer copy = g_memdup2 (table, size);
+
+  g_ptr_array_add (made, copy);
+
+  return copy;
+}
 
 static GpuNativeStream *
 lose (GpuNativeContext *context, GpuNativeDevice *device, GpuStreamFlags flags, int priority,
@@ -35,15 +47,17 @@ lost_context (TestFixture *fixture)
   g_autoptr (GError) error = NULL;
   GpuContext *context = gpu_context_new (fixture->device, &error);
   GpuNativeContext *native;
+  GpuStreamOps *stream;
+  GpuBackend *lost;
 
   g_assert_no_error (error);
   native = _gpu_context_get_native (context);
-  lost_stream = *native->backend->stream;
-  lost_stream.create = lose;
-  lost_stream.wrap = lose_wrapped;
-  lost = *native->backend;
-  lost.stream = &lost_stream;
-  native->backend = &lost;
+  stream = copy_table (native->backend->stream, sizeof *stream);
+  stream->create = lose;
+  stream->wrap = lose_wrapped;
+  lost = copy_table (native->backend, sizeof *lost);
+  lost->stream = stream;
+  native->backend = lost;
   return context;
 }
 
@@ -105,20 +119,35 @@ report_default_stream (TestFixture *fixture)
 #define PATTERN_SIZE 1500
 #define LARGE (256 << 20)
 
-static const GpuBackend *real;
-static GpuBackend full;
-static GpuBufferOps full_buffer;
+static GpuBufferAllocOp *real_alloc;
+static gboolean is_full;
 static guint n_asked;
 
 static GpuNativeBuffer *
-give_no_memory (GpuNativeContext *context, GpuMemoryFlags flags, gsize size, gconstpointer data,
-                GError **error)
+alloc_unless_full (GpuNativeContext *context, GpuMemoryFlags flags, gsize size,
+                   gconstpointer data, GError **error)
 {
+  if (!is_full)
+    return real_alloc (context, flags, size, data, error);
+
   /* With data to begin with it would block. */
   g_assert_null (data);
   n_asked++;
   g_set_error_literal (error, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY, "the driver's words");
   return NULL;
+}
+
+/* Before any work: threads that complete it use the back end without a lock. */
+static void
+use_full_backend (GpuNativeContext *context)
+{
+  GpuBufferOps *buffer = copy_table (context->backend->buffer, sizeof *buffer);
+  GpuBackend *full = copy_table (context->backend, sizeof *full);
+
+  real_alloc = buffer->alloc;
+  buffer->alloc = alloc_unless_full;
+  full->buffer = buffer;
+  context->backend = full;
 }
 
 /* Memory that keeps the host out is filled through memory of its own, asked for in the name of the
@@ -127,25 +156,20 @@ static void
 report_fill (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
-  GpuNativeContext *context = _gpu_context_get_native (fixture->context);
-  g_autoptr (GpuBuffer) buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS,
-                                                 4 * PATTERN_SIZE, &error);
+  g_autoptr (GpuBuffer) buffer = NULL;
   guint8 pattern[PATTERN_SIZE] = { 1 };
 
+  use_full_backend (_gpu_context_get_native (fixture->context));
+  buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_HOST_NO_ACCESS, 4 * PATTERN_SIZE, &error);
   g_assert_no_error (error);
   test_assert_ok (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 4 * PATTERN_SIZE,
                                    pattern, PATTERN_SIZE, &error), error);
   test_synchronize (fixture->stream);
-  real = context->backend;
-  full_buffer = *real->buffer;
-  full_buffer.alloc = give_no_memory;
-  full = *real;
-  full.buffer = &full_buffer;
-  context->backend = &full;
+  is_full = TRUE;
   n_asked = 0;
   g_assert_false (gpu_stream_fill (fixture->stream, GPU_MEMORY (buffer), 0, 4 * PATTERN_SIZE,
                                    pattern, PATTERN_SIZE, &error));
-  context->backend = real;
+  is_full = FALSE;
   g_assert_cmpuint (n_asked, ==, 1);
   g_assert_true (g_str_has_prefix (error->message, "gpu_stream_fill: the driver's words"));
   test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY);
@@ -198,6 +222,7 @@ report_run_large_pattern (TestFixture *fixture)
 int
 main (int argc, char **argv)
 {
+  made = g_ptr_array_new_with_free_func (g_free);
   test_init (&argc, &argv);
   test_add ("new", report_new);
   test_add ("wrapped", report_wrapped);
