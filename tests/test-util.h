@@ -71,8 +71,8 @@ GpuEvent     *test_record         (GpuStream     *stream);
 GpuEvent     *test_gate           (TestFixture   *fixture,
                                    GpuStream     *stream);
 void          test_open           (GpuEvent      *gate);
-/* Keeps the stream at work from here on, without an event that anybody sets, until it is let go.
- * Skips the test, with a reason, unless the device can. */
+/* Keeps the stream at work from here on until it is let go: by a kernel, or by a user event where
+ * kernels cannot wait for the host. Skips the test, with a reason, unless the device can. */
 gboolean      test_can_hold       (TestFixture   *fixture);
 TestHold     *test_hold           (GpuStream     *stream);
 void          test_let_go         (TestHold      *hold);
