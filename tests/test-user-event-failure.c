@@ -36,8 +36,9 @@ assert_waits (GpuStream *stream)
 }
 
 /* A writes, waits for an event and writes again; the event fails while the first write is held up.
- * B reads after that write in any case. Whether it still hears of the failure depends on when the
- * driver finds out; if it does, it hears why, and so does C, which waits for B. */
+ * B reads after that write in any case, and after the second where the driver runs what fails.
+ * Whether it still hears of the failure depends on when the driver finds out; if it does, it hears
+ * why, and so does C, which waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -65,7 +66,7 @@ overtaken (TestFixture *fixture, GpuStreamFlags flags)
 
   if (gpu_stream_synchronize (b, NULL, &error))
     {
-      test_assert_value (g_bytes_get_data (bytes, NULL), 2, SIZE);
+      test_assert_value (g_bytes_get_data (bytes, NULL), test_is_intel_cpu (fixture) ? 3 : 2, SIZE);
       test_synchronize (c);
     }
   else
@@ -132,6 +133,101 @@ failure_goes_on (TestFixture *fixture)
     return;
   for (guint i = 0; i < 100; i++)
     fail_and_go_on (fixture);
+}
+
+/* --- every waiter, whatever the driver says --------------------------------------------------- */
+
+/* Points with a fence each, and one that gets its fence when all is over. */
+static void
+every_point (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, flags);
+  g_autoptr (GpuStream) other = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) before = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  GpuEvent *events[4];
+
+  fill (stream, buffer, 2);
+  before = test_record (stream);
+  gate = test_gate (fixture, stream);
+  for (guint i = 0; i < G_N_ELEMENTS (events); i++)
+    {
+      fill (stream, buffer, 3 + i);
+      events[i] = test_record (stream);
+      if (i < 3)
+        g_assert_cmpint (gpu_event_query (events[i], NULL), ==, GPU_EVENT_STATUS_PENDING);
+    }
+  fail (gate, "all of it");
+
+  test_assert_ok (gpu_event_wait (before, NULL, &error), error);
+  g_assert_false (gpu_stream_wait_event (other, events[1], &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "all of it");
+  for (guint i = 0; i < G_N_ELEMENTS (events); i++)
+    {
+      g_assert_false (gpu_event_wait (events[i], NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "all of it");
+      g_object_unref (events[i]);
+    }
+  fill (stream, buffer, 8);
+  test_synchronize (stream);
+}
+
+static void
+failure_every_point (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  every_point (fixture, GPU_STREAM_FLAGS_NONE);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0)
+    every_point (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+typedef struct
+{
+  GpuBuffer *buffer;
+  GpuStream *stream;
+} Reader;
+
+static gpointer
+read_and_fail (gpointer data)
+{
+  Reader *reader = data;
+  g_autoptr (GError) error = NULL;
+  guint8 content[SIZE];
+
+  g_assert_false (gpu_buffer_read (reader->buffer, reader->stream, 0, content, SIZE, NULL,
+                                   &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "blocked");
+  return NULL;
+}
+
+/* A call that blocks behind the event. */
+static void
+blocked (TestFixture *fixture, GpuStreamFlags flags)
+{
+  g_autoptr (GpuStream) stream = test_stream (fixture, flags);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+  guint64 n_submitted = gpu_stream_get_n_submitted (stream);
+  Reader reader = { buffer, stream };
+  GThread *thread = g_thread_new ("read", read_and_fail, &reader);
+
+  while (gpu_stream_get_n_submitted (stream) == n_submitted)
+    g_thread_yield ();
+  fail (gate, "blocked");
+  g_thread_join (thread);
+}
+
+static void
+failure_blocked (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  blocked (fixture, GPU_STREAM_FLAGS_NONE);
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0)
+    blocked (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
 /* --- who says so --------------------------------------------------------------------------- */
@@ -267,6 +363,8 @@ main (int argc, char **argv)
   test_add ("overtaken", failure_overtaken);
   test_add ("overtaken-out-of-order", failure_overtaken_out_of_order);
   test_add ("goes-on", failure_goes_on);
+  test_add ("every-point", failure_every_point);
+  test_add ("blocked", failure_blocked);
   test_add ("names", failure_names);
   test_add ("race", failure_race);
   return test_run ();

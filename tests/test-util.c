@@ -295,6 +295,12 @@ test_is_pocl (TestFixture *fixture)
 }
 
 gboolean
+test_is_intel_cpu (TestFixture *fixture)
+{
+  return g_strcmp0 (gpu_device_get_platform (fixture->device), "Intel(R) OpenCL") == 0;
+}
+
+gboolean
 test_drops_writes (TestFixture *fixture)
 {
   if (!test_is_opencl (fixture)

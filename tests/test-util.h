@@ -52,8 +52,9 @@ gboolean      test_has            (TestFixture   *fixture,
 gboolean      test_is_cuda        (TestFixture   *fixture,
                                    GpuCapabilities capability);
 gboolean      test_is_opencl      (TestFixture   *fixture);
-/* What it does otherwise than OpenCL says is in docs/internals/pocl.md. */
+/* docs/internals/pocl.md and opencl-drivers.md have what these do otherwise than OpenCL says. */
 gboolean      test_is_pocl        (TestFixture   *fixture);
+gboolean      test_is_intel_cpu   (TestFixture   *fixture);
 /* Skips the test, with a reason, unless writes of kernels outside of images do nothing. */
 gboolean      test_drops_writes   (TestFixture   *fixture);
 

@@ -140,7 +140,7 @@ drive_data_free (DriveData *drive_data)
   g_free (drive_data);
 }
 
-/* Drivers say of work behind a failed event of the user only that it failed. */
+/* Drivers say of work behind a failed event of the user only that it failed, if that. */
 static GError *
 explain (gpointer data,
          guint    side)
@@ -193,7 +193,8 @@ list_user_events_locked (Copy *copy)
 {
   for (guint side = 0; side < 2; side++)
     copy->drive_data->user_events[side] =
-      _gpu_timeline_list_user_events_locked (copy->timelines[side], G_MAXUINT64);
+      _gpu_timeline_list_causes_locked (copy->timelines[side],
+                                        copy->timelines[side]->submitted + 1);
 }
 
 static gboolean

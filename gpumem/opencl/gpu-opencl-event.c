@@ -96,7 +96,17 @@ event_create_user (GpuNativeContext  *context,
 
   event = (GpuOpenclEvent *) _gpu_opencl_event_new (handle);
   event->unset = TRUE;
+  event->cannot_fail = _gpu_opencl_device_is_intel_cpu ((GpuOpenclDevice *) context->devices[0]);
   return &event->base;
+}
+
+/* When a user event fails, Intel's runtime for CPUs runs what an in-order queue has behind it, and
+ * crashes or hangs with an out-of-order one. There the event completes: the timeline reports the
+ * failure of what waited for it. */
+static cl_int
+get_failed_status (GpuOpenclEvent *event)
+{
+  return event->cannot_fail ? CL_COMPLETE : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 }
 
 static gboolean
@@ -105,7 +115,7 @@ event_set_user (GpuNativeEvent  *native,
                 GError         **error)
 {
   GpuOpenclEvent *event = (GpuOpenclEvent *) native;
-  cl_int status = success ? CL_COMPLETE : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  cl_int status = success ? CL_COMPLETE : get_failed_status (event);
   cl_int code = clSetUserEventStatus (event->event, status);
 
   if (code != CL_SUCCESS)
@@ -125,7 +135,7 @@ event_free (GpuNativeEvent *native)
 
   /* Nobody can set it any more: what waits for it must not wait for ever. */
   if (g_atomic_int_get (&event->unset))
-    clSetUserEventStatus (event->event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    clSetUserEventStatus (event->event, get_failed_status (event));
   clReleaseEvent (event->event);
   g_clear_pointer (&event->pieces, g_array_unref);
   g_free (event);

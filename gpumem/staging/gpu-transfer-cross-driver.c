@@ -201,10 +201,10 @@ wait_for_chunk_locked (GpuCrossDriver *cross,
 
   wait_unlocked (cross, cross->events[side][chunk], &failure);
 
-  if (failure == NULL)
-    return;
-
   reason = cross->copy.explain (cross->copy.data, side);
+
+  if (failure == NULL && reason == NULL)
+    return;
 
   if (reason != NULL)
     g_clear_error (&failure);

@@ -387,9 +387,10 @@ gpu_event_complete (GpuEvent  *event,
  * @message: (nullable): why, for those who wait
  * @error: return location for an error
  *
- * Fails @event: work that waits for it does not run, and everybody who waits for that work or
- * for @event is told %GPU_ERROR_FAILED with @message (OpenCL: clSetUserEventStatus if a stream
- * waits).
+ * Fails @event: every wait for @event, or for work that waits for it, fails with %GPU_ERROR_FAILED
+ * and @message (OpenCL: clSetUserEventStatus if a stream waits). The work does not run. The
+ * exception is Intel's OpenCL runtime for CPUs, which runs it: the memory that it writes is
+ * undefined there.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
  *   completed or failed before, or with the driver's error

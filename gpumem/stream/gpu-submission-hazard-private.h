@@ -28,6 +28,8 @@ typedef struct
   gboolean             retains_events; /* of what hands external memory over: the work may fail */
   GpuNativeEvent      *handover[5]; /* n_handover: those */
   guint                n_handover;
+  GPtrArray           *causes;      /* nullable; the user events that fail what the caller asked to
+                                     * wait for */
   gboolean             may_fail;    /* whether user events may fail the waits */
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */

@@ -52,6 +52,12 @@ add_wait_locked (GpuSubmitter *s,
       g_array_set_clear_func (s->waits, wait_clear);
     }
 
+  if (is_asked)
+    {
+      s->causes = _gpu_timeline_list_causes_locked (timeline, s->submission->after->seq);
+      s->may_fail = s->may_fail || s->causes != NULL;
+    }
+
   if (has_fence (s, fence))
     return FALSE;
 
@@ -321,11 +327,28 @@ drop_wait (GpuSubmitter        *s,
   return TRUE;
 }
 
+/* Drivers that run what waits for failed work do not tell of it. */
+static gboolean
+check_causes (GpuSubmitter  *s,
+              GError       **error)
+{
+  for (guint i = 0; s->causes != NULL && i < s->causes->len; i++)
+    {
+      if (_gpu_user_event_query (s->causes->pdata[i], error) == GPU_EVENT_STATUS_FAILED)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 gboolean
 _gpu_submitter_drop_failed (GpuSubmitter  *s,
                             GError       **error)
 {
   const GpuEventOps *ops = s->timeline->context->backend->event;
+
+  if (!check_causes (s, error))
+    return FALSE;
 
   for (guint i = s->waits->len; i > 0; i--)
     {
@@ -615,6 +638,7 @@ void
 _gpu_submitter_clear (GpuSubmitter *s)
 {
   g_clear_pointer (&s->waits, g_array_unref);
+  g_clear_pointer (&s->causes, g_ptr_array_unref);
   g_clear_pointer (&s->lost, _gpu_native_context_unref);
   g_clear_error (&s->loss);
   g_clear_pointer (&s->user_wait, _gpu_native_event_unref);

@@ -203,6 +203,7 @@ commit_event_locked (GpuTimeline     *timeline,
     }
 
   pending->event = event;
+  pending->seq = seq;
   pending->covers = (timeline->flags & GPU_STREAM_FLAGS_OUT_OF_ORDER) != 0 ? 0 : seq;
 }
 

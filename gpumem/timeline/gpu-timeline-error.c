@@ -21,6 +21,8 @@ typedef struct
 typedef struct
 {
   guint64       seq;
+  guint64       until;              /* all from seq to here fails with the event; 0 for all that is
+                                     * submitted, until it has failed */
   GpuUserEvent *event;
   GpuFence     *fence;              /* nullable; the event had failed before: did this by it? */
   gboolean      reordered;          /* later work waits for what is before this itself */
@@ -152,6 +154,33 @@ _gpu_timeline_fail_locked (GpuTimeline *timeline,
   g_atomic_int_set (&timeline->failed, TRUE);
 }
 
+static gboolean
+has_event_failed (GpuUserWait *wait)
+{
+  return _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
+}
+
+void
+_gpu_timeline_note_failed_locked (GpuTimeline *timeline)
+{
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (wait->until == 0 && has_event_failed (wait))
+        wait->until = timeline->submitted;
+    }
+}
+
+/* Whether the point fails with the event: not on account of a fence, of which only the driver
+ * knows. */
+static gboolean
+depends_on (guint64            seq,
+            const GpuUserWait *wait)
+{
+  return wait->fence == NULL && wait->seq <= seq && (wait->until == 0 || seq <= wait->until);
+}
+
 gboolean
 _gpu_timeline_search_failing_locked (GpuTimeline *timeline)
 {
@@ -190,6 +219,62 @@ _gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
   return events;
 }
 
+GPtrArray *
+_gpu_timeline_list_causes_locked (GpuTimeline *timeline,
+                                  guint64      seq)
+{
+  GPtrArray *events = NULL;
+
+  _gpu_timeline_note_failed_locked (timeline);
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (!depends_on (seq, wait))
+        continue;
+
+      if (events == NULL)
+        events = g_ptr_array_new_with_free_func ((GDestroyNotify) _gpu_user_event_unref);
+
+      g_ptr_array_add (events, _gpu_user_event_ref (wait->event));
+    }
+
+  return events;
+}
+
+gboolean
+_gpu_timeline_check_operation (GpuTimeline  *timeline,
+                               guint64       seq,
+                               GError      **error)
+{
+  g_autoptr (GMutexLocker) locker = NULL;
+
+  const GError *failure;
+
+  if (G_LIKELY (__atomic_load_n (&timeline->n_user_waits, __ATOMIC_RELAXED) == 0
+                && !g_atomic_int_get (&timeline->failed)))
+    return TRUE;
+
+  locker = g_mutex_locker_new (&timeline->lock);
+
+  for (guint i = 0; i < timeline->user_waits->len; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (depends_on (seq, wait)
+          && _gpu_user_event_query (wait->event, error) == GPU_EVENT_STATUS_FAILED)
+        return FALSE;
+    }
+
+  failure = find_failure_locked (timeline, seq);
+
+  if (failure != NULL && error != NULL)
+    *error = g_error_copy (failure);
+
+  return failure == NULL;
+}
+
 gboolean
 _gpu_timeline_lock_against_failure (GpuTimeline *timeline)
 {
@@ -218,7 +303,7 @@ _gpu_timeline_unlock_against_failure (GpuTimeline *timeline,
 static gboolean
 is_unordered (GpuUserWait *wait)
 {
-  return !wait->reordered && _gpu_user_event_query (wait->event, NULL) == GPU_EVENT_STATUS_FAILED;
+  return !wait->reordered && has_event_failed (wait);
 }
 
 void
@@ -267,8 +352,11 @@ _gpu_timeline_wait_user_locked (GpuTimeline  *timeline,
   wait->seq = seq;
   wait->event = _gpu_user_event_ref (event);
 
-  if (fence != NULL && _gpu_user_event_query (event, NULL) == GPU_EVENT_STATUS_FAILED)
-    wait->fence = _gpu_fence_ref (fence);
+  if (fence != NULL && has_event_failed (wait))
+    {
+      wait->fence = _gpu_fence_ref (fence);
+      wait->until = seq;
+    }
 
   g_ptr_array_add (timeline->user_waits, wait);
   __atomic_store_n (&timeline->n_user_waits, timeline->n_user_waits + 1, __ATOMIC_RELAXED);
@@ -287,8 +375,8 @@ has_failed (GpuTimeline  *timeline,
          && _gpu_user_event_query (wait->event, cause) == GPU_EVENT_STATUS_FAILED;
 }
 
-/* A driver says of work behind a failed user event that it failed, if it says anything; what we
- * know of the user event says why. */
+/* A driver says of work behind a failed user event that it failed, or says nothing: what we know of
+ * the user event says that, and why. */
 void
 _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
                                         guint64       seq,
@@ -306,6 +394,12 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
 
       if (has_failed (timeline, wait, &cause))
         {
+          guint64 until = wait->until != 0 ? wait->until : timeline->submitted;
+
+          /* The driver may run the rest and report nothing. */
+          if (until > seq)
+            _gpu_timeline_fail_locked (timeline, seq, until, g_error_copy (cause));
+
           g_clear_error (failure);
           *failure = g_steal_pointer (&cause);
 
@@ -331,7 +425,7 @@ _gpu_timeline_inherit_cause_locked (GpuTimeline  *timeline,
   guint n = timeline->failures->len;
   const GpuFailure *last = n > 0 ? &g_array_index (timeline->failures, GpuFailure, n - 1) : NULL;
 
-  if (last == NULL || last->to != from
+  if (last == NULL || from < last->from || from > last->to
       || !g_error_matches (*failure, GPU_ERROR, GPU_ERROR_FAILED))
     return;
 

@@ -205,11 +205,17 @@ gboolean        _gpu_timeline_lock_against_failure (GpuTimeline  *timeline);
 void            _gpu_timeline_unlock_against_failure (GpuTimeline       *timeline,
                                                       gboolean           has_failure_lock);
 
+/* The user events that have failed by now fail what was submitted by now, and no more. */
+void            _gpu_timeline_note_failed_locked (GpuTimeline    *timeline);
+
 /* Counts a submission; its number. */
 static inline guint64
 _gpu_timeline_submit_locked (GpuTimeline *timeline)
 {
   guint64 seq = timeline->submitted + 1;
+
+  if (G_UNLIKELY (timeline->n_user_waits > 0))
+    _gpu_timeline_note_failed_locked (timeline);
 
   if (G_UNLIKELY (timeline->completed == timeline->submitted))
     g_atomic_int_inc (&timeline->context->n_active);
@@ -291,6 +297,15 @@ void            _gpu_timeline_retain_event_locked (GpuTimeline   *timeline,
 /* Those of them that work up to @seq waits for; NULL if there are none. */
 GPtrArray      *_gpu_timeline_list_user_events_locked (GpuTimeline *timeline,
                                                guint64            seq);
+/* Those of them that fail the point @seq, which may be the next, if they fail, or have failed it;
+ * likewise. */
+GPtrArray      *_gpu_timeline_list_causes_locked (GpuTimeline    *timeline,
+                                               guint64            seq);
+/* Why a user event fails the operation @seq, which is complete, though not all before it may be:
+ * TRUE if none does. Drivers do not always tell. */
+gboolean        _gpu_timeline_check_operation (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
 /* Adds to @events those of fences that later work must wait for after a failure: PoCL gives up the
  * order of a queue when a user event fails, while work before it still runs. */
 void            _gpu_timeline_list_unordered_locked (GpuTimeline *timeline,
@@ -376,6 +391,7 @@ typedef struct
   GpuNativeEvent *event;
   guint64         covers;           /* the point that is reached with the event, 0 for none; after
                                      * a failure, that of the part which the driver took */
+  guint64         seq;              /* of the operation, with an event */
   gboolean        if_idle;          /* set by the caller: submit only what waits for nothing */
   gboolean        busy;             /* with if_idle: nothing was submitted */
 } GpuPending;

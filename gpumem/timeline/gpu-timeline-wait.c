@@ -194,7 +194,8 @@ _gpu_pending_wait (GpuPending   *pending,
   event->backend->event->wait (event, TRUE, &failure);
   retire (timeline, pending->covers, failure);
 
-  if (!_gpu_timeline_check (timeline, pending->covers, error))
+  if (!_gpu_timeline_check (timeline, pending->covers, error)
+      || !_gpu_timeline_check_operation (timeline, pending->seq, error))
     return FALSE;
 
   if (failure == NULL)

@@ -84,6 +84,13 @@ _gpu_opencl_device_is_nvidia (GpuOpenclDevice *device)
   return strstr (device->base.platform, "NVIDIA") != NULL;
 }
 
+gboolean
+_gpu_opencl_device_is_intel_cpu (GpuOpenclDevice *device)
+{
+  return g_str_equal (device->base.platform, "Intel(R) OpenCL")
+         && device->base.type == GPU_DEVICE_TYPE_CPU;
+}
+
 GpuOpenclDevice *
 _gpu_opencl_device_lookup (cl_device_id id)
 {

@@ -75,6 +75,7 @@ typedef struct
   GArray           *pieces;                     /* nullable; events that must outlive this one:
                                                  * PoCL uses those of failed commands again */
   gint              unset;                      /* atomic; a user event that has no status yet */
+  gboolean          cannot_fail;                /* a user event that the driver may not fail */
   gint              settled;                    /* atomic; its failure was seen, see settle() */
 } GpuOpenclEvent;
 
@@ -179,6 +180,8 @@ gboolean        _gpu_opencl_device_has       (GpuOpenclDevice     *device,
  * user events with Oclgrind, which runs everything, waits included, within clFlush(). */
 gboolean        _gpu_opencl_device_hangs     (GpuOpenclDevice     *device);
 gboolean        _gpu_opencl_device_is_nvidia (GpuOpenclDevice     *device);
+/* Intel's runtime for CPUs. */
+gboolean        _gpu_opencl_device_is_intel_cpu (GpuOpenclDevice  *device);
 /* @size bytes of an info, exactly. */
 gboolean        _gpu_opencl_device_get       (cl_device_id         id,
                                               cl_device_info       info,
