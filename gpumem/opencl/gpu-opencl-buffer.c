@@ -75,16 +75,10 @@ check_foreign (GpuNativeContext  *context,
 static void
 find_parent (GpuOpenclBuffer *buffer)
 {
-  cl_mem parent = NULL;
   gsize offset = 0;
 
-  if (_gpu_opencl_mem_get (buffer->mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
-      && parent != NULL
-      && _gpu_opencl_mem_get (buffer->mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
-    {
-      buffer->parent = parent;
-      buffer->parent_offset = offset;
-    }
+  buffer->parent = _gpu_opencl_mem_get_parent (buffer->mem, &offset);
+  buffer->parent_offset = buffer->parent != NULL ? offset : 0;
 }
 
 static GpuNativeBuffer *

@@ -63,17 +63,13 @@ image_identify (GpuNativeMemory *memory,
 
   while (mem != NULL)
     {
-      cl_mem outer = NULL;
       gsize offset = 0;
 
       alias_key->id = (guintptr) mem;
+      mem = _gpu_opencl_mem_get_parent (mem, &offset);
 
-      if (!_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &outer, sizeof outer, NULL)
-          || !_gpu_opencl_mem_get (mem, CL_MEM_OFFSET, &offset, sizeof offset, NULL))
-        return;
-
-      alias_key->offset += offset;
-      mem = outer;
+      if (mem != NULL)
+        alias_key->offset += offset;
     }
 }
 

@@ -65,6 +65,24 @@ _gpu_opencl_mem_get (cl_mem        mem,
   return FALSE;
 }
 
+/* Intel's runtime names an object of its own for a buffer over shared virtual memory, of which it
+ * then knows nothing. */
+cl_mem
+_gpu_opencl_mem_get_parent (cl_mem  mem,
+                            gsize  *offset)
+{
+  cl_mem parent = NULL;
+  cl_mem_object_type type;
+
+  if (_gpu_opencl_mem_get (mem, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent, NULL)
+      && parent != NULL
+      && _gpu_opencl_mem_get (mem, CL_MEM_OFFSET, offset, sizeof *offset, NULL)
+      && _gpu_opencl_mem_get (parent, CL_MEM_TYPE, &type, sizeof type, NULL))
+    return parent;
+
+  return NULL;
+}
+
 gboolean
 _gpu_opencl_mem_check (GpuNativeContext  *context,
                        cl_mem             mem,

@@ -278,6 +278,9 @@ gboolean        _gpu_opencl_mem_get          (cl_mem               mem,
                                               gpointer             value,
                                               gsize                size,
                                               GError             **error);
+/* What @mem is a part of, or made over, and where in that; NULL for none. */
+cl_mem          _gpu_opencl_mem_get_parent   (cl_mem               mem,
+                                              gsize               *offset);
 /* For memory that somebody else made: is it of @context? */
 gboolean        _gpu_opencl_mem_check        (GpuNativeContext    *context,
                                               cl_mem               mem,
