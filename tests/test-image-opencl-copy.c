@@ -405,7 +405,8 @@ other_formats (TestFixture *fixture)
     }
 }
 
-/* Behind an event that fails nothing is copied, in pieces or not, and the stream goes on. */
+/* Behind an event that fails nothing is copied, in pieces or not, but by Intel's driver, and the
+ * stream goes on. */
 static void
 failed (TestFixture *fixture)
 {
@@ -441,7 +442,8 @@ failed (TestFixture *fixture)
       test_assert_ok (gpu_event_fail (gate, "on purpose", &error), error);
       g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_FAILED, "on purpose");
-      test_assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
+      if (!test_is_intel_cpu (fixture))
+        test_assert_image (image, g_bytes_get_data (bytes, NULL), 4 * WIDTH * HEIGHT);
       test_copy_region (stream, image, NULL, buffer, &layout, extent);
       test_synchronize (stream);
     }

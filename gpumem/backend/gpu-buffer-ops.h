@@ -158,7 +158,8 @@ typedef struct
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
   GpuBufferAllocOp *alloc;
-  /* any thread; may be NULL: rows are then aligned to the device's base_alignment. */
+  /* any thread; may be NULL: rows are then aligned to the device's base_alignment
+   * and row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,
                                        GpuMemoryFlags           flags,
                                        gsize                    row_size,

@@ -6,6 +6,8 @@
 #include "gpumem/device/gpu-context-private.h"
 #include "gpumem/memory/gpu-memory-private.h"
 
+#define MAX_TEXEL_SIZE 16
+
 /**
  * SECTION:gpu-buffer
  * @title: GpuBuffer
@@ -485,6 +487,21 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
   return buffer_new (context, &allocation, bytes, error);
 }
 
+/* For memory, and for images with elements as texels. */
+static gsize
+get_row_alignment (const GpuNativeDevice *device,
+                   gsize                  element_size)
+{
+  const gsize base = MAX (device->base_alignment, 1);
+  const gsize rows = element_size <= MAX_TEXEL_SIZE ? device->row_alignment * element_size : 0;
+  gsize alignment = base;
+
+  while (rows != 0 && alignment % rows != 0)
+    alignment += base;
+
+  return alignment;
+}
+
 /**
  * gpu_buffer_new_pitched:
  * @context: a #GpuContext
@@ -496,8 +513,9 @@ gpu_buffer_new_for_host_bytes (GpuContext      *context,
  *
  * Allocates rows so that each begins where the device reaches it fast. gpu_buffer_get_row_pitch()
  * tells the distance of two rows. (CUDA: cuMemAllocPitch. OpenCL has no call for it: rows begin at
- * multiples of the alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, whatever @element_size is,
- * and so they do on the host back end.)
+ * multiples of the alignment of memory, CL_DEVICE_MEM_BASE_ADDR_ALIGN, and so they do on the host
+ * back end. Where %GPU_CAPABILITIES_IMAGE_FROM_BUFFER is they are also rows of an image with texels
+ * of @element_size bytes, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, if that is known.)
  *
  * Returns: (transfer full): the buffer, or %NULL with an error as of gpu_buffer_new()
  *
@@ -521,7 +539,7 @@ gpu_buffer_new_pitched (GpuContext      *context,
   if (!_gpu_context_check (context, allocation.function, error))
     return NULL;
 
-  alignment = MAX (_gpu_context_get_native (context)->devices[0]->base_alignment, 1);
+  alignment = get_row_alignment (_gpu_context_get_native (context)->devices[0], element_size);
 
   if (row_size == 0 || n_rows == 0 || row_size > G_MAXSIZE - alignment
       || !g_size_checked_mul (&allocation.size,

@@ -336,7 +336,12 @@ enqueue_whole (GpuOpenclRegion     *region,
   if (_gpu_opencl_region_has_host (region) || !one
       || _gpu_opencl_region_fits (region, to, from, extent)
       || (!both && count_pieces (region, to, from, extent) <= N_PIECES))
-    return enqueue_or_layers (region, to, from, extent, event);
+    {
+      /* Intel's runtime takes two layers of one array for an overlap. */
+      if (enqueue_or_layers (region, to, from, extent, event)
+          || !both || region->code != CL_MEM_COPY_OVERLAP)
+        return region->code == CL_SUCCESS;
+    }
 
   if (enqueue_through_buffer (region, to, from, extent, event, &has_buffer))
     return TRUE;

@@ -61,10 +61,13 @@ has_rows_over_buffers (GpuOpenclDevice *device)
 {
   cl_uint alignment = 0;
 
-  return (device->level >= 20 || _gpu_opencl_device_has (device, "cl_khr_image2d_from_buffer"))
-         && _gpu_opencl_device_get (device->id, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, &alignment,
-                                    sizeof alignment, NULL)
-         && alignment != 0;
+  if (device->level >= 20 || _gpu_opencl_device_has (device, "cl_khr_image2d_from_buffer"))
+    _gpu_opencl_device_get (device->id, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, &alignment,
+                            sizeof alignment, NULL);
+
+  device->base.row_alignment = alignment;
+
+  return alignment != 0;
 }
 
 GpuCapabilities
