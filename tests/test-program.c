@@ -184,6 +184,54 @@ program_binary (TestFixture *fixture)
   g_assert_true (error->domain == GPU_ERROR);
 }
 
+/* The kernel of set_source in SPIR-V 1.0, with the value 31. An instruction begins with its length
+ * in words and its number. */
+#define OP(length, number) ((length) << 16 | (number))
+
+static const guint32 set_il[] =
+{
+  0x07230203, 0x00010000, 0, 16, 0,     /* magic, version, generator, bound of ids, schema */
+  OP (2, 17), 4,                        /* OpCapability Addresses */
+  OP (2, 17), 6,                        /* OpCapability Kernel */
+  OP (2, 17), 11,                       /* OpCapability Int64 */
+  OP (3, 14), 2, 2,                     /* OpMemoryModel Physical64 OpenCL */
+  OP (5, 15), 6, 10, 0x00746573, 9,     /* OpEntryPoint Kernel %10 "set" %9 */
+  OP (4, 71), 9, 11, 28,                /* OpDecorate %9 BuiltIn GlobalInvocationId */
+  OP (3, 71), 9, 22,                    /* OpDecorate %9 Constant */
+  OP (2, 19), 1,                        /* %1 = OpTypeVoid */
+  OP (4, 21), 2, 32, 0,                 /* %2 = OpTypeInt 32 0 */
+  OP (4, 21), 3, 64, 0,                 /* %3 = OpTypeInt 64 0 */
+  OP (4, 23), 4, 3, 3,                  /* %4 = OpTypeVector %3 3 */
+  OP (4, 32), 5, 1, 4,                  /* %5 = OpTypePointer Input %4 */
+  OP (4, 32), 6, 5, 2,                  /* %6 = OpTypePointer CrossWorkgroup %2 */
+  OP (4, 33), 7, 1, 6,                  /* %7 = OpTypeFunction %1 %6 */
+  OP (4, 43), 2, 8, 31,                 /* %8 = OpConstant %2 31 */
+  OP (4, 59), 5, 9, 1,                  /* %9 = OpVariable %5 Input */
+  OP (5, 54), 1, 10, 0, 7,              /* %10 = OpFunction %1 None %7 */
+  OP (3, 55), 6, 11,                    /* %11 = OpFunctionParameter %6 */
+  OP (2, 248), 12,                      /* %12 = OpLabel */
+  OP (6, 61), 4, 13, 9, 2, 32,          /* %13 = OpLoad %4 %9 Aligned 32 */
+  OP (5, 81), 3, 14, 13, 0,             /* %14 = OpCompositeExtract %3 %13 0 */
+  OP (5, 70), 6, 15, 11, 14,            /* %15 = OpInBoundsPtrAccessChain %6 %11 %14 */
+  OP (5, 62), 15, 8, 2, 4,              /* OpStore %15 %8 Aligned 4 */
+  OP (1, 253),                          /* OpReturn */
+  OP (1, 56)                            /* OpFunctionEnd */
+};
+
+static void
+program_il_runs (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = g_bytes_new_static (set_il, sizeof set_il);
+  g_autoptr (GpuProgram) program = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IL))
+    return;
+  program = gpu_program_new_from_il (fixture->context, bytes, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (run_program (fixture, program), ==, 31);
+}
+
 static void
 program_il (TestFixture *fixture)
 {
@@ -566,6 +614,7 @@ main (int argc, char **argv)
   test_add ("log", program_log);
   test_add ("binary", program_binary);
   test_add ("il", program_il);
+  test_add ("il-runs", program_il_runs);
   test_add ("file", program_file);
   test_add ("async", program_async);
   test_add ("cache", program_cache);
