@@ -220,6 +220,27 @@ device_values (TestFixture *fixture)
   g_assert_cmpuint (capabilities, ==, gpu_device_get_capabilities (device));
 }
 
+/* Kernel, which the module of test-program needs, is number 6. */
+static void
+check_spirv (GVariant *attributes)
+{
+  g_autoptr (GVariant) capabilities = NULL;
+  g_autofree const char **sets = NULL;
+  const guint32 *values;
+  gsize n = 0;
+  gboolean has_kernel = FALSE;
+
+  if (!g_variant_lookup (attributes, "spirv-extended-instruction-sets", "^a&s", &sets))
+    return;
+  g_assert_true (g_strv_contains (sets, "OpenCL.std"));
+  capabilities = g_variant_lookup_value (attributes, "spirv-capabilities", G_VARIANT_TYPE ("au"));
+  g_assert_nonnull (capabilities);
+  values = g_variant_get_fixed_array (capabilities, &n, sizeof *values);
+  for (gsize i = 0; i < n; i++)
+    has_kernel |= values[i] == 6;
+  g_assert_true (has_kernel);
+}
+
 static void
 device_attributes (TestFixture *fixture)
 {
@@ -245,6 +266,7 @@ device_attributes (TestFixture *fixture)
       n++;
     }
   g_assert_cmpuint (n, >=, test_is_opencl (fixture) ? 60 : 10);
+  check_spirv (all);
   g_assert_null (gpu_device_get_attribute (fixture->device, "colour", &error));
   test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "colour");
 }

@@ -13,6 +13,13 @@
 #define CL_DEVICE_PCI_SLOT_ID_NV                  0x4009
 #define CL_DEVICE_PCI_DOMAIN_ID_NV                0x400A
 
+/* Of cl_khr_spirv_queries, which older headers do not have. */
+#ifndef CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR
+#define CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR 0x12B9
+#define CL_DEVICE_SPIRV_EXTENSIONS_KHR                0x12BA
+#define CL_DEVICE_SPIRV_CAPABILITIES_KHR              0x12BB
+#endif
+
 typedef enum
 {
   KIND_BOOL,                /* b */
@@ -20,7 +27,9 @@ typedef enum
   KIND_ULONG,               /* t */
   KIND_SIZE,                /* t */
   KIND_SIZES,               /* at */
+  KIND_UINTS,               /* au */
   KIND_TEXT,                /* s */
+  KIND_TEXTS,               /* as, of pointers to text */
   KIND_SPACED,              /* as, of what stands between spaces */
   KIND_LISTED,              /* as, of what stands between semicolons */
   KIND_FLAGS,               /* as, the names of the bits that are set */
@@ -302,6 +311,14 @@ static const InfoEntry entries[] =
   { "latest-conformance-version-passed", CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED, KIND_TEXT, 30,
     NULL, NULL },
 
+  /* 3.1 */
+  { "spirv-extended-instruction-sets", CL_DEVICE_SPIRV_EXTENDED_INSTRUCTION_SETS_KHR, KIND_TEXTS,
+    31, "cl_khr_spirv_queries", NULL },
+  { "spirv-extensions", CL_DEVICE_SPIRV_EXTENSIONS_KHR, KIND_TEXTS, 31, "cl_khr_spirv_queries",
+    NULL },
+  { "spirv-capabilities", CL_DEVICE_SPIRV_CAPABILITIES_KHR, KIND_UINTS, 31, "cl_khr_spirv_queries",
+    NULL },
+
   /* Who the device is, across APIs */
   { "pci-bus-info-khr", CL_DEVICE_PCI_BUS_INFO_KHR, KIND_PCI, NEVER, "cl_khr_pci_bus_info", NULL },
   { "uuid-khr", CL_DEVICE_UUID_KHR, KIND_UUID, NEVER, UUID, NULL },
@@ -379,6 +396,20 @@ from_sizes (const gsize *sizes,
   g_variant_builder_init (&builder, G_VARIANT_TYPE ("at"));
   for (gsize i = 0; i < n_sizes; i++)
     g_variant_builder_add (&builder, "t", (guint64) sizes[i]);
+
+  return g_variant_builder_end (&builder);
+}
+
+static GVariant *
+from_texts (const char *const *texts,
+            gsize              n_texts)
+{
+  GVariantBuilder builder;
+
+  g_variant_builder_init (&builder, G_VARIANT_TYPE_STRING_ARRAY);
+  for (gsize i = 0; i < n_texts; i++)
+    g_variant_builder_add_value (&builder, g_variant_new_take_string (
+                                   _gpu_opencl_clean_text (g_strdup (texts[i]))));
 
   return g_variant_builder_end (&builder);
 }
@@ -533,6 +564,11 @@ from_data (const InfoEntry *entry,
       return g_variant_new_uint64 (*(const gsize *) data);
     case KIND_SIZES:
       return from_sizes (data, size / sizeof (gsize));
+    case KIND_UINTS:
+      return g_variant_new_fixed_array (G_VARIANT_TYPE_UINT32, data, size / sizeof (cl_uint),
+                                        sizeof (cl_uint));
+    case KIND_TEXTS:
+      return from_texts (data, size / sizeof (const char *));
     case KIND_TEXT:
       return g_variant_new_take_string (_gpu_opencl_clean_text (g_strdup (data)));
     case KIND_SPACED:
