@@ -3,6 +3,12 @@
  * and its sharing between processes. */
 #include "config.h"
 
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <utime.h>
+
 #include <glib/gstdio.h>
 
 #include "test-util.h"
@@ -495,6 +501,233 @@ program_cache_damage (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* Changes the digest only: what drivers and checks of the content accept must be refused, too. */
+static void
+program_cache_digest (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+  g_autofree char *data = NULL;
+  gsize size;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  files = cache_files (directory);
+  g_assert_true (g_file_get_contents (files->pdata[0], &data, &size, NULL));
+  g_assert_cmpuint (size, >, 64);
+  g_assert_true (g_str_has_prefix (data, "gpumem program 2\n"));
+  data[63] ^= 1;
+  g_assert_true (g_file_set_contents (files->pdata[0], data, (gssize) size, NULL));
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+  cache_end (directory);
+}
+
+/* An entry that other users can write, or that one of them owns, is replaced. */
+static void
+program_cache_owner (TestFixture *fixture)
+{
+  static const int modes[] = { 0620, 0602, 0666 };
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+  GStatBuf status;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 1);
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    {
+      g_assert_cmpint (g_chmod (files->pdata[0], modes[i]), ==, 0);
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+      g_assert_cmpint (g_stat (files->pdata[0], &status), ==, 0);
+      g_assert_cmpint (status.st_mode & 0777, ==, 0600);
+    }
+  if (geteuid () == 0 && chown (files->pdata[0], 65534, 65534) == 0)
+    {
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+      assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+      g_assert_cmpint (g_stat (files->pdata[0], &status), ==, 0);
+      g_assert_cmpuint (status.st_uid, ==, geteuid ());
+    }
+  cache_end (directory);
+}
+
+/* Writes @text to an old file in @directory. */
+static char *
+add_old_file (const char *directory, const char *name, const char *text)
+{
+  char *path = g_build_filename (directory, name, NULL);
+  struct utimbuf old = { 1000000000, 1000000000 };
+
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  g_assert_cmpint (g_utime (path, &old), ==, 0);
+  return path;
+}
+
+#define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Files of others in the directory stay, whatever their names and ages; those that a process left
+ * half written go. */
+static void
+program_cache_foreign (TestFixture *fixture)
+{
+  static const struct
+  {
+    const char *name, *text;
+    gboolean stays;
+  } cases[] = {
+    { "thesis.program", "all of it", TRUE }, { "my.program.txt", "", TRUE },
+    { ".program", "gpumem program 2\n", TRUE }, { KEY ".program", "a key of another", TRUE },
+    { KEY ".program.bak", "gpumem program 2\n", TRUE }, { KEY ".programs", "", TRUE },
+    { "0" KEY ".program", "gpumem program 2\n", TRUE },
+    { KEY ".program.ABC123", "not of the cache", TRUE },
+    { KEY ".program.ABC124", "gpumem program 2\nhalf", FALSE },
+    { KEY ".program.ABC125", "", FALSE },
+  };
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) paths = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) files = NULL;
+  g_autofree char *limit = NULL;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, FALSE, 100);
+  limit = g_strdup_printf ("%" G_GUINT64_FORMAT, cache_size (directory) * 3 / 2);
+  g_setenv ("GPUMEM_CACHE_SIZE", limit, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    g_ptr_array_add (paths, add_old_file (directory, cases[i].name, cases[i].text));
+
+  assert_built (fixture, "-DVALUE=101", GPU_PROGRAM_FLAGS_NONE, FALSE, 101);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = NULL;
+
+      g_test_message ("%s", cases[i].name);
+      g_assert_cmpint (g_file_get_contents (paths->pdata[i], &text, NULL, NULL), ==,
+                       cases[i].stays);
+      if (cases[i].stays)
+        g_assert_cmpstr (text, ==, cases[i].text);
+    }
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, G_N_ELEMENTS (cases) - 2 + 1);
+  cache_end (directory);
+}
+
+/* The log of the build comes out of the cache with the program. */
+static void
+program_cache_log (TestFixture *fixture)
+{
+  static const char source[] =
+    "#warning shaved yak\n"
+    "__kernel void set (__global uint *x) { x[get_global_id (0)] = 1; }\n";
+  char *directory = cache_begin (fixture);
+  g_autofree char *first = NULL;
+
+  if (directory == NULL)
+    return;
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GpuProgram) program = gpu_program_new_from_source (fixture->context, source, NULL,
+                                                                    &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_program_is_from_cache (program), ==, i > 0);
+      if (i == 0)
+        first = g_strdup (gpu_program_get_build_log (program));
+      g_assert_cmpstr (gpu_program_get_build_log (program), ==, first);
+    }
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    g_assert_nonnull (strstr (first, "shaved yak"));
+  cache_end (directory);
+}
+
+/* A source of the kernel "set" that begins with @start. */
+static void
+assert_uncached (TestFixture *fixture, const char *start, guint32 value)
+{
+  g_autofree char *source = g_strconcat (start, "\n", set_source, NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = gpu_program_new_from_source (fixture->context, source, NULL,
+                                                                &error);
+
+  g_test_message ("%s", start);
+  g_assert_no_error (error);
+  g_assert_false (gpu_program_is_from_cache (program));
+  g_assert_cmpuint (run_program (fixture, program), ==, value);
+}
+
+/* Every way in which a source can read a file. The build reads the file anew each time. */
+static void
+program_cache_includes (TestFixture *fixture)
+{
+  static const char *const starts[] = {
+    "#include \"%s\"", "#/**/include \"%s\"", "#/*\n*/include \"%s\"",
+    "/* a */ # /*\n*/ /* */ include \"%s\"", "#inc\\\nlude \"%s\"",
+    "#inc\\  \nlude \"%s\"", "#inc\\\r\nlude \"%s\"", "#\\\ninclude \"%s\"",
+    "#define FILE \"%s\"\n#include FILE", "%:include \"%s\"", "%: /*\n*/ include \"%s\"",
+    "char open[] = \"/*\";\n#include \"%s\"\n"
+  };
+  char *directory = cache_begin (fixture);
+  g_autofree char *path = NULL;
+  g_autoptr (GPtrArray) files = NULL;
+
+  if (directory == NULL)
+    return;
+  path = g_strconcat (directory, ".h", NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
+    {
+      g_autofree char *start = NULL;
+      g_auto (GStrv) parts = g_strsplit (starts[i], "%s", 2);
+
+      if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+        break;
+      start = g_strconcat (parts[0], path, parts[1], NULL);
+      for (guint value = 5; value < 7; value++)
+        {
+          g_autofree char *text = g_strdup_printf ("#define VALUE %u\n", value);
+
+          g_assert_true (g_file_set_contents (path, text, -1, NULL));
+          assert_uncached (fixture, start, value);
+        }
+    }
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 0);
+  g_unlink (path);
+  cache_end (directory);
+}
+
+/* A reason for which an entry cannot be loaded may pass: the entry stays. */
+static void
+program_cache_passing (TestFixture *fixture)
+{
+  const struct rlimit nothing = { 0, RLIM_INFINITY };
+  char *directory = cache_begin (fixture);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuProgram) program = NULL;
+  struct rlimit before;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    {
+      signal (SIGXFSZ, SIG_IGN);
+      g_assert_cmpint (getrlimit (RLIMIT_FSIZE, &before), ==, 0);
+      g_assert_cmpint (setrlimit (RLIMIT_FSIZE, &nothing), ==, 0);
+      program = gpu_program_new_from_source (fixture->context, set_source, NULL, &error);
+      g_assert_cmpint (setrlimit (RLIMIT_FSIZE, &before), ==, 0);
+      test_assert_gpu_error (error, GPU_ERROR_FAILED, "host: ");
+      g_assert_null (program);
+    }
+  assert_built (fixture, NULL, GPU_PROGRAM_FLAGS_NONE, TRUE, 1);
+  cache_end (directory);
+}
+
 static void
 program_cache_limit (TestFixture *fixture)
 {
@@ -621,6 +854,12 @@ main (int argc, char **argv)
   test_add ("cache-outside", program_cache_outside);
   test_add ("cache-arguments", program_cache_arguments);
   test_add ("cache-damage", program_cache_damage);
+  test_add ("cache-digest", program_cache_digest);
+  test_add ("cache-owner", program_cache_owner);
+  test_add ("cache-foreign", program_cache_foreign);
+  test_add ("cache-log", program_cache_log);
+  test_add ("cache-includes", program_cache_includes);
+  test_add ("cache-passing", program_cache_passing);
   test_add ("cache-limit", program_cache_limit);
   test_add ("cache-nowhere", program_cache_nowhere);
   test_add ("cache-processes", program_cache_processes);

@@ -58,6 +58,9 @@ typedef struct
    * source and options, decides what a build yields: device, driver, compiler. */
   void               (*fingerprint)   (GpuNativeContext  *context,
                                        GString           *text);
+  /* Whether inline assembly cannot read files, as PTX cannot; otherwise the program cache leaves
+   * out programs that have any. */
+  gboolean             assembly_is_closed;
   /* any thread. Kernels made from the program may outlive it. */
   void               (*free)          (GpuNativeContext  *context,
                                        GpuNativeProgram  *program);

@@ -91,11 +91,18 @@ load_object (GBytes  *binary,
 
   path = g_build_filename (directory, "program.so", NULL);
 
-  if (g_file_set_contents_full (path, data, size, G_FILE_SET_CONTENTS_NONE, 0700, &reason))
-    module = g_module_open_full (path, G_MODULE_BIND_LOCAL, &reason);
+  if (!g_file_set_contents_full (path, data, size, G_FILE_SET_CONTENTS_NONE, 0700, &reason))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "host: %s", reason->message);
+    }
+  else
+    {
+      module = g_module_open_full (path, G_MODULE_BIND_LOCAL, &reason);
 
-  if (module == NULL)
-    g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: dlopen: %s", reason->message);
+      if (module == NULL)
+        g_set_error (error, GPU_ERROR, GPU_ERROR_BUILD_FAILED, "host: dlopen: %s",
+                     reason->message);
+    }
 
   _gpu_host_directory_remove (directory);
 

@@ -5,12 +5,13 @@
 
 G_BEGIN_DECLS
 
-/* What an entry of the cache holds: the binary, and what the driver said of the arguments of the
- * kernels when it built them from source, for drivers do not tell it of binaries. */
+/* An entry of the cache: the binary, and what only the build from source reports: the arguments of
+ * the kernels, and the log. */
 typedef struct
 {
   GBytes   *binary;
   GVariant *descriptions;           /* see _gpu_kernel_describe_all() */
+  char     *log;                    /* nullable */
 } GpuCacheEntry;
 
 void           _gpu_cache_entry_free     (GpuCacheEntry     *entry);
@@ -25,7 +26,12 @@ char          *_gpu_program_cache_key    (GpuNativeContext  *context,
 GpuCacheEntry *_gpu_program_cache_load   (const char        *key);
 void           _gpu_program_cache_store  (const char        *key,
                                           GBytes            *binary,
-                                          GVariant          *descriptions);
-void           _gpu_program_cache_remove (const char        *key);
+                                          GVariant          *descriptions,
+                                          const char        *log);
+
+/* FALSE if a build may depend on files or the clock. @any_assembly: assembly cannot read files. */
+gboolean       _gpu_program_is_cacheable (const char        *source,
+                                          const char        *options,
+                                          gboolean           any_assembly);
 
 G_END_DECLS

@@ -2,12 +2,13 @@
 /*
  * Binaries of programs, kept on disk. An entry is one file, named by a SHA-256 digest of all that
  * decides what a build yields: source, options, back end, and what the back end says of device,
- * driver and compiler. It begins with a digest of itself, so one that was damaged, or written by
- * another version, is passed over and replaced. Files are written aside and renamed: processes
- * that share the directory see whole entries or none. A hit sets the time of its file, and when
- * the files together are too large, the oldest go.
+ * driver and compiler. It begins with a header and a digest of the rest: a damaged entry, or one of
+ * another version, is ignored and replaced. Files are written aside and renamed: processes that
+ * share the directory see whole entries or none. A hit sets the time of its file, and when the
+ * files together are too large, the oldest are removed.
  *
- * Sources that include files stay out: what those hold is not in the digest.
+ * The directory may hold files of other programs: only a file with the name and the header of an
+ * entry, of this user, is ever removed.
  */
 #include "config.h"
 
@@ -23,10 +24,14 @@
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/program/gpu-program-cache-private.h"
 
-#define ENTRY_MAGIC   "gpumem program 1"
+#define ENTRY_MAGIC   "gpumem program 2\n"
 #define ENTRY_SUFFIX  ".program"
-#define ENTRY_TYPE    "(ssayv)"     /* magic, key, binary, descriptions */
+#define ENTRY_TYPE    "(sayvay)"    /* key, binary, descriptions, log */
+#define MAGIC_SIZE    32            /* padded with zeros */
 #define DIGEST_SIZE   32
+#define HEADER_SIZE   (MAGIC_SIZE + DIGEST_SIZE)
+#define KEY_LENGTH    64            /* a SHA-256 digest in hexadecimal */
+#define ASIDE_LENGTH  7             /* ".XXXXXX", as g_file_set_contents_full() names its files */
 #define DEFAULT_SIZE  (G_GUINT64_CONSTANT (256) << 20)
 #define ABANDONED     (G_TIME_SPAN_HOUR / G_TIME_SPAN_SECOND)
 
@@ -111,34 +116,6 @@ get_size_limit (void)
   return DEFAULT_SIZE;
 }
 
-/* Also TRUE for a text that cannot be searched. */
-static gboolean
-has_match (const char *pattern,
-           const char *text)
-{
-  g_autoptr (GRegex) regex = g_regex_new (pattern, G_REGEX_RAW | G_REGEX_OPTIMIZE, 0, NULL);
-  g_autoptr (GError) error = NULL;
-
-  return g_regex_match_full (regex, text, -1, 0, 0, NULL, &error) || error != NULL;
-}
-
-/* Whether a build may read files or the clock. Says yes too often rather than too rarely: a
- * directive in a comment counts, and so does one that is split over lines. */
-static gboolean
-is_unpredictable (const char *source,
-                  const char *options)
-{
-  static const char directive[] = "(?:#|%:|\\?\\?=)[^\\n]*(?:include|import|embed)";
-  static const char macro[] = "__has_include|__DATE__|__TIME";
-  static const char option[] = "(?:^|[\\s\"',])(?:-I|-i|@|--?include|--?imacros|--?pre-include|"
-                               "--?(?:use-|create-)?pch)";
-  g_autoptr (GRegex) splice = g_regex_new ("\\\\[ \\t]*\\r?\\n", G_REGEX_RAW, 0, NULL);
-  g_autofree char *text = g_regex_replace_literal (splice, source, -1, 0, "", 0, NULL);
-
-  return text == NULL || has_match (directive, text) || has_match (macro, text) ||
-         has_match (macro, options) || has_match (option, options);
-}
-
 static void
 update_checksum (GChecksum  *checksum,
                  const char *text)
@@ -163,9 +140,9 @@ _gpu_program_cache_key (GpuNativeContext *context,
       ops->load_binary == NULL || get_size_limit () == 0)
     return NULL;
 
-  if (is_unpredictable (source, options))
+  if (!_gpu_program_is_cacheable (source, options, ops->assembly_is_closed))
     {
-      _gpu_debug_print (GPU_DEBUG_CACHE, "a program that includes files or tells the time is "
+      _gpu_debug_print (GPU_DEBUG_CACHE, "a program whose build may read files or the clock is "
                         "not cached");
       return NULL;
     }
@@ -194,12 +171,12 @@ digest_of (gconstpointer  data,
   g_checksum_get_digest (checksum, digest, &length);
 }
 
-/* Entries are code that will run: they must be ours, and nobody else's to write. */
+/* Entries are code that will run: the user must own them, and no other user may write them. */
 static gboolean
 is_trustworthy (const struct stat *status)
 {
   return S_ISREG (status->st_mode) && status->st_uid == geteuid () &&
-         (status->st_mode & (S_IWGRP | S_IWOTH)) == 0 && status->st_size > DIGEST_SIZE &&
+         (status->st_mode & (S_IWGRP | S_IWOTH)) == 0 && status->st_size > HEADER_SIZE &&
          (guint64) status->st_size < G_MAXSSIZE;
 }
 
@@ -236,6 +213,28 @@ read_file (const char *path,
   return g_steal_pointer (&data);
 }
 
+static void
+write_header (guint8 *data,
+              gsize   size)
+{
+  memset (data, 0, MAGIC_SIZE);
+  memcpy (data, ENTRY_MAGIC, strlen (ENTRY_MAGIC));
+  digest_of (data + HEADER_SIZE, size - HEADER_SIZE, data + MAGIC_SIZE);
+}
+
+static gboolean
+check_header (const guint8 *data,
+              gsize         size)
+{
+  guint8 digest[DIGEST_SIZE];
+
+  digest_of (data + HEADER_SIZE, size - HEADER_SIZE, digest);
+
+  return memcmp (data, ENTRY_MAGIC, sizeof ENTRY_MAGIC) == 0 &&
+         memcmp (data + MAGIC_SIZE, digest, DIGEST_SIZE) == 0;
+}
+
+/* Takes @data over. */
 static GpuCacheEntry *
 parse_entry (const char *key,
              guint8     *data,
@@ -246,25 +245,24 @@ parse_entry (const char *key,
   g_autoptr (GVariant) variant = NULL;
   g_autoptr (GVariant) binary = NULL;
   g_autoptr (GVariant) descriptions = NULL;
-  const char *magic;
   const char *name;
-  guint8 digest[DIGEST_SIZE];
+  const char *log;
   GpuCacheEntry *entry;
 
-  digest_of (data + DIGEST_SIZE, size - DIGEST_SIZE, digest);
-  if (memcmp (digest, data, DIGEST_SIZE) != 0)
+  if (!check_header (data, size))
     return NULL;
 
-  content = g_bytes_new_from_bytes (file, DIGEST_SIZE, size - DIGEST_SIZE);
+  content = g_bytes_new_from_bytes (file, HEADER_SIZE, size - HEADER_SIZE);
   variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENTRY_TYPE), content, FALSE);
   g_variant_ref_sink (variant);
-  g_variant_get (variant, "(&s&s@ayv)", &magic, &name, &binary, &descriptions);
-  if (!g_str_equal (magic, ENTRY_MAGIC) || !g_str_equal (name, key))
+  g_variant_get (variant, "(&s@ayv^&ay)", &name, &binary, &descriptions, &log);
+  if (!g_str_equal (name, key))
     return NULL;
 
   entry = g_new (GpuCacheEntry, 1);
   entry->binary = g_variant_get_data_as_bytes (binary);
   entry->descriptions = g_steal_pointer (&descriptions);
+  entry->log = *log != '\0' ? g_strdup (log) : NULL;
 
   return entry;
 }
@@ -274,6 +272,7 @@ _gpu_cache_entry_free (GpuCacheEntry *entry)
 {
   g_bytes_unref (entry->binary);
   g_variant_unref (entry->descriptions);
+  g_free (entry->log);
   g_free (entry);
 }
 
@@ -295,20 +294,11 @@ _gpu_program_cache_load (const char *key)
   entry = parse_entry (key, data, size);
   _gpu_debug_print (GPU_DEBUG_CACHE, "%s: %s", key, entry != NULL ? "found" : "damaged");
 
-  /* In vain for a directory that we can only read: then nobody evicts anything either. */
+  /* Fails in a directory that this process can only read, which it never evicts from either. */
   if (entry != NULL)
     g_utime (path, NULL);
 
   return entry;
-}
-
-void
-_gpu_program_cache_remove (const char *key)
-{
-  g_autofree char *path = get_path (key);
-
-  if (path != NULL)
-    g_unlink (path);
 }
 
 static int
@@ -321,7 +311,45 @@ compare_used (gconstpointer a,
   return left->used < right->used ? -1 : left->used > right->used;
 }
 
-/* The entries in @directory, and their bytes. What a process that died left behind is removed. */
+/* @is_aside: the file was being written. */
+static gboolean
+is_entry_name (const char *name,
+               gboolean   *is_aside)
+{
+  gsize length = strlen (name);
+
+  if (strspn (name, "0123456789abcdef") != KEY_LENGTH ||
+      !g_str_has_prefix (name + KEY_LENGTH, ENTRY_SUFFIX))
+    return FALSE;
+
+  length -= KEY_LENGTH + strlen (ENTRY_SUFFIX);
+  *is_aside = length > 0;
+
+  return length == 0 || (length == ASIDE_LENGTH && name[strlen (name) - ASIDE_LENGTH] == '.');
+}
+
+/* Whether the file begins as an entry does, of any version. One that was being written may end
+ * anywhere. */
+static gboolean
+has_magic (const char *path,
+           gboolean    is_aside)
+{
+  const gsize length = strlen ("gpumem program ");
+  int fd = g_open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+  char start[sizeof ENTRY_MAGIC];
+  gssize n;
+
+  if (fd < 0)
+    return FALSE;
+
+  n = read (fd, start, length);
+  g_close (fd, NULL);
+
+  return n >= 0 && ((gsize) n == length || is_aside) && memcmp (start, ENTRY_MAGIC, n) == 0;
+}
+
+/* The entries in @directory, and their bytes. Removes files that a process that died left behind
+ * half written. */
 static GPtrArray *
 list_entries (const char *directory,
               guint64    *total)
@@ -336,12 +364,13 @@ list_entries (const char *directory,
     {
       g_autofree char *path = g_build_filename (directory, name, NULL);
       GStatBuf status;
+      gboolean is_aside;
 
-      if (strstr (name, ENTRY_SUFFIX) == NULL || g_lstat (path, &status) != 0 ||
-          !S_ISREG (status.st_mode))
+      if (!is_entry_name (name, &is_aside) || g_lstat (path, &status) != 0 ||
+          !S_ISREG (status.st_mode) || status.st_uid != geteuid () || !has_magic (path, is_aside))
         continue;
 
-      if (g_str_has_suffix (name, ENTRY_SUFFIX))
+      if (!is_aside)
         {
           CachedFile *file = g_new (CachedFile, 1);
 
@@ -389,7 +418,8 @@ evict (const char *directory,
 void
 _gpu_program_cache_store (const char *key,
                           GBytes     *binary,
-                          GVariant   *descriptions)
+                          GVariant   *descriptions,
+                          const char *log)
 {
   g_autofree char *directory = get_directory ();
   g_autofree char *path = get_path (key);
@@ -400,16 +430,16 @@ _gpu_program_cache_store (const char *key,
   gsize size;
 
   content = g_variant_new_from_bytes (G_VARIANT_TYPE_BYTESTRING, binary, TRUE);
-  variant = g_variant_new ("(ss@ayv)", ENTRY_MAGIC, key, content, descriptions);
+  variant = g_variant_new ("(s@ayv^ay)", key, content, descriptions, log != NULL ? log : "");
   g_variant_ref_sink (variant);
 
-  size = DIGEST_SIZE + g_variant_get_size (variant);
+  size = HEADER_SIZE + g_variant_get_size (variant);
   if (path == NULL || size > get_size_limit ())
     return;
 
   data = g_malloc (size);
-  g_variant_store (variant, data + DIGEST_SIZE);
-  digest_of (data + DIGEST_SIZE, size - DIGEST_SIZE, data);
+  g_variant_store (variant, data + HEADER_SIZE);
+  write_header (data, size);
 
   if (g_mkdir_with_parents (directory, 0700) != 0 ||
       !g_file_set_contents_full (path, (const char *) data, size,

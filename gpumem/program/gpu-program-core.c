@@ -144,9 +144,15 @@ load_cached (GpuNativeContext       *context,
     native = ops->load_binary (context, entry->binary, inputs->options, &error);
   if (native == NULL)
     {
+      /* The entry stays, as the reason may pass; the build that follows replaces it. */
       _gpu_debug_print (GPU_DEBUG_CACHE, "%s: refused: %s", key, error->message);
-      _gpu_program_cache_remove (key);
       return NULL;
+    }
+
+  if (entry->log != NULL)
+    {
+      g_free (native->log);
+      native->log = g_steal_pointer (&entry->log);
     }
 
   core = core_new (context, native);
@@ -179,7 +185,7 @@ store_cached (GpuProgramCore *core,
   if (descriptions != NULL)
     {
       g_variant_ref_sink (descriptions);
-      _gpu_program_cache_store (key, binary, descriptions);
+      _gpu_program_cache_store (key, binary, descriptions, core->native->log);
       g_variant_unref (descriptions);
     }
 }

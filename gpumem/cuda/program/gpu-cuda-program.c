@@ -247,6 +247,7 @@ const GpuProgramOps _gpu_cuda_program_ops =
   .link          = program_link,
   .load_cached   = program_load_cached,
   .fingerprint   = program_fingerprint,
+  .assembly_is_closed = TRUE,
   .free          = program_free,
   .get_binary    = program_get_binary,
   .list_kernels  = program_list_kernels,
