@@ -271,6 +271,10 @@ program_file (TestFixture *fixture)
   program = gpu_program_new_from_file (fixture->context, file, "-DVALUE=77", &error);
   g_assert_no_error (error);
   g_assert_cmpuint (run_program (fixture, program), ==, 77);
+  g_file_set_contents (path, "__kernel void set (\0) { }", 25, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_program_new_from_file (fixture->context, file, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "NUL", "offset 19");
   g_unlink (path);
   g_rmdir (directory);
 }

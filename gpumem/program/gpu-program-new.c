@@ -229,6 +229,29 @@ is_ptx (const char *text)
     }
 }
 
+/* Whether @data are text but for NUL bytes, which would cut it. */
+static gboolean
+is_text_with_nul (const char *data,
+                  gsize       size,
+                  gsize      *offset)
+{
+  const char *nul = memchr (data, '\0', size);
+  g_autofree char *text = NULL;
+
+  if (nul == NULL)
+    return FALSE;
+
+  *offset = (gsize) (nul - data);
+  text = g_memdup2 (data, size);
+  for (gsize i = *offset; i < size; i++)
+    {
+      if (text[i] == '\0')
+        text[i] = ' ';
+    }
+
+  return g_utf8_validate_len (text, size, NULL);
+}
+
 /**
  * gpu_program_new_from_file:
  * @context: a #GpuContext
@@ -241,7 +264,8 @@ is_ptx (const char *text)
  * that some drivers give for one; any other text is source. Blocks for reading and building.
  *
  * Returns: (transfer full): a new #GpuProgram, or %NULL with @error set: to a #GIOErrorEnum if the
- *   file cannot be read, else as by the function for what it holds
+ *   file cannot be read, %GPU_ERROR_INVALID_ARGUMENT for text with a NUL byte, else as by the
+ *   function for what it holds
  *
  * Since: 0.1
  */
@@ -255,6 +279,7 @@ gpu_program_new_from_file (GpuContext  *context,
   g_autofree char *text = NULL;
   const guint8 *data;
   gsize size;
+  gsize nul;
 
   g_return_val_if_fail (GPU_IS_CONTEXT (context), NULL);
   g_return_val_if_fail (G_IS_FILE (file), NULL);
@@ -270,11 +295,19 @@ gpu_program_new_from_file (GpuContext  *context,
   data = g_bytes_get_data (bytes, &size);
   if (is_spirv (data, size))
     return gpu_program_new_from_il (context, bytes, options, error);
-  if (size > 0 && !g_utf8_validate_len ((const char *) data, size, NULL))
-    return gpu_program_new_from_binary (context, bytes, options, error);
 
   text = g_strndup ((const char *) data, size);
   if (is_ptx (text))
+    return gpu_program_new_from_binary (context, bytes, options, error);
+  if (is_text_with_nul ((const char *) data, size, &nul))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_program_new_from_file: the source has a NUL byte at offset %"
+                   G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes, which would end it there", nul,
+                   size);
+      return NULL;
+    }
+  if (size > 0 && !g_utf8_validate_len ((const char *) data, size, NULL))
     return gpu_program_new_from_binary (context, bytes, options, error);
 
   return gpu_program_new_from_source (context, text, options, error);

@@ -613,6 +613,33 @@ function _takeData() {
     }
 }
 
+// A string ends at a null character where it becomes one of C.
+function _checkTexts() {
+    const functions = [
+        [Gpu.Context.prototype, 'set_build_options'],
+        [Gpu.Program, 'compile'],
+        [Gpu.Program, 'new_from_binary'],
+        [Gpu.Program, 'new_from_file'],
+        [Gpu.Program, 'new_from_il'],
+        [Gpu.Program, 'new_from_source'],
+        [Gpu.Program, 'new_from_source_async'],
+        [Gpu.Program, 'new_from_source_full'],
+        [Gpu.Program, 'new_from_source_names'],
+        [Gpu.Program, 'new_linked'],
+    ];
+    for (const [object, name] of functions) {
+        const native = object[name];
+        object[name] = function (...args) {
+            for (const text of args.flat()) {
+                const offset = typeof text === 'string' ? text.indexOf('\0') : -1;
+                if (offset >= 0)
+                    throw new RangeError(`a null character at offset ${offset} would end the text`);
+            }
+            return native.apply(this, args);
+        };
+    }
+}
+
 // Data out, as an Uint8Array
 function _giveData() {
     const functions = [
@@ -672,6 +699,7 @@ function _init() {
     Gpu = this;
 
     Gpu.Local = Local;
+    _checkTexts();
     _promises();
     _buffer(Gpu.Buffer.prototype);
     _array(Gpu.Array);
