@@ -705,6 +705,36 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* A parent may leave SIGCHLD ignored: the status of a compiler is lost then, and so is that of the
+ * passes that it runs, if it inherits that. */
+static void
+program_sigchld (TestFixture *fixture)
+{
+  void (*before) (int);
+
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "host") ||
+      !test_has (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  before = signal (SIGCHLD, SIG_IGN);
+  for (guint i = 1; i < 4; i++)
+    {
+      g_autofree char *options = g_strdup_printf ("-DVALUE=%u", i);
+      g_autoptr (GpuProgram) program = NULL;
+      g_autoptr (GError) error = NULL;
+
+      assert_built (fixture, options, GPU_PROGRAM_FLAGS_NO_CACHE, FALSE, i);
+      program = gpu_program_new_from_source (fixture->context, "#error shaved yak", NULL, &error);
+      g_assert_null (program);
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "shaved yak");
+      program = gpu_program_new_from_source (fixture->context,
+                                             "__kernel void k (__global int *x) { x[0] = yak; }",
+                                             NULL, &error);
+      g_assert_null (program);
+      test_assert_gpu_error (error, GPU_ERROR_BUILD_FAILED, "yak");
+    }
+  signal (SIGCHLD, before);
+}
+
 /* A reason for which an entry cannot be loaded may pass: the entry stays. */
 static void
 program_cache_passing (TestFixture *fixture)
@@ -865,6 +895,7 @@ main (int argc, char **argv)
   test_add ("cache-includes", program_cache_includes);
   test_add ("cache-passing", program_cache_passing);
   test_add ("cache-limit", program_cache_limit);
+  test_add ("sigchld", program_sigchld);
   test_add ("cache-nowhere", program_cache_nowhere);
   test_add ("cache-processes", program_cache_processes);
   test_add ("subprocess/shared", program_shared_child);

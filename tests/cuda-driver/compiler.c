@@ -21,7 +21,7 @@ compiler_run (GPtrArray *arguments,
   const char *const command[] = { compiler != NULL ? compiler : "c++", NULL };
   g_autoptr (GError) error = NULL;
 
-  if (_gpu_host_command_run (command, arguments, NULL, "C.UTF-8", log, &error))
+  if (_gpu_host_command_run (command, arguments, NULL, "C.UTF-8", NULL, log, &error))
     return TRUE;
   g_string_append_printf (log, "%s\n", error->message);
   return FALSE;

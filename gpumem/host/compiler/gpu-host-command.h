@@ -10,11 +10,15 @@
 G_BEGIN_DECLS
 
 /* Runs @command, which ends with NULL, with @arguments behind it, without a shell, in @directory,
- * which may be NULL. Appends its output to @log. Fails with GLib's errors. */
+ * which may be NULL. Appends its output to @log. Fails with GLib's errors. If this process cannot
+ * learn the exit status, since it ignores SIGCHLD or another thread reaps all children, success is
+ * that the command wrote the file @product in @directory, or, without @product, that it printed
+ * something. */
 gboolean _gpu_host_command_run      (const char *const  *command,
                                      GPtrArray          *arguments,
                                      const char         *directory,
                                      const char         *locale,
+                                     const char         *product,
                                      GString            *log,
                                      GError            **error);
 /* Removes @directory and all files in it. */

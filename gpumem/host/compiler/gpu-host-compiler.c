@@ -94,10 +94,12 @@ append_copies (GPtrArray         *array,
     g_ptr_array_add (array, g_strdup (strings[i]));
 }
 
-/* Appends the compiler's output to @log. @directory may be NULL. */
+/* Appends the compiler's messages to @log. Makes the file @product in @directory; both may be
+ * NULL. */
 static gboolean
 run_compiler (GPtrArray   *arguments,
               const char  *directory,
+              const char  *product,
               GString     *log,
               GError     **error)
 {
@@ -107,8 +109,8 @@ run_compiler (GPtrArray   *arguments,
   if (compiler == NULL)
     return FALSE;
 
-  if (_gpu_host_command_run ((const char *const *) compiler, arguments, directory, "C", log,
-                             &reason))
+  if (_gpu_host_command_run ((const char *const *) compiler, arguments, directory, "C",
+                             product, log, &reason))
     return TRUE;
 
   if (reason->domain == G_SPAWN_ERROR)
@@ -134,7 +136,7 @@ _gpu_host_compiler_identify (void)
       g_autofree char *command = compiler != NULL ? g_strjoinv (" ", compiler) : NULL;
 
       g_ptr_array_add (arguments, (gpointer) "--version");
-      run_compiler (arguments, NULL, text, NULL);
+      run_compiler (arguments, NULL, NULL, text, NULL);
       g_string_truncate (text, strcspn (text->str, "\n"));
       g_once_init_leave (&identity, g_strdup_printf ("%s: %s", command != NULL ? command : "none",
                                                      text->str));
@@ -306,7 +308,7 @@ preprocess (const char  *directory,
 
   append_copies (options->preprocess, last, G_N_ELEMENTS (last));
 
-  return run_compiler (options->preprocess, directory, log, error);
+  return run_compiler (options->preprocess, directory, PREPROCESSED_FILE, log, error);
 }
 
 static gboolean
@@ -349,7 +351,7 @@ compile (const char  *directory,
 
   append_copies (options->compile, last, G_N_ELEMENTS (last));
 
-  return run_compiler (options->compile, directory, log, error);
+  return run_compiler (options->compile, directory, OBJECT_FILE, log, error);
 }
 
 GBytes *
