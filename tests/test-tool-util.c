@@ -77,9 +77,10 @@ test_tool_direct (gboolean direct)
 }
 
 /* The tests' folders for XDG hide the types of files, by which pictures are recognised. */
-GSubprocess *
-test_tool_start (GSubprocessFlags   flags,
-                 const char *const *words)
+static GSubprocess *
+start (GSubprocessFlags   flags,
+       const char        *output,
+       const char *const *words)
 {
   g_autoptr (GSubprocessLauncher) launcher = g_subprocess_launcher_new (flags);
   g_autoptr (GPtrArray) argv = g_ptr_array_new ();
@@ -94,9 +95,24 @@ test_tool_start (GSubprocessFlags   flags,
   for (guint i = 0; words[i] != NULL; i++)
     g_ptr_array_add (argv, (gpointer) words[i]);
   g_ptr_array_add (argv, NULL);
+  if (output != NULL)
+    g_subprocess_launcher_set_stdout_file_path (launcher, output);
   process = g_subprocess_launcher_spawnv (launcher, (const char *const *) argv->pdata, &error);
   g_assert_no_error (error);
   return process;
+}
+
+GSubprocess *
+test_tool_start (GSubprocessFlags   flags,
+                 const char *const *words)
+{
+  return start (flags, NULL, words);
+}
+
+GSubprocess *
+test_tool_start_full (const char *const *words)
+{
+  return start (G_SUBPROCESS_FLAGS_STDERR_PIPE, "/dev/full", words);
 }
 
 /* What it printed, where that goes to pipes, and how it ended. */

@@ -301,6 +301,32 @@ can_build (void)
   return FALSE;
 }
 
+/* Output that cannot be written is a failure of every command. */
+static void
+test_full_output (void)
+{
+  static const char *const cases[][5] = {
+    { "--help" }, { "--version" }, { "devices" }, { "devices", "--help" },
+    { "info", "host" }, { "info", "--json", "host" }, { "info", "--help" },
+    { "bandwidth", "--help" }, { "pool", "--help" }
+  };
+
+  if (!g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
+    {
+      g_test_skip ("there is no /dev/full");
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GSubprocess) process = test_tool_start_full (cases[i]);
+      g_auto (TestRun) run = test_tool_wait (process);
+
+      g_test_message ("%s", cases[i][0]);
+      g_assert_cmpint (run.status, ==, 1);
+      g_assert_nonnull (strstr (run.err, "gpumem: standard output: "));
+    }
+}
+
 static void
 test_tour_interrupted (void)
 {
@@ -337,6 +363,7 @@ main (int    argc,
   if (has_tool)
     {
       test_add_plain ("usage", test_usage);
+      test_add_plain ("full-output", test_full_output);
       test_add_plain ("devices", test_devices_table);
       test_add ("info", test_info);
       test_add_plain ("info/unknown", test_info_unknown);

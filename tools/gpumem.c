@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include <errno.h>
 #include <locale.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tools/gpumem-command.h"
 
@@ -59,6 +63,22 @@ usage_error (const char *word)
   return GPUMEM_EXIT_USAGE;
 }
 
+/* At exit, which GOptionContext calls itself after --help. Output that is lost is a failure. */
+static void
+close_output (void)
+{
+  gboolean failed = ferror (stdout) != 0;
+
+  errno = 0;
+  /* A standard output that was closed from the start, and that nothing was written to. */
+  if (fclose (stdout) != 0 && errno != EBADF)
+    failed = TRUE;
+  if (!failed)
+    return;
+  gpumem_complain ("standard output: %s", g_strerror (errno != 0 ? errno : EIO));
+  _exit (GPUMEM_EXIT_FAILED);
+}
+
 int
 main (int    argc,
       char **argv)
@@ -67,6 +87,9 @@ main (int    argc,
   const GpumemCommand *command;
   const char *word = argc > 1 ? argv[1] : NULL;
 
+  atexit (close_output);
+  /* The parent may have left it ignored, and programs that this one starts need it. */
+  signal (SIGCHLD, SIG_DFL);
   setlocale (LC_CTYPE, "");
   g_set_prgname ("gpumem");
   if (g_strcmp0 (word, "--help") == 0 || g_strcmp0 (word, "-h") == 0 ||
