@@ -618,7 +618,7 @@ pool_block_streams (TestFixture *fixture)
   g_assert_no_error (error);
   address = gpu_memory_block_get_address (block);
   hold = test_hold (second);
-  gpu_memory_block_add_stream (block, second);
+  test_assert_ok (gpu_memory_block_add_stream (block, second, &error), error);
   gpu_memory_pool_free_block (pool, block, first);
 
   block = gpu_memory_pool_alloc_block (pool, 3 << 20, third, &error);

@@ -62,7 +62,7 @@ check_events (TestFixture *fixture, GpuMemoryPool *pool)
   g_assert_cmpuint (g_variant_n_children (none), ==, 0);
   gpu_memory_pool_free_held (pool);
 
-  gpu_memory_pool_set_history_size (pool, 100);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 100, NULL));
   g_assert_cmpuint (gpu_memory_pool_get_history_size (pool), ==, 100);
   begin = g_get_monotonic_time ();
   first = test_pool_take (pool, SIZE, fixture->stream);
@@ -101,7 +101,7 @@ check_driver (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
 {
   guint64 managed;
 
-  gpu_memory_pool_set_history_size (pool, 1000);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 1000, NULL));
 
   for (guint i = 0; i < 4; i++)
     {
@@ -141,7 +141,7 @@ check_ring (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   g_assert_cmpuint (find (events, "alloc").bytes, ==, 4 * SIZE - 47 - 48 - 49 - 50);
   g_assert_cmpuint (find (events, "free_completed").n, ==, 4);
 
-  gpu_memory_pool_set_history_size (pool, 0);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 0, NULL));
   g_object_unref (test_pool_take (pool, SIZE, NULL));
   none = gpu_memory_pool_get_history (pool);
   g_assert_cmpuint (g_variant_n_children (none), ==, 0);
@@ -166,7 +166,7 @@ history_blocks (TestFixture *fixture)
   GpuMemoryBlock *block, *blocks[3];
 
   g_assert_no_error (error);
-  gpu_memory_pool_set_history_size (pool, 100);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 100, NULL));
   block = gpu_memory_pool_alloc_block (pool, 5000, fixture->stream, &error);
 
   if (block == NULL)
@@ -219,7 +219,7 @@ check_viewer (TestFixture *fixture G_GNUC_UNUSED, GpuMemoryPool *pool)
   g_autoptr (JsonNode) perfetto = NULL;
   JsonArray *traces;
 
-  gpu_memory_pool_set_history_size (pool, 100);
+  g_assert_true (gpu_memory_pool_set_history_size (pool, 100, NULL));
   kept = test_pool_take (pool, SIZE, NULL);
   g_object_unref (test_pool_take (pool, SIZE, NULL));
   segments = gpu_memory_pool_snapshot (pool);

@@ -311,7 +311,7 @@ run_sharer (gpointer data)
   guint64 address = gpu_memory_block_get_address (sharer->block);
 
   test_assert_ok (gpu_stream_wait_event (sharer->stream, sharer->filled, &error), error);
-  gpu_memory_block_add_stream (sharer->block, sharer->stream);
+  test_assert_ok (gpu_memory_block_add_stream (sharer->block, sharer->stream, &error), error);
   test_assert_ok (gpu_stream_launch (sharer->stream, sharer->kernels->check, &grid, NULL, &error,
                                      address, n, sharer->seed, sharer->counts), error);
   gpu_memory_block_unref (sharer->block);

@@ -284,8 +284,9 @@ player_open (Player              *player,
   if (player->pool == NULL)
     return FALSE;
   gpu_memory_pool_set_limit (player->pool, replay->limit);
-  if (replay->target >= 0)
-    gpu_memory_pool_set_fragmentation_target (player->pool, replay->target);
+  if (replay->target >= 0 &&
+      !gpu_memory_pool_set_fragmentation_target (player->pool, replay->target, error))
+    return FALSE;
   return choose_verbs (player, error);
 }
 

@@ -296,32 +296,47 @@ gpu_memory_block_get_size (const GpuMemoryBlock *block)
  * gpu_memory_block_add_stream:
  * @block: a #GpuMemoryBlock
  * @stream: a #GpuStream of the context of the pool
+ * @error: return location for an error
  *
  * Tells that work on @stream uses the block, too: when it is given back, nobody gets it before all
  * that was submitted to @stream by then is over, or without waiting for that. Any thread.
  *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @stream is of another context or
+ *   was never initialised
+ *
  * Since: 0.1
  */
-void
-gpu_memory_block_add_stream (GpuMemoryBlock *block,
-                             GpuStream      *stream)
+gboolean
+gpu_memory_block_add_stream (GpuMemoryBlock  *block,
+                             GpuStream       *stream,
+                             GError         **error)
 {
   GpuTimeline *timeline;
   GpuPoolCore *core;
   Extra *extra;
 
-  g_return_if_fail (block != NULL);
-  g_return_if_fail (GPU_IS_STREAM (stream) && stream->timeline != NULL);
+  g_return_val_if_fail (block != NULL, FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
 
   timeline = stream->timeline;
   core = _gpu_pool_get_owner (_gpu_pool_block_get_pool (block));
-  g_return_if_fail (timeline->context == core->context);
+
+  if (timeline == NULL || timeline->context != core->context)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_block_add_stream: the stream %p %s", (void *) stream,
+                   timeline == NULL ? "was never initialised" : "is of another context");
+      return FALSE;
+    }
 
   g_mutex_lock (&core->lock);
   extra = get_extra_locked (core, block);
 
   add_timeline (extra, timeline);
   g_mutex_unlock (&core->lock);
+
+  return TRUE;
 }
 
 /* Fast path: the key of a block when there is nothing to check or record. */

@@ -22,8 +22,9 @@ guint64         gpu_memory_block_get_address    (const GpuMemoryBlock  *block);
 GPU_AVAILABLE_IN_0_1
 gsize           gpu_memory_block_get_size       (const GpuMemoryBlock  *block);
 GPU_AVAILABLE_IN_0_1
-void            gpu_memory_block_add_stream     (GpuMemoryBlock        *block,
-                                                 GpuStream             *stream);
+gboolean        gpu_memory_block_add_stream     (GpuMemoryBlock        *block,
+                                                 GpuStream             *stream,
+                                                 GError               **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (GpuMemoryBlock, gpu_memory_block_unref)
 

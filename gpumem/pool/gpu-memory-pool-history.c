@@ -241,23 +241,40 @@ gpu_memory_pool_get_history_size (GpuMemoryPool *pool)
  * gpu_memory_pool_set_history_size:
  * @pool: a #GpuMemoryPool
  * @n_events: how many events to keep, at most %GPU_MEMORY_POOL_MAX_HISTORY; 0 to keep none
+ * @error: return location for an error
  *
  * Has the pool keep its last events, see gpu_memory_pool_get_history(), and forget those that it
  * has. To keep them costs a clock and a lock for each, and nothing where none are kept. Any thread.
  *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @n_events is too large or @pool was
+ *   never initialised
+ *
  * Since: 0.1
  */
-void
-gpu_memory_pool_set_history_size (GpuMemoryPool *pool,
-                                  guint          n_events)
+gboolean
+gpu_memory_pool_set_history_size (GpuMemoryPool  *pool,
+                                  guint           n_events,
+                                  GError        **error)
 {
+  const char *function = "gpu_memory_pool_set_history_size";
   g_autofree Event *events = NULL;
   g_autofree Event *old = NULL;
   GpuPoolHistory *history;
   gboolean changed;
 
-  g_return_if_fail (GPU_IS_MEMORY_POOL (pool) && pool->core != NULL);
-  g_return_if_fail (n_events <= GPU_MEMORY_POOL_MAX_HISTORY);
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  if (!_gpu_memory_pool_check (pool, function, error))
+    return FALSE;
+
+  if (n_events > GPU_MEMORY_POOL_MAX_HISTORY)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: a pool keeps at most %u events, not %u", function,
+                   GPU_MEMORY_POOL_MAX_HISTORY, n_events);
+      return FALSE;
+    }
 
   history = pool->core->history;
   events = n_events > 0 ? g_new0 (Event, n_events) : NULL;
@@ -278,4 +295,6 @@ gpu_memory_pool_set_history_size (GpuMemoryPool *pool,
 
   if (changed)
     g_object_notify (G_OBJECT (pool), "history-size");
+
+  return TRUE;
 }

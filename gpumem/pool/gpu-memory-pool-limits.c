@@ -225,26 +225,40 @@ gpu_memory_pool_get_fragmentation_target (GpuMemoryPool *pool)
  * gpu_memory_pool_set_fragmentation_target:
  * @pool: a #GpuMemoryPool
  * @target: a part, not less than 0
+ * @error: return location for an error
  *
  * Sets what part of the most that was ever in use an expandable pool may have beyond that before it
  * moves free memory to where it is needed rather than have more from the driver. Less saves memory,
  * and takes more calls of the driver.
  *
+ * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT for another @target
+ *
  * Since: 0.1
  */
-void
-gpu_memory_pool_set_fragmentation_target (GpuMemoryPool *pool,
-                                          double         target)
+gboolean
+gpu_memory_pool_set_fragmentation_target (GpuMemoryPool  *pool,
+                                          double          target,
+                                          GError        **error)
 {
   gboolean changed;
 
-  g_return_if_fail (GPU_IS_MEMORY_POOL (pool));
-  g_return_if_fail (target >= 0.0);
+  g_return_val_if_fail (GPU_IS_MEMORY_POOL (pool), FALSE);
+  g_return_val_if_fail (error == NULL || *error == NULL, FALSE);
+
+  if (!(target >= 0.0))
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "gpu_memory_pool_set_fragmentation_target: the target is 0 or more, not %g",
+                   target);
+      return FALSE;
+    }
 
   g_mutex_lock (&pool->lock);
   changed = pool->limits.waste != target;
   pool->limits.waste = target;
   unlock_limits (pool, "fragmentation-target", changed);
+
+  return TRUE;
 }
 
 /**

@@ -210,10 +210,10 @@ gpu_memory_pool_set_property (GObject      *object,
       gpu_memory_pool_set_release_threshold (pool, g_value_get_uint64 (value));
       break;
     case PROP_FRAGMENTATION_TARGET:
-      gpu_memory_pool_set_fragmentation_target (pool, g_value_get_double (value));
+      gpu_memory_pool_set_fragmentation_target (pool, g_value_get_double (value), NULL);
       break;
     case PROP_HISTORY_SIZE:
-      gpu_memory_pool_set_history_size (pool, g_value_get_uint (value));
+      gpu_memory_pool_set_history_size (pool, g_value_get_uint (value), NULL);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);

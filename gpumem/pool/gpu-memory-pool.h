@@ -113,8 +113,9 @@ void              gpu_memory_pool_set_release_threshold    (GpuMemoryPool    *po
 GPU_AVAILABLE_IN_0_1
 double            gpu_memory_pool_get_fragmentation_target (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
-void              gpu_memory_pool_set_fragmentation_target (GpuMemoryPool    *pool,
-                                                            double            target);
+gboolean          gpu_memory_pool_set_fragmentation_target (GpuMemoryPool    *pool,
+                                                            double            target,
+                                                            GError          **error);
 GPU_AVAILABLE_IN_0_1
 gboolean          gpu_memory_pool_set_fraction             (GpuMemoryPool    *pool,
                                                             double            fraction,
@@ -141,8 +142,9 @@ GVariant         *gpu_memory_pool_snapshot                 (GpuMemoryPool    *po
 GPU_AVAILABLE_IN_0_1
 guint             gpu_memory_pool_get_history_size         (GpuMemoryPool    *pool);
 GPU_AVAILABLE_IN_0_1
-void              gpu_memory_pool_set_history_size         (GpuMemoryPool    *pool,
-                                                            guint             n_events);
+gboolean          gpu_memory_pool_set_history_size         (GpuMemoryPool    *pool,
+                                                            guint             n_events,
+                                                            GError          **error);
 GPU_AVAILABLE_IN_0_1
 GVariant         *gpu_memory_pool_get_history              (GpuMemoryPool    *pool);
 
