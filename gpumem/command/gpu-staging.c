@@ -146,9 +146,13 @@ gpu_staging_set_n_threads (guint n_threads)
 gsize
 gpu_context_get_staging_limit (GpuContext *context)
 {
+  GpuNativeContext *native;
+
   g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
 
-  return _gpu_transfer_get_limit (_gpu_context_get_native (context));
+  native = _gpu_context_get_native (context);
+
+  return native != NULL ? _gpu_transfer_get_limit (native) : 0;
 }
 
 /**
@@ -166,9 +170,14 @@ void
 gpu_context_set_staging_limit (GpuContext *context,
                                gsize       limit)
 {
+  GpuNativeContext *native;
+
   g_return_if_fail (GPU_IS_CONTEXT (context));
 
-  _gpu_transfer_set_limit (_gpu_context_get_native (context), limit);
+  native = _gpu_context_get_native (context);
+
+  if (native != NULL)
+    _gpu_transfer_set_limit (native, limit);
 }
 
 /**
@@ -185,9 +194,13 @@ gpu_context_set_staging_limit (GpuContext *context,
 gsize
 gpu_context_get_staging_size (GpuContext *context)
 {
+  GpuNativeContext *native;
+
   g_return_val_if_fail (GPU_IS_CONTEXT (context), 0);
 
-  return _gpu_transfer_get_size (_gpu_context_get_native (context));
+  native = _gpu_context_get_native (context);
+
+  return native != NULL ? _gpu_transfer_get_size (native) : 0;
 }
 
 /**
@@ -203,7 +216,12 @@ gpu_context_get_staging_size (GpuContext *context)
 void
 gpu_context_trim_staging (GpuContext *context)
 {
+  GpuNativeContext *native;
+
   g_return_if_fail (GPU_IS_CONTEXT (context));
 
-  _gpu_transfer_trim (_gpu_context_get_native (context), 0);
+  native = _gpu_context_get_native (context);
+
+  if (native != NULL)
+    _gpu_transfer_trim (native, 0);
 }
