@@ -168,6 +168,26 @@ dlpack_refused (TestFixture *fixture)
   gpu_dlpack_free (foreign.inner, TRUE);
 }
 
+/* The deleter of a tensor without elements is called once, too, by the import. */
+static void
+dlpack_empty (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (4 * N);
+  g_autoptr (GpuArray) array = make_array (fixture, bytes);
+  g_autoptr (GpuArray) taken = NULL;
+  Foreign foreign;
+
+  foreign_init (&foreign, array);
+  foreign.shape[0] = 0;
+  taken = gpu_array_new_from_dlpack (fixture->context, &foreign, TRUE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_array_get_n_elements (taken), ==, 0);
+  g_assert_cmpint (g_atomic_int_get (&foreign.n_deleted), ==, 1);
+  g_clear_object (&taken);
+  await_deleted (&foreign);
+}
+
 static gpointer
 free_tensor (gpointer tensor)
 {
@@ -222,6 +242,7 @@ main (int    argc,
   test_add ("taken", dlpack_taken);
   test_add ("read-only", dlpack_read_only);
   test_add ("refused", dlpack_refused);
+  test_add ("empty", dlpack_empty);
   test_add ("given", dlpack_given);
 
   return test_run ();
