@@ -79,6 +79,23 @@ def check_data(fixture, pool):
     assert pool.managed_bytes >= pool.used_bytes >= pool.active_bytes
 
 
+def test_released_buffers(fixture):
+    """The wrapper goes after the memory went back to the pool, which hands it out again."""
+    for pool in pools(fixture):
+        for i in range(50):
+            buffer = pool.alloc_buffer(4096)
+            buffer.write(bytes([i]) * 4096)
+            buffer.release()
+            with raises(Gpu.Error.RELEASED):
+                buffer.read()
+            del buffer
+            other = pool.alloc_buffer(4096)
+            other.write(bytes([i + 1]) * 4096)
+            equal(other.read(), bytes([i + 1]) * 4096)
+            del other
+        equal(pool.active_bytes, 0)
+
+
 def test_data(fixture):
     for pool in pools(fixture):
         check_data(fixture, pool)

@@ -30,6 +30,7 @@ from ._gpumem_arrays import memory_of, to_range
 from ._gpumem_async import (AsyncBuffer, AsyncHostMemory, AsyncImage, AsyncProgram, AsyncStream,
                             AsyncSvm)
 from ._gpumem_cache import clear_caches, memoize
+from ._gpumem_checks import to_index
 from ._gpumem_host import HostMemoryMethods, pinned
 from ._gpumem_image import (ColorMethods, FormatMethods, ImageMethods, SamplerMethods, to_color,
                             view_texels)
@@ -259,7 +260,14 @@ Memory = override(Memory)
 
 
 def _rest(memory, offset, size):
-    return max(memory.get_size() - offset, 0) if size is None else size
+    rest = max(memory.get_size() - to_index(offset, "offset"), 0)
+    return rest if size is None else to_index(size, "size")
+
+
+def _is_numpy_number(value):
+    """A float of NumPy's is bytes-like, too, but meant as a size."""
+    numpy = loaded_numpy()
+    return numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
 
 
 class Buffer(AsyncBuffer, Gpu.Buffer):
@@ -271,8 +279,8 @@ class Buffer(AsyncBuffer, Gpu.Buffer):
     row_pitch = _get("row_pitch")
 
     def __new__(cls, context, size_or_data, flags=Gpu.MemoryFlags.NONE):
-        if is_int(size_or_data):
-            return Gpu.Buffer.new(context, flags, int(size_or_data))
+        if is_int(size_or_data) or _is_numpy_number(size_or_data):
+            return Gpu.Buffer.new(context, flags, size_or_data)
         return cls.new_from_data(context, size_or_data, flags)
 
     def __init__(self, *args, **kwargs):
@@ -581,7 +589,7 @@ class HostAllocator(Gpu.HostAllocator):
         pass
 
     def alloc(self, size, stream=None):
-        return Gpu.HostAllocator.alloc(self, int(size))
+        return Gpu.HostAllocator.alloc(self, size)
 
     def trim(self, held_bytes=0):
         """Gives what is held beyond that back to the driver."""

@@ -10,6 +10,7 @@ import threading
 from gi.repository import Gio, GLib
 
 from ..module import get_introspection_module
+from ._gpumem_checks import to_index
 
 Gpu = get_introspection_module("Gpu")
 
@@ -171,6 +172,7 @@ def takes_signals():
 
 def wait_timeout(event, timeout, cancellable=None):
     """Waits for so many microseconds."""
+    timeout = to_index(timeout, "timeout_usec")
     if takes_signals():
         while not 0 <= timeout <= _SLICE:
             if event.poll(_SLICE, cancellable) == Gpu.EventStatus.COMPLETE:

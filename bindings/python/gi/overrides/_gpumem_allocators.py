@@ -43,7 +43,7 @@ class AllocatorMethods:
             cls.do_alloc = _guarded(vars(cls)["do_alloc"])
 
     def alloc(self, size, stream=None):
-        return Gpu.Allocator.alloc(self, int(size), stream)
+        return Gpu.Allocator.alloc(self, size, stream)
 
     __call__ = alloc
 

@@ -5,6 +5,7 @@ import ctypes
 
 from ..module import get_introspection_module
 from ._gpumem import check_array, loaded_numpy
+from ._gpumem_checks import to_index
 
 Gpu = get_introspection_module("Gpu")
 
@@ -137,6 +138,8 @@ def memory_of(array):
 def to_range(value, offset, size=None):
     """(memory, offset, size) for so many bytes of memory, or of an array over memory; without a
     size, of what is left."""
+    offset = to_index(offset, "offset")
+    size = None if size is None else to_index(size, "size")
     if isinstance(value, Gpu.Memory):
         return value, offset, max(value.get_size() - offset, 0) if size is None else size
     memory, start, length = _locate(value)

@@ -9,7 +9,8 @@ from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, hold, loaded_numpy, new_bytes, to_glib_bytes
-from ._gpumem_values import checked, to_extent, to_layout, to_numbers, to_origin
+from ._gpumem_values import (checked, to_extent, to_layout, to_numbers, to_origin,
+                             to_property)
 
 Gpu = get_introspection_module("Gpu")
 
@@ -457,15 +458,7 @@ def _to_property(name, value, spec):
     """A value of the type of a property, and within its limits."""
     if spec.name == "border-color":
         return to_color(value, name)
-    kind = type(spec.default_value)
-    if kind not in (int, float):
-        return checked(value, kind, name)
-    if isinstance(value, bool) \
-            or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
-        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
-    if not spec.minimum <= value <= spec.maximum:
-        raise ValueError(f"{name} is {spec.minimum} to {spec.maximum}, not {value!r}")
-    return kind(value)
+    return to_property(name, value, spec)
 
 
 def _to_properties(values):

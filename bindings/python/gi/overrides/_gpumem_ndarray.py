@@ -8,6 +8,7 @@ from gi.repository import GLib
 from ..module import get_introspection_module
 from ._gpumem import (_get_await_context, check_array, loaded_numpy, run_interruptible,
                       takes_signals, wait_for)
+from ._gpumem_checks import to_index
 from ._gpumem_dlpack import DLPackMethods, get_descr
 from ._gpumem_scope import get_current_allocator
 
@@ -158,8 +159,8 @@ class Flags:
 
 
 def _to_shape(shape):
-    return [operator.index(length) for length in shape] if hasattr(shape, "__iter__") \
-        else [operator.index(shape)]
+    return [to_index(length, "a length of the shape")
+            for length in (shape if hasattr(shape, "__iter__") else (shape,))]
 
 
 def _to_order(order):

@@ -5,6 +5,7 @@ with statement."""
 from gi.repository import GLib, GObject
 
 from ..module import get_introspection_module
+from ._gpumem_values import to_property
 
 Gpu = get_introspection_module("Gpu")
 
@@ -126,12 +127,12 @@ class MemoryPoolMethods:
                 f"{self.active_bytes} in use>")
 
 
-def _attribute(name, is_writable):
+def _attribute(spec, is_writable):
     def get(self):
-        return self.get_property(name)
+        return self.get_property(spec.name)
 
     def put(self, value):
-        self.set_property(name, value)
+        self.set_property(spec.name, to_property(spec.name, value, spec))
     return property(get, put if is_writable else None)
 
 
@@ -139,4 +140,4 @@ def add_attributes(pool_class):
     for spec in pool_class.list_properties():
         is_writable = bool(spec.flags & GObject.ParamFlags.WRITABLE) \
             and not spec.flags & GObject.ParamFlags.CONSTRUCT_ONLY
-        setattr(MemoryPoolMethods, spec.name.replace("-", "_"), _attribute(spec.name, is_writable))
+        setattr(MemoryPoolMethods, spec.name.replace("-", "_"), _attribute(spec, is_writable))

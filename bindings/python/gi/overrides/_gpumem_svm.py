@@ -26,7 +26,7 @@ class SvmMethods(ArrayMethods):
 
     def __new__(cls, context, size, svm_flags=Gpu.SvmFlags.NONE, flags=Gpu.MemoryFlags.NONE,
                 alignment=0):
-        return Gpu.Svm.new(context, flags, svm_flags, int(size), alignment)
+        return Gpu.Svm.new(context, flags, svm_flags, size, alignment)
 
     def __init__(self, *args, **kwargs):
         pass

@@ -3,12 +3,13 @@
 arguments of kernels."""
 
 import ctypes
-import operator
+import numbers
 import reprlib
 
 from ..module import get_introspection_module
 from ._gpumem import Exported, loaded_numpy
 from ._gpumem_arrays import is_over_memory, memory_of
+from ._gpumem_checks import to_index
 
 Gpu = get_introspection_module("Gpu")
 
@@ -21,35 +22,49 @@ def checked(value, kind, name):
     return value
 
 
+def to_property(name, value, spec):
+    """A value of the type of a property, and within its limits. GObject itself would cut a
+    fraction off, and warn of a value outside the limits and ignore it."""
+    kind = type(spec.default_value)
+    if kind not in (int, float):
+        return checked(value, kind, name)
+    if isinstance(value, bool) \
+            or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    if not spec.minimum <= value <= spec.maximum:
+        raise ValueError(f"{name} is {spec.minimum} to {spec.maximum}, not {value!r}")
+    return kind(value)
+
+
 def to_numbers(value, most, what):
     """A whole number or up to so many of them, as a tuple."""
     single = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
     try:
         if isinstance(value, (bytes, bytearray, dict, set)):
             raise TypeError
-        numbers = tuple(map(operator.index, (value,) if single else value))
+        result = tuple(to_index(number, what) for number in ((value,) if single else value))
     except TypeError:
         raise TypeError(f"{what} is 1 to {most} whole numbers, not {value!r}") from None
-    if not 1 <= len(numbers) <= most:
-        raise ValueError(f"{what} has 1 to {most} numbers, not {len(numbers)}: "
-                         f"{reprlib.repr(numbers)}")
-    return numbers
+    if not 1 <= len(result) <= most:
+        raise ValueError(f"{what} has 1 to {most} numbers, not {len(result)}: "
+                         f"{reprlib.repr(result)}")
+    return result
 
 
 def to_extent(value):
     """An int or up to three of them, for a Gpu.Extent; those left out are 1."""
     if value is None or isinstance(value, Gpu.Extent):
         return value
-    numbers = to_numbers(value, 3, "a size")
-    return Gpu.Extent.new(*numbers, *(1,) * (3 - len(numbers)))
+    lengths = to_numbers(value, 3, "a size")
+    return Gpu.Extent.new(*lengths, *(1,) * (3 - len(lengths)))
 
 
 def to_layout(value, most=5, what="a layout"):
     """Up to five numbers (x, y, z, row_pitch, slice_pitch), for a Gpu.Layout."""
     if value is None or isinstance(value, Gpu.Layout):
         return value
-    numbers = to_numbers(value, most, what)
-    return Gpu.Layout.new(*numbers, *(0,) * (5 - len(numbers)))
+    values = to_numbers(value, most, what)
+    return Gpu.Layout.new(*values, *(0,) * (5 - len(values)))
 
 
 def to_origin(value):
@@ -61,7 +76,7 @@ class Local:
     """A kernel argument: so many bytes of memory that a work-group shares."""
 
     def __init__(self, size):
-        self.size = size
+        self.size = to_index(size, "size")
 
     def __repr__(self):
         return f"Gpu.Local({self.size})"
@@ -140,8 +155,8 @@ def to_arguments(kernel, values, indirect=()):
 
 def to_shape(shape, dtype, size):
     """The shape of so many bytes of a NumPy type, in which -1 stands for what is left."""
-    lengths = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") \
-        else (operator.index(shape),)
+    lengths = tuple(to_index(length, "a length of the shape")
+                    for length in (shape if hasattr(shape, "__iter__") else (shape,)))
     if min(lengths, default=0) >= 0:
         return lengths
     known = 1

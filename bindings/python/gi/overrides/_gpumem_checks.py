@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stricter arguments for all functions of the library. PyGObject cuts the fraction off a number
+that stands for an integer, takes True for 1, and ends a string at a null character; here each is an
+error."""
+
+import operator
+
+from gi._gi import Direction, FunctionInfo, TypeTag
+
+from ..module import get_introspection_module
+
+Gpu = get_introspection_module("Gpu")
+
+_INTEGERS = {TypeTag.INT8, TypeTag.UINT8, TypeTag.INT16, TypeTag.UINT16, TypeTag.INT32,
+             TypeTag.UINT32, TypeTag.INT64, TypeTag.UINT64}
+_STRINGS = {TypeTag.UTF8, TypeTag.FILENAME}
+
+
+def to_index(value, name):
+    """An int, from what operator.index() takes, except truth values."""
+    if type(value) is int:
+        return value
+    if type(value).__name__ not in ("bool", "bool_"):       # also those of NumPy
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{name} must be a whole number, not {value!r}")
+
+
+def to_indices(value, name):
+    """A list of ints. Anything but a sequence is left to PyGObject."""
+    if not hasattr(value, "__iter__") or isinstance(value, (str, bytes, bytearray)):
+        return value
+    return [to_index(item, f"{name}[{i}]") for i, item in enumerate(value)]
+
+
+def to_text(value, name):
+    """The text, which has no null character."""
+    if isinstance(value, str):
+        offset = value.find("\0")
+    else:
+        offset = value.find(b"\0") if isinstance(value, bytes) else -1
+    if offset >= 0:
+        raise ValueError(f"{name} has a null character at offset {offset} of {len(value)}, which "
+                         "would end it there")
+    return value
+
+
+def to_texts(value, name):
+    if value is None or isinstance(value, (str, bytes)):
+        return value
+    return [to_text(item, f"{name}[{i}]") for i, item in enumerate(value)]
+
+
+def _find_check(type_info):
+    tag = type_info.get_tag()
+    if tag in _INTEGERS:
+        return to_index
+    if tag in _STRINGS:
+        return to_text
+    if tag == TypeTag.ARRAY:
+        tag = type_info.get_param_type(0).get_tag()
+        if tag in _STRINGS:
+            return to_texts
+        if tag in _INTEGERS and tag not in (TypeTag.INT8, TypeTag.UINT8):
+            return to_indices
+    return None
+
+
+def _find_checks(info, first):
+    """(position, name, check) of the arguments that Python passes."""
+    arguments = info.get_arguments()
+    hidden = {info.get_return_type().get_array_length()}
+    for argument in arguments:
+        hidden.add(argument.get_destroy())
+        hidden.add(argument.get_type().get_array_length())
+    visible = [argument for i, argument in enumerate(arguments)
+               if i not in hidden and argument.get_direction() != Direction.OUT]
+    checks = ((i, argument.get_name(), _find_check(argument.get_type()))
+              for i, argument in enumerate(visible, first))
+    return tuple(check for check in checks if check[2] is not None)
+
+
+def _strict(info, checks):
+    def call(*args, **kwargs):
+        for position, name, check in checks:
+            if position < len(args):
+                value = args[position]
+                if type(value) is not int or check is not to_index:
+                    args = (*args[:position], check(value, name), *args[position + 1:])
+            elif name in kwargs:
+                kwargs[name] = check(kwargs[name], name)
+        return info(*args, **kwargs)
+    call.__name__ = info.__name__
+    call.__qualname__ = info.__name__
+    call.__doc__ = info.__doc__
+    call.__wrapped__ = info
+    return call
+
+
+def _replace(owner, info):
+    is_bound = info.is_method() or info.is_constructor()
+    checks = _find_checks(info, 1 if is_bound else 0)
+    if not checks:
+        return
+    call = _strict(info, checks)
+    if info.is_constructor():
+        call = classmethod(call)
+    elif not is_bound and owner is not Gpu:
+        call = staticmethod(call)
+    setattr(owner, info.__name__, call)
+
+
+class _StrictModule(type(Gpu)):
+    """Replaces the functions of a class when that is made. Classes are made when they are first
+    asked for: a class made before its parent is overridden would not inherit from the override.
+    Numbers of Gpu.Arguments are values, and may be True."""
+
+    def __getattr__(self, name):
+        value = super().__getattr__(name)
+        if isinstance(value, FunctionInfo):
+            _replace(self, value)
+            return self.__dict__[name]
+        if isinstance(value, type) and name != "Arguments":
+            for method in list(vars(value).values()):
+                if isinstance(method, FunctionInfo):
+                    _replace(value, method)
+        return value
+
+
+# Before any class is made.
+Gpu.__class__ = _StrictModule

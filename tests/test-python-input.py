@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python binding: bad input raises. Sizes and offsets that are no whole numbers, texts with a
+null character, setters with values outside their limits, and every method of objects that were
+never initialised, over every device that GPUMEM_TEST chooses."""
+
+import fractions
+import os
+import subprocess
+import sys
+
+from python_util import Skip, equal, main, np, raises
+import gi
+from gi.module import get_introspection_module
+from gi.overrides import _gpumem_checks
+from gi.repository import GLib, GObject, Gpu
+
+BAD = [3.9, 16.0, "16", True, False, fractions.Fraction(16), 16j]
+GOOD = [16]
+if np is not None:
+    BAD += [np.float32(16), np.float64(16.5), np.bool_(True)]
+    GOOD += [np.int8(16), np.uint8(16), np.int64(16), np.uint64(16)]
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+def get_calls(fixture, number):
+    """Functions to which the number is a size, an offset or a count."""
+    context, stream = fixture.context, fixture.stream
+    buffer, other = fixture.buffer(4096), fixture.buffer(4096)
+    pool = Gpu.MemoryPool(context)
+    limited = Gpu.LimitAllocator(Gpu.DeferredAllocator(context), 1 << 20)
+    data = bytearray(16)
+    completed = stream.record()
+    completed.wait()
+    return [
+        lambda: Gpu.Buffer(context, number).size,
+        lambda: Gpu.Buffer.new(context, Gpu.MemoryFlags.NONE, number).size,
+        lambda: Gpu.DeferredAllocator(context)(number).size,
+        lambda: Gpu.DeferredAllocator(context).alloc(number).size,
+        lambda: pool(number).size,
+        lambda: pool.alloc_buffer(size=number).size,
+        lambda: pool.allocate(number, stream).size,
+        lambda: Gpu.HostAllocator(context).alloc(number).get_size(),
+        lambda: Gpu.HostMemory(context, number).size,
+        lambda: buffer.write(b"x", number),
+        lambda: buffer.write(data, offset=number),
+        lambda: buffer.read(number),
+        lambda: buffer.read(0, number),
+        lambda: buffer.read_into(data, number),
+        lambda: buffer.fill(1, number),
+        lambda: buffer.fill(1, 0, number),
+        lambda: buffer.copy(other, number, 0, 16),
+        lambda: buffer.copy(other, 0, number, 16),
+        lambda: buffer.copy(other, 0, 0, number),
+        lambda: stream.copy(buffer, other, number),
+        lambda: stream.fill(buffer, 1, number, 16),
+        lambda: stream.write(buffer, data, number),
+        lambda: stream.read(buffer, number),
+        lambda: stream.read(buffer, 0, number),
+        lambda: stream.copy_region(buffer, other, number),
+        lambda: stream.copy_region(buffer, other, (number, 2)),
+        lambda: stream.copy_region(buffer, other, 1, (number,)),
+        lambda: Gpu.Extent(number).width,
+        lambda: Gpu.Layout(0, 0, 0, number).row_pitch,
+        lambda: Gpu.Local(number).size,
+        lambda: limited.set_limit(number),
+        lambda: pool.set_limit(number),
+        lambda: pool.trim(number),
+        lambda: context.set_staging_limit(number),
+        lambda: Gpu.DeferredFreeAllocator(limited, max_count=number),
+        lambda: Gpu.Array(context, number, "int32").size,
+        lambda: Gpu.Array(context, (number, 2), "int32").size,
+        lambda: setattr(limited, "limit", number),
+        lambda: setattr(pool, "limit", number),
+        lambda: setattr(pool, "history_size", number),
+        lambda: completed.wait_timeout(number),
+    ]
+
+
+def test_numbers(fixture):
+    for bad in BAD:
+        for i, call in enumerate(get_calls(fixture, bad)):
+            try:
+                result = call()
+            except TypeError:
+                continue
+            except BaseException as error:
+                raise AssertionError(f"call {i} with {bad!r}: {error!r}") from error
+            raise AssertionError(f"call {i} takes {bad!r}: {result!r}")
+
+
+def test_whole_numbers(fixture):
+    """Those of NumPy count as well."""
+    for good in GOOD:
+        for i, call in enumerate(get_calls(fixture, good)):
+            result = call()
+            assert result is None or result is True or isinstance(result, (bytes, GLib.Bytes)) \
+                or isinstance(result, Gpu.DeferredFreeAllocator) or result in (16, 32), (i, result)
+    buffer = fixture.buffer(32)
+    for good in GOOD:
+        buffer.fill(0)
+        buffer.write(b"x", good)
+        equal(buffer.read(), bytes(16) + b"x" + bytes(15))
+
+
+def test_limits_of_numbers(fixture):
+    """Negative and too large numbers: the error has the number."""
+    buffer = fixture.buffer(64)
+    pool = Gpu.MemoryPool(fixture.context)
+    for number in (-1, -1 << 63, 1 << 64, 1 << 200):
+        for call in (lambda: buffer.write(b"x", number), lambda: buffer.read(number, 1),
+                     lambda: buffer.read(0, number), lambda: pool(number),
+                     lambda: Gpu.Buffer(fixture.context, number),
+                     lambda: fixture.stream.fill(buffer, 0, number, 1),
+                     lambda: Gpu.DeferredAllocator(fixture.context)(number)):
+            with raises(OverflowError, str(number)):
+                call()
+    for number in (1 << 62, (1 << 64) - 1):
+        for call in (lambda: buffer.write(b"x", number), lambda: buffer.read(number, 1),
+                     lambda: buffer.read(0, number)):
+            with raises(GLib.Error, str(number)):
+                call()
+
+
+def functions():
+    """(class, its name, function, checks) of all functions that take numbers or texts."""
+    gpu = get_introspection_module("Gpu")
+    for info in gi.Repository.get_default().get_infos("Gpu"):
+        if not hasattr(info, "get_methods") or info.get_name() == "Arguments":
+            continue
+        for method in info.get_methods():
+            is_bound = method.is_method() or method.is_constructor()
+            checks = _gpumem_checks._find_checks(method, 1 if is_bound else 0)
+            if checks:
+                yield getattr(gpu, info.get_name()), method, checks
+
+
+def plain_every_function():
+    """No function of the GIR takes a fraction or a truth value for a number, or cuts a text."""
+    n = 0
+    for owner, method, checks in functions():
+        for position, name, check in checks:
+            bads = {_gpumem_checks.to_index: (2.5, True, "1"),
+                    _gpumem_checks.to_indices: ([1, 2.5],),
+                    _gpumem_checks.to_text: ("a\0b",),
+                    _gpumem_checks.to_texts: (["a", "b\0"],)}[check]
+            for bad in bads:
+                good = {_gpumem_checks.to_index: 1}
+                args = [None] * (position + 1)
+                for other, _, kind in checks:
+                    if other < position:
+                        args[other] = good.get(kind)
+                args[position] = bad
+                if method.is_constructor():
+                    del args[0]
+                with raises(ValueError if "text" in check.__name__ else TypeError, name):
+                    getattr(owner, method.__name__)(*args)
+            n += 1
+    assert n > 150, n
+
+
+def plain_without_fast():
+    """All of this, without the module in C."""
+    if os.environ.get("GPUMEM_PYTHON_FAST") == "0":
+        raise Skip("this is without it")
+    result = subprocess.run([sys.executable, __file__, "host/"], timeout=600, text=True,
+                            env=dict(os.environ, GPUMEM_PYTHON_FAST="0", GPUMEM_TEST="host"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert result.returncode == 0 and "\nnot ok" not in result.stdout, result.stdout
+    assert "\nok" in result.stdout, result.stdout
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+def test_null_characters(fixture):
+    source = "__kernel void k (__global int *a) { a[0] = 1; }"
+    for call in (lambda: Gpu.Program(fixture.context, source[:9] + "\0" + source[9:]),
+                 lambda: Gpu.Program(fixture.context, source, "-DAAAAAA=\0"),
+                 lambda: Gpu.Program(fixture.context, source, None, ["kernel<1>\0"]),
+                 lambda: Gpu.Program.compile(fixture.context, source[:9] + "\0"),
+                 lambda: fixture.context.set_build_options("-DAAAAAA=\0")):
+        with raises(ValueError, "null character", "offset 9"):
+            call()
+
+
+# --- setters -------------------------------------------------------------------------------------
+
+def test_setters(fixture):
+    """A setter that refuses a value raises, and leaves what there was."""
+    pool = Gpu.MemoryPool(fixture.context)
+    pool.fragmentation_target, pool.history_size, pool.limit = 0.5, 10, 1 << 20
+    for bad in (-1.0, float("nan"), -0.001):
+        with raises(Gpu.Error.INVALID_ARGUMENT, f"not {bad:g}"):
+            pool.set_fragmentation_target(bad)
+        with raises(ValueError, str(bad)):
+            pool.fragmentation_target = bad
+    with raises(Gpu.Error.INVALID_ARGUMENT, "4294967295"):
+        pool.set_history_size(4294967295)
+    for name, bad in (("history_size", 4294967295), ("history_size", -1), ("limit", -1),
+                      ("limit", 1 << 64), ("soft_limit", -5), ("release_threshold", -1)):
+        with raises(ValueError, str(bad)):
+            setattr(pool, name, bad)
+    for bad in ("1", True, None, 2.5):
+        with raises(TypeError):
+            pool.limit = bad
+    equal((pool.fragmentation_target, pool.history_size, pool.limit), (0.5, 10, 1 << 20))
+    with raises(Gpu.Error.INVALID_ARGUMENT, "never initialised"):
+        GObject.new(get_introspection_module("Gpu").MemoryPool).set_history_size(1)
+
+
+def test_stream_of_another_context(fixture):
+    pool = Gpu.MemoryPool(fixture.context)
+    try:
+        block = pool.alloc_block(4096, None)
+    except GLib.Error as error:
+        raise Skip(error.message)
+    other = Gpu.Context(fixture.device).default_stream
+    for call in (block.add_stream, block.free):
+        with raises(Gpu.Error.INVALID_ARGUMENT, "another context"):
+            call(other)
+    assert not block.freed
+    block.free()
+
+
+# --- objects that were never initialised ---------------------------------------------------------
+
+ARGUMENTS = ((), (0,), (0, 16), (None,), (None, None), (0, 0, 0), (0, 16, None), (None, 0, 16),
+             (b"abcd",), (b"abcd", 0), (0.5,), ("text",))
+
+
+def walk():
+    """Calls every method of an object of every class from g_object_new() alone; prints each before
+    it is called."""
+    inherited = set(dir(GObject.Object))
+    for name in sorted(name for name in dir(Gpu) if name[0].isupper()):
+        kind = getattr(Gpu, name)
+        if not (isinstance(kind, type) and issubclass(kind, GObject.Object)):
+            continue
+        for method in sorted(set(dir(kind)) - inherited):
+            if method.startswith("_"):
+                continue
+            print(f"{name}.{method}", flush=True)
+            try:
+                thing = GObject.new(kind)
+            except TypeError:
+                break                           # an interface, or abstract
+            for arguments in (*ARGUMENTS, (thing,), (thing, 0, 0, 0)):
+                try:
+                    function = getattr(thing, method)
+                    if callable(function):
+                        function(*arguments)
+                except Exception:
+                    pass
+
+
+def plain_never_initialised():
+    result = subprocess.run([sys.executable, __file__, "--walk"], timeout=120, text=True,
+                            stdin=subprocess.DEVNULL, capture_output=True)
+    calls = result.stdout.split("\n")
+    assert result.returncode == 0, (result.returncode, calls[-2:], result.stderr[-2000:])
+    assert len(calls) > 400 and "Context.trim_staging" in calls, calls
+    # unhold() without hold() is a mistake of the program, not of its input.
+    critical = [line for line in result.stderr.split("\n")
+                if "CRITICAL" in line and "_unhold" not in line]
+    equal(critical, [])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--walk"]:
+        walk()
+    else:
+        sys.exit(main(globals()))
