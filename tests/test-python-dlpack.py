@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 
 from python_util import Skip, equal, main, need_numpy, np, raises
 from gi.repository import Gpu
@@ -436,6 +437,46 @@ builtins.kept = array.__dlpack__()
 sys.kept = array.__dlpack__(max_version=(1, 0))
 sys.modules["kept"] = array.__dlpack__()
 """
+
+
+def plain_taken_by_two_threads():
+    """One of two threads that import a capsule gets the tensor, and the deleter is called once."""
+    need_numpy()
+    context = Gpu.Context("host")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(1000):
+            capsule = np.arange(100, dtype=np.float32).__dlpack__()
+            barrier = threading.Barrier(2)
+            results = []
+
+            def take():
+                barrier.wait()
+                try:
+                    results.append(Gpu.Array.from_dlpack(capsule, context))
+                except ValueError as error:
+                    results.append(error)
+            threads = [threading.Thread(target=take) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            equal(sum(isinstance(result, Gpu.Array) for result in results), 1)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_refused_capsule_stays(fixture):
+    """A capsule whose import fails can be imported by another context."""
+    need_numpy()
+    if fixture.device.backend == "host":
+        raise Skip("the host reaches it")
+    capsule = np.arange(5, dtype=np.float32).__dlpack__()
+    with raises(BufferError):
+        Gpu.Array.from_dlpack(capsule, fixture.context)
+    equal(Gpu.Array.from_dlpack(capsule, Gpu.Context("host")).to_numpy().tolist(),
+          [0, 1, 2, 3, 4])
 
 
 def plain_at_exit():

@@ -5,6 +5,7 @@
 
 /* By whether the tensor is a versioned one. */
 static const char *const names[] = { "dltensor", "dltensor_versioned" };
+static const char *const used_names[] = { "used_dltensor", "used_dltensor_versioned" };
 
 /* Frees what nobody took. */
 static void
@@ -40,4 +41,28 @@ gpu_fast_new_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
     }
 
   return PyCapsule_New (tensor, names[versioned], destroy);
+}
+
+/* Test and renaming are one step, as nothing here lets another thread run. */
+PyObject *
+gpu_fast_take_dlpack_capsule (PyObject         *module G_GNUC_UNUSED,
+                              PyObject *const  *args,
+                              Py_ssize_t        n_args)
+{
+  for (int i = 0; i < 2; i++)
+    {
+      gpointer tensor;
+
+      if (n_args != 1 || !PyCapsule_IsValid (args[0], names[i]))
+        continue;
+
+      tensor = PyCapsule_GetPointer (args[0], names[i]);
+
+      if (PyCapsule_SetName (args[0], used_names[i]) != 0)
+        return NULL;
+
+      return Py_BuildValue ("(NN)", PyLong_FromVoidPtr (tensor), PyBool_FromLong (i));
+    }
+
+  Py_RETURN_NONE;
 }

@@ -191,6 +191,9 @@ static PyMethodDef methods[] = {
     "the function that returns the main context of the helper thread." },
   { "new_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_new_dlpack_capsule,
     METH_FASTCALL, "A capsule for the tensor at an address, which frees it if nobody takes it." },
+  { "take_dlpack_capsule", (PyCFunction) (void (*) (void)) gpu_fast_take_dlpack_capsule,
+    METH_FASTCALL, "The address of the tensor in a capsule, which is renamed, and whether it is a "
+    "versioned one; None if there is none." },
   { NULL, NULL, 0, NULL }
 };
 

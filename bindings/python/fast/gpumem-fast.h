@@ -147,10 +147,14 @@ gpu_fast_get_rest (PyObject  *value,
   return TRUE;
 }
 
-/* A function of the module. */
+/* Functions of the module. */
 PyObject *gpu_fast_new_dlpack_capsule (PyObject         *module,
                                        PyObject *const  *args,
                                        Py_ssize_t        n_args);
+
+PyObject *gpu_fast_take_dlpack_capsule (PyObject        *module,
+                                        PyObject *const *args,
+                                        Py_ssize_t       n_args);
 
 /* Each FALSE with an exception. */
 gboolean  gpu_fast_install_buffer (void);

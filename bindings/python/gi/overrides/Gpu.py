@@ -1186,6 +1186,7 @@ def _install_fast():
     _gpumem_fast.install(Buffer, Kernel, Memory, MemoryPool, Stream, _get_await_context)
     Stream._is_fast = True
     _gpumem_dlpack.new_capsule = _gpumem_fast.new_dlpack_capsule
+    _gpumem_dlpack.take_capsule = _gpumem_fast.take_dlpack_capsule
     MemoryPool.allocate = MemoryPool.__call__ = MemoryPool.alloc_buffer
 
 

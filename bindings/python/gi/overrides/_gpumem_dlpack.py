@@ -34,6 +34,7 @@ _set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_objec
 
 _capsules = []
 _sweeping = threading.Lock()
+_taking = threading.Lock()
 
 
 def _sweep(*args):
@@ -136,13 +137,29 @@ def _to_context(context, device):
     return Gpu.Context.new(device if isinstance(device, Gpu.Device) else Gpu.Device.find(device))
 
 
+def take_capsule(capsule):
+    """The tensor in a capsule, and whether it is a versioned one, or None. The capsule is renamed
+    at once, so that no other thread takes it, too. The module in C has this as well, and is safe
+    from other libraries, which know nothing of the lock."""
+    with _taking:
+        for versioned, name in _NAMES.items():
+            if _is_valid(capsule, name):
+                tensor = _get_pointer(capsule, name)
+                _set_name(capsule, _USED_NAMES[versioned])
+                return tensor, versioned
+    return None
+
+
 def _import_capsule(context, capsule):
-    for versioned, name in _NAMES.items():
-        if _is_valid(capsule, name):
-            array = Gpu.Array.new_from_dlpack(context, _get_pointer(capsule, name), versioned)
-            _set_name(capsule, _USED_NAMES[versioned])
-            return array
-    raise ValueError("the capsule holds no tensor of DLPack, or another has taken it")
+    taken = take_capsule(capsule)
+    if taken is None:
+        raise ValueError("the capsule holds no tensor of DLPack, or it was taken before")
+    tensor, versioned = taken
+    try:
+        return Gpu.Array.new_from_dlpack(context, tensor, versioned)
+    except BaseException:
+        _set_name(capsule, _NAMES[versioned])   # the tensor stays the capsule's
+        raise
 
 
 class DLPackMethods:
