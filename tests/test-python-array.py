@@ -381,6 +381,35 @@ def test_zero_copy(fixture):
     same(np.asarray(plain), host)
 
 
+def test_array_protocol(fixture):
+    """array.__array__() copies where numpy.asarray() does."""
+    need_numpy()
+    host = sample((8, 16))
+    for array in (Gpu.Array.from_numpy(fixture.context, host),
+                  Gpu.Array.from_numpy(Gpu.HostAllocator(fixture.context), host)):
+        address = array.get_host_address()
+        same(array.__array__(), host)
+        copied = array.__array__(copy=True)
+        same(copied, host)
+        assert copied.ctypes.data != address
+        same(array.__array__("float64"), host.astype("float64"))
+        if address == 0:
+            with raises(ValueError, "copy"):
+                array.__array__(copy=False)
+            continue
+        for shared in (array.__array__(), array.__array__(copy=False),
+                       array.__array__(host.dtype, copy=False), np.asarray(array)):
+            equal(shared.ctypes.data, address)
+            same(shared, host)
+        shared[3] = 7
+        same(array.to_numpy(), shared)
+        with raises(ValueError, "copy"):
+            array.__array__("complex128", copy=False)
+        del shared
+    empty = Gpu.Array(fixture.context, (0, 3), "int32")
+    equal(empty.__array__(copy=False).shape, (0, 3))
+
+
 def test_records(fixture):
     need_numpy()
     host = np.zeros(5, [("id", "u1"), ("at", "f4", (2,))])

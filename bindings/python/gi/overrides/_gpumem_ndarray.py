@@ -144,6 +144,14 @@ class _Held:
                                                _get_await_context(), lambda *args: kept.clear())
 
 
+class _HostView:
+    """Memory that the host reaches, for NumPy alone, which keeps this and with it the array."""
+
+    def __init__(self, array, interface):
+        self._array = array
+        self.__array_interface__ = interface
+
+
 class Flags:
     """What array.flags is."""
 
@@ -463,10 +471,22 @@ class DeviceArrayMethods(DLPackMethods):
         return interface
 
     def __array__(self, dtype=None, copy=None):
-        if copy is False:
+        """As numpy.asarray(): without a copy where the host reaches the memory, unless copy=True;
+        copy=False raises ValueError where a copy is needed."""
+        import numpy
+        interface = None if copy else getattr(self, "__array_interface__", None)
+        if interface is not None:
+            array = numpy.asarray(_HostView(self, interface))
+        elif copy is False and self.size > 0:
             raise ValueError("the host does not reach the memory of the array without a copy")
-        array = self.to_numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+        else:
+            array = self.to_numpy()
+        if dtype is None or array.dtype == dtype:
+            return array
+        if copy is False:
+            raise ValueError(f"elements of dtype {array.dtype} are not those of {dtype} without a "
+                             "copy")
+        return array.astype(dtype)
 
     def __repr__(self):
         if self.context is None:
