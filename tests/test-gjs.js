@@ -717,6 +717,20 @@ const tests = {
             null), 'nowhere');
     },
 
+    async nullCharacters(fixture) {
+        const source = '__kernel void f (__global int *x) { x[0] = 1; }';
+        const cut = `${source.slice(0, 9)}\0${source.slice(9)}`;
+        for (const call of [
+            () => Gpu.Program.new_from_source(fixture.context, cut, null),
+            () => Gpu.Program.new_from_source(fixture.context, source, '-DAAAAAA=\0'),
+            () => Gpu.Program.new_from_source_async(fixture.context, cut, null, null),
+            () => Gpu.Program.new_from_source_names(fixture.context, source, null,
+                Gpu.ProgramFlags.NONE, ['kernel<1>\0']),
+            () => fixture.context.set_build_options('-DAAAAAA=\0'),
+        ])
+            await raises(RangeError, call, 'offset 9');
+    },
+
     async badSizes(fixture) {
         const {NONE} = Gpu.MemoryFlags;
         for (const size of [0, 2 ** 53 - 1])

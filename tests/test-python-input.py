@@ -11,6 +11,7 @@ import sys
 
 from python_util import Skip, equal, main, np, raises
 import gi
+from gi._gi import TypeTag
 from gi.module import get_introspection_module
 from gi.overrides import _gpumem_checks
 from gi.repository import GLib, GObject, Gpu
@@ -223,6 +224,47 @@ def test_stream_of_another_context(fixture):
     block.free()
 
 
+def make_objects():
+    """An object of each class that has void setters."""
+    context = Gpu.Context("host")
+    deferred = Gpu.DeferredAllocator(context)
+    return {"Context": context, "DeferredFreeAllocator": Gpu.DeferredFreeAllocator(deferred),
+            "HostAllocator": Gpu.HostAllocator(context),
+            "LimitAllocator": Gpu.LimitAllocator(deferred, 1 << 20),
+            "MemoryPool": Gpu.MemoryPool(context),
+            "TrackingAllocator": Gpu.TrackingAllocator(deferred)}
+
+
+def set_extremes():
+    """Gives every void setter of the GIR the least and the greatest values of its type."""
+    objects = make_objects()
+    gpu = get_introspection_module("Gpu")
+    for info in gi.Repository.get_default().get_infos("Gpu"):
+        for method in info.get_methods() if hasattr(info, "get_methods") else ():
+            is_void = method.get_return_type().get_tag() == TypeTag.VOID
+            if not method.__name__.startswith("set_") or not is_void \
+                    or method.can_throw_gerror():
+                continue
+            print(f"{info.get_name()}.{method.__name__}", flush=True)
+            thing = objects[info.get_name()]
+            for value in (0, 1, (1 << 32) - 1, (1 << 64) - 1, -1.5, float("nan"), "", "text",
+                          None, False):
+                try:
+                    getattr(gpu, info.get_name()).__dict__[method.__name__](thing, value)
+                except (TypeError, ValueError, OverflowError):
+                    pass
+    for number in ((1 << 32) - 1, 0):
+        Gpu.staging_set_n_threads(number)
+
+
+def plain_void_setters():
+    """A void setter takes every value of its type: one that may refuse a value has a GError."""
+    result = subprocess.run([sys.executable, __file__, "--setters"], timeout=120, text=True,
+                            stdin=subprocess.DEVNULL, capture_output=True)
+    equal((result.returncode, result.stderr), (0, ""))
+    assert len(result.stdout.split()) >= 9, result.stdout
+
+
 # --- objects that were never initialised ---------------------------------------------------------
 
 ARGUMENTS = ((), (0,), (0, 16), (None,), (None, None), (0, 0, 0), (0, 16, None), (None, 0, 16),
@@ -269,5 +311,7 @@ def plain_never_initialised():
 if __name__ == "__main__":
     if sys.argv[1:] == ["--walk"]:
         walk()
+    elif sys.argv[1:] == ["--setters"]:
+        set_extremes()
     else:
         sys.exit(main(globals()))
