@@ -705,6 +705,55 @@ program_cache_includes (TestFixture *fixture)
   cache_end (directory);
 }
 
+/* Other inputs of a build than its text: an assembler reads files, and macros can spell names. */
+static void
+program_cache_volatile (TestFixture *fixture)
+{
+  static const struct
+  {
+    const char *start, *options;
+    gboolean cached;
+  } cases[] = {
+    { "__asm__ (\".section .note\\n.incbin \\\"/etc/passwd\\\"\\n.previous\");", NULL, FALSE },
+    { "__asm__ (\".section .note\\n.in\" \"cbin \\\"/etc/passwd\\\"\\n.previous\");", NULL, FALSE },
+    { "#define word __as##m\n", NULL, FALSE },
+    { "/* __TIME\\\n__ */", NULL, FALSE },
+    { "#define time __TI ## ME__\n", NULL, FALSE },
+    { "#if __has_include (\"nothing\")\n#endif", NULL, FALSE },
+    { "/* \?\?/ */", NULL, FALSE },
+    { "", "-I/nowhere", FALSE },
+    { "", "\"-I/nowhere\"", FALSE },
+    { "", "-DA=1 -I /nowhere", FALSE },
+    { "", "-DA=__DATE__", FALSE },
+    { "/* plasma: includes # of particles, imports % */", NULL, TRUE },
+    { "#define half(x) x##2 % 3\n#define file \"include\"", "-DA=1 -w", TRUE },
+  };
+  char *directory = cache_begin (fixture);
+
+  if (directory == NULL)
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *source = g_strconcat (cases[i].start, "\n", set_source, NULL);
+
+      if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+        break;
+      for (guint round = 0; round < 2; round++)
+        {
+          g_autoptr (GError) error = NULL;
+          g_autoptr (GpuProgram) program =
+            gpu_program_new_from_source (fixture->context, source, cases[i].options, &error);
+
+          g_test_message ("%s %s", cases[i].start, cases[i].options);
+          g_assert_no_error (error);
+          g_assert_cmpint (gpu_program_is_from_cache (program), ==,
+                           cases[i].cached && round == 1);
+          g_assert_cmpuint (run_program (fixture, program), ==, 1);
+        }
+    }
+  cache_end (directory);
+}
+
 /* A parent may leave SIGCHLD ignored: the status of a compiler is lost then, and so is that of the
  * passes that it runs, if it inherits that. */
 static void
@@ -893,6 +942,7 @@ main (int argc, char **argv)
   test_add ("cache-foreign", program_cache_foreign);
   test_add ("cache-log", program_cache_log);
   test_add ("cache-includes", program_cache_includes);
+  test_add ("cache-volatile", program_cache_volatile);
   test_add ("cache-passing", program_cache_passing);
   test_add ("cache-limit", program_cache_limit);
   test_add ("sigchld", program_sigchld);

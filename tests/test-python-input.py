@@ -56,6 +56,8 @@ def get_calls(fixture, number):
         lambda: buffer.copy(other, 0, 0, number),
         lambda: stream.copy(buffer, other, number),
         lambda: stream.fill(buffer, 1, number, 16),
+        lambda: setattr(Gpu.Extent(1), "height", number),
+        lambda: setattr(Gpu.Layout(), "row_pitch", number),
         lambda: stream.write(buffer, data, number),
         lambda: stream.read(buffer, number),
         lambda: stream.read(buffer, 0, number),

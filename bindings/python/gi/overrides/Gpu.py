@@ -5,6 +5,9 @@ Bytes-like objects (bytes, bytearray, memoryview, array.array, NumPy arrays, cty
 and from the device at the speed of memcpy: their memory is handed over by address, and never
 converted element by element. Arrays that are not C-contiguous are made so first.
 
+Sizes, offsets and counts are what operator.index() takes, except truth values: a float is a
+TypeError, as with NumPy.
+
 Every stream=None stands for the default stream of the context.
 
 What waits, waits so that Ctrl-C ends it: the work that was waited for goes on.

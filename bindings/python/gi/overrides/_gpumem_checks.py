@@ -112,6 +112,18 @@ def _replace(owner, info):
     setattr(owner, info.__name__, call)
 
 
+def _replace_fields(owner):
+    """Fields of a structure that are numbers."""
+    for name, field in list(vars(owner).items()):
+        info = getattr(getattr(field, "fset", None), "__self__", None)
+        if info is not None and info.get_type().get_tag() in _INTEGERS:
+            setattr(owner, name, property(field.fget, _strict_setter(field.fset, name)))
+
+
+def _strict_setter(put, name):
+    return lambda self, value: put(self, to_index(value, name))
+
+
 class _StrictModule(type(Gpu)):
     """Replaces the functions of a class when that is made. Classes are made when they are first
     asked for: a class made before its parent is overridden would not inherit from the override.
@@ -126,6 +138,7 @@ class _StrictModule(type(Gpu)):
             for method in list(vars(value).values()):
                 if isinstance(method, FunctionInfo):
                     _replace(value, method)
+            _replace_fields(value)
         return value
 
 
