@@ -20,8 +20,5 @@ gboolean _gpu_region_resolve (const GpuLayout  *layout,
 gsize    _gpu_region_get_end (const GpuRegionSide *side,
                               const GpuExtent     *extent);
 gboolean _gpu_region_is_empty (const GpuExtent *extent);
-/* Whether the bytes of a region follow each other without a gap. */
-gboolean _gpu_region_is_tight (const GpuRegionSide *side,
-                               const GpuExtent     *extent);
 
 G_END_DECLS

@@ -67,14 +67,6 @@ _gpu_region_get_end (const GpuRegionSide *side,
 }
 
 gboolean
-_gpu_region_is_tight (const GpuRegionSide *side,
-                      const GpuExtent     *extent)
-{
-  return (extent->height == 1 || side->row_pitch == extent->width)
-         && (extent->depth == 1 || side->slice_pitch == extent->width * extent->height);
-}
-
-gboolean
 _gpu_region_resolve (const GpuLayout  *layout,
                      const GpuExtent  *extent,
                      const char       *function,
