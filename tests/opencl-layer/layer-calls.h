@@ -291,7 +291,8 @@ MAP (clEnqueueMapImage,
      (cl_mem mem, cl_bool blocking, cl_map_flags flags, const size_t *origin,
       const size_t *region, size_t *row_pitch, size_t *slice_pitch),
      (mem, blocking, flags, origin, region, row_pitch, slice_pitch), USE (MEM, mem))
-ENQUEUE (clEnqueueUnmapMemObject, (cl_mem mem, void *ptr), (mem, ptr), USE (MEM, mem))
+ENQUEUE (clEnqueueUnmapMemObject, (cl_mem mem, void *ptr), (mem, ptr),
+         USE (MEM, mem); layer_unmap (&call, mem))
 ENQUEUE (clEnqueueMigrateMemObjects,
          (cl_uint n, const cl_mem *mems, cl_mem_migration_flags flags), (n, mems, flags),
          USE_LIST (MEM, n, mems))

@@ -39,6 +39,7 @@ static guint n_failable;
 static LayerFault fault;
 static guint64 n_matched;
 static guint n_failed;
+static gboolean has_failed;                    /* ever */
 static LayerCall first_failed;
 static guint max_delay;
 
@@ -171,6 +172,12 @@ gpumem_layer_get_failed (void)
   return n;
 }
 
+gboolean
+layer_has_failed (void)
+{
+  return __atomic_load_n (&has_failed, __ATOMIC_RELAXED);
+}
+
 /* Not in clInitLayer: a test may arm a fault before the first call. */
 static void __attribute__ ((constructor))
 layer_fault_init (void)
@@ -197,6 +204,7 @@ decide_fault (LayerFunction function)
   if (n_matched < fault.n || (fault.times > 0 && n_matched >= fault.n + fault.times))
     return CL_SUCCESS;
   n_failed++;
+  __atomic_store_n (&has_failed, TRUE, __ATOMIC_RELAXED);
   return fault.code != 0 ? (int) fault.code : plausible_code (function);
 }
 

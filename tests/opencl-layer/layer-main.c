@@ -96,6 +96,8 @@ const char *const layer_names[LAYER_N_CALLS] = {
     if (layer_may_run (&call)) \
       { \
         map = layer_target.name (queue LEAD args, n_waits, waits, event, &code); \
+        if (code == CL_SUCCESS) \
+          layer_map (mem); \
         if (code == CL_SUCCESS && event != NULL) \
           layer_track (&call, LAYER_EVENT, *event); \
       } \

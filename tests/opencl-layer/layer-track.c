@@ -26,6 +26,7 @@ typedef struct
   guint64 serial;
   LayerCall call;           /* the one that made it */
   GHashTable *args;         /* kernels: index of an argument -> LayerArg */
+  guint n_maps;             /* memory: mappings that have not ended */
 } LayerObject;
 
 typedef struct
@@ -311,6 +312,49 @@ layer_retain (LayerCall *call,
 }
 
 void
+layer_map (gpointer mem)
+{
+  LayerObject *object;
+
+  pthread_mutex_lock (&lock);
+  object = find (mem);
+  if (object != NULL)
+    object->n_maps++;
+  pthread_mutex_unlock (&lock);
+}
+
+/* One that a fault keeps from the driver ends no mapping. */
+void
+layer_unmap (LayerCall *call,
+             gpointer   mem)
+{
+  LayerObject *object;
+
+  pthread_mutex_lock (&lock);
+  object = call->fault == CL_SUCCESS ? find (mem) : NULL;
+  if (object != NULL && object->refs > 0 && object->n_maps == 0)
+    report_misuse (call, CL_INVALID_VALUE, "mem %p is not mapped", mem);
+  else if (object != NULL && object->refs > 0)
+    object->n_maps--;
+  pthread_mutex_unlock (&lock);
+}
+
+/* Drivers treat such a mapping differently. After a fault the program may be unable to unmap.
+ * Under the lock. */
+static gboolean
+is_mapped (LayerCall   *call,
+           LayerObject *object)
+{
+  if (object->n_maps == 0 || object->refs > 1 || layer_has_failed ())
+    return FALSE;
+
+  report_misuse (call, CL_INVALID_OPERATION, "mem %p, from call %u (%s), is mapped",
+                 object->handle, object->call.number, layer_names[object->call.function]);
+
+  return TRUE;
+}
+
+void
 layer_release (LayerCall *call,
                LayerKind  kind,
                gpointer   handle)
@@ -319,7 +363,7 @@ layer_release (LayerCall *call,
 
   pthread_mutex_lock (&lock);
   object = check (call, kind, handle, kinds[kind].invalid);
-  if (object != NULL && --object->refs == 0)
+  if (object != NULL && !is_mapped (call, object) && --object->refs == 0)
     count_live (kind, -1);
   if (object == NULL && kind == LAYER_SVM && call->misuse == CL_SUCCESS)
     report_misuse (call, CL_INVALID_VALUE, "%p is no svm", handle);

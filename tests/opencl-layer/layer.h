@@ -56,6 +56,8 @@ gboolean  layer_may_run         (const LayerCall *call);
 int       layer_leave           (const LayerCall *call, int code);
 void      layer_write_counts    (const char *path);
 void      layer_report_fault    (FILE *file);
+/* Whether a call was ever made to fail. */
+gboolean  layer_has_failed      (void);
 
 /* layer-signal.c */
 void      layer_restore_signals (void);
@@ -82,6 +84,8 @@ void      layer_use_list        (LayerCall *call, LayerKind kind, guint n, gcons
 void      layer_retain          (LayerCall *call, LayerKind kind, gpointer handle);
 void      layer_release         (LayerCall *call, LayerKind kind, gpointer handle);
 void      layer_unrelease       (LayerKind kind, gpointer handle);
+void      layer_map             (gpointer mem);
+void      layer_unmap           (LayerCall *call, gpointer mem);
 void      layer_use_arg         (LayerCall *call, gsize size, gconstpointer value);
 void      layer_note_arg        (gpointer kernel, guint index, gsize size, gconstpointer value);
 void      layer_copy_args       (gpointer from, gpointer to);

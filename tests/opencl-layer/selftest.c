@@ -166,6 +166,24 @@ kernel_arg (Work *work)
   return clFinish (work->queue);
 }
 
+/* Memory is not released while it is mapped. */
+static cl_int
+map (Work *work)
+{
+  cl_int code;
+  void *data = clEnqueueMapBuffer (work->queue, work->buffer, CL_TRUE, CL_MAP_READ, 0, SIZE, 0,
+                                   NULL, NULL, &code);
+
+  CHECK (code == CL_SUCCESS && data != NULL);
+  CHECK (clReleaseMemObject (work->buffer) == CL_INVALID_OPERATION);
+  CHECK (clRetainMemObject (work->buffer) == CL_SUCCESS);
+  CHECK (clReleaseMemObject (work->buffer) == CL_SUCCESS);
+  CHECK (clEnqueueUnmapMemObject (work->queue, work->buffer, data, 0, NULL, NULL) == CL_SUCCESS);
+  CHECK (clEnqueueUnmapMemObject (work->queue, work->buffer, data, 0, NULL, NULL) ==
+         CL_INVALID_VALUE);
+  return clFinish (work->queue);
+}
+
 static cl_platform_id
 get_platform (Work *work)
 {
@@ -464,6 +482,7 @@ static const struct
   { "double-release", double_release },
   { "use-after-release", use_after_release },
   { "kernel-arg", kernel_arg },
+  { "map", map },
   { "external", external },
   { "image", image },
   { "sampler", sampler },
