@@ -246,6 +246,30 @@ layout_open_ends (void)
   g_assert_cmpuint (reverse.offset, ==, 16);
 }
 
+/* Refuses a layout that ends past every address, and ignores the stride of a dimension of one
+ * element. */
+static void
+layout_strides (void)
+{
+  const gssize shape[] = { 1, 4 };
+  GpuArrayLayout layout;
+  gsize begin;
+  gsize end;
+
+  init (&layout, shape, 2, 4, GPU_ARRAY_ORDER_C);
+  layout.strides[0] = 12;
+  g_assert_true (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_C));
+  g_assert_true (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_F));
+  layout.strides[1] = 8;
+  g_assert_false (_gpu_array_layout_is_contiguous (&layout, GPU_ARRAY_ORDER_C));
+
+  layout.strides[1] = (G_MAXSSIZE - 3) / 3;
+  g_assert_true (_gpu_array_layout_get_range (&layout, &begin, &end));
+  g_assert_cmpuint (end, >, G_MAXSSIZE - 4);
+  layout.strides[1] += 2;
+  g_assert_false (_gpu_array_layout_get_range (&layout, &begin, &end));
+}
+
 /* A reshaped view has the same elements in the same order, or there is none. */
 static void
 check_reshape (const GpuArrayLayout *layout,
@@ -584,6 +608,7 @@ main (int    argc,
   test_add_plain ("refused", layout_refused);
   test_add_plain ("slices", layout_slices);
   test_add_plain ("open-ends", layout_open_ends);
+  test_add_plain ("strides", layout_strides);
   test_add_plain ("reshape", layout_reshape);
   test_add_plain ("overlaps", layout_overlaps);
   test_add_plain ("plans", layout_plans);

@@ -123,11 +123,43 @@ barrier_refused (TestFixture *fixture)
   end (fixture, stream);
 }
 
+/* Work behind a barrier runs when all work before it has completed. */
+static void
+barrier_holds (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) filled = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  volatile guint8 *data;
+  TestHold *hold;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_OUT_OF_ORDER) || !test_can_hold (fixture))
+    return;
+  data = g_aligned_alloc0 (1, SIZE, SIZE);
+  bytes = g_bytes_new_with_free_func ((gpointer) data, SIZE, g_aligned_free, (gpointer) data);
+  buffer = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  hold = test_hold (stream);
+  test_assert_ok (gpu_stream_barrier (stream, &error), error);
+  fill (stream, buffer);
+  filled = test_record (stream);
+  g_assert_false (gpu_event_wait_timeout (filled, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  g_assert_cmpuint (data[0], ==, 0);
+  test_let_go (hold);
+  test_synchronize (stream);
+  test_hold_free (hold);
+}
+
 int
 main (int argc, char **argv)
 {
   test_init (&argc, &argv);
   test_add ("unmap", barrier_unmap);
   test_add ("refused", barrier_refused);
+  test_add ("holds", barrier_holds);
   return test_run ();
 }

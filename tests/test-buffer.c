@@ -175,6 +175,10 @@ buffer_wrapped_keeps_handle (TestFixture *fixture)
                                     GPU_WRAP_MODE_BORROW, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (gpu_memory_get_size (GPU_MEMORY (wrapped)), ==, SIZE);
+  g_assert_null (gpu_buffer_new_wrapped (fixture->context,
+                                         gpu_memory_get_native_handle (GPU_MEMORY (owner)),
+                                         SIZE + 1, GPU_WRAP_MODE_BORROW, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_buffer_new_wrapped");
   g_clear_object (&owner);
   test_assert_content (wrapped, bytes);
 }

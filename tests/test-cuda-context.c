@@ -642,6 +642,96 @@ contexts_strict (TestFixture *fixture)
     }
 }
 
+static CUresult CUDAAPI
+create_nothing (CUevent *event, unsigned int flags)
+{
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult CUDAAPI
+record_nothing (CUevent event, CUstream stream)
+{
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void
+fail_to_fill (TestFixture *fixture, GpuStream *stream, const char *function)
+{
+  const guint8 value = 7;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, 64, 1);
+
+  g_assert_false (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 64, &value, 1, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, function);
+  g_assert_null (get_current ());
+}
+
+/* An operation that has no event, because the driver has none or does not record it, leaves the
+ * thread without a current context as it was before. */
+static void
+contexts_after_failure (TestFixture *fixture)
+{
+  const __typeof__ (_gpu_cuda.cuEventCreate) create = _gpu_cuda.cuEventCreate;
+  const __typeof__ (_gpu_cuda.cuEventRecord) record = _gpu_cuda.cuEventRecord;
+  const guint8 value = 9;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_PROFILING);
+  buffer = test_buffer_filled (fixture, 64, 1);
+  g_assert_null (get_current ());
+
+  _gpu_cuda.cuEventCreate = create_nothing;
+  fail_to_fill (fixture, stream, "cuEventCreate");
+  _gpu_cuda.cuEventCreate = create;
+  _gpu_cuda.cuEventRecord = record_nothing;
+  fail_to_fill (fixture, stream, "cuEventRecord");
+  _gpu_cuda.cuEventRecord = record;
+
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, 64, &value, 1, &error), error);
+  g_assert_null (get_current ());
+  content = test_content (buffer);
+  test_assert_value (g_bytes_get_data (content, NULL), 9, 64);
+}
+
+static CUresult CUDAAPI
+copy_nowhere (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+  return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* A context whose driver says at an operation that the device is lost is lost from then on. */
+static void
+contexts_lost_at_operation (TestFixture *fixture)
+{
+  const __typeof__ (_gpu_cuda.cuMemcpyDtoDAsync) copy = _gpu_cuda.cuMemcpyDtoDAsync;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_NONE))
+    return;
+  own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN, &error);
+  g_assert_no_error (error);
+  stream = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  buffer = gpu_buffer_new (own, GPU_MEMORY_NONE, 128, &error);
+  g_assert_no_error (error);
+
+  _gpu_cuda.cuMemcpyDtoDAsync = copy_nowhere;
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (buffer), 64, 64,
+                                   &error));
+  _gpu_cuda.cuMemcpyDtoDAsync = copy;
+  test_assert_gpu_error (error, GPU_ERROR_DEVICE_LOST, "gpu_stream_copy", "cuMemcpyDtoDAsync");
+  g_assert_true (gpu_context_is_lost (own));
+  g_assert_false (gpu_context_is_lost (fixture->context));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -660,5 +750,7 @@ main (int argc, char **argv)
   test_add ("calls", contexts_calls);
   test_add ("outside", contexts_outside);
   test_add ("strict", contexts_strict);
+  test_add ("after-failure", contexts_after_failure);
+  test_add ("lost-at-operation", contexts_lost_at_operation);
   return test_run ();
 }

@@ -755,6 +755,38 @@ event_elapsed (TestFixture *fixture)
   g_assert_cmpint (back, ==, -forth);
 }
 
+/* The callback of a wait runs when its event completes, also after a wait for a later event. */
+static void
+event_backwards (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuEvent) first_gate = NULL;
+  g_autoptr (GpuEvent) first = NULL;
+  g_autoptr (GpuEvent) second_gate = NULL;
+  g_autoptr (GpuEvent) second = NULL;
+  g_autoptr (GAsyncResult) first_result = NULL;
+  g_autoptr (GAsyncResult) second_result = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  first_gate = test_gate (fixture, stream);
+  fill (stream, buffer, 1);
+  first = test_record (stream);
+  second_gate = test_gate (fixture, stream);
+  fill (stream, buffer, 2);
+  second = test_record (stream);
+  gpu_event_wait_async (second, NULL, test_take_result, &second_result);
+  gpu_event_wait_async (first, NULL, test_take_result, &first_result);
+
+  test_open (first_gate);
+  test_assert_ok (gpu_event_wait_finish (first, test_await (&first_result), &error), error);
+  g_assert_null (second_result);
+  test_open (second_gate);
+  test_assert_ok (gpu_event_wait_finish (second, test_await (&second_result), &error), error);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -772,6 +804,7 @@ main (int argc, char **argv)
   test_add ("poll", event_poll);
   test_add ("cancel", event_cancel);
   test_add ("delivery", event_delivery);
+  test_add ("backwards", event_backwards);
   test_add ("wait-all", event_wait_all);
   test_add ("contexts", event_contexts);
   test_add ("watch", event_watch);

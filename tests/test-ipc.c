@@ -478,6 +478,69 @@ ipc_fd_twice (TestFixture *fixture)
     test_same_memory (fixture, first, 4096, part, 0);
 }
 
+/* A handle of @handle's bytes with the value at @place replaced. Takes @value over. */
+static GBytes *
+replace (GBytes *handle, guint place, GVariant *value)
+{
+  g_autoptr (GVariant) old = NULL;
+  g_autoptr (GVariant) new = NULL;
+  GVariant *values[6];
+
+  old = g_variant_ref_sink (g_variant_new_from_bytes (G_VARIANT_TYPE ("(sstuiay)"), handle, FALSE));
+  g_assert_cmpuint (g_variant_n_children (old), ==, G_N_ELEMENTS (values));
+  for (guint i = 0; i < G_N_ELEMENTS (values); i++)
+    values[i] = g_variant_get_child_value (old, i);
+  g_variant_unref (values[place]);
+  values[place] = g_variant_ref_sink (value);
+  new = g_variant_ref_sink (g_variant_new_tuple (values, G_N_ELEMENTS (values)));
+  for (guint i = 0; i < G_N_ELEMENTS (values); i++)
+    g_variant_unref (values[i]);
+
+  return g_variant_get_data_as_bytes (new);
+}
+
+/* Each value of a handle is looked at, and the error names it. */
+static void
+ipc_bad_fds (TestFixture *fixture)
+{
+  const struct { guint place; GVariant *value; const char *words[2]; } cases[] = {
+    { 0, g_variant_new_string ("gpumem buffer 1"), { "\"gpumem buffer fd 1\"", NULL } },
+    { 1, g_variant_new_string ("nobody"), { "nobody", "back end" } },
+    { 2, g_variant_new_uint64 (0), { " 0 bytes", NULL } },
+    { 2, g_variant_new_uint64 (G_MAXUINT64), { "18446744073709551615 bytes", NULL } },
+    { 2, g_variant_new_uint64 (SIZE + 1), { NULL, NULL } },
+    { 4, g_variant_new_int32 (1), { "descriptor 1 among 1", NULL } },
+    { 4, g_variant_new_int32 (-1), { "descriptor -1 among 1", NULL } },
+    { 5, g_variant_new_bytestring ("abc"), { "4 bytes", "no handle" } },
+  };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) again = NULL;
+  g_autoptr (GBytes) handle = NULL;
+
+  if (test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    {
+      buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+      g_assert_no_error (error);
+      handle = gpu_buffer_export_fds (buffer, fds, &error);
+      g_assert_no_error (error);
+      again = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+      g_assert_no_error (error);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GVariant) value = g_variant_ref_sink (cases[i].value);
+      g_autoptr (GBytes) bad = handle != NULL ? replace (handle, cases[i].place, value) : NULL;
+
+      if (bad == NULL)
+        continue;
+      g_assert_null (gpu_buffer_new_from_fds (fixture->context, bad, fds, &error));
+      test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fds", cases[i].words[0],
+                             cases[i].words[1]);
+    }
+}
+
 /* --- events ------------------------------------------------------------------------- */
 
 static void
@@ -528,6 +591,7 @@ main (int argc, char **argv)
   test_add ("fd-pooled", ipc_fd_pooled);
   test_add ("fd-outlives", ipc_fd_outlives);
   test_add ("fd-twice", ipc_fd_twice);
+  test_add ("bad-fds", ipc_bad_fds);
   test_add ("event", ipc_event);
   return test_run ();
 }

@@ -178,6 +178,48 @@ mapping_busy (TestFixture *fixture)
   g_assert_null (gpu_mapping_get_bytes (mapping));
 }
 
+static void
+fill_range (GpuStream *stream, GpuBuffer *buffer, gsize offset, gsize size, gboolean is_free)
+{
+  const guint8 value = 3;
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (gpu_stream_fill (stream, GPU_MEMORY (buffer), offset, size, &value, 1, &error),
+                   ==, is_free);
+  if (!is_free)
+    test_assert_gpu_error (error, GPU_ERROR_BUSY, "gpu_stream_fill");
+}
+
+/* Each of several mappings bars its own bytes, and no other, until it ends itself. */
+static void
+mapping_several (TestFixture *fixture)
+{
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuMapping) first = NULL;
+  g_autoptr (GpuMapping) again = NULL;
+  g_autoptr (GpuMapping) behind = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_MAP))
+    return;
+  buffer = test_buffer_filled (fixture, SIZE, 1);
+  first = map (buffer, GPU_MAP_FLAGS_READ, 256, 256);
+  again = map (buffer, GPU_MAP_FLAGS_READ, 256, 256);
+  behind = map (buffer, GPU_MAP_FLAGS_READ, 512, 256);
+  fill_range (fixture->stream, buffer, 0, 256, TRUE);
+  fill_range (fixture->stream, buffer, 0, 257, FALSE);
+  fill_range (fixture->stream, buffer, 768, 256, TRUE);
+  fill_range (fixture->stream, buffer, 767, 256, FALSE);
+
+  unmap (behind);
+  fill_range (fixture->stream, buffer, 512, 256, TRUE);
+  fill_range (fixture->stream, buffer, 511, 2, FALSE);
+  unmap (first);
+  fill_range (fixture->stream, buffer, 256, 256, FALSE);
+  unmap (again);
+  fill_range (fixture->stream, buffer, 0, SIZE, TRUE);
+  test_synchronize (fixture->stream);
+}
+
 /* --- one thread unmaps while another looks --------------------------------------------- */
 
 #define N_RACES 4000
@@ -494,6 +536,7 @@ main (int argc, char **argv)
   test_add ("copies", mapping_copies);
   test_add ("bytes", mapping_bytes);
   test_add ("busy", mapping_busy);
+  test_add ("several", mapping_several);
   test_add ("race", mapping_race);
   test_add ("excludes", mapping_excludes);
   test_add ("overlaps", mapping_overlaps);

@@ -310,6 +310,54 @@ test_many_streams (Fixture       *fixture,
     }
 }
 
+/* A block that is released on streams that have not used it keeps the use from before it. */
+static void
+test_other_streams (Fixture       *fixture,
+                    gconstpointer  data)
+{
+  SimStream *c = sim_stream_new (fixture->sim, G_MAXUINT64);
+  SimStream *d = sim_stream_new (fixture->sim, G_MAXUINT64);
+  gpointer keys[] = { fixture->b, c };
+  GpuMemoryBlock *block = take (fixture, 40 * MIB, fixture->a);
+  guint64 address = _gpu_pool_block_get_address (block);
+
+  give (fixture, block, fixture->a);
+  block = _gpu_pool_alloc (fixture->pool, 40 * MIB, 0, fixture->a, NULL);
+  g_assert_cmpuint (_gpu_pool_block_get_address (block), ==, address);
+  sim_take (fixture->sim, fixture->a, address, 40 * MIB);
+  sim_give (fixture->sim, address, 40 * MIB);
+  _gpu_pool_release_all (block, keys, G_N_ELEMENTS (keys));
+
+  block = take (fixture, 40 * MIB, d);
+  give (fixture, block, d);
+  sim_stream_close (c);
+  sim_stream_unref (c);
+  sim_stream_close (d);
+  sim_stream_unref (d);
+}
+
+/* Of the free blocks of other streams the tightest is taken. */
+static void
+test_tightest (Fixture       *fixture,
+               gconstpointer  data)
+{
+  SimStream *c = sim_stream_new (fixture->sim, G_MAXUINT64);
+  GpuMemoryBlock *large = take (fixture, 24 * MIB, fixture->b);
+  GpuMemoryBlock *between = take (fixture, 8 * MIB, fixture->b);
+  GpuMemoryBlock *small = take (fixture, 16 * MIB, c);
+  guint64 address = _gpu_pool_block_get_address (small);
+
+  give (fixture, large, fixture->b);
+  give (fixture, small, c);
+  sim_set_capacity (fixture->sim, 48 * MIB);
+  small = take (fixture, 16 * MIB, fixture->a);
+  g_assert_cmpuint (_gpu_pool_block_get_address (small), ==, address);
+  give (fixture, small, fixture->a);
+  give (fixture, between, fixture->b);
+  sim_stream_close (c);
+  sim_stream_unref (c);
+}
+
 /* --- memory ---------------------------------------------------------------------------- */
 
 static void
@@ -463,6 +511,39 @@ test_limit (Fixture       *fixture,
   g_assert_cmpuint (get_stats (fixture).peak_managed_bytes, <=, 16 * MIB);
   give (fixture, other, fixture->a);
   give (fixture, block, fixture->a);
+}
+
+static void
+test_whole_limit (Fixture       *fixture,
+                  gconstpointer  data)
+{
+  GpuPoolLimits limits = { .limit = 16 * MIB, .release_threshold = G_MAXUINT64 };
+  GpuMemoryBlock *block;
+
+  _gpu_pool_set_limits (fixture->pool, &limits);
+  block = take (fixture, 16 * MIB, fixture->a);
+  g_assert_cmpuint (get_stats (fixture).managed_bytes, ==, 16 * MIB);
+  give (fixture, block, fixture->a);
+}
+
+static void
+set_true (gpointer data)
+{
+  *(gboolean *) data = TRUE;
+}
+
+/* A closed pool is there until its last block is back. */
+static void
+test_close (Fixture       *fixture,
+            gconstpointer  data)
+{
+  GpuMemoryBlock *block = take (fixture, MIB, fixture->a);
+  gboolean closed = FALSE;
+
+  _gpu_pool_close (fixture->pool, set_true, &closed);
+  g_assert_false (closed);
+  give (fixture, block, fixture->a);
+  g_assert_true (closed);
 }
 
 /* Above the soft limit, completed memory is reused and empty segments are freed before growth. */
@@ -812,13 +893,17 @@ main (int   argc,
   add ("unused", test_unused);
   add ("several-streams", test_several_streams);
   add ("many-streams", test_many_streams);
+  add ("other-streams", test_other_streams);
+  add ("tightest", test_tightest);
   add ("alignment", test_alignment);
   add ("join", test_join);
   add ("data", test_data);
   add ("out-of-memory", test_out_of_memory);
   add ("last-byte", test_last_byte);
   add ("limit", test_limit);
+  add ("whole-limit", test_whole_limit);
   add ("soft-limit", test_soft_limit);
+  add ("close", test_close);
   add ("stop-holding", test_stop_holding);
   add ("threshold", test_threshold);
   add ("failures", test_failures);

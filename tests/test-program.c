@@ -838,6 +838,54 @@ program_cache_limit (TestFixture *fixture)
 }
 
 /* A directory that cannot be made is no error. */
+/* The entry that was used last stays longest. */
+static void
+program_cache_order (TestFixture *fixture)
+{
+  const struct utimbuf past = { 1000000000, 1000000000 };
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+  g_autofree char *limit = NULL;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, FALSE, 100);
+  assert_built (fixture, "-DVALUE=101", GPU_PROGRAM_FLAGS_NONE, FALSE, 101);
+  limit = g_strdup_printf ("%" G_GUINT64_FORMAT, cache_size (directory) * 5 / 4);
+  g_setenv ("GPUMEM_CACHE_SIZE", limit, TRUE);
+  files = cache_files (directory);
+  for (guint i = 0; i < files->len; i++)
+    g_assert_cmpint (utime (files->pdata[i], &past), ==, 0);
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, TRUE, 100);
+  assert_built (fixture, "-DVALUE=102", GPU_PROGRAM_FLAGS_NONE, FALSE, 102);
+  assert_built (fixture, "-DVALUE=100", GPU_PROGRAM_FLAGS_NONE, TRUE, 100);
+  assert_built (fixture, "-DVALUE=101", GPU_PROGRAM_FLAGS_NONE, FALSE, 101);
+  cache_end (directory);
+}
+
+/* A file under the name of another program is not that program. */
+static void
+program_cache_renamed (TestFixture *fixture)
+{
+  char *directory = cache_begin (fixture);
+  g_autoptr (GPtrArray) files = NULL;
+  g_autofree char *aside = NULL;
+
+  if (directory == NULL)
+    return;
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  assert_built (fixture, "-DVALUE=2", GPU_PROGRAM_FLAGS_NONE, FALSE, 2);
+  files = cache_files (directory);
+  g_assert_cmpuint (files->len, ==, 2);
+  aside = g_strconcat (files->pdata[0], ".aside", NULL);
+  g_assert_cmpint (g_rename (files->pdata[0], aside), ==, 0);
+  g_assert_cmpint (g_rename (files->pdata[1], files->pdata[0]), ==, 0);
+  g_assert_cmpint (g_rename (aside, files->pdata[1]), ==, 0);
+  assert_built (fixture, "-DVALUE=1", GPU_PROGRAM_FLAGS_NONE, FALSE, 1);
+  assert_built (fixture, "-DVALUE=2", GPU_PROGRAM_FLAGS_NONE, FALSE, 2);
+  cache_end (directory);
+}
+
 static void
 program_cache_nowhere (TestFixture *fixture)
 {
@@ -946,6 +994,8 @@ main (int argc, char **argv)
   test_add ("cache-passing", program_cache_passing);
   test_add ("cache-limit", program_cache_limit);
   test_add ("sigchld", program_sigchld);
+  test_add ("cache-order", program_cache_order);
+  test_add ("cache-renamed", program_cache_renamed);
   test_add ("cache-nowhere", program_cache_nowhere);
   test_add ("cache-processes", program_cache_processes);
   test_add ("subprocess/shared", program_shared_child);

@@ -171,6 +171,131 @@ hazard_kinds (TestFixture *fixture)
   test_assert_content (b, twos);
 }
 
+#define N_READERS 4
+
+/* A write waits for the reads of all other streams that have not ended, in whatever order they
+ * do. */
+static void
+hazard_readers (TestFixture *fixture)
+{
+  const guint order[N_READERS] = { 2, 0, 3, 1 };
+  g_autoptr (GpuStream) writer = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+  g_autoptr (GBytes) twos = test_value_bytes (SIZE, 2);
+  GpuStream *streams[N_READERS];
+  GpuBuffer *copies[N_READERS];
+  GpuEvent *gates[N_READERS];
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  for (guint i = 0; i < N_READERS; i++)
+    {
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      copies[i] = test_buffer_filled (fixture, SIZE, 0);
+      gates[i] = test_gate (fixture, streams[i]);
+      copy (streams[i], copies[i], 0, shared, 0, SIZE);
+    }
+  fill_word (writer, shared, 0x02020202);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, N_READERS);
+  for (guint i = 0; i < N_READERS; i++)
+    test_open (gates[order[i]]);
+  test_assert_content (shared, twos);
+  for (guint i = 0; i < N_READERS; i++)
+    {
+      test_assert_content (copies[i], ones);
+      g_object_unref (gates[i]);
+      g_object_unref (copies[i]);
+      g_object_unref (streams[i]);
+    }
+}
+
+/* The same for streams that a kernel holds up: a write that waits for two reads runs when both have
+ * completed. */
+static void
+hazard_held_readers (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) writer = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+  g_autoptr (GpuEvent) written = NULL;
+  GpuStream *streams[2];
+  GpuBuffer *copies[2];
+  TestHold *holds[2];
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
+    return;
+  for (guint i = 0; i < 2; i++)
+    {
+      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+      copies[i] = test_buffer_filled (fixture, SIZE, 0);
+      holds[i] = test_hold (streams[i]);
+      copy (streams[i], copies[i], 0, shared, 0, SIZE);
+    }
+  fill_word (writer, shared, 0x02020202);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, 2);
+  written = test_record (writer);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_false (gpu_event_wait_timeout (written, 20000, NULL, &error));
+      test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+      test_let_go (holds[i]);
+      test_synchronize (streams[i]);
+    }
+  test_assert_ok (gpu_event_wait (written, NULL, &error), error);
+  for (guint i = 0; i < 2; i++)
+    {
+      test_assert_content (copies[i], ones);
+      test_hold_free (holds[i]);
+      g_object_unref (copies[i]);
+      g_object_unref (streams[i]);
+    }
+}
+
+/* A stream that has read the memory itself waits for the read of another one before it writes. If
+ * @is_first, its read was entered before that one. */
+static void
+write_after_own_read (TestFixture *fixture, gboolean is_first)
+{
+  g_autoptr (GpuStream) own = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) a = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuBuffer) b = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) own_gate = NULL;
+
+  if (is_first)
+    {
+      own_gate = test_gate (fixture, own);
+      copy (own, a, 0, shared, 0, SIZE);
+    }
+  gate = test_gate (fixture, other);
+  copy (other, b, 0, shared, 0, SIZE);
+  if (is_first)
+    {
+      test_open (own_gate);
+      test_synchronize (own);
+    }
+  copy (own, a, 0, shared, 0, SIZE);
+  fill_word (own, shared, 0x02020202);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (own), ==, 1);
+  test_open (gate);
+  test_assert_content (a, ones);
+  test_assert_content (b, ones);
+}
+
+static void
+hazard_own_read (TestFixture *fixture)
+{
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  write_after_own_read (fixture, FALSE);
+  write_after_own_read (fixture, TRUE);
+}
+
 /* On one stream nothing is ever inserted. */
 static void
 hazard_one_stream (TestFixture *fixture)
@@ -545,6 +670,9 @@ main (int argc, char **argv)
   test_add ("untracked", hazard_untracked);
   test_add ("kernels", hazard_kernels);
   test_add ("kinds", hazard_kinds);
+  test_add ("readers", hazard_readers);
+  test_add ("held-readers", hazard_held_readers);
+  test_add ("own-read", hazard_own_read);
   test_add ("one-stream", hazard_one_stream);
   test_add ("slices", hazard_slices);
   test_add ("own-wrapped", hazard_own_wrapped);

@@ -630,6 +630,27 @@ stream_wrapped (TestFixture *fixture)
   test_assert_content (buffer, expected);
 }
 
+/* A stream belongs to the context that it was made for. */
+static void
+stream_wrapped_foreign (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuContext) own = gpu_context_new_full (fixture->device, GPU_CONTEXT_FLAGS_OWN,
+                                                     &error);
+  g_autoptr (GpuStream) owner = NULL;
+
+  g_assert_no_error (error);
+  owner = gpu_stream_new (own, GPU_STREAM_FLAGS_NONE, &error);
+  g_assert_no_error (error);
+  g_assert_null (gpu_stream_new_wrapped (fixture->context, gpu_stream_get_native_handle (owner),
+                                         GPU_WRAP_MODE_BORROW, &error));
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    test_assert_gpu_error (error, GPU_ERROR_NOT_SUPPORTED);
+  else
+    test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "gpu_stream_new_wrapped",
+                           "not of context");
+}
+
 /* What the owner of a stream put into it comes before what is recorded on a borrower of it. */
 static void
 stream_wrapped_behind (TestFixture *fixture)
@@ -723,6 +744,7 @@ main (int argc, char **argv)
   test_add ("out-of-order", stream_out_of_order);
   test_add ("properties", stream_properties);
   test_add ("wrapped", stream_wrapped);
+  test_add ("wrapped-foreign", stream_wrapped_foreign);
   test_add ("wrapped-behind", stream_wrapped_behind);
   test_add ("synchronize-async", stream_synchronize_async);
   return test_run ();

@@ -2,7 +2,7 @@
 /* References may be dropped at any moment: right after enqueueing, in any order, on any thread. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-allocator-util.h"
 
 #define SIZE 16384
 #define N_WORK 1000
@@ -364,6 +364,36 @@ lifetime_async (TestFixture *fixture)
     }
 }
 
+/* Memory that several streams read is freed when the last of them is done. */
+static void
+lifetime_readers (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) to = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) also = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) bytes = test_random_bytes (SIZE);
+  g_autoptr (GpuBuffer) shared = test_buffer_from (fixture, bytes);
+  g_autoptr (GpuEvent) first_gate = NULL;
+  g_autoptr (GpuEvent) second_gate = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  first_gate = test_gate (fixture, first);
+  second_gate = test_gate (fixture, second);
+  copy (first, to, shared);
+  copy (second, also, shared);
+  test_open (first_gate);
+  test_synchronize (first);
+
+  g_clear_object (&shared);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 3 * SIZE);
+  test_open (second_gate);
+  test_assert_content (to, bytes);
+  test_assert_content (also, bytes);
+  test_poll (gpu_context_get_allocated_size (fixture->context) == 2 * SIZE);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -379,5 +409,6 @@ main (int argc, char **argv)
   test_add ("busy-root", lifetime_busy_root);
   test_add ("other-thread", lifetime_other_thread);
   test_add ("async", lifetime_async);
+  test_add ("readers", lifetime_readers);
   return test_run ();
 }

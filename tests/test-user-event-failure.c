@@ -3,7 +3,7 @@
  * what must come first all the same. */
 #include "config.h"
 
-#include "test-util.h"
+#include "test-allocator-util.h"
 
 #define SIZE 4096
 
@@ -356,6 +356,49 @@ failure_race (TestFixture *fixture)
   g_object_unref (race.stream);
 }
 
+static void
+assert_failed (GpuEvent *event, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_event_wait_timeout (event, G_USEC_PER_SEC, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
+}
+
+/* The failure reaches events right behind the wait, with no work in between, in this stream and in
+ * one that waits for it, and none before it. */
+static void
+failure_right_behind (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) a = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) b = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuEvent) before = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) behind = NULL;
+  g_autoptr (GpuEvent) there = NULL;
+  GpuEventStatus status;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  fill (a, buffer, 2);
+  before = test_record (a);
+  gate = test_gate (fixture, a);
+  behind = test_record (a);
+  test_assert_ok (gpu_stream_wait_event (b, behind, &error), error);
+  there = test_record (b);
+
+  fail (gate, "the ink is dry");
+  test_poll ((status = gpu_event_query (there, NULL)) != GPU_EVENT_STATUS_PENDING);
+  g_assert_cmpint (status, ==, GPU_EVENT_STATUS_FAILED);
+  assert_failed (behind, "the ink is dry");
+  assert_failed (there, "the ink is dry");
+  test_assert_ok (gpu_event_wait (before, NULL, &error), error);
+  g_assert_false (gpu_stream_wait_event (b, gate, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "the ink is dry");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -366,6 +409,7 @@ main (int argc, char **argv)
   test_add ("every-point", failure_every_point);
   test_add ("blocked", failure_blocked);
   test_add ("names", failure_names);
+  test_add ("right-behind", failure_right_behind);
   test_add ("race", failure_race);
   return test_run ();
 }
