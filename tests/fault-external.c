@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fault-util.h"
+#include "tests/opencl-layer/gpumem-layer.h"
 
 #define SIZE 8192
 
@@ -110,11 +111,27 @@ count_descriptors (void)
   return n;
 }
 
+/* Without a fault: the other API has the memory again that was acquired. */
+static gboolean
+is_released (void)
+{
+  if (gpumem_layer_symbol ("gpumem_layer_get_count") == NULL || GPUMEM_LAYER (get_failed) () > 0)
+    return TRUE;
+
+  return GPUMEM_LAYER (get_count) ("clEnqueueAcquireExternalMemObjectsKHR")
+         == GPUMEM_LAYER (get_count) ("clEnqueueReleaseExternalMemObjectsKHR");
+}
+
 int
 main (void)
 {
   int code = fault_run (external);
 
+  if (!is_released ())
+    {
+      g_printerr ("memory of the host stays acquired\n");
+      return 1;
+    }
   if (count_descriptors () == 0)
     return code;
   g_printerr ("%u descriptors of memory are left\n", count_descriptors ());

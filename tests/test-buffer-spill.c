@@ -369,6 +369,49 @@ spill_in_flight (TestFixture *fixture)
     for_each_source (fixture, check_in_flight, FALSE);
 }
 
+typedef struct
+{
+  GpuEvent *gate;
+  gint      is_open;                /* atomic */
+} Opener;
+
+static gpointer
+open_later (gpointer data)
+{
+  Opener *opener = data;
+
+  g_usleep (30000);
+  g_atomic_int_set (&opener->is_open, TRUE);
+  test_open (opener->gate);
+  return NULL;
+}
+
+/* Memory of its own is freed when the work of other streams with it has completed. */
+static void
+spill_waits (TestFixture *fixture)
+{
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 6);
+  g_autoptr (GpuBuffer) copy = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GError) error = NULL;
+  Opener opener = { NULL, FALSE };
+  GThread *thread;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  gate = test_gate (fixture, second);
+  test_assert_ok (gpu_stream_copy (second, GPU_MEMORY (copy), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error), error);
+  opener.gate = gate;
+  thread = g_thread_new ("open", open_later, &opener);
+  spill (buffer, first);
+  g_assert_true (g_atomic_int_get (&opener.is_open));
+  g_thread_join (thread);
+  assert_filled (copy, 6);
+}
+
 /* --- out of memory ---------------------------------------------------------------------------- */
 
 #define N_BUFFERS 12
@@ -599,6 +642,7 @@ main (int argc, char **argv)
   test_add ("prepared", spill_prepared);
   test_add ("gone", spill_gone);
   test_add ("in-flight", spill_in_flight);
+  test_add ("waits", spill_waits);
   test_add ("room", spill_room);
   test_add ("fails-alone", spill_fails_alone);
   test_add ("subprocess/fails-alone", spill_fails_alone_opencl);

@@ -336,6 +336,31 @@ test_other_streams (Fixture       *fixture,
   sim_stream_unref (d);
 }
 
+/* A free range whose use has completed does not join one whose use is pending: it would then cost
+ * its stream a wait. */
+static void
+test_completed_neighbour (Fixture       *fixture,
+                          gconstpointer  data)
+{
+  GpuMemoryBlock *whole = take (fixture, 32 * MIB, NULL);
+  GpuMemoryBlock *first;
+  GpuMemoryBlock *second;
+
+  give (fixture, whole, NULL);
+  first = take (fixture, 16 * MIB, fixture->a);
+  second = take (fixture, 16 * MIB, fixture->b);
+  give (fixture, first, fixture->a);
+  give (fixture, second, fixture->b);
+  _gpu_pool_trim (fixture->pool, G_MAXUINT64, FALSE);
+  sim_stream_finish (fixture->a);
+  _gpu_pool_trim (fixture->pool, G_MAXUINT64, FALSE);
+
+  first = take (fixture, 16 * MIB, fixture->a);
+  g_assert_cmpuint (get_sim_stats (fixture).n_orders, ==, 0);
+  g_assert_cmpuint (get_stats (fixture).n_waits, ==, 0);
+  give (fixture, first, fixture->a);
+}
+
 /* Of the free blocks of other streams the tightest is taken. */
 static void
 test_tightest (Fixture       *fixture,
@@ -894,6 +919,7 @@ main (int   argc,
   add ("several-streams", test_several_streams);
   add ("many-streams", test_many_streams);
   add ("other-streams", test_other_streams);
+  add ("completed-neighbour", test_completed_neighbour);
   add ("tightest", test_tightest);
   add ("alignment", test_alignment);
   add ("join", test_join);

@@ -296,6 +296,30 @@ hazard_own_read (TestFixture *fixture)
   write_after_own_read (fixture, TRUE);
 }
 
+/* Stream-ordered memory is there when its stream gets to it: other streams wait for that. */
+static void
+hazard_ordered (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) other = test_buffer (fixture, SIZE);
+  g_autoptr (GpuBuffer) ordered = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 2);
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+  gate = test_gate (fixture, first);
+  fill_word (first, other, 1);
+  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  fill_word (second, ordered, 0x02020202);
+  g_assert_cmpuint (gpu_stream_get_n_hazard_waits (second), ==, 1);
+  test_open (gate);
+  test_assert_content (ordered, expected);
+}
+
 /* On one stream nothing is ever inserted. */
 static void
 hazard_one_stream (TestFixture *fixture)
@@ -673,6 +697,7 @@ main (int argc, char **argv)
   test_add ("readers", hazard_readers);
   test_add ("held-readers", hazard_held_readers);
   test_add ("own-read", hazard_own_read);
+  test_add ("ordered", hazard_ordered);
   test_add ("one-stream", hazard_one_stream);
   test_add ("slices", hazard_slices);
   test_add ("own-wrapped", hazard_own_wrapped);

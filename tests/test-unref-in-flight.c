@@ -394,6 +394,34 @@ lifetime_readers (TestFixture *fixture)
   test_poll (gpu_context_get_allocated_size (fixture->context) == 2 * SIZE);
 }
 
+/* Stream-ordered memory is not freed in its stream while another stream uses it. */
+static void
+lifetime_ordered (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) first = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) second = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) to = test_buffer (fixture, SIZE);
+  g_autoptr (GBytes) expected = test_value_bytes (SIZE, 7);
+  g_autoptr (GpuBuffer) ordered = NULL;
+  g_autoptr (GpuEvent) gate = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS | GPU_CAPABILITIES_STREAM_ORDERED))
+    return;
+  ordered = gpu_buffer_new_on_stream (first, GPU_MEMORY_NONE, SIZE, &error);
+  g_assert_no_error (error);
+  fill (first, ordered, 7);
+  gate = test_gate (fixture, second);
+  copy (second, to, ordered);
+  test_synchronize (first);
+
+  g_clear_object (&ordered);
+  g_assert_cmpuint (gpu_context_get_allocated_size (fixture->context), ==, 2 * SIZE);
+  test_open (gate);
+  test_assert_content (to, expected);
+  test_poll (gpu_context_get_allocated_size (fixture->context) == SIZE);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -410,5 +438,6 @@ main (int argc, char **argv)
   test_add ("other-thread", lifetime_other_thread);
   test_add ("async", lifetime_async);
   test_add ("readers", lifetime_readers);
+  test_add ("ordered", lifetime_ordered);
   return test_run ();
 }
