@@ -9,7 +9,8 @@
  *                                          make it 99 otherwise
  *
  * For GPUMEM_LAYER_FAIL and GPUMEM_LAYER_DELAY see layer-fault.c, for GPUMEM_LAYER_VIEWS
- * layer-view.c, for GPUMEM_LAYER_VENDOR layer-vendor.c, for GPUMEM_LAYER_EXTERNAL layer-external.c.
+ * layer-view.c, for GPUMEM_LAYER_VENDOR and GPUMEM_LAYER_PLATFORM layer-vendor.c, for
+ * GPUMEM_LAYER_EXTERNAL layer-external.c.
  */
 
 #include "config.h"

@@ -4,6 +4,8 @@
  *
  *   GPUMEM_LAYER_VENDOR=amd:KIB          so much memory is free; nothing at all if that is 0
  *   GPUMEM_LAYER_VENDOR=nvidia:BUS:SLOT  where the device is
+ *   GPUMEM_LAYER_PLATFORM=NAME           the name of every platform: "NVIDIA CUDA" has the library
+ *                                        take the ways around faults of NVIDIA's driver
  */
 
 #include "config.h"
@@ -18,6 +20,7 @@ static const char *extension;
 static gsize free_memory[2];
 static cl_device_pci_bus_info_khr bus;
 static gboolean is_nvidia;
+static const char *platform_name;
 
 static cl_int
 answer (const void *from,
@@ -72,11 +75,28 @@ get_device_info (cl_device_id   device,
   return driver.clGetDeviceInfo (device, info, size, value, size_ret);
 }
 
+static cl_int CL_API_CALL
+get_platform_info (cl_platform_id   platform,
+                   cl_platform_info info,
+                   size_t           size,
+                   void            *value,
+                   size_t          *size_ret)
+{
+  if (info == CL_PLATFORM_NAME)
+    return answer (platform_name, strlen (platform_name) + 1, size, value, size_ret);
+
+  return driver.clGetPlatformInfo (platform, info, size, value, size_ret);
+}
+
 void
 layer_add_vendor (void)
 {
   const char *vendor = g_getenv ("GPUMEM_LAYER_VENDOR");
 
+  driver = layer_target;
+  platform_name = g_getenv ("GPUMEM_LAYER_PLATFORM");
+  if (platform_name != NULL)
+    layer_target.clGetPlatformInfo = get_platform_info;
   if (vendor == NULL)
     return;
   is_nvidia = g_str_has_prefix (vendor, "nvidia");
@@ -88,6 +108,5 @@ layer_add_vendor (void)
     }
   free_memory[1] = free_memory[0] / 2;
   extension = is_nvidia ? "cl_khr_pci_bus_info" : "cl_amd_device_attribute_query";
-  driver = layer_target;
   layer_target.clGetDeviceInfo = get_device_info;
 }
