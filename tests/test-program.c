@@ -983,6 +983,8 @@ main (int argc, char **argv)
   test_add ("async", program_async);
   test_add ("cache", program_cache);
   test_add ("cache-outside", program_cache_outside);
+  test_add ("cache-order", program_cache_order);
+  test_add ("cache-renamed", program_cache_renamed);
   test_add ("cache-arguments", program_cache_arguments);
   test_add ("cache-damage", program_cache_damage);
   test_add ("cache-digest", program_cache_digest);
@@ -994,8 +996,6 @@ main (int argc, char **argv)
   test_add ("cache-passing", program_cache_passing);
   test_add ("cache-limit", program_cache_limit);
   test_add ("sigchld", program_sigchld);
-  test_add ("cache-order", program_cache_order);
-  test_add ("cache-renamed", program_cache_renamed);
   test_add ("cache-nowhere", program_cache_nowhere);
   test_add ("cache-processes", program_cache_processes);
   test_add ("subprocess/shared", program_shared_child);

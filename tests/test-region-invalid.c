@@ -24,6 +24,36 @@ refused_overlaps (TestFixture *fixture)
                                           GPU_MEMORY (buffer), &first, &extent, &error), error);
 }
 
+/* Rows must not overlap, nor slices the rows of others; a single slice may have any pitch. */
+static void
+refused_pitches (TestFixture *fixture)
+{
+  const GpuExtent extent = { 16, 4, 2 };
+  const GpuExtent flat = { 16, 4, 1 };
+  const GpuLayout rows = { 0, 0, 0, 15, 64 };
+  const GpuLayout slices = { 0, 0, 0, 16, 63 };
+  const GpuLayout wide = { 0, 0, 0, 32, 127 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) from = test_buffer_filled (fixture, 1024, 1);
+  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 1024, 0);
+  GpuMemory *source = GPU_MEMORY (from);
+  GpuMemory *destination = GPU_MEMORY (to);
+
+  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, &rows, source, NULL,
+                                          &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "row pitch 15", "destination",
+                         "16 bytes x 4 rows");
+  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, NULL, source, &slices,
+                                          &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "slice pitch 63", "source",
+                         "4 rows x 2 slices");
+  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, &wide, source, NULL,
+                                          &extent, &error));
+  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "slice pitch 127");
+  test_assert_ok (gpu_stream_copy_region (fixture->stream, destination, &slices, source, NULL,
+                                          &flat, &error), error);
+}
+
 static void
 refused_overlaps_image (TestFixture *fixture)
 {
@@ -139,36 +169,6 @@ refused_origins (TestFixture *fixture)
   test_assert_value (g_bytes_get_data (content, NULL), 7, BUFFER_SIZE);
 }
 
-/* Rows must not overlap, nor slices the rows of others; a single slice may have any pitch. */
-static void
-refused_pitches (TestFixture *fixture)
-{
-  const GpuExtent extent = { 16, 4, 2 };
-  const GpuExtent flat = { 16, 4, 1 };
-  const GpuLayout rows = { 0, 0, 0, 15, 64 };
-  const GpuLayout slices = { 0, 0, 0, 16, 63 };
-  const GpuLayout wide = { 0, 0, 0, 32, 127 };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GpuBuffer) from = test_buffer_filled (fixture, 1024, 1);
-  g_autoptr (GpuBuffer) to = test_buffer_filled (fixture, 1024, 0);
-  GpuMemory *source = GPU_MEMORY (from);
-  GpuMemory *destination = GPU_MEMORY (to);
-
-  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, &rows, source, NULL,
-                                          &extent, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "row pitch 15", "destination",
-                         "16 bytes x 4 rows");
-  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, NULL, source, &slices,
-                                          &extent, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "slice pitch 63", "source",
-                         "4 rows x 2 slices");
-  g_assert_false (gpu_stream_copy_region (fixture->stream, destination, &wide, source, NULL,
-                                          &extent, &error));
-  test_assert_gpu_error (error, GPU_ERROR_INVALID_ARGUMENT, "slice pitch 127");
-  test_assert_ok (gpu_stream_copy_region (fixture->stream, destination, &slices, source, NULL,
-                                          &flat, &error), error);
-}
-
 /* One of the two must be of the stream's context. */
 static void
 refused_foreign (TestFixture *fixture)
@@ -194,9 +194,9 @@ main (int    argc,
 {
   test_init (&argc, &argv);
   test_add ("overlaps", refused_overlaps);
+  test_add ("pitches", refused_pitches);
   test_add ("overlaps-image", refused_overlaps_image);
   test_add ("bounds", refused_bounds);
-  test_add ("pitches", refused_pitches);
   test_add ("foreign", refused_foreign);
   test_add ("origins", refused_origins);
 
