@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <gio/gunixfdlist.h>
+
 #include "test-util.h"
 
 #define SIZE ((gsize) 65536)
@@ -407,6 +409,52 @@ share_wrong (TestFixture *fixture)
   close (fd);
 }
 
+static void
+assert_refused (TestFixture *fixture, int fd, GpuError code, const char *words)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *number = g_strdup_printf ("file descriptor %d", fd);
+
+  g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, 4096, 0,
+                                         4096, &error));
+  test_assert_gpu_error (error, code, "gpu_buffer_new_from_fd", number, words);
+}
+
+/* One check for all back ends. */
+static void
+share_descriptors (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  int folder = open ("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int device = open ("/dev/null", O_RDWR | O_CLOEXEC);
+  int ends[2];
+  int pipes[2];
+
+  g_assert_cmpint (pipe (pipes), ==, 0);
+  g_assert_cmpint (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), ==, 0);
+  if ((gpu_context_get_import_kinds (fixture->context) & GPU_FD_KINDS_OPAQUE) != 0)
+    {
+      assert_refused (fixture, -1, GPU_ERROR_INVALID_ARGUMENT, "not open");
+      assert_refused (fixture, pipes[0], GPU_ERROR_IPC, "a pipe");
+      assert_refused (fixture, ends[0], GPU_ERROR_IPC, "a socket");
+      assert_refused (fixture, folder, GPU_ERROR_IPC, "a directory");
+      g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,
+                                             4096, 0, 4096, &error));
+      test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
+    }
+  else
+    g_test_skip_printf ("%s takes no opaque descriptors", gpu_device_get_id (fixture->device));
+  for (guint i = 0; i < 2; i++)
+    {
+      close (pipes[i]);
+      close (ends[i]);
+    }
+  close (folder);
+  close (device);
+  if ((gpu_context_get_import_kinds (fixture->context) & GPU_FD_KINDS_OPAQUE) != 0)
+    assert_refused (fixture, folder, GPU_ERROR_INVALID_ARGUMENT, "not open");
+}
+
 static gboolean
 takes_files (TestFixture *fixture)
 {
@@ -425,6 +473,117 @@ file_new (gsize size, int seals)
   g_assert_cmpint (ftruncate (fd, size), ==, 0);
   g_assert_cmpint (fcntl (fd, F_ADD_SEALS, seals), ==, 0);
   return fd;
+}
+
+/* What can be truncated under a mapping would end the process. */
+static void
+share_unsealed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GUnixFDList) other = g_unix_fd_list_new ();
+  g_autoptr (GBytes) handle = NULL;
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  buffer = shareable (fixture, 3);
+  fd = file_new (SIZE, F_SEAL_GROW);
+  g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, SIZE, 0,
+                                         SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd", "F_SEAL_SHRINK");
+  handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (g_unix_fd_list_append (other, fd, &error), ==, 0);
+  g_assert_null (gpu_buffer_new_from_fds (fixture->context, handle, other, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fds", "F_SEAL_SHRINK");
+  close (fd);
+}
+
+/* One byte more than a mapping covers needs another one. */
+static void
+share_one_more (TestFixture *fixture)
+{
+  const gsize page = sysconf (_SC_PAGESIZE);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) first = NULL;
+  g_autoptr (GpuBuffer) second = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (page + 1);
+  g_autofree guint8 *content = g_malloc0 (page + 1);
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  fd = file_new (2 * page, F_SEAL_SHRINK);
+  first = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, 2 * page, 0, page,
+                                  &error);
+  g_assert_no_error (error);
+  second = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, 2 * page, 0,
+                                   page + 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (gpu_memory_get_native_handle (GPU_MEMORY (first)), !=,
+                    gpu_memory_get_native_handle (GPU_MEMORY (second)));
+  test_assert_ok (gpu_buffer_write_bytes (second, NULL, 0, bytes, NULL, &error), error);
+  g_assert_cmpint (pread (fd, content, page + 1, 0), ==, page + 1);
+  test_assert_mem (content, g_bytes_get_data (bytes, NULL), page + 1);
+  test_same_memory (fixture, first, 16, second, 16);
+  close (fd);
+}
+
+static gsize
+get_address_space (void)
+{
+  g_autofree char *text = NULL;
+
+  g_assert_true (g_file_get_contents ("/proc/self/statm", &text, NULL, NULL));
+  return g_ascii_strtoull (text, NULL, 10) * sysconf (_SC_PAGESIZE);
+}
+
+/* A hostile process makes its file as large as it likes: only what is asked for is mapped, also
+ * far from the beginning, and two ranges of a file are one memory. */
+static void
+share_sparse (TestFixture *fixture)
+{
+  const gsize whole = (gsize) 1 << 44;
+  const gsize far = whole - 8192 - 100;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) near = NULL;
+  g_autoptr (GpuBuffer) end = NULL;
+  g_autoptr (GpuBuffer) wider = NULL;
+  g_autoptr (GBytes) bytes = test_random_bytes (5000);
+  guint8 content[5000];
+  gsize before;
+  int fd;
+
+  if (!takes_files (fixture))
+    return;
+  fd = file_new (whole, F_SEAL_SHRINK);
+  before = get_address_space ();
+  near = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole, 0, 4096,
+                                 &error);
+  g_assert_no_error (error);
+  end = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole, far, 5000,
+                                &error);
+  g_assert_no_error (error);
+  wider = gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole, far - 6000,
+                                  12000, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (get_address_space () - before, <, 1 << 20);
+  test_assert_ok (gpu_buffer_write_bytes (end, NULL, 0, bytes, NULL, &error), error);
+  g_assert_cmpint (pread (fd, content, sizeof content, far), ==, sizeof content);
+  test_assert_mem (content, g_bytes_get_data (bytes, NULL), sizeof content);
+  test_same_memory (fixture, end, 64, wider, 6064);
+
+  if (gpu_device_get_max_allocation (fixture->device) >= whole)
+    {
+      close (fd);
+      return;
+    }
+  g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, fd, whole, 0,
+                                         whole, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "largest allocation");
+  close (fd);
 }
 
 /* The whole file as it is now, and its last bytes. */
@@ -531,6 +690,10 @@ main (int argc, char **argv)
   test_add ("process", share_process);
   test_add ("refused", share_refused);
   test_add ("wrong", share_wrong);
+  test_add ("descriptors", share_descriptors);
+  test_add ("unsealed", share_unsealed);
+  test_add ("one-more", share_one_more);
+  test_add ("sparse", share_sparse);
   test_add ("grown", share_grown);
   test_add ("sealed", share_sealed);
   return test_run ();

@@ -47,72 +47,105 @@ set_error (const char  *function,
                g_strerror (code), code, size);
 }
 
-/* A file that is mapped, once however often it is imported, unless it has grown since. */
+/* A mapping of some pages of a file. A range that a mapping covers is not mapped again. */
 struct _GpuHostFile
 {
   guint        n_users;             /* guarded by the lock, as is the list */
   dev_t        device;
   ino_t        inode;
   int          fd;
+  guint64      offset;              /* of the first page in the file */
   guint8      *data;
   gsize        size;
   gboolean     is_constant;         /* mapped to be read, and for one buffer alone */
-  GpuHostFile *smaller;             /* nullable, with a use: the first mapping of the same file */
+  GpuHostFile *first;               /* nullable, with a use: an older mapping of the same file */
 };
 
 static GMutex lock;
 static GSList *files;
 
-/* Where nobody may write, a file that is sealed against that has no shared mapping either. */
-static gpointer
-map_constant (int   fd,
-              gsize size)
+/* The pages of @size bytes from @offset on. The caller has checked that the file holds them. */
+static void
+file_set_pages (GpuHostFile *file,
+                guint64      offset,
+                gsize        size)
 {
-  gpointer data = mmap (NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  gsize page = (gsize) sysconf (_SC_PAGESIZE);
+  gsize lead = offset % page;
 
-  return data != MAP_FAILED || errno != EPERM ? data
-                                              : mmap (NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  file->offset = offset - lead;
+  file->size = (lead + size + page - 1) / page * page;
+}
+
+static gpointer
+map_pages (const GpuHostFile *file,
+           int                protection,
+           int                flags)
+{
+  return mmap (NULL, file->size, protection, flags, file->fd, (off_t) file->offset);
+}
+
+/* A file that is sealed against writing has no shared mapping on older kernels. */
+static gpointer
+map_constant (const GpuHostFile *file)
+{
+  gpointer data = map_pages (file, PROT_READ, MAP_SHARED);
+
+  return data != MAP_FAILED || errno != EPERM ? data : map_pages (file, PROT_READ, MAP_PRIVATE);
 }
 
 static GpuHostFile *
 file_map_locked (int                 fd,
                  const struct stat  *status,
+                 guint64             offset,
+                 gsize               size,
                  gboolean            allow_constant,
                  GError            **error)
 {
-  gboolean is_constant = FALSE;
-  GpuHostFile *file;
-  gpointer data = mmap (NULL, status->st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  GpuHostFile *file = g_new0 (GpuHostFile, 1);
+  gpointer data;
+
+  file->n_users = 1;
+  file->device = status->st_dev;
+  file->inode = status->st_ino;
+  file->fd = fd;
+  file_set_pages (file, offset, size);
+  data = map_pages (file, PROT_READ | PROT_WRITE, MAP_SHARED);
 
   if (data == MAP_FAILED && allow_constant && (errno == EPERM || errno == EACCES))
     {
-      data = map_constant (fd, status->st_size);
-      is_constant = TRUE;
+      data = map_constant (file);
+      file->is_constant = TRUE;
     }
 
   if (data == MAP_FAILED)
     {
-      set_error ("mmap", errno, status->st_size, error);
+      set_error ("mmap", errno, file->size, error);
+      g_free (file);
       return NULL;
     }
 
-  file = g_new0 (GpuHostFile, 1);
-  file->device = status->st_dev;
-  file->inode = status->st_ino;
-  file->fd = fd;
   file->data = data;
-  file->size = status->st_size;
-  file->is_constant = is_constant;
 
   return file;
 }
 
-/* The mapping of @end bytes of the file, or else the newest one of fewer. */
+static gboolean
+file_covers (const GpuHostFile *file,
+             guint64            offset,
+             gsize              size)
+{
+  return offset >= file->offset && size <= file->size
+         && offset - file->offset <= file->size - size;
+}
+
+/* A mapping that covers the range, or else any other one of the file. */
 static GpuHostFile *
 find_locked (const struct stat *status,
-             gsize              end)
+             guint64            offset,
+             gsize              size)
 {
-  GpuHostFile *smaller = NULL;
+  GpuHostFile *other = NULL;
 
   for (GSList *l = files; l != NULL; l = l->next)
     {
@@ -121,20 +154,20 @@ find_locked (const struct stat *status,
       if (file->is_constant || file->device != status->st_dev || file->inode != status->st_ino)
         continue;
 
-      if (file->size >= end)
+      if (file_covers (file, offset, size))
         return file;
 
-      if (smaller == NULL)
-        smaller = file;
+      other = file;
     }
 
-  return smaller;
+  return other;
 }
 
-/* @end bytes of it are there. Takes @fd over, but not if it fails. */
+/* The file holds the range. Takes @fd over, but not if it fails. */
 static GpuHostFile *
 file_use_locked (int        fd,
-                 gsize      end,
+                 guint64    offset,
+                 gsize      size,
                  gboolean   allow_constant,
                  GError   **error)
 {
@@ -144,32 +177,31 @@ file_use_locked (int        fd,
 
   if (fstat (fd, &status) != 0)
     {
-      set_error ("fstat", errno, 0, error);
+      set_error ("fstat", errno, size, error);
       return NULL;
     }
 
-  found = find_locked (&status, end);
+  found = find_locked (&status, offset, size);
 
-  if (found != NULL && found->size >= end)
+  if (found != NULL && file_covers (found, offset, size))
     {
       g_close (fd, NULL);
       found->n_users++;
       return found;
     }
 
-  file = file_map_locked (fd, &status, allow_constant, error);
+  file = file_map_locked (fd, &status, offset, size, allow_constant, error);
 
   if (file == NULL)
     return NULL;
 
-  file->n_users = 1;
   files = g_slist_prepend (files, file);
 
-  /* Both are tracked as one. */
+  /* All mappings of a file are tracked as one memory. */
   if (found != NULL && !file->is_constant)
     {
-      file->smaller = found->smaller != NULL ? found->smaller : found;
-      file->smaller->n_users++;
+      file->first = found->first != NULL ? found->first : found;
+      file->first->n_users++;
     }
 
   return file;
@@ -178,12 +210,13 @@ file_use_locked (int        fd,
 /* Takes @fd over. */
 static GpuHostFile *
 file_use (int        fd,
-          gsize      end,
+          guint64    offset,
+          gsize      size,
           gboolean   allow_constant,
           GError   **error)
 {
   g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&lock);
-  GpuHostFile *file = file_use_locked (fd, end, allow_constant, error);
+  GpuHostFile *file = file_use_locked (fd, offset, size, allow_constant, error);
 
   if (file == NULL)
     g_close (fd, NULL);
@@ -191,15 +224,16 @@ file_use (int        fd,
   return file;
 }
 
+/* Memory that a program wraps is known by its address: so is the beginning of a file. */
 void
 _gpu_host_file_identify (GpuHostFile   *file,
                          gconstpointer  data,
                          GpuAliasKey   *alias_key)
 {
-  const GpuHostFile *first = file->smaller != NULL ? file->smaller : file;
+  const GpuHostFile *first = file->first != NULL ? file->first : file;
 
-  alias_key->id = (guintptr) first->data;
-  alias_key->offset = (gsize) ((const guint8 *) data - file->data);
+  alias_key->id = first->offset == 0 ? (guintptr) first->data : (guintptr) first;
+  alias_key->offset = file->offset + (gsize) ((const guint8 *) data - file->data);
 }
 
 static void
@@ -208,8 +242,8 @@ file_unuse_locked (GpuHostFile *file)
   if (--file->n_users > 0)
     return;
 
-  if (file->smaller != NULL)
-    file_unuse_locked (file->smaller);
+  if (file->first != NULL)
+    file_unuse_locked (file->first);
 
   files = g_slist_remove (files, file);
   munmap (file->data, file->size);
@@ -228,18 +262,18 @@ _gpu_host_file_unuse (GpuHostFile *file)
 /* Takes @fd over. */
 static GpuNativeBuffer *
 buffer_new (int        fd,
-            gsize      offset,
+            guint64    offset,
             gsize      size,
             gboolean   allow_constant,
             GError   **error)
 {
-  GpuHostFile *file = file_use (fd, offset + size, allow_constant, error);
+  GpuHostFile *file = file_use (fd, offset, size, allow_constant, error);
   GpuNativeBuffer *buffer;
 
   if (file == NULL)
     return NULL;
 
-  buffer = _gpu_host_buffer_new (file->data + offset, size, "shared");
+  buffer = _gpu_host_buffer_new (file->data + (offset - file->offset), size, "shared");
   buffer->is_constant = file->is_constant;
   buffer->is_shareable = TRUE;
   ((GpuHostBuffer *) buffer)->file = file;
@@ -295,42 +329,76 @@ _gpu_host_buffer_export_fd (GpuNativeContext  *context G_GNUC_UNUSED,
       return NULL;
     }
 
-  handle.offset = self->data - file->data;
+  handle.offset = file->offset + (guint64) (self->data - file->data);
 
   return g_bytes_new (&handle, sizeof handle);
 }
 
-/* The file must hold the range, and be sealed so that it goes on to. */
 static gboolean
-check_file (int      fd,
-            guint64  offset,
-            gsize    size,
-            GError **error)
+is_sealed (int      fd,
+           GError **error)
 {
   int seals = fcntl (fd, F_GET_SEALS);
-  struct stat status;
 
-  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat (fd, &status) == 0
-      && offset <= (guint64) status.st_size && size <= (guint64) status.st_size - offset)
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "host: the file does not hold %" G_GSIZE_FORMAT " bytes at %" G_GUINT64_FORMAT
-               ", or not for good", size, offset);
+               "host: the file behind descriptor %d can be truncated: only a memfd with "
+               "F_SEAL_SHRINK is taken", fd);
+
+  return FALSE;
+}
+
+static gboolean
+holds_range (int      fd,
+             guint64  offset,
+             gsize    size,
+             GError **error)
+{
+  struct stat status;
+
+  if (fstat (fd, &status) == 0 && offset <= (guint64) status.st_size
+      && size <= (guint64) status.st_size - offset)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "host: the file behind descriptor %d does not hold %" G_GSIZE_FORMAT " bytes at %"
+               G_GUINT64_FORMAT, fd, size, offset);
+
+  return FALSE;
+}
+
+/* The size may come from another process. */
+static gboolean
+check_size (GpuNativeContext  *context,
+            gsize              size,
+            GError           **error)
+{
+  guint64 largest = context->devices[0]->max_allocation;
+
+  if (size <= largest)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "host: %" G_GSIZE_FORMAT " bytes exceed the largest allocation, %" G_GUINT64_FORMAT
+               " bytes", size, largest);
 
   return FALSE;
 }
 
 static GpuNativeBuffer *
-open_range (int        fd,
-            guint64    offset,
-            gsize      size,
-            gboolean   allow_constant,
-            GError   **error)
+open_range (GpuNativeContext  *context,
+            int                fd,
+            guint64            offset,
+            gsize              size,
+            gboolean           allow_constant,
+            GError           **error)
 {
   int own;
 
-  if (!check_file (fd, offset, size, error))
+  if (!check_size (context, size, error) || !is_sealed (fd, error)
+      || !holds_range (fd, offset, size, error))
     return NULL;
 
   own = fcntl (fd, F_DUPFD_CLOEXEC, 3);
@@ -345,7 +413,7 @@ open_range (int        fd,
 }
 
 GpuNativeBuffer *
-_gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
+_gpu_host_buffer_import_fd (GpuNativeContext  *context,
                             GBytes            *handle,
                             int                fd,
                             gsize              size,
@@ -362,7 +430,7 @@ _gpu_host_buffer_import_fd (GpuNativeContext  *context G_GNUC_UNUSED,
 
   memcpy (&given, g_bytes_get_data (handle, NULL), sizeof given);
 
-  return open_range (fd, given.offset, size, FALSE, error);
+  return open_range (context, fd, given.offset, size, FALSE, error);
 }
 
 GpuFdKinds
@@ -382,20 +450,28 @@ _gpu_host_buffer_share_fd (GpuNativeContext  *context,
                            GError           **error)
 {
   g_autoptr (GBytes) bytes = _gpu_host_buffer_export_fd (context, buffer, fd, error);
-  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
-  GpuHostFile *file = self->root != NULL ? self->root->file : self->file;
+  GpuHostHandle handle;
+  struct stat status;
 
   if (bytes == NULL)
     return FALSE;
 
-  *whole_size = file->size;
-  *offset = self->data - file->data;
+  if (fstat (*fd, &status) != 0)
+    {
+      set_error ("fstat", errno, buffer->size, error);
+      g_close (*fd, NULL);
+      return FALSE;
+    }
+
+  memcpy (&handle, g_bytes_get_data (bytes, NULL), sizeof handle);
+  *whole_size = (gsize) status.st_size;
+  *offset = handle.offset;
 
   return TRUE;
 }
 
 GpuNativeBuffer *
-_gpu_host_buffer_open_fd (GpuNativeContext  *context G_GNUC_UNUSED,
+_gpu_host_buffer_open_fd (GpuNativeContext  *context,
                           GpuFdKinds         kind G_GNUC_UNUSED,
                           int                fd,
                           gsize              whole_size G_GNUC_UNUSED,
@@ -403,5 +479,5 @@ _gpu_host_buffer_open_fd (GpuNativeContext  *context G_GNUC_UNUSED,
                           gsize              size,
                           GError           **error)
 {
-  return open_range (fd, offset, size, TRUE, error);
+  return open_range (context, fd, offset, size, TRUE, error);
 }

@@ -2,7 +2,9 @@
 /* Memory that passes to other libraries and comes from them, as a file descriptor. */
 #include "config.h"
 
-#include <glib/gstdio.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gpumem/base/gpu-nick-private.h"
 #include "gpumem/device/gpu-context-private.h"
@@ -182,6 +184,75 @@ gpu_buffer_export_fd (GpuBuffer   *buffer,
   return fd;
 }
 
+/* NULL for files that may be memory. Character devices are: NVIDIA's memory is one. */
+static const char *
+get_file_kind (mode_t mode)
+{
+  if (S_ISFIFO (mode))
+    return "a pipe";
+  if (S_ISSOCK (mode))
+    return "a socket";
+  if (S_ISDIR (mode))
+    return "a directory";
+  if (S_ISBLK (mode))
+    return "a block device";
+
+  return NULL;
+}
+
+/* Bytes behind the descriptor, or -1 if the system does not know. Files have a size. The inode of a
+ * dma-buf has none, but its end can be sought. */
+static gint64
+get_file_size (int                fd,
+               const struct stat *status)
+{
+  if (S_ISCHR (status->st_mode))
+    return -1;
+
+  return status->st_size > 0 ? status->st_size : lseek (fd, 0, SEEK_END);
+}
+
+/* Drivers believe the size that they are told: NVIDIA's ends the process when memory is used that
+ * is not there. */
+gboolean
+_gpu_buffer_check_fd (const char  *function,
+                      int          fd,
+                      gsize        whole_size,
+                      GError     **error)
+{
+  struct stat status;
+  const char *kind;
+  gint64 size;
+
+  if (fstat (fd, &status) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+                   "%s: file descriptor %d is not open: fstat: %s (%d)", function, fd,
+                   g_strerror (errno), errno);
+      return FALSE;
+    }
+
+  kind = get_file_kind (status.st_mode);
+
+  if (kind != NULL)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "%s: file descriptor %d is %s, not memory",
+                   function, fd, kind);
+      return FALSE;
+    }
+
+  size = get_file_size (fd, &status);
+
+  if (size < 0 || (guint64) size >= whole_size)
+    return TRUE;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
+               "%s: there are %" G_GINT64_FORMAT " bytes behind file descriptor %d, not %"
+               G_GSIZE_FORMAT, function, size, fd, whole_size);
+
+  return FALSE;
+}
+
 static gboolean
 check_import (GpuNativeContext  *context,
               const char        *function,
@@ -204,9 +275,8 @@ check_import (GpuNativeContext  *context,
       return FALSE;
     }
 
-  if (fd >= 0 && size > 0 && whole_size <= G_MAXSSIZE && offset <= whole_size
-      && size <= whole_size - offset)
-    return TRUE;
+  if (size > 0 && whole_size <= G_MAXSSIZE && offset <= whole_size && size <= whole_size - offset)
+    return _gpu_buffer_check_fd (function, fd, whole_size, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: %" G_GSIZE_FORMAT " bytes at %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT
@@ -298,12 +368,13 @@ open_range (GpuContext        *context,
  * Makes a buffer of memory that another library shares, or this one with gpu_buffer_export_fd()
  * (CUDA: cuMemImportFromShareableHandle, or else cuImportExternalMemory and
  * cuExternalMemoryGetMappedBuffer; OpenCL: clCreateBufferWithProperties; mmap of a sealed memfd on
- * the host). @whole_size has to be what the other one tells: drivers believe it. Both see what the
- * other one writes; uses there are not tracked here, and the program orders them: before it submits
- * work to one side it waits for the work on the other, with gpu_stream_synchronize(),
- * gpu_event_wait() or what the other API has for that. On CUDA and OpenCL the same memory imported
- * again is mapped, and tracked, apart. It does not count for gpu_context_get_allocated_size(). Does
- * not block; may be called from any thread.
+ * the host, of which only the pages of the buffer are mapped). @whole_size must be what the
+ * exporter states: where the system does not know the size of the memory, drivers believe it. Both
+ * see what the other one writes; uses there are not tracked here, and the program orders them:
+ * before it submits work to one side it waits for the work on the other, with
+ * gpu_stream_synchronize(), gpu_event_wait() or what the other API has for that. On CUDA and OpenCL
+ * the same memory imported again is mapped, and tracked, apart. It does not count for
+ * gpu_context_get_allocated_size(). Does not block; may be called from any thread.
  *
  * On OpenCL every operation that uses the buffer is put between
  * clEnqueueAcquireExternalMemObjectsKHR and clEnqueueReleaseExternalMemObjectsKHR, and all that use
@@ -319,9 +390,10 @@ open_range (GpuContext        *context,
  * came.
  *
  * Returns: (transfer full): the buffer, or %NULL with %GPU_ERROR_NOT_SUPPORTED where there is no
- *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a range that is empty or reaches past @whole_size,
- *   an @offset that is not aligned, other flags, or more than one kind, %GPU_ERROR_IPC for a
- *   descriptor of something else or of less, or the driver's error
+ *   such kind, %GPU_ERROR_INVALID_ARGUMENT for a descriptor that is not open, a range that is empty
+ *   or reaches past @whole_size, an @offset that is not aligned, other flags, or more than one
+ *   kind, %GPU_ERROR_IPC for a descriptor of something else or of fewer bytes than @whole_size,
+ *   or the driver's error
  *
  * Since: 0.1
  */

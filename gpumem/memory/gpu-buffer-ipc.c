@@ -318,6 +318,12 @@ gpu_buffer_new_from_fds (GpuContext   *context,
   if (fd < 0)
     return NULL;
 
+  if (!_gpu_buffer_check_fd (function, fd, 0, error))
+    {
+      g_close (fd, NULL);
+      return NULL;
+    }
+
   imported = native->backend->buffer->import_fd (native, envelope.payload, fd, envelope.size,
                                                  &failure);
   g_close (fd, NULL);

@@ -140,6 +140,12 @@ gboolean _gpu_buffer_check_size  (const char        *function,
                                   GpuNativeContext  *context,
                                   gsize              size,
                                   GError           **error);
+/* Checks a file descriptor from outside before a driver sees it: it must be open, of a file that
+ * can be memory, and of at least @whole_size bytes where the system knows the size. */
+gboolean _gpu_buffer_check_fd    (const char        *function,
+                                  int                fd,
+                                  gsize              whole_size,
+                                  GError           **error);
 /* FALSE if the flags forbid the host to read, or to write if @write. */
 gboolean _gpu_memory_check_host  (GpuMemory       *memory,
                                   const char      *function,

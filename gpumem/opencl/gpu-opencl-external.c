@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gpumem/opencl/driver/gpu-opencl.h"
@@ -77,39 +76,6 @@ _gpu_opencl_get_fd_kinds (GpuNativeContext *context,
   return kinds;
 }
 
-/* NVIDIA's driver ends the process when memory is used that is not as large as it was told, so what
- * the descriptor itself tells is asked for first: files do, and dma-bufs. */
-static gboolean
-check_size (GpuFdKinds   kind,
-            int          fd,
-            gsize        whole_size,
-            GError     **error)
-{
-  struct stat status;
-  gint64 found = -1;
-
-  if (fstat (fd, &status) != 0)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "fstat: %s (%d): file descriptor %d",
-                   g_strerror (errno), errno, fd);
-      return FALSE;
-    }
-
-  if (S_ISREG (status.st_mode))
-    found = status.st_size;
-  else if (kind == GPU_FD_KINDS_DMA_BUF)
-    found = lseek (fd, 0, SEEK_END);
-
-  if (found < 0 || (guint64) found >= whole_size)
-    return TRUE;
-
-  g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "there are %" G_GINT64_FORMAT " bytes behind file descriptor %d, not %"
-               G_GSIZE_FORMAT, found, fd, whole_size);
-
-  return FALSE;
-}
-
 static int
 duplicate (int      fd,
            GError **error)
@@ -142,7 +108,7 @@ GpuNativeBuffer *
 _gpu_opencl_open_fd (GpuNativeContext  *context,
                      GpuFdKinds         kind,
                      int                fd,
-                     gsize              whole_size,
+                     gsize              whole_size G_GNUC_UNUSED,
                      gsize              offset G_GNUC_UNUSED,
                      gsize              size,
                      GError           **error)
@@ -152,9 +118,6 @@ _gpu_opencl_open_fd (GpuNativeContext  *context,
   cl_mem mem;
   cl_int code;
   int copy;
-
-  if (!check_size (kind, fd, whole_size, error))
-    return NULL;
 
   copy = duplicate (fd, error);
 
