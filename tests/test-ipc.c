@@ -8,6 +8,9 @@
 #include <gio/gunixfdlist.h>
 #include <glib/gstdio.h>
 
+#ifdef HAVE_CUDA
+#include "gpumem/cuda/memory/gpu-cuda-ipc.h"
+#endif
 #include "test-util.h"
 
 #define SIZE 65536
@@ -91,9 +94,10 @@ child_wait (GpuContext *context, GBytes *bytes, GError **error)
 }
 
 static gboolean
-child_export (GpuContext *context, GError **error)
+child_export (GpuContext *context, GBytes *bytes, GError **error)
 {
-  static const guint8 value = 5;
+  const guint8 value = bytes != NULL && g_bytes_get_size (bytes) > 0
+                       ? ((const guint8 *) g_bytes_get_data (bytes, NULL))[0] : 5;
   g_autoptr (GpuBuffer) buffer = gpu_buffer_new (context, GPU_MEMORY_NONE, SIZE, error);
   g_autoptr (GBytes) handle = NULL;
   g_autofree char *text = NULL;
@@ -116,7 +120,7 @@ child_obey (GpuContext *context, GPtrArray *kept, char **words, GError **error)
   GpuBuffer *buffer;
 
   if (g_str_equal (words[0], "export"))
-    return child_export (context, error);
+    return child_export (context, bytes, error);
   if (bytes == NULL)
     return TRUE;
   if (g_str_equal (words[0], "event"))
@@ -355,6 +359,226 @@ ipc_handle_twice (TestFixture *fixture)
   child_stop (&other);
 }
 
+/* --- hostile processes -------------------------------------------------------------- */
+
+/* What gpumem/device/gpu-ipc.c seals. */
+#define ENVELOPE "(sstuiay)"
+
+/* @handle as a hostile process may send it: with @size, unless that is 0, and @payload. */
+static GBytes *
+forge (GBytes *handle, guint64 size, gconstpointer payload, gsize payload_size)
+{
+  g_autoptr (GVariant) variant = NULL;
+  g_autoptr (GVariant) forged = NULL;
+  const char *magic;
+  const char *backend;
+  guint64 given_size;
+  guint32 flags;
+  gint32 fd;
+
+  variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE), handle, FALSE);
+  g_variant_ref_sink (variant);
+  g_variant_get (variant, "(&s&stuiay)", &magic, &backend, &given_size, &flags, &fd, NULL);
+  forged = g_variant_new ("(sstui@ay)", magic, backend, size != 0 ? size : given_size, flags, fd,
+                          g_variant_new_fixed_array (G_VARIANT_TYPE_BYTE, payload, payload_size,
+                                                     1));
+  g_variant_ref_sink (forged);
+  return g_variant_get_data_as_bytes (forged);
+}
+
+static GBytes *
+get_payload (GBytes *handle)
+{
+  g_autoptr (GVariant) variant = g_variant_new_from_bytes (G_VARIANT_TYPE (ENVELOPE), handle,
+                                                           FALSE);
+  g_autoptr (GVariant) payload = NULL;
+
+  g_variant_ref_sink (variant);
+  payload = g_variant_get_child_value (variant, 5);
+  return g_variant_get_data_as_bytes (payload);
+}
+
+static GpuBuffer *
+exported (TestFixture *fixture, guint8 value, GUnixFDList *fds, GBytes **handle)
+{
+  g_autoptr (GError) error = NULL;
+  GpuBuffer *buffer = gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, SIZE, &error);
+
+  g_assert_no_error (error);
+  test_assert_ok (gpu_buffer_fill (buffer, NULL, 0, SIZE, &value, 1, NULL, &error), error);
+  *handle = gpu_buffer_export_fds (buffer, fds, &error);
+  g_assert_no_error (error);
+  return buffer;
+}
+
+/* A process that was given the handle of one memory sends it with the descriptor of another one:
+ * that must not pass for the memory that its owner sends later. */
+static void
+ipc_confused_fd (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GUnixFDList) hostile_fds = g_unix_fd_list_new ();
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) hostile_handle = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) hostile = NULL;
+  g_autoptr (GpuBuffer) from_hostile = NULL;
+  g_autoptr (GpuBuffer) from_owner = NULL;
+  g_autoptr (GBytes) content = NULL;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = exported (fixture, 'A', fds, &handle);
+  hostile = exported (fixture, 'M', hostile_fds, &hostile_handle);
+  from_hostile = gpu_buffer_new_from_fds (fixture->context, handle, hostile_fds, &error);
+  g_assert_no_error (error);
+  from_owner = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+  g_assert_no_error (error);
+  content = test_content (from_owner);
+  test_assert_value (g_bytes_get_data (content, NULL), 'A', SIZE);
+}
+
+static GBytes *
+ask_handle (Child *other, guint8 value)
+{
+  g_autoptr (GBytes) bytes = g_bytes_new (&value, 1);
+  g_autofree char *answer = ask (other, "export", bytes);
+
+  return decode (answer);
+}
+
+/* The same where the driver's handle is among the bytes: at their end. */
+static void
+ipc_confused_handle (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) hostile_handle = NULL;
+  g_autoptr (GBytes) payload = NULL;
+  g_autoptr (GBytes) hostile_payload = NULL;
+  g_autoptr (GBytes) forged = NULL;
+  g_autoptr (GpuBuffer) from_hostile = NULL;
+  g_autoptr (GpuBuffer) from_owner = NULL;
+  g_autoptr (GBytes) content = NULL;
+  g_autofree guint8 *spliced = NULL;
+  const guint8 *native;
+  Child owner;
+  Child hostile;
+  gsize size;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  child_start (&owner, fixture, -1);
+  child_start (&hostile, fixture, -1);
+  handle = ask_handle (&owner, 'A');
+  hostile_handle = ask_handle (&hostile, 'M');
+  payload = get_payload (handle);
+  hostile_payload = get_payload (hostile_handle);
+  size = g_bytes_get_size (payload);
+  spliced = g_memdup2 (g_bytes_get_data (payload, NULL), size);
+  native = (const guint8 *) g_bytes_get_data (hostile_payload, NULL) + size - 64;
+  memcpy (spliced + size - 64, native, 64);
+  forged = forge (handle, 0, spliced, size);
+  from_hostile = gpu_buffer_new_from_handle (fixture->context, forged, &error);
+  g_assert_no_error (error);
+  from_owner = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  content = test_content (from_owner);
+  test_assert_value (g_bytes_get_data (content, NULL), 'A', SIZE);
+  child_stop (&owner);
+  child_stop (&hostile);
+}
+
+#ifdef HAVE_CUDA
+/* @handle of CUDA that states other sizes. */
+static GBytes *
+resize (GBytes *handle, guint64 offset, guint64 size, guint64 whole_size)
+{
+  g_autoptr (GBytes) payload = get_payload (handle);
+  GpuCudaHandle native;
+
+  g_assert_cmpuint (g_bytes_get_size (payload), ==, sizeof native);
+  memcpy (&native, g_bytes_get_data (payload, NULL), sizeof native);
+  native.offset = offset;
+  native.size = size;
+  native.whole_size = whole_size;
+  return forge (handle, size, &native, sizeof native);
+}
+
+static void
+assert_resized (TestFixture *fixture, GBytes *handle, guint64 offset, guint64 size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) forged = resize (handle, offset, size, offset + size);
+  g_autofree char *size_text = g_strdup_printf ("%" G_GUINT64_FORMAT " bytes", size);
+
+  g_assert_null (gpu_buffer_new_from_handle (fixture->context, forged, &error));
+  test_assert_gpu_error (error, GPU_ERROR_IPC, "the driver knows of", size_text);
+}
+
+/* Sizes in a handle are claims: the driver knows how large the memory is, whether it is open
+ * already or not. */
+static void
+ipc_sizes (TestFixture *fixture)
+{
+  const guint64 large = (guint64) 1 << 40;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) small = NULL;
+  g_autoptr (GpuBuffer) less = NULL;
+  g_autoptr (GpuBuffer) all = NULL;
+  g_autoptr (GBytes) content = NULL;
+  Child other;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_IPC_HANDLES))
+    return;
+  child_start (&other, fixture, -1);
+  handle = ask_handle (&other, 7);
+  small = resize (handle, 0, 100, 100);
+  assert_resized (fixture, handle, 0, large);
+  assert_resized (fixture, handle, large, 1);
+
+  /* Less than there is keeps nobody from the rest. */
+  less = gpu_buffer_new_from_handle (fixture->context, small, &error);
+  g_assert_no_error (error);
+  all = gpu_buffer_new_from_handle (fixture->context, handle, &error);
+  g_assert_no_error (error);
+  assert_resized (fixture, handle, 0, large);
+  assert_resized (fixture, handle, large, 1);
+  content = test_content (all);
+  test_assert_value (g_bytes_get_data (content, NULL), 7, SIZE);
+  test_same_memory (fixture, less, 0, all, 0);
+  child_stop (&other);
+}
+
+/* The same of memory with a descriptor. */
+static void
+ipc_sizes_fd (TestFixture *fixture)
+{
+  const guint64 large = (guint64) 1 << 30;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GUnixFDList) fds = g_unix_fd_list_new ();
+  g_autoptr (GBytes) handle = NULL;
+  g_autoptr (GBytes) forged = NULL;
+  g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuBuffer) imported = NULL;
+
+  if (!test_is_cuda (fixture, GPU_CAPABILITIES_IPC_FDS))
+    return;
+  buffer = exported (fixture, 'A', fds, &handle);
+  forged = resize (handle, 0, large, large);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_assert_null (gpu_buffer_new_from_fds (fixture->context, forged, fds, &error));
+      test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fds");
+      g_clear_object (&imported);
+      imported = gpu_buffer_new_from_fds (fixture->context, handle, fds, &error);
+      g_assert_no_error (error);
+    }
+}
+#endif
+
 /* --- file descriptors --------------------------------------------------------------- */
 
 static void
@@ -587,6 +811,12 @@ main (int argc, char **argv)
   test_add ("bad-handles", ipc_bad_handles);
   test_add ("killed-exporter", ipc_killed_exporter);
   test_add ("handle-twice", ipc_handle_twice);
+  test_add ("confused-fd", ipc_confused_fd);
+  test_add ("confused-handle", ipc_confused_handle);
+#ifdef HAVE_CUDA
+  test_add ("sizes", ipc_sizes);
+  test_add ("sizes-fd", ipc_sizes_fd);
+#endif
   test_add ("fd", ipc_fd);
   test_add ("fd-pooled", ipc_fd_pooled);
   test_add ("fd-outlives", ipc_fd_outlives);

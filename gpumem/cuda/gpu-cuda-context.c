@@ -141,6 +141,7 @@ new_context (GpuCudaDevice  *device,
   g_mutex_init (&context->ranges_lock);
   context->ranges = g_ptr_array_new ();
   g_mutex_init (&context->import_lock);
+  context->pool_fd = -1;
   context->context = handle;
   context->device = device;
   context->kind = kind;

@@ -190,9 +190,9 @@ event_export (GpuNativeEvent  *native,
       || !_gpu_cuda_enter (event->context, &entered, error))
     return NULL;
 
-  exported = _gpu_cuda_handle_init (&handle, event->context, GPU_CUDA_HANDLE_EVENT, error)
-             && _gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetEventHandle (&ipc, event->event),
-                                     "cuIpcGetEventHandle", error);
+  _gpu_cuda_handle_init (&handle, GPU_CUDA_HANDLE_EVENT);
+  exported = _gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetEventHandle (&ipc, event->event),
+                                  "cuIpcGetEventHandle", error);
   _gpu_cuda_leave (entered);
 
   if (!exported)

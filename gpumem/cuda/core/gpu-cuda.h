@@ -71,8 +71,9 @@ typedef struct
   GMutex            ranges_lock;        /* guards the next, and is held while memory is mapped and
                                          * while devices get access to it */
   GPtrArray        *ranges;             /* of GpuCudaRange: all addresses with mapped memory */
-  GMutex            import_lock;        /* guards the next, and is held while the driver opens */
+  GMutex            import_lock;        /* guards what follows, held while the driver opens */
   GHashTable       *imported;           /* of memory from other processes: imported twice is one */
+  int               pool_fd;            /* what pool is exported with; -1 before */
 } GpuCudaContext;
 
 typedef struct
@@ -268,6 +269,8 @@ typedef struct
   CUdeviceptr  address;
   gsize        size;
   GTree       *mapped;              /* of bytes by offset: each allocation */
+  GHashTable  *exported;            /* nullable; of descriptors by offset: those allocations that
+                                     * other processes were given */
 } GpuCudaRange;
 
 /* Fills in the devices that reach memory of @context, its own one first, and returns their
@@ -301,6 +304,11 @@ void        _gpu_cuda_range_unmap  (GpuCudaContext  *context,
                                     GpuCudaRange    *range,
                                     gsize            offset,
                                     gsize            size);
+/* Exports of one allocation, mapped at @address, have one open file: so the kernel tells importers
+ * that they are the same. Takes over the descriptor of the newest one; returns the caller's. */
+int         _gpu_cuda_range_share_fd (GpuCudaContext *context,
+                                    CUdeviceptr      address,
+                                    int              fd);
 /* With the ranges_lock. Gives @access to all that is mapped or, when it fails, to nothing. */
 gboolean    _gpu_cuda_ranges_set_access_locked (GpuCudaContext        *context,
                                     const CUmemAccessDesc *access,

@@ -2,6 +2,7 @@
 /* Memory for other processes. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,7 +33,6 @@ ask (CUdeviceptr           address,
 /* With the context entered. */
 static gboolean
 handle_init_buffer (GpuCudaHandle        *handle,
-                    GpuCudaContext       *context,
                     GpuCudaBuffer        *buffer,
                     GpuCudaHandleKind     kind,
                     CUpointer_attribute   start_attribute,
@@ -42,33 +42,26 @@ handle_init_buffer (GpuCudaHandle        *handle,
   CUdeviceptr address = buffer->address;
   guint64 start = address;
   guint64 size = 0;
-  guint64 id;
 
-  if (!_gpu_cuda_handle_init (handle, context, kind, error)
-      || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
+  _gpu_cuda_handle_init (handle, kind);
+
+  if (!ask (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &start, error)
       || !ask (address, start_attribute, &start, error)
       || !ask (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, error)
       || !ask (address, size_attribute, &size, error))
     return FALSE;
 
-  id = start;
-
-  if (!ask (start, CU_POINTER_ATTRIBUTE_BUFFER_ID, &id, error))
-    return FALSE;
-
   handle->size = buffer->base.size;
   handle->offset = address - start;
   handle->whole_size = size != 0 ? size : handle->offset + handle->size;
-  handle->id = id;
 
   return TRUE;
 }
 
 /* With the context entered. */
 static GBytes *
-export_memory (GpuCudaContext  *context,
-               GpuCudaBuffer   *buffer,
-               GError         **error)
+export_memory (GpuCudaBuffer  *buffer,
+               GError        **error)
 {
   CUpointer_attribute capable = CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
   CUipcMemHandle native;
@@ -82,7 +75,7 @@ export_memory (GpuCudaContext  *context,
       return NULL;
     }
 
-  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_MEMORY,
+  if (!handle_init_buffer (&handle, buffer, GPU_CUDA_HANDLE_MEMORY,
                            CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                            error)
       || !_gpu_cuda_check_ipc (_gpu_cuda.cuIpcGetMemHandle (&native,
@@ -126,21 +119,20 @@ _gpu_cuda_export_handle (GpuNativeContext  *native,
       || !_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
-  bytes = export_memory (context, buffer, error);
+  bytes = export_memory (buffer, error);
   _gpu_cuda_leave (entered);
 
   return bytes;
 }
 
 /* With the context entered. What the driver takes for the allocation may be the piece of the pool
- * that it was cut from, with one id for all that lies in there. */
+ * that it was cut from. */
 static gboolean
-handle_init_pooled (GpuCudaHandle   *handle,
-                    GpuCudaContext  *context,
-                    GpuCudaBuffer   *buffer,
-                    GError         **error)
+handle_init_pooled (GpuCudaHandle  *handle,
+                    GpuCudaBuffer  *buffer,
+                    GError        **error)
 {
-  if (!handle_init_buffer (handle, context, buffer, GPU_CUDA_HANDLE_POOLED,
+  if (!handle_init_buffer (handle, buffer, GPU_CUDA_HANDLE_POOLED,
                            CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                            error))
     return FALSE;
@@ -150,8 +142,6 @@ handle_init_pooled (GpuCudaHandle   *handle,
       handle->offset = buffer->address - buffer->whole;
       handle->whole_size = buffer->whole_size;
     }
-
-  handle->id ^= (buffer->address - handle->offset) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
 
   return TRUE;
 }
@@ -180,6 +170,29 @@ fail_pooled (GpuCudaContext  *context,
   return _gpu_cuda_fail_ipc (error);
 }
 
+/* The pool has one descriptor for all its exports: the kernel tells the importer that they are of
+ * one pool. Takes @fd over. */
+static int
+share_pool_fd (GpuCudaContext *context,
+               int             fd)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->import_lock);
+  int copy = fcntl (context->pool_fd >= 0 ? context->pool_fd : fd, F_DUPFD_CLOEXEC, 3);
+
+  if (copy < 0)
+    return fd;
+
+  if (context->pool_fd < 0)
+    {
+      context->pool_fd = copy;
+      return fd;
+    }
+
+  close (fd);
+
+  return copy;
+}
+
 /* With the context entered. Addresses of a pool pass only once the pool itself has. */
 static GBytes *
 export_pooled (GpuCudaContext  *context,
@@ -201,7 +214,7 @@ export_pooled (GpuCudaContext  *context,
       return NULL;
     }
 
-  if (!handle_init_pooled (&handle, context, buffer, error))
+  if (!handle_init_pooled (&handle, buffer, error))
     return NULL;
 
   code = _gpu_cuda.cuMemPoolExportToShareableHandle (fd, pool,
@@ -226,6 +239,9 @@ export_pooled (GpuCudaContext  *context,
 
   memcpy (handle.native, &native, sizeof native);
 
+  if (pool == context->pool)
+    *fd = share_pool_fd (context, *fd);
+
   return g_bytes_new (&handle, sizeof handle);
 }
 
@@ -240,7 +256,7 @@ export_virtual (GpuCudaContext  *context,
   GpuCudaHandle handle;
   gboolean exported;
 
-  if (!handle_init_buffer (&handle, context, buffer, GPU_CUDA_HANDLE_VIRTUAL,
+  if (!handle_init_buffer (&handle, buffer, GPU_CUDA_HANDLE_VIRTUAL,
                            CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
                            CU_POINTER_ATTRIBUTE_MAPPING_SIZE, error)
       || !_gpu_cuda_check_ipc (_gpu_cuda.cuMemRetainAllocationHandle
@@ -267,6 +283,9 @@ export_virtual (GpuCudaContext  *context,
                                     (fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                                   "cuMemExportToShareableHandle", error);
   _gpu_cuda.cuMemRelease (allocation);
+
+  if (exported)
+    *fd = _gpu_cuda_range_share_fd (context, buffer->address - handle.offset, *fd);
 
   return exported ? g_bytes_new (&handle, sizeof handle) : NULL;
 }

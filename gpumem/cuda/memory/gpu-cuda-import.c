@@ -1,44 +1,150 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of other processes: what is imported twice is opened once. */
+/*
+ * Memory of other processes: what is imported twice is opened once.
+ *
+ * The bytes of a handle come from outside, and a hostile process may send those of another one with
+ * a descriptor of its own. So imports are the same only if the driver or the kernel says so: the
+ * driver's own handle, and the file behind the descriptor.
+ */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 #include "gpumem/cuda/memory/gpu-cuda-ipc.h"
 
+/* Of Linux 6.10 */
+#ifndef F_DUPFD_QUERY
+#define F_DUPFD_QUERY 1027
+#endif
+
+/* What the kernel and the driver vouch for. */
+typedef struct
+{
+  guint32 kind;
+  int     fd;                       /* -1 where the driver's handle has none */
+  dev_t   device;
+  ino_t   inode;
+  mode_t  mode;
+  guint8  native[CU_IPC_HANDLE_SIZE];
+} ImportKey;
+
 /* Memory of another process, as often as it is imported. */
 typedef struct
 {
   guint          refs;
-  GpuCudaHandle  handle;            /* its process, device, id and kind are the key */
+  ImportKey      key;               /* owns its descriptor */
+  gboolean       is_listed;
   CUdeviceptr    address;           /* of the whole allocation; pooled: of the buffer's */
+  guint64        size;              /* bytes there, as the driver knows them */
   CUmemoryPool   pool;              /* nullable */
   GpuCudaRange  *range;             /* nullable; of virtual memory */
   CUexternalMemory external;        /* nullable */
 } Import;
 
 static guint
-import_hash (gconstpointer key)
+import_hash (gconstpointer data)
 {
-  const GpuCudaHandle *handle = key;
-  guint64 bits = handle->process ^ (handle->id * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15));
+  const ImportKey *key = data;
+  guint64 bits = key->inode;
+
+  for (gsize i = 0; i < sizeof key->native; i += sizeof bits)
+    {
+      guint64 word;
+
+      memcpy (&word, key->native + i, sizeof word);
+      bits = (bits ^ word) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+    }
 
   return (guint) (bits ^ (bits >> 32));
 }
 
+/* FALSE, too, if the kernel does not tell: memory is then opened once more. */
+static gboolean
+is_same_description (int a,
+                     int b)
+{
+  int answer = fcntl (a, F_DUPFD_QUERY, b);
+
+#ifdef SYS_kcmp
+  if (answer < 0)
+    return syscall (SYS_kcmp, getpid (), getpid (), 0, a, b) == 0;
+#endif
+
+  return answer == 1;
+}
+
+/* Files in memory are known by their inodes. All of NVIDIA's descriptors have the inode of one
+ * device, and are copies of each other if they share an open file description. */
 static gboolean
 import_equal (gconstpointer a,
               gconstpointer b)
 {
-  const GpuCudaHandle *one = a;
-  const GpuCudaHandle *other = b;
+  const ImportKey *one = a;
+  const ImportKey *other = b;
 
-  return one->process == other->process && one->id == other->id && one->kind == other->kind
-         && memcmp (&one->device, &other->device, sizeof one->device) == 0;
+  if (one->kind != other->kind || memcmp (one->native, other->native, sizeof one->native) != 0
+      || one->device != other->device || one->inode != other->inode)
+    return FALSE;
+
+  return one->fd < 0 || S_ISREG (one->mode) || is_same_description (one->fd, other->fd);
+}
+
+/* Takes a copy of @fd, unless that is -1. */
+static gboolean
+import_key_init (ImportKey            *key,
+                 const GpuCudaHandle  *handle,
+                 int                   fd,
+                 GError              **error)
+{
+  struct stat status = { 0 };
+
+  memset (key, 0, sizeof *key);
+  key->kind = handle->kind;
+  key->fd = -1;
+  memcpy (key->native, handle->native, sizeof key->native);
+
+  if (fd < 0)
+    return TRUE;
+
+  key->fd = fcntl (fd, F_DUPFD_CLOEXEC, 3);
+
+  if (key->fd < 0 || fstat (key->fd, &status) != 0)
+    {
+      g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
+                   g_strerror (errno), errno, fd);
+      return FALSE;
+    }
+
+  key->device = status.st_dev;
+  key->inode = status.st_ino;
+  key->mode = status.st_mode;
+
+  return TRUE;
+}
+
+static void
+import_free (Import *import)
+{
+  if (import->key.fd >= 0)
+    close (import->key.fd);
+
+  g_free (import);
+}
+
+/* The bytes of the whole allocation from its address on; the driver tells. */
+static guint64
+ask_size (CUdeviceptr address)
+{
+  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
+
+  return range - MIN (address - start, range);
 }
 
 /* With the context entered. */
@@ -48,35 +154,46 @@ open_memory (Import  *import,
 {
   CUipcMemHandle native;
 
-  memcpy (&native, import->handle.native, sizeof native);
+  memcpy (&native, import->key.native, sizeof native);
 
-  return _gpu_cuda_check_ipc (_gpu_cuda.cuIpcOpenMemHandle (&import->address, native,
-                                                            CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                              "cuIpcOpenMemHandle", error);
+  if (!_gpu_cuda_check_ipc (_gpu_cuda.cuIpcOpenMemHandle (&import->address, native,
+                                                          CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                            "cuIpcOpenMemHandle", error))
+    return FALSE;
+
+  import->size = ask_size (import->address);
+
+  return TRUE;
 }
 
-/* With the context entered. */
+/* With the context entered. The driver maps an allocation as a whole: no other size is one. */
 static gboolean
 open_virtual (GpuCudaContext  *context,
               Import          *import,
-              int              fd,
+              guint64          size,
               GError         **error)
 {
   CUmemGenericAllocationHandle allocation = 0;
 
   if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemImportFromShareableHandle
-                              (&allocation, (void *) (gintptr) fd,
+                              (&allocation, (void *) (gintptr) import->key.fd,
                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                             "cuMemImportFromShareableHandle", error))
     return FALSE;
 
-  import->range = _gpu_cuda_range_new_for (context, allocation, import->handle.whole_size, error);
+  import->range = _gpu_cuda_range_new_for (context, allocation, size, error);
   _gpu_cuda.cuMemRelease (allocation);
 
   if (import->range == NULL)
-    return _gpu_cuda_fail_ipc (error);
+    {
+      if (error != NULL && !g_error_matches (*error, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+        (*error)->code = GPU_ERROR_IPC;
+
+      return FALSE;
+    }
 
   import->address = import->range->address;
+  import->size = size;
 
   return TRUE;
 }
@@ -85,7 +202,6 @@ open_virtual (GpuCudaContext  *context,
 static gboolean
 open_pooled (GpuCudaContext  *context,
              Import          *import,
-             int              fd,
              GError         **error)
 {
   const CUmemAccessDesc access =
@@ -95,10 +211,10 @@ open_pooled (GpuCudaContext  *context,
   };
   CUmemPoolPtrExportData native;
 
-  memcpy (&native, import->handle.native, sizeof native);
+  memcpy (&native, import->key.native, sizeof native);
 
   if (!_gpu_cuda_check_ipc (_gpu_cuda.cuMemPoolImportFromShareableHandle
-                              (&import->pool, (void *) (gintptr) fd,
+                              (&import->pool, (void *) (gintptr) import->key.fd,
                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                             "cuMemPoolImportFromShareableHandle", error))
     return FALSE;
@@ -108,7 +224,10 @@ open_pooled (GpuCudaContext  *context,
       && _gpu_cuda_check_ipc (_gpu_cuda.cuMemPoolImportPointer (&import->address, import->pool,
                                                                 &native),
                               "cuMemPoolImportPointer", error))
-    return TRUE;
+    {
+      import->size = ask_size (import->address);
+      return TRUE;
+    }
 
   _gpu_cuda.cuMemPoolDestroy (import->pool);
 
@@ -118,15 +237,15 @@ open_pooled (GpuCudaContext  *context,
 /* With the context entered. The driver takes the descriptor over where it succeeds. */
 static gboolean
 import_external (Import                      *import,
-                 int                          fd,
+                 guint64                      size,
                  CUexternalMemoryHandleType   type,
                  GError                     **error)
 {
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC description =
   {
     .type   = type,
-    .handle = { .fd = fcntl (fd, F_DUPFD_CLOEXEC, 3) },
-    .size   = import->handle.whole_size
+    .handle = { .fd = fcntl (import->key.fd, F_DUPFD_CLOEXEC, 3) },
+    .size   = size
   };
 
   if (description.handle.fd >= 0
@@ -138,24 +257,24 @@ import_external (Import                      *import,
     close (description.handle.fd);
   else
     g_set_error (error, GPU_ERROR, GPU_ERROR_FAILED, "fcntl: %s (%d): file descriptor %d",
-                 g_strerror (errno), errno, fd);
+                 g_strerror (errno), errno, import->key.fd);
 
   return FALSE;
 }
 
-/* With the context entered. */
+/* With the context entered. The driver believes the size: the front class has asked the system. */
 static gboolean
 open_external (GpuCudaContext  *context,
                Import          *import,
-               int              fd,
+               guint64          size,
                GError         **error)
 {
-  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = { .size = import->handle.whole_size };
+  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC description = { .size = size };
   CUexternalMemoryHandleType type;
 
-  memcpy (&type, import->handle.native, sizeof type);
+  memcpy (&type, import->key.native, sizeof type);
 
-  if (!import_external (import, fd, type, error))
+  if (!import_external (import, size, type, error))
     {
       /* Drivers know the type before they take any. */
       if (type == GPU_CUDA_EXTERNAL_MEMORY_DMA_BUF_FD
@@ -169,7 +288,10 @@ open_external (GpuCudaContext  *context,
                                                                       import->external,
                                                                       &description),
                            "cuExternalMemoryGetMappedBuffer", error))
-    return TRUE;
+    {
+      import->size = size;
+      return TRUE;
+    }
 
   _gpu_cuda.cuDestroyExternalMemory (import->external);
 
@@ -179,19 +301,19 @@ open_external (GpuCudaContext  *context,
 static gboolean
 import_open (GpuCudaContext  *context,
              Import          *import,
-             int              fd,
+             guint64          size,
              GError         **error)
 {
-  switch ((GpuCudaHandleKind) import->handle.kind)
+  switch ((GpuCudaHandleKind) import->key.kind)
     {
     case GPU_CUDA_HANDLE_MEMORY:
       return open_memory (import, error);
     case GPU_CUDA_HANDLE_VIRTUAL:
-      return open_virtual (context, import, fd, error);
+      return open_virtual (context, import, size, error);
     case GPU_CUDA_HANDLE_POOLED:
-      return open_pooled (context, import, fd, error);
+      return open_pooled (context, import, error);
     case GPU_CUDA_HANDLE_EXTERNAL:
-      return open_external (context, import, fd, error);
+      return open_external (context, import, size, error);
     case GPU_CUDA_HANDLE_EVENT:
     default:
       g_assert_not_reached ();
@@ -205,7 +327,7 @@ import_close (GpuCudaContext *context,
 {
   CUstream stream;
 
-  switch ((GpuCudaHandleKind) import->handle.kind)
+  switch ((GpuCudaHandleKind) import->key.kind)
     {
     case GPU_CUDA_HANDLE_MEMORY:
       _gpu_cuda.cuIpcCloseMemHandle (import->address);
@@ -230,23 +352,20 @@ import_close (GpuCudaContext *context,
     }
 }
 
-/* The bytes come from outside: believe the driver rather than them. */
+/* Each handle of the same memory states a range of its own. */
 static gboolean
-check_range (const Import  *import,
-             GError       **error)
+check_range (const Import         *import,
+             const GpuCudaHandle  *handle,
+             gsize                 size,
+             GError              **error)
 {
-  CUdeviceptr address = import->address;
-  guint64 start = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
-  guint64 range = _gpu_cuda_ask_address (address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 0);
-
-  range -= MIN (address - start, range);
-
-  if (import->handle.whole_size <= range)
+  if (handle->offset <= import->size && size <= import->size - handle->offset)
     return TRUE;
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_IPC,
-               "the handle tells of %" G_GUINT64_FORMAT " bytes where there are %"
-               G_GUINT64_FORMAT, import->handle.whole_size, range);
+               "the handle states %" G_GSIZE_FORMAT " bytes at offset %" G_GUINT64_FORMAT
+               ", but the driver knows of %" G_GUINT64_FORMAT " bytes", size, handle->offset,
+               import->size);
 
   return FALSE;
 }
@@ -272,7 +391,8 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
       return;
     }
 
-  g_hash_table_remove (context->imported, &import->handle);
+  if (import->is_listed)
+    g_hash_table_remove (context->imported, &import->key);
 
   if (_gpu_cuda_enter_again (context, &entered, NULL))
     {
@@ -281,14 +401,44 @@ _gpu_cuda_import_unref (GpuCudaContext *context,
     }
 
   g_mutex_unlock (&context->import_lock);
-  g_free (import);
+  import_free (import);
 }
 
-/* With the lock held and the context entered. */
+/* With the lock held and the context entered. Takes @key over, but not if it fails. */
+static Import *
+import_new_locked (GpuCudaContext       *context,
+                   const ImportKey      *key,
+                   const GpuCudaHandle  *handle,
+                   gsize                 size,
+                   GError              **error)
+{
+  Import *import = g_new0 (Import, 1);
+
+  import->refs = 1;
+  import->key = *key;
+
+  if (!import_open (context, import, handle->whole_size, error))
+    {
+      g_free (import);
+      return NULL;
+    }
+
+  if (!check_range (import, handle, size, error))
+    {
+      import_close (context, import);
+      g_free (import);
+      return NULL;
+    }
+
+  return import;
+}
+
+/* With the lock held and the context entered. Takes @key over, but not if it fails. */
 static Import *
 import_locked (GpuCudaContext       *context,
+               ImportKey            *key,
                const GpuCudaHandle  *handle,
-               int                   fd,
+               gsize                 size,
                GError              **error)
 {
   Import *import;
@@ -296,72 +446,79 @@ import_locked (GpuCudaContext       *context,
   if (context->imported == NULL)
     context->imported = g_hash_table_new (import_hash, import_equal);
 
-  import = g_hash_table_lookup (context->imported, handle);
-
-  if (import != NULL && import->handle.whole_size == handle->whole_size)
-    {
-      import->refs++;
-      return import;
-    }
+  import = g_hash_table_lookup (context->imported, key);
 
   if (import != NULL)
     {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_IPC, "the handle tells of %" G_GUINT64_FORMAT
-                   " bytes, the same one before told of %" G_GUINT64_FORMAT, handle->whole_size,
-                   import->handle.whole_size);
-      return NULL;
+      if (!check_range (import, handle, size, error))
+        return NULL;
+
+      import->refs++;
+
+      if (key->fd >= 0)
+        close (key->fd);
+
+      return import;
     }
 
-  import = g_new0 (Import, 1);
-  import->refs = 1;
-  import->handle = *handle;
+  import = import_new_locked (context, key, handle, size, error);
 
-  if (!import_open (context, import, fd, error))
+  if (import != NULL)
     {
-      g_free (import);
-      return NULL;
+      g_hash_table_insert (context->imported, &import->key, import);
+      import->is_listed = TRUE;
     }
-
-  if (!check_range (import, error))
-    {
-      import_close (context, import);
-      g_free (import);
-      return NULL;
-    }
-
-  g_hash_table_insert (context->imported, &import->handle, import);
 
   return import;
 }
 
-GpuNativeBuffer *
-_gpu_cuda_import_for (GpuNativeContext     *native,
-                      const GpuCudaHandle  *handle,
-                      int                   fd,
-                      gsize                 size,
-                      GError              **error)
+static GpuNativeBuffer *
+import_for (GpuNativeContext     *native,
+            const GpuCudaHandle  *handle,
+            int                   fd,
+            gsize                 size,
+            gboolean              is_alone,
+            GError              **error)
 {
   GpuCudaContext *context = (GpuCudaContext *) native;
+  Import *import = NULL;
   GpuCudaBuffer *buffer;
   gboolean entered;
-  Import *memory;
+  ImportKey key;
 
   if (!_gpu_cuda_enter (context, &entered, error))
     return NULL;
 
   g_mutex_lock (&context->import_lock);
-  memory = import_locked (context, handle, fd, error);
+
+  if (import_key_init (&key, handle, fd, error))
+    import = is_alone ? import_new_locked (context, &key, handle, size, error)
+                      : import_locked (context, &key, handle, size, error);
+
   g_mutex_unlock (&context->import_lock);
   _gpu_cuda_leave (entered);
 
-  if (memory == NULL)
-    return NULL;
+  if (import == NULL)
+    {
+      if (key.fd >= 0)
+        close (key.fd);
+      return NULL;
+    }
 
-  buffer = _gpu_cuda_buffer_new (memory->address + handle->offset,
-                                 size != 0 ? size : handle->size, GPU_CUDA_MEMORY_IMPORTED);
-  buffer->shared = memory;
+  buffer = _gpu_cuda_buffer_new (import->address + handle->offset, size, GPU_CUDA_MEMORY_IMPORTED);
+  buffer->shared = import;
 
   return &buffer->base;
+}
+
+GpuNativeBuffer *
+_gpu_cuda_import_alone (GpuNativeContext     *context,
+                        const GpuCudaHandle  *handle,
+                        int                   fd,
+                        gsize                 size,
+                        GError              **error)
+{
+  return import_for (context, handle, fd, size, TRUE, error);
 }
 
 GpuNativeBuffer *
@@ -376,7 +533,7 @@ _gpu_cuda_import_handle (GpuNativeContext  *context,
       || !_gpu_cuda_handle_read (&handle, bytes, 1u << GPU_CUDA_HANDLE_MEMORY, size, error))
     return NULL;
 
-  return _gpu_cuda_import_for (context, &handle, -1, size, error);
+  return import_for (context, &handle, -1, size, FALSE, error);
 }
 
 GpuNativeBuffer *
@@ -395,5 +552,27 @@ _gpu_cuda_import_fd (GpuNativeContext  *context,
                                error))
     return NULL;
 
-  return _gpu_cuda_import_for (context, &handle, fd, size, error);
+  return import_for (context, &handle, fd, size, FALSE, error);
+}
+
+gboolean
+_gpu_cuda_is_own_fd (GpuNativeContext *native,
+                     int               fd)
+{
+  CUmemGenericAllocationHandle allocation = 0;
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) native, &entered, NULL))
+    return FALSE;
+
+  code = _gpu_cuda.cuMemImportFromShareableHandle (&allocation, (void *) (gintptr) fd,
+                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+
+  if (code == CUDA_SUCCESS)
+    _gpu_cuda.cuMemRelease (allocation);
+
+  _gpu_cuda_leave (entered);
+
+  return code == CUDA_SUCCESS;
 }

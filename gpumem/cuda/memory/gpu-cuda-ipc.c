@@ -45,21 +45,15 @@ _gpu_cuda_check_ipc (CUresult     code,
   return _gpu_cuda_check (code, function, error) || _gpu_cuda_fail_ipc (error);
 }
 
-gboolean
-_gpu_cuda_handle_init (GpuCudaHandle      *handle,
-                       GpuCudaContext     *context,
-                       GpuCudaHandleKind   kind,
-                       GError            **error)
+void
+_gpu_cuda_handle_init (GpuCudaHandle     *handle,
+                       GpuCudaHandleKind  kind)
 {
   memset (handle, 0, sizeof *handle);
   handle->magic = GPU_CUDA_HANDLE_MAGIC;
   handle->version = GPU_CUDA_HANDLE_VERSION;
   handle->kind = kind;
   handle->process = get_process ();
-
-  return _gpu_cuda_check_ipc (_gpu_cuda.cuDeviceGetUuid (&handle->device,
-                                                         context->device->device),
-                              "cuDeviceGetUuid", error);
 }
 
 gboolean

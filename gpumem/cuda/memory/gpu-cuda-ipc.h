@@ -10,7 +10,7 @@
 G_BEGIN_DECLS
 
 #define GPU_CUDA_HANDLE_MAGIC   0x4d555047u     /* "GPUM" */
-#define GPU_CUDA_HANDLE_VERSION 1
+#define GPU_CUDA_HANDLE_VERSION 2
 
 typedef enum
 {
@@ -29,16 +29,14 @@ typedef struct
   guint32 version;
   guint32 kind;
   guint32 reserved;
-  guint64 process;                  /* a random number of the exporter's */
-  guint64 id;                       /* of the allocation, in that process */
+  guint64 process;                  /* a random number of the exporter's; no identity */
   guint64 size;                     /* bytes of the buffer */
   guint64 offset;                   /* of the buffer in the allocation */
   guint64 whole_size;               /* bytes of the allocation */
-  CUuuid  device;
   guint8  native[CU_IPC_HANDLE_SIZE];
 } GpuCudaHandle;
 
-G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 136);
+G_STATIC_ASSERT (sizeof (GpuCudaHandle) == 112);
 G_STATIC_ASSERT (sizeof (CUmemPoolPtrExportData) == CU_IPC_HANDLE_SIZE);
 
 /* All that fails with other processes is a matter of them, unless the device is lost. */
@@ -46,23 +44,24 @@ gboolean  _gpu_cuda_fail_ipc     (GError            **error);
 gboolean  _gpu_cuda_check_ipc    (CUresult            code,
                                   const char         *function,
                                   GError            **error);
-/* With the context entered. The rest of the structure is 0. */
-gboolean  _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
-                                  GpuCudaContext     *context,
-                                  GpuCudaHandleKind   kind,
-                                  GError            **error);
+/* The rest of the structure is 0. */
+void      _gpu_cuda_handle_init  (GpuCudaHandle      *handle,
+                                  GpuCudaHandleKind   kind);
 /* One of @kinds, which are bits, for at least @size bytes. */
 gboolean  _gpu_cuda_handle_read  (GpuCudaHandle      *handle,
                                   GBytes             *bytes,
                                   guint               kinds,
                                   gsize               size,
                                   GError            **error);
-/* A buffer of @size bytes, or those of the handle, over what that says. */
+/* A buffer of @size bytes of the memory behind @fd, mapped apart from all other imports. */
 GpuNativeBuffer *
-          _gpu_cuda_import_for   (GpuNativeContext     *context,
+          _gpu_cuda_import_alone (GpuNativeContext     *context,
                                   const GpuCudaHandle  *handle,
                                   int                   fd,
                                   gsize                 size,
                                   GError              **error);
+/* Whether @fd is of an allocation of CUDA. */
+gboolean  _gpu_cuda_is_own_fd    (GpuNativeContext     *context,
+                                  int                   fd);
 
 G_END_DECLS

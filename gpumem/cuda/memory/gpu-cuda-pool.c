@@ -2,6 +2,8 @@
 /* Memory in the order of a stream, all of it from one pool of the driver for each context. */
 #include "config.h"
 
+#include <unistd.h>
+
 #include "gpumem/cuda/core/gpu-cuda-call.h"
 
 /* In which an event in a stream with nothing to do is over, on a busy machine as well,
@@ -92,6 +94,11 @@ _gpu_cuda_pool_clear (GpuCudaContext *context,
     return;
 
   unlist_pool (context);
+
+  if (context->pool_fd >= 0)
+    close (context->pool_fd);
+  context->pool_fd = -1;
+
   if (can_free)
     _gpu_cuda.cuMemPoolDestroy (context->pool);
   context->pool = NULL;

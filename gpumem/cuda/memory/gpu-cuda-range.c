@@ -3,6 +3,9 @@
  * mapped at the time: so all of it is listed, for those that come later. */
 #include "config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "gpumem/cuda/core/gpu-cuda-current.h"
 
 /* Allocations that follow each other without a gap. */
@@ -192,6 +195,7 @@ _gpu_cuda_range_free (GpuCudaContext *context,
       _gpu_cuda_leave (entered);
     }
 
+  g_clear_pointer (&range->exported, g_hash_table_unref);
   g_tree_unref (range->mapped);
   g_free (range);
 }
@@ -282,7 +286,71 @@ _gpu_cuda_range_unmap (GpuCudaContext *context,
   g_mutex_lock (&context->ranges_lock);
   _gpu_cuda.cuMemUnmap (range->address + offset, size);
   g_tree_remove (range->mapped, GSIZE_TO_POINTER (offset));
+  if (range->exported != NULL)
+    g_hash_table_remove (range->exported, GSIZE_TO_POINTER (offset));
   g_mutex_unlock (&context->ranges_lock);
 
   _gpu_cuda_leave (entered);
+}
+
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+static void
+close_descriptor (gpointer fd)
+{
+  close (GPOINTER_TO_INT (fd));
+}
+
+static GpuCudaRange *
+find_range_locked (GpuCudaContext *context,
+                   CUdeviceptr     address)
+{
+  for (guint i = 0; i < context->ranges->len; i++)
+    {
+      GpuCudaRange *range = context->ranges->pdata[i];
+
+      if (address >= range->address && address - range->address < range->size)
+        return range;
+    }
+
+  return NULL;
+}
+
+int
+_gpu_cuda_range_share_fd (GpuCudaContext *context,
+                          CUdeviceptr     address,
+                          int             fd)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&context->ranges_lock);
+  GpuCudaRange *range = find_range_locked (context, address);
+  gpointer known;
+  gpointer offset;
+  int copy;
+
+  if (range == NULL)
+    return fd;
+
+  if (range->exported == NULL)
+    range->exported = g_hash_table_new_full (NULL, NULL, NULL, close_descriptor);
+
+  offset = GSIZE_TO_POINTER ((gsize) (address - range->address));
+
+  if (!g_hash_table_lookup_extended (range->exported, offset, NULL, &known))
+    {
+      copy = fcntl (fd, F_DUPFD_CLOEXEC, 3);
+
+      if (copy >= 0)
+        g_hash_table_insert (range->exported, offset, GINT_TO_POINTER (copy));
+
+      return fd;
+    }
+
+  copy = fcntl (GPOINTER_TO_INT (known), F_DUPFD_CLOEXEC, 3);
+
+  if (copy < 0)
+    return fd;
+
+  close (fd);
+
+  return copy;
 }

@@ -106,28 +106,7 @@ _gpu_cuda_share_fd (GpuNativeContext  *context,
                           fd, error);
 }
 
-/* Descriptors do not tell which memory they are of, so each import stands for itself. */
-static gboolean
-handle_init (GpuCudaHandle     *handle,
-             GpuNativeContext  *context,
-             GError           **error)
-{
-  static guint64 n_imports;         /* atomic */
-  gboolean entered;
-  gboolean success;
-
-  if (!_gpu_cuda_enter ((GpuCudaContext *) context, &entered, error))
-    return FALSE;
-
-  success = _gpu_cuda_handle_init (handle, (GpuCudaContext *) context, GPU_CUDA_HANDLE_VIRTUAL,
-                                   error);
-  _gpu_cuda_leave (entered);
-  handle->process = 0;
-  handle->id = __atomic_add_fetch (&n_imports, 1, __ATOMIC_RELAXED);
-
-  return success;
-}
-
+/* Each import is mapped apart: the program orders the uses of memory that another library has. */
 GpuNativeBuffer *
 _gpu_cuda_open_fd (GpuNativeContext  *context,
                    GpuFdKinds         kind,
@@ -144,9 +123,7 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
   GpuNativeBuffer *buffer = NULL;
   GpuCudaHandle handle;
 
-  if (!handle_init (&handle, context, error))
-    return NULL;
-
+  _gpu_cuda_handle_init (&handle, GPU_CUDA_HANDLE_VIRTUAL);
   handle.size = size;
   handle.offset = offset;
   handle.whole_size = whole_size;
@@ -154,13 +131,15 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
   /* Either of CUDA itself, or of another library. */
   if (kind == GPU_FD_KINDS_OPAQUE)
     {
-      buffer = _gpu_cuda_import_for (context, &handle, fd, size, &failure);
+      buffer = _gpu_cuda_import_alone (context, &handle, fd, size, &failure);
 
       if (buffer != NULL)
         return buffer;
 
+      /* The driver would believe any size of another library's memory, but has refused this one. */
       if (!_gpu_cuda.has[GPU_CUDA_GROUP_EXTERNAL_MEMORY]
-          || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST))
+          || g_error_matches (failure, GPU_ERROR, GPU_ERROR_DEVICE_LOST)
+          || _gpu_cuda_is_own_fd (context, fd))
         {
           g_propagate_error (error, g_steal_pointer (&failure));
           return NULL;
@@ -169,7 +148,7 @@ _gpu_cuda_open_fd (GpuNativeContext  *context,
 
   handle.kind = GPU_CUDA_HANDLE_EXTERNAL;
   memcpy (handle.native, &type, sizeof type);
-  buffer = _gpu_cuda_import_for (context, &handle, fd, size, error);
+  buffer = _gpu_cuda_import_alone (context, &handle, fd, size, error);
 
   if (buffer == NULL && failure != NULL)
     g_prefix_error (error, "%s; ", failure->message);
