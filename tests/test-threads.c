@@ -3,11 +3,15 @@
  * objects. */
 #include "config.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "test-util.h"
 
 #define N_THREADS 8
 #define N_ROUNDS 200
 #define SIZE 4096
+#define NOBODY 65534
 
 typedef struct
 {
@@ -352,6 +356,167 @@ threads_failures (TestFixture *fixture)
     run_failing (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
 }
 
+/* --- no threads ----------------------------------------------------------------------------- */
+
+static gpointer
+do_nothing (gpointer data)
+{
+  return data;
+}
+
+/* Has the system refuse new threads to this process, which is nobody's from then on. Skips the
+ * test, with a reason, where it does not. */
+static gboolean
+forbid_threads (struct rlimit *before)
+{
+  struct rlimit limit;
+  GThread *thread;
+
+  if (geteuid () == 0 && (setresgid (NOBODY, NOBODY, NOBODY) != 0
+                          || setresuid (NOBODY, NOBODY, NOBODY) != 0))
+    {
+      g_test_skip ("the process cannot become another user's");
+      return FALSE;
+    }
+  g_assert_cmpint (getrlimit (RLIMIT_NPROC, before), ==, 0);
+  limit = *before;
+  limit.rlim_cur = 1;
+  g_assert_cmpint (setrlimit (RLIMIT_NPROC, &limit), ==, 0);
+  thread = g_thread_try_new ("one more", do_nothing, NULL, NULL);
+  if (thread == NULL)
+    return TRUE;
+  g_thread_join (thread);
+  g_test_skip ("the limit of threads does not count here");
+  return FALSE;
+}
+
+static void
+assert_byte (GpuStream *stream, GpuBuffer *buffer, guint8 value)
+{
+  g_autoptr (GError) error = NULL;
+  guint8 content[SIZE];
+
+  test_assert_ok (gpu_buffer_read (buffer, stream, 0, content, SIZE, NULL, &error), error);
+  test_assert_value (content, value, SIZE);
+}
+
+/* Has its thread, where it needs one, and no helper. */
+static GpuStream *
+started_stream (TestFixture *fixture, GpuStreamFlags flags)
+{
+  GpuStream *stream = test_stream (fixture, flags);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_USER_EVENTS) != 0)
+    {
+      g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+      test_open (gate);
+    }
+  test_synchronize (stream);
+  /* GLib has a thread for the first GTask of a process. */
+  gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
+  test_assert_ok (gpu_stream_synchronize_finish (stream, test_await (&result), &error), error);
+  return stream;
+}
+
+/* Work of a stream that has no helper is done all the same. */
+static void
+limited_work (GpuStream *stream, GpuStream *reader, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+
+  for (guint8 value = 1; value < 100; value++)
+    {
+      test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error),
+                      error);
+      test_assert_ok (gpu_stream_synchronize (stream, NULL, &error), error);
+      assert_byte (reader, buffer, value);
+    }
+}
+
+/* Waiting beside the main loop needs a thread: that it cannot be had is an error. */
+static void
+limited_wait (TestFixture *fixture, GpuStream *stream)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer (fixture, SIZE);
+  g_autoptr (GpuEvent) gate = NULL;
+  g_autoptr (GpuEvent) event = NULL;
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GAsyncResult) result = NULL;
+  const guint8 value = 3;
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_USER_EVENTS) == 0)
+    return;
+  gate = test_gate (fixture, stream);
+  test_assert_ok (gpu_stream_fill (stream, GPU_MEMORY (buffer), 0, SIZE, &value, 1, &error), error);
+  event = test_record (stream);
+  gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
+  g_assert_false (gpu_stream_synchronize_finish (stream, test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "no thread", "gpumem-wait");
+  g_assert_false (gpu_event_wait (event, cancellable, &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "no thread");
+  g_clear_object (&buffer);
+  test_open (gate);
+  test_assert_ok (gpu_event_wait (event, NULL, &error), error);
+}
+
+static void
+limited_build (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GAsyncResult) result = NULL;
+
+  if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_SOURCE) == 0)
+    return;
+  gpu_program_new_from_source_async (fixture->context, "kernel void f (void) {}", NULL, NULL,
+                                     test_take_result, &result);
+  g_assert_null (gpu_program_new_from_source_finish (test_await (&result), &error));
+  test_assert_gpu_error (error, GPU_ERROR_OUT_OF_HOST_MEMORY, "no thread", "gpumem-build");
+}
+
+static void
+threads_limited (TestFixture *fixture)
+{
+  gboolean has_order = (gpu_device_get_capabilities (fixture->device)
+                        & GPU_CAPABILITIES_OUT_OF_ORDER) == 0;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 0);
+  g_autoptr (GpuStream) stream = started_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuStream) other = started_stream (fixture, has_order ? GPU_STREAM_FLAGS_NONE
+                                                         : GPU_STREAM_FLAGS_OUT_OF_ORDER);
+  g_autoptr (GAsyncResult) result = NULL;
+  struct rlimit before;
+
+  /* Drivers start threads of their own with their first work. */
+  if (!g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    limited_work (other, stream, buffer);
+  if (!forbid_threads (&before))
+    return;
+  limited_work (other, stream, buffer);
+  limited_wait (fixture, stream);
+  limited_build (fixture);
+
+  /* It all works again once there are threads. */
+  g_assert_cmpint (setrlimit (RLIMIT_NPROC, &before), ==, 0);
+  limited_work (other, stream, buffer);
+  gpu_stream_synchronize_async (stream, NULL, test_take_result, &result);
+  test_assert_ok (gpu_stream_synchronize_finish (stream, test_await (&result), &error), error);
+}
+
+static void
+threads_run_limited (TestFixture *fixture)
+{
+  g_autofree char *path = g_strdup_printf ("/threads/%s/subprocess/limited",
+                                           gpu_device_get_id (fixture->device));
+
+  g_test_trap_subprocess (path, 2 * TEST_DEADLINE * G_USEC_PER_SEC,
+                          G_TEST_SUBPROCESS_INHERIT_STDERR);
+  g_test_trap_assert_passed ();
+}
+
 int
 main (int argc, char **argv)
 {
@@ -363,5 +528,7 @@ main (int argc, char **argv)
   test_add ("contexts", threads_contexts);
   test_add ("waits", threads_waits);
   test_add ("failures", threads_failures);
+  test_add ("limited", threads_run_limited);
+  test_add ("subprocess/limited", threads_limited);
   return test_run ();
 }

@@ -298,8 +298,7 @@ gpumem_bench_open (GpumemBench  *bench,
   if (!limit_sizes (bench, error))
     return FALSE;
   bench->progress = gpumem_progress_new (count_lines (bench));
-  gpumem_helper_start (bench);
-  return TRUE;
+  return gpumem_helper_start (bench, error);
 }
 
 void

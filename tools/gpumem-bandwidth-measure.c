@@ -64,12 +64,14 @@ help (gpointer data)
   return NULL;
 }
 
-void
-gpumem_helper_start (GpumemBench *bench)
+gboolean
+gpumem_helper_start (GpumemBench  *bench,
+                     GError      **error)
 {
   bench->begun = g_async_queue_new ();
   bench->ended = g_async_queue_new ();
-  bench->helper = g_thread_new ("second lane", help, bench);
+  bench->helper = g_thread_try_new ("second lane", help, bench, error);
+  return bench->helper != NULL;
 }
 
 void
@@ -77,10 +79,11 @@ gpumem_helper_stop (GpumemBench *bench)
 {
   Job last = { NULL };
 
-  if (bench->helper == NULL)
-    return;
-  g_async_queue_push (bench->begun, &last);
-  g_thread_join (g_steal_pointer (&bench->helper));
+  if (bench->helper != NULL)
+    {
+      g_async_queue_push (bench->begun, &last);
+      g_thread_join (g_steal_pointer (&bench->helper));
+    }
   g_clear_pointer (&bench->begun, g_async_queue_unref);
   g_clear_pointer (&bench->ended, g_async_queue_unref);
 }

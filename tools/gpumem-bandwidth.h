@@ -141,7 +141,8 @@ gboolean     gpumem_pattern_check         (GpumemBench         *bench,
                                            char               **wrong,
                                            GError             **error);
 
-void         gpumem_helper_start          (GpumemBench         *bench);
+gboolean     gpumem_helper_start          (GpumemBench         *bench,
+                                           GError             **error);
 void         gpumem_helper_stop           (GpumemBench         *bench);
 gboolean     gpumem_bench_measure         (GpumemBench         *bench,
                                            GpumemFigure        *figure,

@@ -59,9 +59,12 @@ gpumem_interrupt_new (GCancellable *cancellable)
   interrupt->cancellable = g_object_ref (cancellable);
   interrupt->context = g_main_context_new ();
   interrupt->loop = g_main_loop_new (interrupt->context, FALSE);
+  /* Without a thread Ctrl-C ends the command as if nothing watched. */
+  interrupt->thread = g_thread_try_new ("interrupt", watch, interrupt, NULL);
+  if (interrupt->thread == NULL)
+    return interrupt;
   add_signal (interrupt, SIGINT);
   add_signal (interrupt, SIGTERM);
-  interrupt->thread = g_thread_new ("interrupt", watch, interrupt);
   return interrupt;
 }
 
@@ -70,9 +73,12 @@ gpumem_interrupt_free (GpumemInterrupt *interrupt)
 {
   g_autoptr (GSource) quit = g_idle_source_new ();
 
-  g_source_set_callback (quit, on_quit, interrupt->loop, NULL);
-  g_source_attach (quit, interrupt->context);
-  g_thread_join (interrupt->thread);
+  if (interrupt->thread != NULL)
+    {
+      g_source_set_callback (quit, on_quit, interrupt->loop, NULL);
+      g_source_attach (quit, interrupt->context);
+      g_thread_join (interrupt->thread);
+    }
   g_main_loop_unref (interrupt->loop);
   g_main_context_unref (interrupt->context);
   g_object_unref (interrupt->cancellable);

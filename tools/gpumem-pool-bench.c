@@ -386,11 +386,13 @@ run_workers (Worker  *workers,
 
   if (make_holes (&workers[0], kept))
     {
+      for (guint i = 1; i < n && *error == NULL; i++)
+        threads[i] = g_thread_try_new ("pool", work, &workers[i], error);
+      if (*error == NULL)
+        work (&workers[0]);
       for (guint i = 1; i < n; i++)
-        threads[i] = g_thread_new ("pool", work, &workers[i]);
-      work (&workers[0]);
-      for (guint i = 1; i < n; i++)
-        g_thread_join (threads[i]);
+        if (threads[i] != NULL)
+          g_thread_join (threads[i]);
     }
   for (guint i = 0; i < kept->len; i++)
     give_back (&workers[0], g_ptr_array_index (kept, i));

@@ -2,6 +2,7 @@
 /* The methods of a buffer that wait, and their asynchronous pairs. */
 #include "config.h"
 
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/command/gpu-command-private.h"
 #include "gpumem/command/gpu-copy-cross-driver-private.h"
 #include "gpumem/command/gpu-memory-task-private.h"
@@ -587,7 +588,7 @@ gpu_buffer_copy_async (GpuBuffer           *buffer,
     {
       g_task_set_task_data (task, async_copy_new (timeline, offset, source, source_offset, size),
                             async_copy_free);
-      g_task_run_in_thread (task, copy_in_thread);
+      _gpu_workers_run_task (task, copy_in_thread);
       return;
     }
 

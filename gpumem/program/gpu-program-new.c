@@ -5,6 +5,12 @@
 
 #include <gpumem/gpumem.h>
 
+#include "gpumem/base/gpu-workers-private.h"
+#include "gpumem/timeline/gpu-timeline-private.h"
+
+/* Asynchronous builds at a time; others wait. */
+#define MAX_BUILDS 10
+
 /**
  * gpu_program_new_from_source:
  * @context: a #GpuContext
@@ -62,18 +68,50 @@ gpu_program_new_from_source_full (GpuContext       *context,
                          "options", options, "flags", flags, NULL);
 }
 
-static void
-build_in_thread (GTask        *task,
-                 gpointer      source_object G_GNUC_UNUSED,
-                 gpointer      task_data,
-                 GCancellable *cancellable)
+/* A build on another thread, which goes on after its task was cancelled. */
+typedef struct
 {
+  GpuProgram   *program;
+  GCancellable *cancellable;        /* nullable */
+  GpuTaskWait  *wait;
+} Build;
+
+static void
+build_end (Build        *build,
+           const GError *error)
+{
+  /* The program first: the last reference is that of the main context. */
+  g_object_unref (build->program);
+  g_clear_object (&build->cancellable);
+  _gpu_task_wait_end (build->wait, error);
+  g_free (build);
+}
+
+static void
+build_run (gpointer data)
+{
+  Build *build = data;
   g_autoptr (GError) error = NULL;
 
-  if (g_initable_init (G_INITABLE (task_data), cancellable, &error))
-    g_task_return_pointer (task, g_object_ref (task_data), g_object_unref);
-  else
-    g_task_return_error (task, g_steal_pointer (&error));
+  g_initable_init (G_INITABLE (build->program), build->cancellable, &error);
+  build_end (build, error);
+}
+
+static void
+build_start (GTask      *task,
+             GpuProgram *program)
+{
+  static GpuWorkers workers = { .name = "gpumem-build" };
+  GCancellable *cancellable = g_task_get_cancellable (task);
+  Build *build = g_new0 (Build, 1);
+  g_autoptr (GError) error = NULL;
+
+  build->program = g_object_ref (program);
+  build->wait = _gpu_task_wait_new (task, g_object_ref (program), g_object_unref);
+  g_set_object (&build->cancellable, cancellable);
+
+  if (!_gpu_workers_push (&workers, MAX_BUILDS, build_run, build, &error))
+    build_end (build, error);
 }
 
 /**
@@ -87,7 +125,8 @@ build_in_thread (GTask        *task,
  *
  * Builds a program as gpu_program_new_from_source() does, on another thread. @callback is called
  * in the thread-default main context of the caller. Cancelling calls it at once; a compiler that
- * is already at work then finishes in vain.
+ * is already at work then finishes in vain. If no thread can be started the error is
+ * %GPU_ERROR_OUT_OF_HOST_MEMORY.
  *
  * Since: 0.1
  */
@@ -111,11 +150,9 @@ gpu_program_new_from_source_async (GpuContext          *context,
   task = g_task_new (NULL, cancellable, callback, user_data);
   g_task_set_source_tag (task, gpu_program_new_from_source_async);
   g_task_set_task_data (task, program, g_object_unref);
-  g_task_set_return_on_cancel (task, TRUE);
 
-  /* GLib would start the thread all the same, and leak the error. */
   if (!g_task_return_error_if_cancelled (task))
-    g_task_run_in_thread (task, build_in_thread);
+    build_start (task, program);
 }
 
 /**

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Two groups of threads. Copying threads, as many as GPUMEM_COPY_THREADS, wait for nothing but
- * work. Waiting threads wait for the device, one for each copy that no caller waits for. Both end
- * after a while without work.
- *
- * Not a GThreadPool: that queues a task for which it can start no thread, and the caller must know,
- * because the stream would wait for the copy for ever.
+ * work. Waiting threads wait for the device, one for each copy that no caller waits for.
  */
 #include "config.h"
 
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/staging/gpu-transfer-private.h"
 
 #define DEFAULT_MAX_THREADS 8
 #define MAX_THREADS 256
-
-/* Microseconds that a thread waits for more to do. */
-#define IDLE_TIME (15 * G_TIME_SPAN_SECOND)
 
 static GMutex lock;
 static guint  n_threads;            /* guarded by it; 0 before it is known */
@@ -56,88 +50,14 @@ _gpu_transfer_get_n_threads (void)
   return n;
 }
 
-/* --- worker pools ----------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
-typedef struct
-{
-  GpuTransferFunc run;
-  gpointer        data;
-} Job;
-
-typedef struct
-{
-  const char *name;
-  GMutex      lock;                 /* guards what follows */
-  GCond       cond;
-  GQueue      jobs;                 /* of Job, that no thread has taken */
-  guint       n_threads;
-  guint       n_idle;               /* of them */
-  guint       max_threads;
-} WorkerPool;
-
-static WorkerPool copy_workers = { .name = "gpumem-copy" };
-static WorkerPool drive_workers = { .name = "gpumem-drive" };
+static GpuWorkers copy_workers = { .name = "gpumem-copy" };
+static GpuWorkers drive_workers = { .name = "gpumem-drive" };
 
 /* Why a thread could not be started: once, and taken by who tells. */
 static char *failure_text;          /* atomic */
 static gint  has_failed;            /* atomic */
-
-/* NULL if the thread is not needed any more. */
-static Job *
-take_job (WorkerPool *pool)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pool->lock);
-  gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
-  gboolean in_time = TRUE;
-
-  pool->n_idle++;
-  while (in_time && g_queue_is_empty (&pool->jobs) && pool->n_threads <= pool->max_threads)
-    in_time = g_cond_wait_until (&pool->cond, &pool->lock, deadline);
-  pool->n_idle--;
-
-  if (pool->n_threads <= pool->max_threads && !g_queue_is_empty (&pool->jobs))
-    return g_queue_pop_head (&pool->jobs);
-
-  /* It may have been woken for what another thread has to do now. */
-  pool->n_threads--;
-  g_cond_signal (&pool->cond);
-
-  return NULL;
-}
-
-static gpointer
-worker_main (gpointer data)
-{
-  WorkerPool *pool = data;
-  Job *job;
-
-  while ((job = take_job (pool)) != NULL)
-    {
-      job->run (job->data);
-      g_free (job);
-    }
-
-  return NULL;
-}
-
-static gboolean
-add_thread_locked (WorkerPool *pool)
-{
-  g_autoptr (GError) failure = NULL;
-  GThread *thread = g_thread_try_new (pool->name, worker_main, pool, &failure);
-
-  if (thread != NULL)
-    {
-      g_thread_unref (thread);
-      pool->n_threads++;
-      return TRUE;
-    }
-
-  if (g_atomic_int_compare_and_exchange (&has_failed, FALSE, TRUE))
-    g_atomic_pointer_set (&failure_text, g_strdup (failure->message));
-
-  return FALSE;
-}
 
 void
 _gpu_transfer_report_threads (void)
@@ -151,49 +71,36 @@ _gpu_transfer_report_threads (void)
     g_message ("gpumem: no thread for copies, which go on more slowly: %s", text);
 }
 
+/* The copies of a caller without a thread go on more slowly: that is told once. */
 static gboolean
-has_thread_locked (WorkerPool *pool)
+push (GpuWorkers       *workers,
+      guint             max_threads,
+      GpuTransferFunc   func,
+      gpointer          data)
 {
-  return pool->n_idle > pool->jobs.length
-         || (pool->n_threads < pool->max_threads && add_thread_locked (pool));
-}
+  g_autoptr (GError) failure = NULL;
 
-/* FALSE, and nothing done, if there is no thread for it. Where there is a limit those at work take
- * it soon. */
-static gboolean
-worker_pool_push (WorkerPool      *pool,
-                  guint            max_threads,
-                  GpuTransferFunc  run,
-                  gpointer         data)
-{
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&pool->lock);
-  Job *job;
+  if (_gpu_workers_push (workers, max_threads, func, data, &failure))
+    return TRUE;
 
-  pool->max_threads = max_threads;
-  if (!has_thread_locked (pool) && (max_threads == G_MAXUINT || pool->n_threads == 0))
-    return FALSE;
+  if (g_atomic_int_compare_and_exchange (&has_failed, FALSE, TRUE))
+    g_atomic_pointer_set (&failure_text, g_strdup (failure->message));
 
-  job = g_new (Job, 1);
-  job->run = run;
-  job->data = data;
-  g_queue_push_tail (&pool->jobs, job);
-  g_cond_signal (&pool->cond);
-
-  return TRUE;
+  return FALSE;
 }
 
 gboolean
 _gpu_transfer_push_copy (GpuTransferFunc func,
                          gpointer        data)
 {
-  return worker_pool_push (&copy_workers, _gpu_transfer_get_n_threads (), func, data);
+  return push (&copy_workers, _gpu_transfer_get_n_threads (), func, data);
 }
 
 gboolean
 _gpu_transfer_push_wait (GpuTransferFunc func,
                          gpointer        data)
 {
-  return worker_pool_push (&drive_workers, G_MAXUINT, func, data);
+  return push (&drive_workers, G_MAXUINT, func, data);
 }
 
 void
@@ -207,8 +114,5 @@ _gpu_transfer_set_n_threads (guint n)
   g_atomic_int_set (&n_threads_known, (gint) n);
   g_mutex_unlock (&lock);
 
-  g_mutex_lock (&copy_workers.lock);
-  copy_workers.max_threads = n;
-  g_cond_broadcast (&copy_workers.cond);
-  g_mutex_unlock (&copy_workers.lock);
+  _gpu_workers_set_max_threads (&copy_workers, n);
 }

@@ -401,6 +401,17 @@ gboolean _gpu_pending_wait (GpuPending           *pending,
                             GpuTimeline          *timeline,
                             GError              **error);
 
+typedef struct _GpuTaskWait GpuTaskWait;
+
+/* Returns @task when its cancellable is cancelled, or else once _gpu_task_wait_end() is called, in
+ * its main context: with @result, which it takes over, or with TRUE if that is NULL. */
+GpuTaskWait    *_gpu_task_wait_new            (GTask             *task,
+                                               gpointer           result,
+                                               GDestroyNotify     result_free);
+/* A GpuWaiterFunc, on any thread; takes over the GpuTaskWait that @wait is. */
+void            _gpu_task_wait_end            (gpointer           wait,
+                                               const GError      *error);
+
 /* Returns @task once the point is reached, or once its cancellable is cancelled: with @result,
  * which it takes over, or with TRUE if that is NULL. */
 void            _gpu_timeline_return_task   (GpuTimeline     *timeline,

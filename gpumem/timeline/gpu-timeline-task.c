@@ -5,10 +5,10 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Both the point and the cancellable may end the wait, on different threads: the first wins. What
+/* Both the work and the cancellable may end the wait, on different threads: the first wins. What
  * the task holds, its source object before all, then goes in the task's main context, and does not
  * stay until the other is through with the wait, too. */
-typedef struct
+struct _GpuTaskWait
 {
   gatomicrefcount  refs;
   GSource         *cancel_source;   /* nullable */
@@ -17,10 +17,10 @@ typedef struct
   gpointer         result;          /* what the task returns, NULL for TRUE */
   GDestroyNotify   result_free;
   GError          *error;           /* nullable */
-} TaskWait;
+};
 
-static TaskWait *
-task_wait_ref (TaskWait *wait)
+static GpuTaskWait *
+task_wait_ref (GpuTaskWait *wait)
 {
   g_atomic_ref_count_inc (&wait->refs);
 
@@ -28,7 +28,7 @@ task_wait_ref (TaskWait *wait)
 }
 
 static void
-clear_result (TaskWait *wait)
+clear_result (GpuTaskWait *wait)
 {
   if (wait->result != NULL)
     wait->result_free (g_steal_pointer (&wait->result));
@@ -40,7 +40,7 @@ clear_result (TaskWait *wait)
 static void
 task_wait_unref (gpointer data)
 {
-  TaskWait *wait = data;
+  GpuTaskWait *wait = data;
 
   if (!g_atomic_ref_count_dec (&wait->refs))
     return;
@@ -55,7 +55,7 @@ static gboolean
 task_cancelled (GCancellable *cancellable,
                 gpointer      data)
 {
-  TaskWait *wait = data;
+  GpuTaskWait *wait = data;
   g_autoptr (GTask) task = NULL;
 
   if (!g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
@@ -68,13 +68,13 @@ task_cancelled (GCancellable *cancellable,
   return G_SOURCE_REMOVE;
 }
 
-static TaskWait *
-task_wait_new (GTask          *task,
-               gpointer        result,
-               GDestroyNotify  result_free)
+GpuTaskWait *
+_gpu_task_wait_new (GTask          *task,
+                    gpointer        result,
+                    GDestroyNotify  result_free)
 {
   GCancellable *cancellable = g_task_get_cancellable (task);
-  TaskWait *wait = g_new0 (TaskWait, 1);
+  GpuTaskWait *wait = g_new0 (GpuTaskWait, 1);
 
   g_atomic_ref_count_init (&wait->refs);
   wait->task = g_object_ref (task);
@@ -95,7 +95,7 @@ task_wait_new (GTask          *task,
 static gboolean
 return_result (gpointer data)
 {
-  TaskWait *wait = data;
+  GpuTaskWait *wait = data;
   g_autoptr (GTask) task = g_steal_pointer (&wait->task);
 
   if (wait->error != NULL)
@@ -113,7 +113,7 @@ return_result (gpointer data)
 /* A task may call back within the call that returns it, and that may be within a call of the
  * program: a query can be what reaches the point. */
 static void
-return_later (TaskWait *wait)
+return_later (GpuTaskWait *wait)
 {
   g_autoptr (GMainContext) context = g_main_context_ref (g_task_get_context (wait->task));
   g_autoptr (GSource) source = g_idle_source_new ();
@@ -123,11 +123,11 @@ return_later (TaskWait *wait)
   g_source_attach (source, context);
 }
 
-static void
-point_reached (gpointer      data,
-               const GError *error)
+void
+_gpu_task_wait_end (gpointer      data,
+                    const GError *error)
 {
-  TaskWait *wait = data;
+  GpuTaskWait *wait = data;
 
   if (g_atomic_int_compare_and_exchange (&wait->returned, FALSE, TRUE))
     {
@@ -149,16 +149,16 @@ _gpu_timeline_return_task (GpuTimeline    *timeline,
                            gpointer        result,
                            GDestroyNotify  result_free)
 {
-  TaskWait *wait = task_wait_new (task, result, result_free);
+  GpuTaskWait *wait = _gpu_task_wait_new (task, result, result_free);
   g_autoptr (GError) error = NULL;
 
-  if (!_gpu_timeline_notify (timeline, seq, point_reached, wait, &error))
-    point_reached (wait, error);
+  if (!_gpu_timeline_notify (timeline, seq, _gpu_task_wait_end, wait, &error))
+    _gpu_task_wait_end (wait, error);
 }
 
 void
 _gpu_user_event_return_task (GpuUserEvent *event,
                              GTask        *task)
 {
-  _gpu_user_event_notify (event, point_reached, task_wait_new (task, NULL, NULL));
+  _gpu_user_event_notify (event, _gpu_task_wait_end, _gpu_task_wait_new (task, NULL, NULL));
 }

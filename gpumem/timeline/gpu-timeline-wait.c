@@ -11,30 +11,23 @@
 #include "gpumem/backend/gpu-native-context-private.h"
 #include "gpumem/base/gpu-debug-private.h"
 #include "gpumem/base/gpu-latch-private.h"
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/timeline/gpu-timeline-private.h"
 
-static void job (gpointer data,
-                 gpointer user_data);
+static void job (gpointer data);
 
-static GThreadPool *
-get_pool (void)
+static GpuWorkers workers = { .name = "gpumem-wait" };
+
+static gboolean
+start_job_locked (GpuTimeline  *timeline,
+                  GError      **error)
 {
-  static GThreadPool *pool;
+  if (_gpu_workers_push (&workers, G_MAXUINT, job, _gpu_timeline_ref (timeline), error))
+    return TRUE;
 
-  if (g_once_init_enter (&pool))
-    {
-      GThreadPool *new_pool = g_thread_pool_new (job, NULL, -1, FALSE, NULL);
+  _gpu_timeline_unref (timeline);
 
-      g_once_init_leave (&pool, new_pool);
-    }
-
-  return pool;
-}
-
-static void
-start_job_locked (GpuTimeline *timeline)
-{
-  g_thread_pool_push (get_pool (), _gpu_timeline_ref (timeline), NULL);
+  return FALSE;
 }
 
 static gboolean
@@ -152,8 +145,7 @@ retire_finished (GpuTimeline *timeline,
 }
 
 static void
-job (gpointer data,
-     gpointer user_data)
+job (gpointer data)
 {
   g_autoptr (GpuTimeline) timeline = data;
   const GpuBackend *backend = timeline->context->backend;
@@ -428,13 +420,12 @@ add_waiter_locked (GpuTimeline    *timeline,
 {
   g_autoptr (GpuFence) fence = _gpu_timeline_get_fence_locked (timeline, seq, error);
 
-  if (fence == NULL)
+  if (fence == NULL
+      || (!job_waits_for_locked (timeline, fence->seq) && !start_job_locked (timeline, error)))
     return FALSE;
 
+  /* A new job finds the waiter: it needs the lock first. */
   _gpu_timeline_add_waiter_locked (timeline, seq, func, data);
-
-  if (!job_waits_for_locked (timeline, fence->seq))
-    start_job_locked (timeline);
 
   return TRUE;
 }
@@ -494,7 +485,9 @@ _gpu_timeline_collect_locked (GpuTimeline *timeline)
   timeline->collect_to = timeline->submitted;
 
   if (!pending && timeline->collect_to > timeline->completed)
-    start_job_locked (timeline);
+    _gpu_workers_defer (&workers, job, _gpu_timeline_ref (timeline));
+  else
+    _gpu_workers_retry (&workers);
 }
 
 void

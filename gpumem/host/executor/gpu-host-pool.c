@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 
+#include "gpumem/base/gpu-workers-private.h"
 #include "gpumem/host/executor/gpu-host-executor.h"
-
-typedef struct
-{
-  GpuHostPoolFunc func;
-  gpointer        data;
-} GpuHostPoolJob;
 
 /* Work that several threads share. A helper that comes after the work is done goes home. */
 typedef struct
@@ -33,33 +28,14 @@ _gpu_host_pool_get_n_threads (void)
   return n_threads;
 }
 
-static void
-pool_thread (gpointer data,
-             gpointer user_data G_GNUC_UNUSED)
-{
-  GpuHostPoolJob *job = data;
-
-  job->func (job->data);
-  g_free (job);
-}
-
 void
 _gpu_host_pool_push (GpuHostPoolFunc func,
                      gpointer        data)
 {
-  static GThreadPool *pool;
-  GpuHostPoolJob *job = g_new (GpuHostPoolJob, 1);
+  static GpuWorkers workers = { .name = "gpumem-host" };
 
-  if (g_once_init_enter (&pool))
-    {
-      guint n_threads = MAX (_gpu_host_pool_get_n_threads (), 2);
-
-      g_once_init_leave (&pool, g_thread_pool_new (pool_thread, NULL, n_threads, FALSE, NULL));
-    }
-
-  job->func = func;
-  job->data = data;
-  g_thread_pool_push (pool, job, NULL);
+  if (!_gpu_workers_push (&workers, MAX (_gpu_host_pool_get_n_threads (), 2), func, data, NULL))
+    func (data);
 }
 
 static void

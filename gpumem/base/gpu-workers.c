@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "config.h"
+
+#include "gpumem/base/gpu-error.h"
+#include "gpumem/base/gpu-workers-private.h"
+
+/* Microseconds that a thread waits for another job. */
+#define IDLE_TIME (15 * G_TIME_SPAN_SECOND)
+
+typedef struct
+{
+  GpuWorkerFunc func;
+  gpointer      data;
+} Job;
+
+static Job *
+job_new (GpuWorkerFunc func,
+         gpointer      data)
+{
+  Job *job = g_new (Job, 1);
+
+  job->func = func;
+  job->data = data;
+
+  return job;
+}
+
+static gboolean
+has_job_locked (const GpuWorkers *workers)
+{
+  return workers->jobs.length > 0 || workers->deferred.length > 0;
+}
+
+/* NULL if the thread is not needed any more. */
+static Job *
+take_job (GpuWorkers *workers)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+  gint64 deadline = g_get_monotonic_time () + IDLE_TIME;
+  gboolean in_time = TRUE;
+
+  workers->n_idle++;
+  while (in_time && !has_job_locked (workers) && workers->n_threads <= workers->max_threads)
+    in_time = g_cond_wait_until (&workers->cond, &workers->lock, deadline);
+  workers->n_idle--;
+
+  if (workers->n_threads <= workers->max_threads && has_job_locked (workers))
+    return g_queue_pop_head (workers->jobs.length > 0 ? &workers->jobs : &workers->deferred);
+
+  /* It may have been woken for what another thread has to do now. */
+  workers->n_threads--;
+  g_cond_signal (&workers->cond);
+
+  return NULL;
+}
+
+static gpointer
+worker_main (gpointer data)
+{
+  GpuWorkers *workers = data;
+  Job *job;
+
+  while ((job = take_job (workers)) != NULL)
+    {
+      job->func (job->data);
+      g_free (job);
+    }
+
+  return NULL;
+}
+
+static gboolean
+add_thread_locked (GpuWorkers  *workers,
+                   GError     **error)
+{
+  g_autoptr (GError) failure = NULL;
+  GThread *thread = g_thread_try_new (workers->name, worker_main, workers, &failure);
+
+  if (thread != NULL)
+    {
+      g_thread_unref (thread);
+      workers->n_threads++;
+      return TRUE;
+    }
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_OUT_OF_HOST_MEMORY,
+               "no thread \"%s\" can be started beside %u of them: %s", workers->name,
+               workers->n_threads, failure->message);
+
+  return FALSE;
+}
+
+gboolean
+_gpu_workers_push (GpuWorkers     *workers,
+                   guint           max_threads,
+                   GpuWorkerFunc   func,
+                   gpointer        data,
+                   GError        **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+  gboolean is_limited = max_threads < G_MAXUINT;
+
+  workers->max_threads = max_threads;
+
+  /* Where there is a limit the threads at work take the job soon. */
+  if (workers->n_idle <= workers->jobs.length
+      && (!is_limited || workers->n_threads < max_threads)
+      && !add_thread_locked (workers, is_limited && workers->n_threads > 0 ? NULL : error)
+      && (!is_limited || workers->n_threads == 0))
+    return FALSE;
+
+  g_queue_push_tail (&workers->jobs, job_new (func, data));
+  g_cond_signal (&workers->cond);
+
+  return TRUE;
+}
+
+void
+_gpu_workers_defer (GpuWorkers    *workers,
+                    GpuWorkerFunc  func,
+                    gpointer       data)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+
+  workers->max_threads = G_MAXUINT;
+
+  if (workers->n_idle > workers->jobs.length || add_thread_locked (workers, NULL))
+    g_queue_push_tail (&workers->jobs, job_new (func, data));
+  else
+    g_queue_push_tail (&workers->deferred, job_new (func, data));
+
+  g_cond_signal (&workers->cond);
+}
+
+void
+_gpu_workers_retry (GpuWorkers *workers)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+
+  if (workers->deferred.length > 0 && workers->n_idle <= workers->jobs.length)
+    add_thread_locked (workers, NULL);
+}
+
+void
+_gpu_workers_set_max_threads (GpuWorkers *workers,
+                              guint       max_threads)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&workers->lock);
+
+  workers->max_threads = max_threads;
+  g_cond_broadcast (&workers->cond);
+}
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+typedef struct
+{
+  GTask           *task;
+  GTaskThreadFunc  func;
+} TaskJob;
+
+static void
+run_task (gpointer data)
+{
+  TaskJob *job = data;
+
+  job->func (job->task, g_task_get_source_object (job->task), g_task_get_task_data (job->task),
+             g_task_get_cancellable (job->task));
+  g_object_unref (job->task);
+  g_free (job);
+}
+
+void
+_gpu_workers_run_task (GTask           *task,
+                       GTaskThreadFunc  func)
+{
+  static GpuWorkers workers = { .name = "gpumem-task" };
+  TaskJob *job = g_new (TaskJob, 1);
+  GError *error = NULL;
+
+  job->task = g_object_ref (task);
+  job->func = func;
+
+  if (_gpu_workers_push (&workers, G_MAXUINT, run_task, job, &error))
+    return;
+
+  g_object_unref (job->task);
+  g_free (job);
+  g_task_return_error (task, error);
+}
