@@ -915,6 +915,59 @@ pool_closing (TestFixture *fixture)
   test_pool_each_kind (fixture, check_closing);
 }
 
+/* A pool over a pool cuts its memory from memory that is cut from something itself. */
+static void
+pool_nested (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) outer = gpu_memory_pool_new (fixture->context, &error);
+  g_autoptr (GpuMemoryPool) inner = NULL;
+  GpuBuffer *buffers[5];
+
+  g_assert_no_error (error);
+  inner = g_initable_new (GPU_TYPE_MEMORY_POOL, NULL, &error, "allocator", outer, NULL);
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    {
+      const guint8 value = (guint8) (i + 1);
+
+      buffers[i] = gpu_memory_pool_alloc_buffer (inner, 5000 + 777 * i, NULL, &error);
+      g_assert_no_error (error);
+      test_assert_ok (gpu_buffer_fill (buffers[i], NULL, 0, 5000 + 777 * i, &value, 1, NULL,
+                                       &error), error);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (buffers); i++)
+    {
+      g_autoptr (GBytes) expected = test_value_bytes (5000 + 777 * i, (guint8) (i + 1));
+
+      test_assert_content (buffers[i], expected);
+      g_object_unref (buffers[i]);
+    }
+}
+
+/* Sizes that never come again do not add up: the best kind holds little more than is in use. */
+static void
+pool_sizes (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuMemoryPool) pool = gpu_memory_pool_new (fixture->context, &error);
+  guint64 active;
+  guint64 managed;
+
+  g_assert_no_error (error);
+  for (gsize i = 1; i <= 600; i++)
+    {
+      g_autoptr (GpuBuffer) buffer = gpu_memory_pool_alloc_buffer (pool, i * 10000,
+                                                                   fixture->stream, &error);
+
+      g_assert_no_error (error);
+    }
+  g_object_get (pool, "peak-active-bytes", &active, "peak-managed-bytes", &managed, NULL);
+  g_assert_cmpuint (active, >=, 6000000);
+  g_assert_cmpuint (active, <, 6100000);
+  g_assert_cmpuint (managed, <=, 64 << 20);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -940,6 +993,8 @@ main (int argc, char **argv)
   test_add ("threads", pool_threads);
   test_add ("wrappers", pool_wrappers);
   test_add ("closing", pool_closing);
+  test_add ("nested", pool_nested);
+  test_add ("sizes", pool_sizes);
 
   return test_run ();
 }

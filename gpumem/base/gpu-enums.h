@@ -683,8 +683,12 @@ typedef enum
  * @GPU_MEMORY_POOL_EXPANDABLE: one range of addresses, behind which memory is put as it is needed,
  *   and moved: needs %GPU_CAPABILITIES_VIRTUAL_MEMORY
  * @GPU_MEMORY_POOL_SEGMENTS: large pieces of memory that blocks are cut from: needs memory with
- *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS
- * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes that are rounded up so that they fit again
+ *   addresses, or %GPU_CAPABILITIES_SUB_BUFFERS. On OpenCL a block that is cut for the first time
+ *   costs a sub-buffer (clCreateSubBuffer)
+ * @GPU_MEMORY_POOL_BINS: whole allocations, with sizes that are rounded up so that they fit again.
+ *   %GPU_MEMORY_POOL_AUTOMATIC only means this for shared virtual memory that host and device have
+ *   in turns, all of it at once: an allocation whose size no request has again is of no use, so a
+ *   program with many sizes holds many times the memory that it uses
  *
  * How a pool manages its memory.
  *

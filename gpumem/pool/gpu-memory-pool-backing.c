@@ -15,6 +15,24 @@
 #define ADDRESS_STEP (G_GUINT64_CONSTANT (1) << 32)
 #define SEGMENT_SIZE ((gsize) 256 * 1024 * 1024)
 
+/* The memory that views are cut from: sub-buffers have no sub-buffers, and the memory of an
+ * allocator may be a slice, or lie in another pool. @offset becomes that of @source there. */
+static GpuNativeBuffer *
+find_whole (GpuStorage *source,
+            gsize      *offset)
+{
+  GpuStorage *whole = source->whole;
+
+  *offset = source->offset - whole->offset;
+
+  if (whole->suballocation == NULL)
+    return whole->buffer;
+
+  *offset += whole->suballocation->offset;
+
+  return whole->suballocation->whole;
+}
+
 /* @source NULL: the address range of the pool. */
 static GpuPoolView *
 view_new (GpuPoolCore      *core,
@@ -422,6 +440,18 @@ _gpu_pool_takes_turns (GpuNativeContext *context)
          && (context->devices[0]->capabilities & GPU_CAPABILITIES_SVM_FINE) == 0;
 }
 
+/* Blocks begin where a view of them may begin on every device of the context. */
+static gsize
+get_unit (GpuNativeContext *context)
+{
+  gsize unit = UNIT;
+
+  for (guint i = 0; i < context->n_devices; i++)
+    unit = MAX (unit, (gsize) context->devices[i]->base_alignment);
+
+  return unit;
+}
+
 GpuPoolCore *
 _gpu_pool_core_new (GpuContext         *context,
                     GpuAllocator       *allocator,
@@ -434,7 +464,7 @@ _gpu_pool_core_new (GpuContext         *context,
   GpuNativeContext *native = _gpu_context_get_native (context);
   GpuNativeDevice *device = native->devices[0];
   GpuPoolCore *core = g_new0 (GpuPoolCore, 1);
-  GpuPoolConfig config = { .unit = MAX ((gsize) UNIT, device->base_alignment),
+  GpuPoolConfig config = { .unit = get_unit (native),
                            .segment_size = MIN (SEGMENT_SIZE, device->max_allocation),
                            .max_segment_size = device->max_allocation };
 
@@ -700,8 +730,12 @@ make_view (GpuPoolCore     *core,
     {
       const Segment *segment = _gpu_pool_block_get_segment (block);
 
+      gsize begin;
+
       view = view_new (core, segment->memory->storage, address - segment->address,
                        segment->memory->flags);
+      view->whole = find_whole (segment->memory->storage, &begin);
+      view->offset += begin;
     }
 
   view->buffer = _gpu_buffer_cut (context, view->whole, view->flags, view->offset,

@@ -550,7 +550,8 @@ make_allocator (GpuMemoryPool  *pool,
   return allocator != NULL ? GPU_ALLOCATOR (allocator) : NULL;
 }
 
-/* The first kind of GpuMemoryPoolKind that the device supports. */
+/* The first kind of GpuMemoryPoolKind that the device supports. Bins hold up to ten times the
+ * memory of segments, where sizes vary, and are no faster. */
 static GpuMemoryPoolKind
 choose_kind (GpuMemoryPool *pool,
              gboolean       has_addresses)
@@ -566,8 +567,7 @@ choose_kind (GpuMemoryPool *pool,
       && _gpu_pool_takes_turns (_gpu_context_get_native (pool->context)))
     return GPU_MEMORY_POOL_BINS;
 
-  return (capabilities & GPU_CAPABILITIES_SUB_BUFFERS) == 0 ? GPU_MEMORY_POOL_SEGMENTS
-                                                             : GPU_MEMORY_POOL_BINS;
+  return GPU_MEMORY_POOL_SEGMENTS;
 }
 
 static gboolean
