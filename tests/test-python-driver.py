@@ -2,10 +2,12 @@
 """The Python binding: what PyCUDA's users look for, over every device that GPUMEM_TEST chooses
 (parity rows D4, D17, D20, D23, D28, D49 to D54, C4, C7)."""
 
+import ctypes
 import random
 import sys
+import threading
 
-from python_util import Gio, GLib, Gpu, equal, main, need, need_numpy, np, raises
+from python_util import Gio, GLib, Gpu, Skip, equal, main, need, need_numpy, np, raises
 
 CAPABILITIES = Gpu.Capabilities
 
@@ -235,6 +237,141 @@ def test_stream_handles(fixture):
     buffer = fixture.buffer(b"\0" * 100)
     stream.fill(buffer, 5)
     equal(buffer.read(), b"\5" * 100)
+
+
+# --- work that the program puts into a stream by its native handle --------------------------------
+
+SLOW = """
+extern "C" __global__ void
+slow (unsigned int *x, int n)
+{
+  unsigned int value = 1;
+
+  for (int i = 0; i < n; i++)
+    value = value * 1664525u + 1013904223u;
+  x[threadIdx.x] = value | 1;
+}"""
+
+
+class ForeignWork:
+    """Writes a buffer late, without the library: a slow kernel of CUDA, or a fill of OpenCL that
+    waits for an event which another thread sets."""
+
+    def __init__(self, fixture):
+        self.fixture = fixture
+        if fixture.device.backend == "cuda":
+            self.driver = ctypes.CDLL("libcuda.so.1")
+            self.kernel = Gpu.Program(fixture.context, SLOW).slow
+        elif fixture.device.backend == "opencl":
+            self.driver = ctypes.CDLL("libOpenCL.so.1")
+            self.driver.clCreateUserEvent.restype = ctypes.c_void_p
+        else:
+            raise Skip("handles of the host mean nothing to others")
+
+    def submit(self, stream, buffer):
+        handle = ctypes.c_void_p(stream.get_native_handle())
+        memory = buffer.get_native_handle()
+        if self.fixture.device.backend == "cuda":
+            values = [ctypes.c_uint64(memory), ctypes.c_int(50000000)]
+            pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
+            kernel = ctypes.c_void_p(self.kernel.get_native_handle())
+            with self.fixture.context.current():
+                equal(self.driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, handle, pointers,
+                                                 None), 0)
+            return
+        context = ctypes.c_void_p(self.fixture.context.get_native_handle())
+        event = ctypes.c_void_p(self.driver.clCreateUserEvent(context, None))
+        events = (ctypes.c_void_p * 1)(event)
+        equal(self.driver.clEnqueueFillBuffer(handle, ctypes.c_void_p(memory), b"\1\1\1\1",
+                                              ctypes.c_size_t(4), ctypes.c_size_t(0),
+                                              ctypes.c_size_t(buffer.size), 1, events, None), 0)
+        equal(self.driver.clFlush(handle), 0)
+        threading.Timer(0.05, lambda: (self.driver.clSetUserEventStatus(event, 0),
+                                       self.driver.clReleaseEvent(event))).start()
+
+
+def wait_until_idle(stream):
+    assert not stream.is_idle()
+    while not stream.is_idle():
+        pass
+
+
+def wait_for_dlpack(stream, buffer):
+    buffer.add_stream(stream)
+    Gpu.Array.for_memory(buffer, buffer.size // 4, "uint32").__dlpack__()
+
+
+def test_foreign_work(fixture):
+    """What waits for all of a stream waits for what came into it by its handle. The library does
+    not know of the write: another stream reads what is there."""
+    work = ForeignWork(fixture)
+    reader = fixture.new_stream()
+    waits = [lambda stream, buffer: stream.synchronize(),
+             lambda stream, buffer: Gpu.Stream.synchronize(stream, Gio.Cancellable()),
+             lambda stream, buffer: wait_until_idle(stream),
+             lambda stream, buffer: stream.record().wait(),
+             lambda stream, buffer: fixture.context.synchronize(), wait_for_dlpack]
+    owner = fixture.new_stream()
+    wrapped = Gpu.Stream.new_wrapped(fixture.context, owner.get_native_handle(),
+                                     Gpu.WrapMode.BORROW)
+    for stream in fixture.new_stream(), fixture.stream, wrapped:
+        for number, wait in enumerate(waits):
+            buffer = fixture.buffer(bytes(64))
+            work.submit(stream, buffer)
+            wait(stream, buffer)
+            assert buffer.read(stream=reader)[0] % 2 == 1, f"{number} did not wait"
+            assert stream.is_idle()
+    del wrapped, stream                         # what is borrowed ends first
+
+
+def test_foreign_work_elsewhere(fixture):
+    """On CUDA a context waits for streams, too, that the library does not know."""
+    work = ForeignWork(fixture)
+    if fixture.device.backend != "cuda":
+        raise Skip("only CUDA waits for all of a context")
+    handle = ctypes.c_void_p()
+    with fixture.context.current():
+        equal(work.driver.cuStreamCreateWithPriority(ctypes.byref(handle), 1, 0), 0)
+
+    class Elsewhere:
+        get_native_handle = staticmethod(lambda: handle.value)
+
+    buffer = fixture.buffer(bytes(64))
+    work.submit(Elsewhere, buffer)
+    fixture.context.synchronize()
+    assert buffer.read()[0] % 2 == 1
+    with fixture.context.current():
+        equal(work.driver.cuStreamDestroy(handle), 0)
+
+
+def test_equal_handles(fixture):
+    """Objects around one handle are equal; to compare them gives no handle out."""
+    again = Gpu.Context.new(fixture.device)
+    equal(again == fixture.context, again.get_native_handle() == fixture.context.get_native_handle())
+    assert again != fixture.context or hash(again) == hash(fixture.context)
+    own = Gpu.Context(fixture.device, Gpu.ContextFlags.OWN) if fixture.device.backend == "cuda" \
+        else Gpu.Context(fixture.device)
+    assert own != fixture.context and own == own and fixture.context != fixture.stream
+    assert fixture.context.default_stream == fixture.stream
+    stream = fixture.new_stream()
+    n_submitted = stream.n_submitted
+    equal({stream: 1, fixture.new_stream(): 2}[stream], 1)
+    assert stream != fixture.stream and stream != "stream" and stream == stream
+    stream.synchronize()
+    equal(stream.n_submitted, n_submitted)
+    if fixture.device.backend == "host":
+        return
+    wrapped = Gpu.Stream.new_wrapped(fixture.context, stream.get_native_handle(),
+                                     Gpu.WrapMode.BORROW)
+    assert wrapped is not stream and wrapped == stream and hash(wrapped) == hash(stream)
+    if fixture.device.backend == "cuda":
+        one, other = (Gpu.Stream.new_wrapped(context, 1, Gpu.WrapMode.BORROW)
+                      for context in (fixture.context, own))
+        assert one != other
+        around = Gpu.Context.new_wrapped(fixture.device, own.get_native_handle(),
+                                         Gpu.WrapMode.BORROW)
+        assert around is not own and around == own and hash(around) == hash(own)
+        del around                              # what is borrowed ends first
 
 
 if __name__ == "__main__":

@@ -280,7 +280,7 @@ def test_errors(fixture):
         if np is not None:
             equal(pool.alloc_buffer(np.int32(11)).size, 11)
         stranger = Gpu.Context(fixture.device).default_stream
-        if stranger.context != fixture.context:
+        if stranger.context is not fixture.context:
             with raises(Gpu.Error.INVALID_ARGUMENT, "another context"):
                 pool.alloc_buffer(10, stranger)
         del stranger

@@ -120,7 +120,7 @@ def test_nothing(fixture):
         with raises(TypeError):
             pool.alloc_buffer(10, fixture.context)
     stranger = Gpu.Context(fixture.device).default_stream
-    if stranger.context != fixture.context:
+    if stranger.context is not fixture.context:
         with raises(Gpu.Error.INVALID_ARGUMENT, "another context"):
             Gpu.MemoryPool(fixture.context)(10, stranger)
 

@@ -87,6 +87,11 @@ typedef struct
 
   /* The rest may be NULL, and are for any thread. */
 
+  /* Blocks until all work of the context is complete, also what is in streams that the library does
+   * not know. */
+  gboolean           (*synchronize)     (GpuNativeContext       *context,
+                                         GError                **error);
+
   /* Of the context: 1000 times the major number and 10 times the minor one. */
   gboolean           (*get_api_version) (GpuNativeContext       *context,
                                          guint                  *version,

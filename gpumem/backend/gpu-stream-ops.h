@@ -44,6 +44,10 @@ typedef struct
    * device. */
   void              (*free)       (GpuNativeStream         *stream);
   guint64           (*get_handle) (GpuNativeStream         *stream);
+  /* any thread; NULL where the driver has no such call. Whether all that is in the stream is
+   * complete, also what the program itself put there. */
+  GpuEventStatus    (*query)      (GpuNativeStream         *stream,
+                                   GError                 **error);
   /* stream. An event that completes when all work submitted so far has. @flags may ask for
    * timing, or for an event that GpuEventOps.export_handle() takes, but never for both; the front
    * class asks for the latter only where that is not NULL. */

@@ -407,6 +407,22 @@ find_limit (GpuLimit   limit,
 }
 
 static gboolean
+context_synchronize (GpuNativeContext  *native,
+                     GError           **error)
+{
+  gboolean entered;
+  CUresult code;
+
+  if (!_gpu_cuda_enter ((GpuCudaContext *) native, &entered, error))
+    return FALSE;
+
+  code = _gpu_cuda.cuCtxSynchronize ();
+  _gpu_cuda_leave (entered);
+
+  return _gpu_cuda_check (code, "cuCtxSynchronize", error);
+}
+
+static gboolean
 context_get_limit (GpuNativeContext  *native,
                    GpuLimit           limit,
                    guint64           *value,
@@ -584,6 +600,7 @@ const GpuContextOps _gpu_cuda_context_ops =
   .free                   = context_free,
   .get_handle             = context_get_handle,
   .get_memory_info        = context_get_memory_info,
+  .synchronize            = context_synchronize,
   .get_limit              = context_get_limit,
   .set_limit              = context_set_limit,
   .get_api_version        = context_get_api_version,

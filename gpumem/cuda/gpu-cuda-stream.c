@@ -183,6 +183,32 @@ stream_get_handle (GpuNativeStream *native)
   return (guint64) (guintptr) ((GpuCudaStream *) native)->stream;
 }
 
+static GpuEventStatus
+stream_query (GpuNativeStream  *native,
+              GError          **error)
+{
+  GpuCudaStream *stream = (GpuCudaStream *) native;
+  CUresult code = CUDA_SUCCESS;
+  gboolean entered;
+
+  if (!_gpu_cuda_enter_again ((GpuCudaContext *) native->context, &entered, error))
+    return GPU_EVENT_STATUS_FAILED;
+
+  if (stream->last != NULL)
+    code = _gpu_cuda.cuEventQuery (stream->last);
+
+  if (code == CUDA_SUCCESS)
+    code = _gpu_cuda.cuStreamQuery (stream->stream);
+
+  _gpu_cuda_leave (entered);
+
+  if (code == CUDA_ERROR_NOT_READY)
+    return GPU_EVENT_STATUS_PENDING;
+
+  return _gpu_cuda_check (code, "cuStreamQuery", error) ? GPU_EVENT_STATUS_COMPLETE
+                                                        : GPU_EVENT_STATUS_FAILED;
+}
+
 static GpuNativeEvent *
 stream_record (GpuNativeStream  *native,
                GpuEventFlags     flags,
@@ -335,6 +361,7 @@ const GpuStreamOps _gpu_cuda_stream_ops =
   .wrap                = stream_wrap,
   .free                = stream_free,
   .get_handle          = stream_get_handle,
+  .query               = stream_query,
   .record              = stream_record,
   .wait                = stream_wait,
   .barrier             = stream_barrier,

@@ -1082,13 +1082,32 @@ gpu_context_get_allocated_size (GpuContext *context)
   return (gsize) g_atomic_pointer_get (&context->native->allocated);
 }
 
+/* Waits for what is in no stream of the library. */
+static void
+synchronize_others (GpuNativeContext  *context,
+                    GError           **error)
+{
+  GError *failure = NULL;
+
+  if (context->backend->context->synchronize == NULL || g_atomic_int_get (&context->lost)
+      || context->backend->context->synchronize (context, &failure))
+    return;
+
+  _gpu_native_context_report (context, failure);
+  g_propagate_error (error, failure);
+}
+
 /**
  * gpu_context_synchronize:
  * @context: a #GpuContext
  * @error: return location for an error
  *
- * Blocks until everything submitted before on every stream of @context is complete (OpenCL:
- * clEnqueueMarkerWithWaitList, clWaitForEvents for each; CUDA: cuEventRecord, cuEventSynchronize).
+ * Blocks until all work of @context is complete: everything submitted before on every stream of the
+ * library, and what the program put into those by their native handles; on CUDA also the work of
+ * others in the same driver's context, on any stream (OpenCL: clEnqueueMarkerWithWaitList,
+ * clWaitForEvents for each stream; CUDA: cuEventRecord, cuEventSynchronize, then
+ * cuCtxSynchronize). OpenCL has no such call: there, a command queue that was made elsewhere counts
+ * while a #GpuStream wraps it.
  *
  * Returns: %TRUE, or %FALSE with the error of the first stream whose last work failed, once all
  *   streams were waited for, or with %GPU_ERROR_DEVICE_LOST
@@ -1114,8 +1133,10 @@ gpu_context_synchronize (GpuContext  *context,
       GpuTimeline *timeline = g_ptr_array_index (timelines, i);
       GError **first = failure == NULL ? &failure : NULL;
 
-      _gpu_timeline_wait (timeline, _gpu_timeline_get_submitted (timeline), first);
+      _gpu_timeline_wait (timeline, _gpu_timeline_get_last_point (timeline), first);
     }
+
+  synchronize_others (context->native, failure == NULL ? &failure : NULL);
 
   if (failure == NULL)
     return TRUE;

@@ -682,7 +682,7 @@ _gpu_storage_wait_for (GpuStorage  *storage,
 {
   GpuPoint point = { NULL, 0 };
 
-  _gpu_point_set (&point, timeline, _gpu_timeline_get_submitted (timeline));
+  _gpu_point_set (&point, timeline, _gpu_timeline_get_last_point (timeline));
 
   add_pending (&storage->pending, &point);
   _gpu_point_clear (&point);

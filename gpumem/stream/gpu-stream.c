@@ -50,6 +50,9 @@ enum
 
 static GParamSpec *props[N_PROPS];
 
+/* Microseconds that a marker in an idle stream may take to complete. */
+#define MARKER_TIME G_TIME_SPAN_MILLISECOND
+
 static void initable_iface_init (GInitableIface *iface);
 
 gpointer _gpu_stream_class;
@@ -613,12 +616,22 @@ gpu_stream_get_priority (GpuStream *stream)
   return stream->priority;
 }
 
+static guint64
+peek_handle (GpuStream *stream)
+{
+  return stream->timeline->context->backend->stream->get_handle (stream->timeline->stream);
+}
+
 /**
  * gpu_stream_get_native_handle:
  * @stream: a #GpuStream
  *
  * Gets the driver's own handle: a cl_command_queue on OpenCL, a CUstream on CUDA; on the host back
- * end a number that means nothing to others. It stays with @stream: do not release it.
+ * end a number that means nothing to others. It stays with @stream: do not release it. From the
+ * first call on the program may have put work of its own into @stream: what waits for all of
+ * @stream, gpu_stream_synchronize(), gpu_stream_is_idle(), gpu_stream_record() and
+ * gpu_context_synchronize(), then asks the driver, which costs a call. gpu_stream_equal() and
+ * gpu_stream_hash() compare handles without that.
  *
  * Returns: the handle, 0 if @stream was never initialised
  *
@@ -632,9 +645,66 @@ gpu_stream_get_native_handle (GpuStream *stream)
   if (stream->timeline == NULL)
     return 0;
 
-  g_atomic_int_set (&stream->timeline->is_open, TRUE);
+  /* Without wrap() there is no call that takes the handle. */
+  if (stream->timeline->context->backend->stream->wrap != NULL)
+    g_atomic_int_set (&stream->timeline->is_open, TRUE);
 
-  return stream->timeline->context->backend->stream->get_handle (stream->timeline->stream);
+  return peek_handle (stream);
+}
+
+/**
+ * gpu_stream_equal:
+ * @a: a #GpuStream
+ * @b: a #GpuStream
+ *
+ * Tells whether two objects stand for the same stream of the same driver: the handles are compared,
+ * and those of the contexts, as every context of CUDA has a default stream of its own. Any thread.
+ *
+ * Returns: %TRUE if they do
+ *
+ * Since: 0.1
+ */
+gboolean
+gpu_stream_equal (GpuStream *a,
+                  GpuStream *b)
+{
+  GpuNativeContext *one;
+  GpuNativeContext *other;
+
+  g_return_val_if_fail (GPU_IS_STREAM (a), FALSE);
+  g_return_val_if_fail (GPU_IS_STREAM (b), FALSE);
+
+  if (a == b || a->timeline == NULL || b->timeline == NULL)
+    return a == b;
+
+  one = a->timeline->context;
+  other = b->timeline->context;
+
+  return one->backend == other->backend && peek_handle (a) == peek_handle (b)
+         && (one == other || one->backend->context->get_handle (one)
+                             == other->backend->context->get_handle (other));
+}
+
+/**
+ * gpu_stream_hash:
+ * @stream: a #GpuStream
+ *
+ * A hash that goes with gpu_stream_equal(). Any thread.
+ *
+ * Returns: the hash
+ *
+ * Since: 0.1
+ */
+guint
+gpu_stream_hash (GpuStream *stream)
+{
+  gint64 handle;
+
+  g_return_val_if_fail (GPU_IS_STREAM (stream), 0);
+
+  handle = stream->timeline != NULL ? (gint64) peek_handle (stream) : 0;
+
+  return g_int64_hash (&handle);
 }
 
 /**
@@ -1037,6 +1107,46 @@ gpu_stream_flush (GpuStream  *stream,
   return end_call (timeline, "gpu_stream_flush", failure, error);
 }
 
+static gboolean
+is_idle_by_marker (GpuTimeline  *timeline,
+                   GError      **error)
+{
+  g_autoptr (GError) failure = NULL;
+  guint64 seq = _gpu_timeline_append_point (timeline);
+
+  if (_gpu_timeline_wait_until (timeline, seq, g_get_monotonic_time () + MARKER_TIME, NULL,
+                                &failure))
+    return TRUE;
+
+  if (!g_error_matches (failure, GPU_ERROR, GPU_ERROR_TIMED_OUT))
+    g_propagate_error (error, g_steal_pointer (&failure));
+
+  return FALSE;
+}
+
+/* Asks the driver, once all that the library submitted is complete. */
+static gboolean
+is_idle_for_driver (GpuTimeline  *timeline,
+                    GError      **error)
+{
+  const GpuStreamOps *ops = timeline->context->backend->stream;
+  GError *failure = NULL;
+  GpuEventStatus status;
+
+  if (ops->query == NULL || g_atomic_int_get (&timeline->context->lost))
+    return is_idle_by_marker (timeline, error);
+
+  status = ops->query (timeline->stream, &failure);
+
+  if (failure != NULL)
+    {
+      _gpu_native_context_report (timeline->context, failure);
+      g_propagate_error (error, failure);
+    }
+
+  return status == GPU_EVENT_STATUS_COMPLETE;
+}
+
 /**
  * gpu_stream_is_idle:
  * @stream: a #GpuStream
@@ -1044,7 +1154,10 @@ gpu_stream_flush (GpuStream  *stream,
  *
  * Asks whether everything submitted to @stream is complete (OpenCL: clEnqueueMarkerWithWaitList
  * and clFlush for the first to ask, clGetEventInfo; CUDA: cuEventRecord for the first to ask,
- * cuEventQuery). Does not block.
+ * cuEventQuery). Once the program has the native handle of @stream, or gave it, that includes what
+ * the program itself put into it (OpenCL: clEnqueueMarkerWithWaitList, clWaitForEvents; CUDA:
+ * cuStreamQuery). Does not block, but that OpenCL may take a millisecond to find such a stream
+ * idle, as it has no call to ask for that.
  *
  * Returns: %TRUE if it is; %FALSE without error if it is not; %FALSE with @error set if some of
  *   it failed or the driver could not tell
@@ -1057,6 +1170,8 @@ gpu_stream_is_idle (GpuStream  *stream,
 {
   GpuTimeline *timeline;
   GpuEventStatus status;
+  GError *failure = NULL;
+  gboolean is_idle;
 
   g_return_val_if_fail (GPU_IS_STREAM (stream), FALSE);
 
@@ -1065,20 +1180,14 @@ gpu_stream_is_idle (GpuStream  *stream,
   if (timeline == NULL)
     return FALSE;
 
-  status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), error);
+  status = _gpu_timeline_query (timeline, _gpu_timeline_get_submitted (timeline), &failure);
+  is_idle = status == GPU_EVENT_STATUS_COMPLETE
+            && (!g_atomic_int_get (&timeline->is_open) || is_idle_for_driver (timeline, &failure));
 
-  if (status != GPU_EVENT_STATUS_COMPLETE && error != NULL && *error != NULL)
-    g_prefix_error (error, "gpu_stream_is_idle: ");
+  if (failure != NULL)
+    g_propagate_prefixed_error (error, failure, "gpu_stream_is_idle: ");
 
-  return status == GPU_EVENT_STATUS_COMPLETE;
-}
-
-/* Commands that the program itself put into a wrapped stream come before this, too. */
-static guint64
-get_last_point (GpuTimeline *timeline)
-{
-  return g_atomic_int_get (&timeline->is_open) ? _gpu_timeline_append_point (timeline)
-                                               : _gpu_timeline_get_submitted (timeline);
+  return is_idle;
 }
 
 /**
@@ -1111,7 +1220,7 @@ gpu_stream_synchronize (GpuStream     *stream,
   if (timeline == NULL)
     return FALSE;
 
-  if (_gpu_timeline_wait_until (timeline, get_last_point (timeline), -1, cancellable, error))
+  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_last_point (timeline), -1, cancellable, error))
     return TRUE;
 
   g_prefix_error (error, "gpu_stream_synchronize: ");
@@ -1151,7 +1260,7 @@ gpu_stream_synchronize_async (GpuStream           *stream,
   if (timeline == NULL)
     g_task_return_error (task, error);
   else
-    _gpu_timeline_return_task (timeline, get_last_point (timeline), task, NULL, NULL);
+    _gpu_timeline_return_task (timeline, _gpu_timeline_get_last_point (timeline), task, NULL, NULL);
 }
 
 /**

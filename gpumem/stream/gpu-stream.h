@@ -69,6 +69,11 @@ int             gpu_stream_get_priority          (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_stream_get_native_handle     (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
+gboolean        gpu_stream_equal                 (GpuStream            *a,
+                                                  GpuStream            *b);
+GPU_AVAILABLE_IN_0_1
+guint           gpu_stream_hash                  (GpuStream            *stream);
+GPU_AVAILABLE_IN_0_1
 guint64         gpu_stream_get_n_submitted       (GpuStream            *stream);
 GPU_AVAILABLE_IN_0_1
 guint64         gpu_stream_get_n_completed       (GpuStream            *stream);

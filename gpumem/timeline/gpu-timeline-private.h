@@ -232,6 +232,14 @@ void            _gpu_timeline_append_point_locked (GpuTimeline   *timeline);
  * is borrowed and gone there is one already. */
 guint64         _gpu_timeline_append_point    (GpuTimeline       *timeline);
 
+/* The same, without a new point where the library submits all that is in the stream. */
+static inline guint64
+_gpu_timeline_get_last_point (GpuTimeline *timeline)
+{
+  return G_UNLIKELY (g_atomic_int_get (&timeline->is_open))
+         ? _gpu_timeline_append_point (timeline) : _gpu_timeline_get_submitted (timeline);
+}
+
 /* Counts a submission to an idle timeline that is over already; its number. */
 static inline guint64
 _gpu_timeline_pass_locked (GpuTimeline *timeline)

@@ -139,7 +139,8 @@ def _to_device(value):
 class Context(Gpu.Context):
     """Gpu.Context() is one for the default device, Gpu.Context("host") for a device by name,
     Gpu.Context([device, ...]) for several, by name or not. As the context of a with statement it
-    waits for all of its streams at the end."""
+    waits for all of its work at the end. Equal to what has the same native handle, as all contexts
+    of CUDA are that share the primary one; memory and streams of one still are not of the other."""
     device = _get("device")
     devices = property(lambda self: self.list_devices())
     default_stream = _get("default_stream")
@@ -158,6 +159,19 @@ class Context(Gpu.Context):
 
     def __init__(self, *args, **kwargs):
         pass
+
+    def __eq__(self, other):
+        if not isinstance(other, Gpu.Context):
+            return NotImplemented
+        handle = self.get_native_handle()
+        return self is other or handle != 0 and handle == other.get_native_handle() and (
+            self.get_device().get_backend() == other.get_device().get_backend())
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(self.get_native_handle())
 
     def __enter__(self):
         return self
@@ -199,7 +213,9 @@ class Context(Gpu.Context):
             self.stop_profiler()
 
     def synchronize(self):
-        """Waits for everything submitted to any stream of the context."""
+        """Waits for all work of the context: what was submitted to any of its streams, what the
+        program put into streams by their native handles, and on CUDA that of others in the same
+        driver's context."""
         return run_interruptible(lambda: Gpu.Context.synchronize(self))
 
     def __repr__(self):
@@ -977,7 +993,8 @@ Kernel = override(Kernel)
 
 class Stream(AsyncStream, Gpu.Stream):
     """Its methods enqueue work and return at once; memory and data may be dropped right away. It
-    can be awaited under asyncio, and a with statement waits for it at the end."""
+    can be awaited under asyncio, and a with statement waits for it at the end. Equal to what has
+    the same native handle in the same context."""
     context = _get("context")
     device = _get("device")
     flags = _get("flags")
@@ -991,6 +1008,15 @@ class Stream(AsyncStream, Gpu.Stream):
 
     def __init__(self, *args, **kwargs):
         pass
+
+    def __eq__(self, other):
+        return self.equal(other) if isinstance(other, Gpu.Stream) else NotImplemented
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return self.hash()
 
     _is_fast = False    # whether the module in C has tried before an override runs
 
