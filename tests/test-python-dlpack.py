@@ -182,6 +182,82 @@ class ReadOnly(Producer):
         return capsule
 
 
+KERNELS = """
+__kernel void
+clear (__global uint *to)
+{
+  to[get_global_id (0)] = 0;
+}
+
+__kernel void
+take (__global const uint *from, __global uint *to)
+{
+  to[get_global_id (0)] = from[get_global_id (0)];
+}
+"""
+
+
+def check_constant(fixture, array):
+    """Nothing writes the array: not the streams, nor the host, nor kernels that say they might."""
+    context, memory, size = fixture.context, array.memory, array.memory.size
+    source = fixture.buffer(bytes(size))
+    part = memory[:8] if isinstance(memory, Gpu.Buffer) else memory
+    small = source[:memory.size if part is memory else 8]
+    zeros = Gpu.Array.zeros(context, array.shape, array.dtype)
+    writes = [lambda: array.fill(0), lambda: fixture.stream.fill(memory, 0),
+              lambda: fixture.stream.fill(part, 0), lambda: fixture.stream.copy(memory, source),
+              lambda: fixture.stream.copy(part, small),
+              lambda: fixture.stream.write(memory, bytes(4)),
+              lambda: fixture.stream.copy_region(memory, source, (4, 1, 1)),
+              lambda: fixture.stream.fill_region(memory, b"\0", (4, 1, 1)),
+              lambda: array.copy_to_device(zeros)]
+    if isinstance(memory, Gpu.Buffer):
+        writes += [lambda: memory.map(Gpu.MapFlags.WRITE), lambda: part.write(bytes(4))]
+    if fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        program = Gpu.Program(context, KERNELS)
+        writes += [lambda: program.clear(fixture.stream, array.size, None, memory),
+                   lambda: program.clear(fixture.stream, 1, None, part),
+                   lambda: fixture.stream.launch_prepared(
+                       program.clear.prepare(array.size, None, (memory,))),
+                   lambda: program.take(fixture.stream, 1, None, source, memory)]
+    before = array.to_numpy().copy()
+    for number, write in enumerate(writes):
+        with raises(Gpu.Error.INVALID_ARGUMENT):
+            write()
+            raise AssertionError(f"write {number} was not refused")
+    context.synchronize()
+    assert np.array_equal(array.to_numpy(), before)
+    if fixture.device.capabilities & Gpu.Capabilities.SOURCE:
+        program.take(fixture.stream, array.size, None, memory, source)
+        assert np.array_equal(source.to_numpy("uint32"), before)
+
+
+def test_constant_own_memory(fixture):
+    """A tensor that is only to be read, of memory of this library: the memory itself may still be
+    written."""
+    need_numpy()
+    numbers = np.arange(1, 65, dtype="uint32")
+    buffer = fixture.buffer(numbers)
+    array = Gpu.Array.for_memory(buffer, 64, "uint32")
+    taken = Gpu.Array.from_dlpack(ReadOnly(array), fixture.context)
+    assert not taken.is_writable()
+    check_constant(fixture, taken)
+    buffer.write(numbers * 2)
+    assert np.array_equal(taken.to_numpy(), numbers * 2)
+
+
+def test_constant_host_memory(fixture):
+    need_numpy()
+    numbers = np.arange(1, 65, dtype="uint32")
+    numbers.flags.writeable = False
+    if fixture.device.backend == "opencl":
+        raise Skip("kernels of OpenCL do not reach registered memory")
+    memory = Gpu.HostMemory.registered(fixture.context, numbers, Gpu.HostMemoryFlags.READ_ONLY
+                                       | Gpu.HostMemoryFlags.MAPPED)
+    check_constant(fixture, Gpu.Array.for_memory(memory, 64, "uint32"))
+    assert np.array_equal(numbers, np.arange(1, 65, dtype="uint32"))
+
+
 def test_read_only_import(fixture):
     """An import that is only to be read is handed on as that, or as a copy."""
     need_numpy()

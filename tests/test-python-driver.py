@@ -347,7 +347,8 @@ def test_foreign_work_elsewhere(fixture):
 def test_equal_handles(fixture):
     """Objects around one handle are equal; to compare them gives no handle out."""
     again = Gpu.Context.new(fixture.device)
-    equal(again == fixture.context, again.get_native_handle() == fixture.context.get_native_handle())
+    equal(again == fixture.context,
+          again.get_native_handle() == fixture.context.get_native_handle())
     assert again != fixture.context or hash(again) == hash(fixture.context)
     own = Gpu.Context(fixture.device, Gpu.ContextFlags.OWN) if fixture.device.backend == "cuda" \
         else Gpu.Context(fixture.device)

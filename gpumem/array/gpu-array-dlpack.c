@@ -476,15 +476,6 @@ wrap_tensor (GpuContext         *context,
                                       notify, error);
 }
 
-/* Launches take it for memory that their kernel reads. */
-static void
-bar_writes (GpuMemory *memory)
-{
-  memory->flags |= GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
-  memory->storage->flags = memory->flags;
-  _gpu_storage_set_constant (memory->storage);
-}
-
 /**
  * gpu_array_new_from_dlpack:
  * @context: a #GpuContext that reaches the memory
@@ -496,7 +487,8 @@ bar_writes (GpuMemory *memory)
  * more, on any thread. If this fails the tensor stays the caller's. Nothing is copied, and nobody
  * waits for work on the memory that the library does not know. Where the tensor says that it is
  * only to be read, the memory is %GPU_MEMORY_READ_ONLY and %GPU_MEMORY_HOST_READ_ONLY, and what
- * would write it fails with %GPU_ERROR_INVALID_ARGUMENT.
+ * would write it fails with %GPU_ERROR_INVALID_ARGUMENT. That holds for this array, its memory and
+ * their slices: if the memory is the library's own, others may still write it.
  *
  * Returns: (transfer full): the array, or %NULL with %GPU_ERROR_NOT_SUPPORTED if @context does not
  *   reach the memory, for types that there are not or a tensor of another major version, with
@@ -548,7 +540,7 @@ gpu_array_new_from_dlpack (GpuContext  *context,
   buffer = wrap_tensor (context, dl, &layout, tensor, versioned, function, error);
 
   if (buffer != NULL && versioned && (new->flags & GPU_DLPACK_READ_ONLY) != 0)
-    bar_writes ((GpuMemory *) buffer);
+    _gpu_memory_set_constant ((GpuMemory *) buffer);
 
   return buffer != NULL ? _gpu_array_new (context, (GpuMemory *) buffer, find_type (dl), &layout)
                         : NULL;

@@ -195,7 +195,8 @@ typedef enum
 /**
  * GpuMemoryFlags:
  * @GPU_MEMORY_NONE: kernels read and write, the host reads and writes, uses are tracked
- * @GPU_MEMORY_READ_ONLY: kernels only read
+ * @GPU_MEMORY_READ_ONLY: kernels only read, which is a promise of the program: a kernel that writes
+ *   all the same is not refused, and not ordered as a write. The host and copies may write
  * @GPU_MEMORY_WRITE_ONLY: kernels only write
  * @GPU_MEMORY_HOST_READ_ONLY: the host only reads
  * @GPU_MEMORY_HOST_WRITE_ONLY: the host only writes
@@ -379,7 +380,8 @@ typedef enum
  * @GPU_HOST_MEMORY_PORTABLE: it is page-locked for all contexts of the driver
  * @GPU_HOST_MEMORY_MAPPED: kernels reach it
  * @GPU_HOST_MEMORY_WRITE_COMBINED: the host only writes it, in order: slow to read
- * @GPU_HOST_MEMORY_READ_ONLY: of memory that is registered: nothing writes it
+ * @GPU_HOST_MEMORY_READ_ONLY: of memory that is registered: nothing writes it, and what would is
+ *   refused
  *
  * What page-locked memory is for. A device without what @GPU_HOST_MEMORY_PORTABLE and
  * @GPU_HOST_MEMORY_WRITE_COMBINED ask for does without: they are hints.

@@ -316,9 +316,7 @@ buffer_new (GpuContext       *context,
   buffer = g_object_new (GPU_TYPE_BUFFER, "context", context, NULL);
   storage = _gpu_storage_new (native, opened, flags, GPU_STORAGE_FOREIGN, NULL, NULL);
 
-  if (is_constant)
-    _gpu_storage_set_constant (storage);
-
+  storage->is_constant |= is_constant;
   _gpu_memory_set_storage (GPU_MEMORY (buffer), storage);
 
   return buffer;

@@ -373,7 +373,7 @@ new_over (GpuContext          *context,
   storage = _gpu_storage_new (native, buffer, memory_flags, kind, owner, owner_notify);
 
   if (allocation->flags != NULL && (*allocation->flags & GPU_HOST_MEMORY_READ_ONLY) != 0)
-    _gpu_storage_set_constant (storage);
+    storage->is_constant = TRUE;
 
   return _gpu_host_memory_new_for_storage (context, storage,
                                            allocation->flags != NULL ? *allocation->flags

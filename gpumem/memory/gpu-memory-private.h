@@ -23,6 +23,7 @@ struct _GpuMemory
   GpuStorage     *storage;          /* NULL if never initialised; kept until finalize */
   gsize           size;             /* bytes */
   gint            state;            /* atomic; changes under the lock of the root */
+  gboolean        is_constant;      /* GpuStorage.is_constant */
   gboolean        is_image;         /* reached by regions of texels, not by bytes */
   GpuMemoryFlags  flags;
   GpuContext     *context;
@@ -55,6 +56,18 @@ _gpu_memory_check (GpuMemory   *memory,
          || _gpu_memory_fail (memory, function, error);
 }
 
+/* Whether a use is refused: a single test, as it is made for every use. */
+static inline gboolean
+_gpu_memory_refuses (const GpuMemory *memory,
+                     gboolean         write)
+{
+  G_STATIC_ASSERT (GPU_MEMORY_STATE_USABLE == 0);
+
+  return (g_atomic_int_get (&memory->state) | (memory->is_constant & write)) != 0;
+}
+
+/* Refuses all that writes through @memory from now on. Nobody else knows it yet. */
+void     _gpu_memory_set_constant (GpuMemory      *memory);
 /* The storage with a user more, for the caller to take back with _gpu_storage_unuse(). */
 GpuStorage *
          _gpu_memory_acquire     (GpuMemory       *memory,

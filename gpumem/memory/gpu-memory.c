@@ -296,10 +296,20 @@ _gpu_memory_set_storage (GpuMemory  *memory,
       memory->flags = storage->flags;
     }
 
+  memory->is_constant = storage->is_constant;
   memory->is_image = storage->buffer->is_image;
   memory->has_host_data = storage->buffer->host != NULL;
   memory->handle = ops->get_handle (storage->buffer);
   memory->address = ops->get_address (storage->buffer);
+}
+
+void
+_gpu_memory_set_constant (GpuMemory *memory)
+{
+  memory->flags |= GPU_MEMORY_READ_ONLY | GPU_MEMORY_HOST_READ_ONLY;
+  memory->storage->flags = memory->flags;
+  memory->storage->is_constant = TRUE;
+  memory->is_constant = TRUE;
 }
 
 gboolean

@@ -110,6 +110,7 @@ alias_or_register (GpuStorage        *storage,
   if (found != NULL && try_use (found))
     {
       storage->root = _gpu_storage_ref (found);
+      storage->is_constant = found->is_constant;
       storage->offset = offset;
       return TRUE;
     }

@@ -99,7 +99,8 @@ struct _GpuStorage
   gsize             size;
   guint64           alias_id;       /* of a root that others find by it, or 0 */
   GpuStorageKind    kind;
-  gboolean          constant;       /* of a root: nothing may write it */
+  gboolean          is_constant;    /* nothing may write through it, nor through its slices; of a
+                                     * root: nor through what joins it */
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
@@ -230,8 +231,6 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
                                          gsize              offset,
                                          gsize              size,
                                          gboolean           write);
-/* Refuses all that writes from now on. Nobody else knows @storage yet. */
-void        _gpu_storage_set_constant   (GpuStorage        *storage);
 /* (transfer full): the last use of @root so far that wrote and, with @readers, all that read: of
  * GpuPoint. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,

@@ -95,6 +95,7 @@ _gpu_storage_new_slice (GpuStorage      *whole,
   storage->root = whole->root;
   storage->whole = _gpu_storage_ref (whole);
   storage->offset = offset;
+  storage->is_constant = whole->is_constant;
   _gpu_storage_use (whole);
 
   return storage;
@@ -733,17 +734,6 @@ _gpu_storage_map_locked (GpuStorage *root,
     root->mapped = g_array_new (FALSE, FALSE, sizeof (GpuMappedRange));
 
   g_array_append_val (root->mapped, range);
-}
-
-/* As if it were mapped for reading, for good: submissions look at that anyway. */
-void
-_gpu_storage_set_constant (GpuStorage *storage)
-{
-  if (storage->root != storage)
-    return;
-
-  storage->constant = TRUE;
-  _gpu_storage_map_locked (storage, storage->offset, storage->size, FALSE);
 }
 
 void

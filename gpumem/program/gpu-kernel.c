@@ -512,6 +512,7 @@ reconcile (GpuArgumentInfo       *declared,
   declared->name = told->name;
   declared->type_name = told->type_name;
   declared->read_only = told->read_only;
+  declared->is_declared = told->is_declared || told->kind == GPU_ARGUMENT_KIND_UNKNOWN;
 
   if (told->kind != GPU_ARGUMENT_KIND_UNKNOWN && told->kind != declared->kind)
     return FALSE;

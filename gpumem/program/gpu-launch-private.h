@@ -47,6 +47,18 @@ _gpu_argument_is_texture (const GpuArgumentValue *value)
   return value->kind == GPU_ARGUMENT_KIND_IMAGE && value->sampler != NULL;
 }
 
+/* The program says of memory with this flag that kernels only read it, and is believed. What was
+ * given to be read only must not be written by mistake, so that counts what the kernel says, if it
+ * says anything. */
+static inline gboolean
+_gpu_launch_may_write (GpuMemory             *memory,
+                       const GpuArgumentInfo *info)
+{
+  return (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+         || (memory->is_constant && info != NULL && info->kind == GPU_ARGUMENT_KIND_MEMORY
+             && !info->is_declared);
+}
+
 /* Fills in the accesses from the memories, as the kernel says in @infos what it does to them; a
  * memory that is given twice is accessed twice. */
 static inline void
@@ -64,7 +76,7 @@ _gpu_launch_set_accesses (GpuLaunch             *launch,
 
       access->memory = memory;
       access->write = (infos == NULL || !infos[i].read_only)
-                      && (memory->flags & GPU_MEMORY_READ_ONLY) == 0
+                      && _gpu_launch_may_write (memory, infos != NULL ? &infos[i] : NULL)
                       && !_gpu_argument_is_texture (&launch->values[i]);
       access->offset = 0;
       access->size = memory->span;

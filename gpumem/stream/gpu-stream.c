@@ -1220,7 +1220,8 @@ gpu_stream_synchronize (GpuStream     *stream,
   if (timeline == NULL)
     return FALSE;
 
-  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_last_point (timeline), -1, cancellable, error))
+  if (_gpu_timeline_wait_until (timeline, _gpu_timeline_get_last_point (timeline), -1, cancellable,
+                                error))
     return TRUE;
 
   g_prefix_error (error, "gpu_stream_synchronize: ");

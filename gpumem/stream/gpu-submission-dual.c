@@ -308,7 +308,8 @@ submit_locked (Dual    *dual,
     {
       GpuSubmitter *s = &dual->submitters[dual->failed];
 
-      if (!_gpu_submission_check_locked (s->submission, error))
+      if (!_gpu_submission_check_constant (s->submission, error)
+          || !_gpu_submission_check_locked (s->submission, error))
         return FALSE;
 
       _gpu_submitter_promote_to_write (s);

@@ -59,6 +59,9 @@ void     _gpu_submitter_clear          (GpuSubmitter  *s);
 void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
+/* FALSE if it would write memory that was given to be read only. */
+gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
+                                        GError              **error);
 /* With the locks: FALSE for memory that was released or is mapped meanwhile. */
 gboolean _gpu_submission_check_locked  (const GpuSubmission  *submission,
                                         GError              **error);

@@ -15,12 +15,36 @@ const GpuRetainType _gpu_retain_bytes = { (GBoxedCopyFunc) g_bytes_ref,
 #define MAX_BEHIND 64
 
 GPU_COLD static gboolean
-fail_memory (const GpuSubmission  *submission,
-             GpuMemory            *memory,
-             GError              **error)
+fail_constant (const GpuSubmission  *submission,
+               const GpuAccess      *access,
+               GError              **error)
 {
+  const gsize offset = access->memory->storage->offset + access->offset;
+
+  g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
+               "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " of the memory %p would be "
+               "written, which was given to be read only; kernels must take it by a pointer to "
+               "const", submission->function, offset, offset + access->size,
+               (void *) access->memory);
+
+  return FALSE;
+}
+
+/* TRUE if the access is right after all. */
+GPU_COLD static gboolean
+fail_access (const GpuSubmission    *submission,
+             const GpuNativeContext *context,
+             const GpuAccess        *access,
+             GError                **error)
+{
+  GpuMemory *memory = access->memory;
+
   if (!_gpu_memory_check (memory, submission->function, error))
     return FALSE;
+
+  /* Without an operation it is only ordered as if it were written. */
+  if (memory->storage->context == context || submission->peers)
+    return submission->run == NULL || fail_constant (submission, access, error);
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
                "%s: the memory %p and the stream belong to different contexts",
@@ -47,11 +71,27 @@ check_memories (const GpuSubmission  *submission,
         {
           access->storage = memory->storage;
 
-          if (G_UNLIKELY (access->storage == NULL)
-              || G_UNLIKELY (g_atomic_int_get (&memory->state) != GPU_MEMORY_STATE_USABLE)
-              || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
-            return fail_memory (submission, memory, error);
+          if ((G_UNLIKELY (access->storage == NULL)
+               || G_UNLIKELY (_gpu_memory_refuses (memory, access->write))
+               || (G_UNLIKELY (access->storage->context != context) && !submission->peers))
+              && !fail_access (submission, context, access, error))
+            return FALSE;
         }
+    }
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submission_check_constant (const GpuSubmission  *submission,
+                                GError              **error)
+{
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+
+      if (access->memory != NULL && access->memory->is_constant && access->write)
+        return fail_constant (submission, access, error);
     }
 
   return TRUE;
@@ -127,24 +167,13 @@ check_access_locked (const GpuSubmission  *submission,
   if (!_gpu_memory_check (access->memory, function, error))
     return FALSE;
 
-  if (storage->root->mapped == NULL
-      || ((storage->root->flags & GPU_MEMORY_UNTRACKED) != 0 && !storage->root->constant))
+  if (storage->root->mapped == NULL || (storage->root->flags & GPU_MEMORY_UNTRACKED) != 0)
     return TRUE;
 
   clash = find_clash_locked (submission, access);
 
   if (clash == NULL)
     return TRUE;
-
-  if (storage->root->constant && access->write)
-    {
-      g_set_error (error, GPU_ERROR, GPU_ERROR_INVALID_ARGUMENT,
-                   "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be written, of "
-                   "memory that was given to be read only", function,
-                   storage->offset + access->offset,
-                   storage->offset + access->offset + access->size);
-      return FALSE;
-    }
 
   g_set_error (error, GPU_ERROR, GPU_ERROR_BUSY,
                "%s: bytes %" G_GSIZE_FORMAT " to %" G_GSIZE_FORMAT " would be %s while bytes %"
