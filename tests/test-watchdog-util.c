@@ -232,9 +232,10 @@ find_debugger (void)
 static gboolean
 run_debugger (void)
 {
+  /* The last command fails where the program may not be traced */
   char *const gdb[] = { debugger, (char *) "-p", pid_text, (char *) "-batch", (char *) "-ex",
                         (char *) "set width 0", (char *) "-ex", (char *) "thread apply all bt 40",
-                        NULL };
+                        (char *) "-ex", (char *) "frame", NULL };
   char *const other[] = { debugger, (char *) "-p", pid_text, NULL };
   const struct timespec pause = { 0, 100 * 1000 * 1000 };
   int status = -1;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "test-util.h"
 #include "test-watchdog-util.h"
@@ -120,14 +121,35 @@ watchdog_deadlock (void)
 #endif
 }
 
+/* Containers may forbid to trace processes. */
+static gboolean
+can_trace (const char *gdb)
+{
+  char *sleep[] = { (char *) "sleep", (char *) "100", NULL };
+  g_autofree char *command = NULL;
+  g_autoptr (GError) error = NULL;
+  int status = -1;
+  GPid pid;
+
+  test_assert_ok (g_spawn_async (NULL, sleep, NULL,
+                                 G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid,
+                                 &error), error);
+  command = g_strdup_printf ("%s -p %d -batch -ex frame", gdb, (int) pid);
+  g_spawn_command_line_sync (command, NULL, NULL, &status, NULL);
+  kill (pid, SIGKILL);
+  waitpid (pid, NULL, 0);
+
+  return status == 0;
+}
+
 static void
 watchdog_debugger (void)
 {
   g_autofree char *gdb = g_find_program_in_path ("gdb");
 
-  if (gdb == NULL)
+  if (gdb == NULL || !can_trace (gdb))
     {
-      g_test_skip ("gdb is not installed");
+      g_test_skip ("gdb is not installed, or may not trace a process");
       return;
     }
 
