@@ -4,7 +4,12 @@
 
 #include "cuda-driver/cuda-driver.h"
 #include "opencl-layer/gpumem-layer.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "test-allocator-util.h"
+
+#define COMMITTED_SIZE ((gsize) 64 * 1024 * 1024)
 
 static void
 assert_allocated (TestFixture *fixture, guint64 size)
@@ -416,6 +421,123 @@ allocator_custom (TestFixture *fixture)
     }
 }
 
+/* --- memory of the host ----------------------------------------------------------------------- */
+
+/* How many of the pages of large memory are there. */
+static gsize
+count_pages (GpuMemory *memory)
+{
+  const gsize page = sysconf (_SC_PAGESIZE);
+  const gsize n = (gpu_memory_get_size (memory) + page - 1) / page;
+  g_autofree guchar *present = g_malloc (n);
+  gsize n_present = 0;
+
+  g_assert_cmpint (mincore ((gpointer) (guintptr) gpu_memory_get_native_handle (memory), n * page,
+                            present), ==, 0);
+  for (gsize i = 0; i < n; i++)
+    n_present += present[i] & 1;
+  return n_present;
+}
+
+static gboolean
+is_host (TestFixture *fixture)
+{
+  if (g_str_equal (gpu_device_get_backend (fixture->device), "host"))
+    return TRUE;
+  g_test_skip ("the memory is not the machine's");
+  return FALSE;
+}
+
+static void
+check_immediate (TestFixture *fixture, GpuAllocator *allocator, gsize size)
+{
+  g_autoptr (GError) error = NULL;
+  GpuMemory *memory = gpu_allocator_alloc (allocator, size, NULL, &error);
+  g_autoptr (GBytes) expected = test_value_bytes (size, 9);
+  const guint8 value = 9;
+
+  g_assert_no_error (error);
+  if (size >= COMMITTED_SIZE)
+    g_assert_cmpuint (count_pages (memory) * sysconf (_SC_PAGESIZE), >=, size);
+  test_assert_ok (gpu_buffer_fill (GPU_BUFFER (memory), NULL, 0, size, &value, 1, NULL, &error),
+                  error);
+  test_assert_content (GPU_BUFFER (memory), expected);
+  gpu_allocator_free (allocator, memory);
+  g_object_unref (memory);
+}
+
+/* Memory is there once it is written to: an immediate allocator has it there before. */
+static void
+allocator_committed (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImmediateAllocator) immediate = NULL;
+  g_autoptr (GpuImmediateAllocator) shareable = NULL;
+  g_autoptr (GpuBuffer) lazy = NULL;
+
+  if (!is_host (fixture))
+    return;
+  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_NONE, &error);
+  g_assert_no_error (error);
+  shareable = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_SHAREABLE, &error);
+  g_assert_no_error (error);
+  lazy = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, COMMITTED_SIZE, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (count_pages (GPU_MEMORY (lazy)), ==, 0);
+  check_immediate (fixture, GPU_ALLOCATOR (immediate), COMMITTED_SIZE);
+  check_immediate (fixture, GPU_ALLOCATOR (immediate), COMMITTED_SIZE + 1);
+  check_immediate (fixture, GPU_ALLOCATOR (immediate), 100);
+  check_immediate (fixture, GPU_ALLOCATOR (immediate), 100000);
+  check_immediate (fixture, GPU_ALLOCATOR (shareable), COMMITTED_SIZE);
+}
+
+static void
+assert_no_memory (GpuBuffer *buffer, GError **error, gsize size)
+{
+  g_autofree char *text = g_strdup_printf ("%" G_GSIZE_FORMAT " bytes", size);
+
+  g_assert_null (buffer);
+  test_assert_gpu_error (*error, GPU_ERROR_OUT_OF_DEVICE_MEMORY, text);
+}
+
+/* The host has no more than the machine, in one piece or several, and an immediate allocator none
+ * that is not free: what it cannot have it does not touch. */
+static void
+allocator_no_memory (TestFixture *fixture)
+{
+  const guint64 total = gpu_device_get_memory_size (fixture->device);
+  const gsize most = total / 4 * 3;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuImmediateAllocator) immediate = NULL;
+  g_autoptr (GpuBuffer) part = NULL;
+  GpuMemoryInfoSource source;
+  guint64 free_size;
+  guint64 total_size;
+
+  if (!is_host (fixture))
+    return;
+  test_assert_ok (gpu_context_get_memory_info (fixture->context, &free_size, &total_size, &source,
+                                               &error), error);
+  g_assert_cmpuint (total_size, <=, (guint64) sysconf (_SC_PHYS_PAGES) * sysconf (_SC_PAGESIZE));
+  g_assert_cmpuint (gpu_device_get_max_allocation (fixture->device), <=, total);
+  assert_no_memory (gpu_buffer_new (fixture->context, 0, (gsize) 1 << 45, &error), &error,
+                    (gsize) 1 << 45);
+  part = gpu_buffer_new (fixture->context, GPU_MEMORY_NONE, most, &error);
+  g_assert_no_error (error);
+  assert_no_memory (gpu_buffer_new (fixture->context, 0, most, &error), &error, most);
+  assert_no_memory (gpu_buffer_new (fixture->context, GPU_MEMORY_SHAREABLE, most, &error), &error,
+                    most);
+  g_clear_object (&part);
+
+  immediate = gpu_immediate_allocator_new (fixture->stream, GPU_MEMORY_NONE, &error);
+  g_assert_no_error (error);
+  assert_no_memory ((GpuBuffer *) gpu_allocator_alloc (GPU_ALLOCATOR (immediate), (gsize) 1 << 45,
+                                                       NULL, &error), &error, (gsize) 1 << 45);
+  if (free_size < total_size)
+    assert_no_memory ((GpuBuffer *) gpu_allocator_alloc (GPU_ALLOCATOR (immediate), total_size,
+                                                         NULL, &error), &error, total_size);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -432,6 +554,8 @@ main (int argc, char **argv)
   test_add ("stream", allocator_stream);
   test_add ("external", allocator_external);
   test_add ("custom", allocator_custom);
+  test_add ("committed", allocator_committed);
+  test_add ("no-memory", allocator_no_memory);
 
   return test_run ();
 }

@@ -22,7 +22,8 @@
  *
  * Each memory is a #GpuBuffer of its own. An OpenCL driver may defer the allocation until work uses
  * the memory, and only then find that the device is full. Use a #GpuImmediateAllocator where that
- * is too late. CUDA and the host back end allocate immediately.
+ * is too late. So may the system on the host back end, whose pages are there once they are written
+ * to. CUDA allocates immediately.
  */
 
 /**
@@ -34,7 +35,9 @@
  * Each memory is a #GpuBuffer of its own, which the driver allocates before gpu_allocator_alloc()
  * returns. Lack of memory is an error of that call, not of the work that uses the memory later.
  * OpenCL has no such call: the allocator migrates each buffer to the device
- * (clEnqueueMigrateMemObjects) and waits. Drivers that allocate immediately skip that step.
+ * (clEnqueueMigrateMemObjects) and waits. On the host back end it has the system provide all pages
+ * (madvise with MADV_POPULATE_WRITE), unless they exceed the free memory of the machine or of a
+ * cgroup. Drivers that allocate immediately skip that step.
  */
 
 /**
@@ -463,10 +466,24 @@ migrate (GpuStream  *stream,
   return event != NULL && gpu_event_wait (event, NULL, error);
 }
 
+/* The system has the memory ready before anything uses it. */
 static gboolean
-is_deferred (GpuBasicAllocator *allocator)
+commit (GpuBasicAllocator  *allocator,
+        GpuMemory          *memory,
+        GError            **error)
 {
-  return _gpu_context_get_native (allocator->context)->backend->buffer->is_deferred;
+  GpuNativeContext *context = _gpu_context_get_native (allocator->context);
+  GError *failure = NULL;
+
+  context->backend->buffer->commit (context, memory->storage->buffer, &failure);
+
+  return _gpu_native_context_end (context, "gpu_allocator_alloc", failure, error);
+}
+
+static const GpuBufferOps *
+get_ops (GpuBasicAllocator *allocator)
+{
+  return _gpu_context_get_native (allocator->context)->backend->buffer;
 }
 
 static GpuMemory *
@@ -476,13 +493,17 @@ alloc_and_migrate (GpuBasicAllocator  *allocator,
 {
   g_autoptr (GpuMemory) memory = deferred_alloc (allocator, size, NULL, error);
 
-  if (memory != NULL && is_deferred (allocator) && !migrate (allocator->stream, memory, error))
+  if (memory != NULL && get_ops (allocator)->is_deferred
+      && !migrate (allocator->stream, memory, error))
+    return NULL;
+
+  if (memory != NULL && get_ops (allocator)->commit != NULL && !commit (allocator, memory, error))
     return NULL;
 
   return g_steal_pointer (&memory);
 }
 
-/* _gpu_buffer_new() signals memory pressure and tries again; a failed migration does not. */
+/* _gpu_buffer_new() signals memory pressure and tries again; what comes after it does not. */
 static GpuMemory *
 immediate_alloc (GpuBasicAllocator  *allocator,
                  gsize               size,
@@ -493,7 +514,8 @@ immediate_alloc (GpuBasicAllocator  *allocator,
   GpuMemory *memory = alloc_and_migrate (allocator, size, &failure);
 
   if (memory == NULL && g_error_matches (failure, GPU_ERROR, GPU_ERROR_OUT_OF_DEVICE_MEMORY)
-      && is_deferred (allocator) && _gpu_context_signal_pressure (allocator->context, size))
+      && (get_ops (allocator)->is_deferred || get_ops (allocator)->commit != NULL)
+      && _gpu_context_signal_pressure (allocator->context, size))
     {
       g_clear_error (&failure);
       memory = alloc_and_migrate (allocator, size, &failure);

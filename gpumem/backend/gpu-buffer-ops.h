@@ -129,6 +129,9 @@ typedef gboolean GpuBufferFillRegionOp (GpuNativeStream     *stream,
                                         gsize                pattern_size,
                                         GpuNativeEvent     **event,
                                         GError             **error);
+typedef gboolean GpuBufferCommitOp (GpuNativeContext *context,
+                                    GpuNativeBuffer  *buffer,
+                                    GError          **error);
 typedef gboolean GpuBufferAcquireOp (GpuNativeStream        *stream,
                                      GpuNativeBuffer *const *buffers,
                                      guint                   n_buffers,
@@ -158,6 +161,10 @@ typedef struct
   /* any thread. @size is not 0 and at most the device's max_allocation; @data, if not NULL, are
    * @size bytes to begin with, copied before the call returns. */
   GpuBufferAllocOp *alloc;
+  /* any thread; may be NULL where alloc() leaves nothing for later, or is_deferred. Has the system
+   * provide all of the memory, of alloc(), whose content is undefined after it. It may take as long
+   * as clearing that. */
+  GpuBufferCommitOp *commit;
   /* any thread; may be NULL: rows are then aligned to the device's base_alignment
    * and row_alignment. */
   GpuNativeBuffer * (*alloc_pitched)  (GpuNativeContext        *context,

@@ -984,7 +984,8 @@ gpu_context_set_build_options (GpuContext *context,
  * CL_DEVICE_GLOBAL_FREE_MEMORY_AMD tells on devices of AMD, and of those of NVIDIA NVML, where it
  * is installed, by their PCI bus id. Where nobody tells, the figure is the total less what all
  * contexts of the process hold, and @source says so: what other processes use is in there as free.
- * On the host back end the operating system tells. Does not wait for work of the device.
+ * On the host back end the operating system tells, and the limits of the memory cgroups of the
+ * process count. Does not wait for work of the device.
  *
  * Returns: %TRUE, or %FALSE with the driver's error
  *

@@ -515,7 +515,9 @@ gpu_device_get_capabilities (GpuDevice *device)
  * @device: a #GpuDevice
  *
  * Tells how much memory the device has (`CL_DEVICE_GLOBAL_MEM_SIZE`, `cuDeviceTotalMem()`). How
- * much of it is free is for gpu_context_get_memory_info() to tell.
+ * much of it is free is for gpu_context_get_memory_info() to tell. On the host back end it is the
+ * memory of the machine, or the least limit of the memory cgroups of the process, as it was when
+ * devices were listed.
  *
  * Returns: the size in bytes
  *

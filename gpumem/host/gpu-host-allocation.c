@@ -5,8 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "gpumem/host/gpu-host.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* So many bytes are committed before the free memory is looked at again. */
+#define COMMIT_STEP ((gsize) 256 * 1024 * 1024)
 
 GpuNativeBuffer *
 _gpu_host_buffer_new (gpointer    data,
@@ -43,6 +51,23 @@ _gpu_host_set_no_memory (GpuNativeContext  *context,
                total_size, held);
 }
 
+gboolean
+_gpu_host_check_room (GpuNativeContext  *context,
+                      gsize              size,
+                      GError           **error)
+{
+  guint64 total = context->devices[0]->memory_size;
+  guint64 held = __atomic_load_n (&context->allocated, __ATOMIC_RELAXED)
+                 + __atomic_load_n (&context->allocated_host, __ATOMIC_RELAXED);
+
+  if (size <= total - MIN (held, total))
+    return TRUE;
+
+  _gpu_host_set_no_memory (context, "limit of memory", ENOMEM, size, error);
+
+  return FALSE;
+}
+
 GpuNativeBuffer *
 _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
                                 gsize              size,
@@ -51,7 +76,12 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
 {
   GpuNativeBuffer *buffer;
   void *data;
-  int code = posix_memalign (&data, alignment, size);
+  int code;
+
+  if (!_gpu_host_check_room (context, size, error))
+    return NULL;
+
+  code = posix_memalign (&data, alignment, size);
 
   if (code != 0)
     {
@@ -64,6 +94,78 @@ _gpu_host_buffer_alloc_aligned (GpuNativeContext  *context,
 
   return buffer;
 }
+
+/* --- commitment ------------------------------------------------------------------------------- */
+
+static void
+touch (guint8 *data,
+       gsize   size)
+{
+  gsize page = (gsize) sysconf (_SC_PAGESIZE);
+
+  for (gsize i = 0; i < size; i += page)
+    *(volatile guint8 *) (data + i) = 0;
+
+  *(volatile guint8 *) (data + size - 1) = 0;
+}
+
+/* Writing to a page that cannot be had ends the process. So the kernel is asked, from Linux 5.14
+ * on. 0, or an errno. */
+static int
+populate (guint8 *data,
+          gsize   size)
+{
+  while (madvise (data, size, MADV_POPULATE_WRITE) != 0)
+    {
+      if (errno == EINVAL)
+        {
+          touch (data, size);
+          return 0;
+        }
+
+      if (errno != EAGAIN && errno != EINTR)
+        return errno;
+    }
+
+  return 0;
+}
+
+/* What exceeds the free memory is refused: the kernel would not refuse it, but kill a process. */
+gboolean
+_gpu_host_buffer_commit (GpuNativeContext  *context,
+                         GpuNativeBuffer   *buffer,
+                         GError           **error)
+{
+  GpuHostBuffer *self = (GpuHostBuffer *) buffer;
+
+  if (self->mapped_size == 0 && self->file == NULL)
+    {
+      touch (self->data, buffer->size);
+      return TRUE;
+    }
+
+  for (gsize done = 0; done < buffer->size; done += COMMIT_STEP)
+    {
+      gsize rest = buffer->size - done;
+      GpuHostLimits limits;
+      int code = ENOMEM;
+
+      _gpu_host_read_limits ("", &limits);
+
+      if (rest <= limits.free_size)
+        code = populate (self->data + done, MIN (rest, COMMIT_STEP));
+
+      if (code != 0)
+        {
+          _gpu_host_set_no_memory (context, "madvise", code, buffer->size, error);
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+/* --- freeing ---------------------------------------------------------------------------------- */
 
 GpuHostBuffer *
 _gpu_host_memory_get_buffer (const GpuNativeMemory *memory)

@@ -66,6 +66,9 @@ _gpu_host_buffer_alloc (GpuNativeContext  *context,
 {
   GpuNativeBuffer *buffer;
 
+  if (!_gpu_host_check_room (context, size, error))
+    return NULL;
+
   if ((flags & GPU_MEMORY_SHAREABLE) != 0)
     buffer = _gpu_host_buffer_alloc_shared (size, error);
   else if (size < MAP_THRESHOLD)
@@ -386,6 +389,7 @@ host_buffer_map (GpuNativeStream  *stream,
 const GpuBufferOps _gpu_host_buffer_ops =
 {
   .alloc = _gpu_host_buffer_alloc,
+  .commit = _gpu_host_buffer_commit,
   .alloc_for_host = _gpu_host_buffer_alloc_for_host,
   .alloc_host = host_buffer_alloc_host,
   .register_host = host_buffer_register_host,

@@ -7,14 +7,6 @@
 
 #include "gpumem/host/gpu-host.h"
 
-/* Half of what a process can address where an address has 48 bits: memory that nothing was
- * written to costs nothing, so buffers may be larger than what the machine has. */
-#if GLIB_SIZEOF_VOID_P >= 8
-#define MAX_ALLOCATION (G_GUINT64_CONSTANT (1) << 46)
-#else
-#define MAX_ALLOCATION G_GUINT64_CONSTANT (0x7fffffff)
-#endif
-
 #define CAPABILITIES \
   (GPU_CAPABILITIES_OUT_OF_ORDER | GPU_CAPABILITIES_PROFILING | GPU_CAPABILITIES_USER_EVENTS \
    | GPU_CAPABILITIES_MAP | GPU_CAPABILITIES_HOST_POINTER | GPU_CAPABILITIES_ARGUMENT_INFO \
@@ -25,71 +17,11 @@
    | GPU_CAPABILITIES_SVM_COARSE | GPU_CAPABILITIES_SVM_FINE | GPU_CAPABILITIES_SVM_SYSTEM \
    | GPU_CAPABILITIES_SVM_ATOMICS | GPU_CAPABILITIES_VIRTUAL_MEMORY)
 
-/* The value of the first line "@key : value" in the file @path, or NULL. */
-static char *
-read_value (const char *path,
-            const char *key)
-{
-  g_autofree char *text = NULL;
-  g_auto (GStrv) lines = NULL;
-
-  if (!g_file_get_contents (path, &text, NULL, NULL))
-    return NULL;
-
-  lines = g_strsplit (text, "\n", -1);
-
-  for (gsize i = 0; lines[i] != NULL; i++)
-    {
-      char *colon = strchr (lines[i], ':');
-
-      if (colon == NULL)
-        continue;
-
-      *colon = '\0';
-
-      if (g_str_equal (g_strchomp (lines[i]), key))
-        return g_strdup (g_strstrip (colon + 1));
-    }
-
-  return NULL;
-}
-
-static guint64
-get_physical_memory (void)
-{
-  return (guint64) sysconf (_SC_PHYS_PAGES) * (guint64) sysconf (_SC_PAGESIZE);
-}
-
-gboolean
-_gpu_host_get_memory (guint64  *free_size,
-                      guint64  *total_size,
-                      GError  **error)
-{
-  g_autofree char *available = read_value ("/proc/meminfo", "MemAvailable");
-
-  *total_size = get_physical_memory ();
-
-  if (available != NULL)
-    *free_size = g_ascii_strtoull (available, NULL, 10) * 1024;
-  else
-    *free_size = (guint64) sysconf (_SC_AVPHYS_PAGES) * (guint64) sysconf (_SC_PAGESIZE);
-
-  *free_size = MIN (*free_size, *total_size);
-
-  if (*total_size > 0)
-    return TRUE;
-
-  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
-                       "host: sysconf: the system does not tell how much memory it has");
-
-  return FALSE;
-}
-
 static char *
 get_name (void)
 {
   struct utsname system;
-  char *name = read_value ("/proc/cpuinfo", "model name");
+  char *name = _gpu_host_read_value ("/proc/cpuinfo", "model name");
 
   if (name != NULL)
     return name;
@@ -102,7 +34,8 @@ host_device_enumerate (GPtrArray  *devices,
                        GError    **error G_GNUC_UNUSED)
 {
   GpuNativeDevice *device = g_new0 (GpuNativeDevice, 1);
-  char *vendor = read_value ("/proc/cpuinfo", "vendor_id");
+  char *vendor = _gpu_host_read_value ("/proc/cpuinfo", "vendor_id");
+  guint64 free_size;
 
   device->backend = &_gpu_host_backend;
   device->id = g_strdup ("host");
@@ -113,8 +46,8 @@ host_device_enumerate (GPtrArray  *devices,
   device->driver_version = g_strdup (PACKAGE_VERSION);
   device->type = GPU_DEVICE_TYPE_HOST;
   device->capabilities = CAPABILITIES;
-  device->memory_size = get_physical_memory ();
-  device->max_allocation = MAX_ALLOCATION;
+  _gpu_host_get_memory (&free_size, &device->memory_size, NULL);
+  device->max_allocation = MIN (device->memory_size, G_MAXSSIZE);
   device->base_alignment = GPU_HOST_BASE_ALIGNMENT;
 
   if (_gpu_host_compiler_check (NULL))
@@ -173,7 +106,7 @@ insert_system (GVariantDict *attributes)
   if (cache > 0)
     g_variant_dict_insert (attributes, "global-mem-cache-size", "t", (guint64) cache);
 #endif
-  g_autofree char *frequency = read_value ("/proc/cpuinfo", "cpu MHz");
+  g_autofree char *frequency = _gpu_host_read_value ("/proc/cpuinfo", "cpu MHz");
 
   if (frequency != NULL)
     g_variant_dict_insert (attributes, "max-clock-frequency", "u",

@@ -131,6 +131,9 @@ host_virtual_create_chunk (GpuNativeContext  *context,
       return NULL;
     }
 
+  if (!_gpu_host_check_room (context, size, error))
+    return NULL;
+
   g_mutex_lock (&self->chunks_lock);
   extended = extend_locked (self, size, &offset, &function);
   code = errno;

@@ -38,6 +38,13 @@ typedef struct
   guint64          chunks_end;      /* bytes of it: nothing is used twice, and holes cost nothing */
 } GpuHostContext;
 
+/* Bytes of memory that the process can have, all in all and now. */
+typedef struct
+{
+  guint64 total_size;
+  guint64 free_size;
+} GpuHostLimits;
+
 /* Why work of a stream failed, and up to which operation somebody was told. */
 typedef struct
 {
@@ -120,7 +127,14 @@ extern const GpuTransferOps _gpu_host_transfer_ops;
 
 /* Nanoseconds of the clock that events are timed by. */
 guint64         _gpu_host_get_time            (void);
-/* Bytes that the operating system could still give, and all that the machine has. */
+/* The value of the first line "@key : value" in the file @path, or NULL. */
+char           *_gpu_host_read_value          (const char              *path,
+                                               const char              *key);
+/* As _gpu_host_get_memory(), from files below @root, "" but for tests. */
+void            _gpu_host_read_limits         (const char              *root,
+                                               GpuHostLimits           *limits);
+/* Bytes that the operating system could still give, and all that it ever gives to this process:
+ * what the machine has, within the limits of cgroups. Reads files. */
 gboolean        _gpu_host_get_memory          (guint64                 *free_size,
                                                guint64                 *total_size,
                                                GError                 **error);
@@ -189,6 +203,12 @@ void            _gpu_host_set_no_memory       (GpuNativeContext        *context,
                                                int                      code,
                                                gsize                    size,
                                                GError                 **error);
+/* FALSE with that error if the context would hold more than the device has. Memory is there only
+ * when it is written to, so the system refuses far too late. */
+gboolean        _gpu_host_check_room          (GpuNativeContext        *context,
+                                               gsize                    size,
+                                               GError                 **error);
+GpuBufferCommitOp _gpu_host_buffer_commit;
 /* What GpuVirtualOps leave in a context. */
 void            _gpu_host_chunks_clear        (GpuHostContext          *context);
 

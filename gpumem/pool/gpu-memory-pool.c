@@ -533,13 +533,17 @@ gpu_memory_pool_init (GpuMemoryPool *pool)
   _gpu_live_add (GPU_LIVE_MEMORY_POOL, 1);
 }
 
-/* Immediate: the pool must learn at once whether allocation fails. */
+/* Immediate: the pool must learn at once whether allocation fails. Except on the host: blocks are
+ * cut from large segments, whose pages the system need not provide before a block is used. */
 static GpuAllocator *
 make_allocator (GpuMemoryPool  *pool,
                 GError        **error)
 {
   g_autoptr (GpuStream) stream = NULL;
   GpuImmediateAllocator *allocator;
+
+  if (_gpu_context_get_native (pool->context)->backend->buffer->commit != NULL)
+    return (GpuAllocator *) gpu_deferred_allocator_new (pool->context, pool->flags, error);
 
   if (_gpu_context_peek_timeline (pool->context, NULL, FUNCTION, error) == NULL)
     return NULL;

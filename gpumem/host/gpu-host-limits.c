@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * How much memory there is: that of the machine, within the limits of the memory cgroups that the
+ * process is in, of both versions. A limit may change at any time, so nothing is kept.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "gpumem/host/gpu-host.h"
+
+/* The files of a version of memory cgroups, and the key of the page cache that can be reclaimed. */
+typedef struct
+{
+  const char *limit;
+  const char *usage;
+  const char *reclaimable;
+} CgroupFiles;
+
+static const CgroupFiles version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                       "total_inactive_file " };
+static const CgroupFiles version_2 = { "memory.max", "memory.current", "inactive_file " };
+
+char *
+_gpu_host_read_value (const char *path,
+                      const char *key)
+{
+  g_autofree char *text = NULL;
+  g_auto (GStrv) lines = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return NULL;
+
+  lines = g_strsplit (text, "\n", -1);
+
+  for (gsize i = 0; lines[i] != NULL; i++)
+    {
+      char *colon = strchr (lines[i], ':');
+
+      if (colon == NULL)
+        continue;
+
+      *colon = '\0';
+
+      if (g_str_equal (g_strchomp (lines[i]), key))
+        return g_strdup (g_strstrip (colon + 1));
+    }
+
+  return NULL;
+}
+
+/* The number that a file holds, or @fallback: "max" is none. */
+static guint64
+read_number (const char *folder,
+             const char *name,
+             guint64     fallback)
+{
+  g_autofree char *path = g_build_filename (folder, name, NULL);
+  g_autofree char *text = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL) || !g_ascii_isdigit (text[0]))
+    return fallback;
+
+  return g_ascii_strtoull (text, NULL, 10);
+}
+
+static guint64
+read_reclaimable (const char *folder,
+                  const char *key)
+{
+  g_autofree char *path = g_build_filename (folder, "memory.stat", NULL);
+  g_autofree char *text = NULL;
+  g_auto (GStrv) lines = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return 0;
+
+  lines = g_strsplit (text, "\n", -1);
+
+  for (gsize i = 0; lines[i] != NULL; i++)
+    {
+      if (g_str_has_prefix (lines[i], key))
+        return g_ascii_strtoull (lines[i] + strlen (key), NULL, 10);
+    }
+
+  return 0;
+}
+
+static void
+apply_cgroup (const char        *folder,
+              const CgroupFiles *files,
+              GpuHostLimits     *limits)
+{
+  guint64 limit = read_number (folder, files->limit, G_MAXUINT64);
+  guint64 usage;
+
+  if (limit == G_MAXUINT64)
+    return;
+
+  usage = read_number (folder, files->usage, 0);
+  usage -= MIN (usage, read_reclaimable (folder, files->reclaimable));
+  limits->total_size = MIN (limits->total_size, limit);
+  limits->free_size = MIN (limits->free_size, limit - MIN (limit, usage));
+}
+
+/* From the cgroup of the process up to that which is mounted. */
+static void
+apply_cgroups (const char        *mount_point,
+               const char        *relative,
+               const CgroupFiles *files,
+               GpuHostLimits     *limits)
+{
+  g_autofree char *path = g_strdup (relative);
+
+  while (TRUE)
+    {
+      g_autofree char *folder = g_build_filename (mount_point, path, NULL);
+      char *slash = strrchr (path, '/');
+
+      apply_cgroup (folder, files, limits);
+
+      if (path[0] == '\0' || slash == NULL)
+        return;
+
+      *slash = '\0';
+    }
+}
+
+static gboolean
+has_word (const char *list,
+          const char *word)
+{
+  g_auto (GStrv) words = g_strsplit (list, ",", -1);
+
+  return g_strv_contains ((const char *const *) words, word);
+}
+
+/* The path of the process in the hierarchy of that version, from the lines of /proc/self/cgroup,
+ * "NUMBER:CONTROLLERS:PATH"; NULL if it is in none. */
+static char *
+find_cgroup (char              **lines,
+             const CgroupFiles  *files)
+{
+  for (gsize i = 0; lines[i] != NULL; i++)
+    {
+      g_auto (GStrv) fields = g_strsplit (lines[i], ":", 3);
+
+      if (g_strv_length (fields) == 3
+          && (files == &version_2 ? g_str_equal (fields[0], "0") && fields[1][0] == '\0'
+                                  : has_word (fields[1], "memory")))
+        return g_strdup (fields[2]);
+    }
+
+  return NULL;
+}
+
+/* A line of /proc/self/mountinfo: "ID PARENT DEVICE ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS". */
+static void
+apply_mount (const char     *root,
+             const char     *line,
+             char          **cgroups,
+             GpuHostLimits  *limits)
+{
+  const char *rest = strstr (line, " - ");
+  g_auto (GStrv) fields = g_strsplit (line, " ", 6);
+  g_auto (GStrv) types = g_strsplit (rest != NULL ? rest + 3 : "", " ", 3);
+  g_autofree char *mount_point = NULL;
+  g_autofree char *path = NULL;
+  const CgroupFiles *files;
+  const char *relative;
+
+  if (g_strv_length (fields) < 6 || g_strv_length (types) < 3)
+    return;
+
+  if (g_str_equal (types[0], "cgroup2"))
+    files = &version_2;
+  else if (g_str_equal (types[0], "cgroup") && has_word (types[2], "memory"))
+    files = &version_1;
+  else
+    return;
+
+  path = find_cgroup (cgroups, files);
+
+  if (path == NULL)
+    return;
+
+  /* In a container the root of the mount may be the cgroup of the container. */
+  relative = path;
+
+  if (!g_str_equal (fields[3], "/"))
+    relative = g_str_has_prefix (path, fields[3]) ? path + strlen (fields[3]) : "";
+
+  if (g_str_equal (relative, "/") || g_str_has_prefix (relative, "/.."))
+    relative = "";
+
+  mount_point = g_strconcat (root, fields[4], NULL);
+  apply_cgroups (mount_point, relative, files, limits);
+}
+
+static char **
+read_lines (const char *root,
+            const char *name)
+{
+  g_autofree char *path = g_strconcat (root, name, NULL);
+  g_autofree char *text = NULL;
+
+  return g_strsplit (g_file_get_contents (path, &text, NULL, NULL) ? text : "", "\n", -1);
+}
+
+static guint64
+read_kilobytes (const char *root,
+                const char *key,
+                int         pages)
+{
+  g_autofree char *path = g_strconcat (root, "/proc/meminfo", NULL);
+  g_autofree char *value = _gpu_host_read_value (path, key);
+
+  if (value != NULL)
+    return g_ascii_strtoull (value, NULL, 10) * 1024;
+
+  return (guint64) sysconf (pages) * (guint64) sysconf (_SC_PAGESIZE);
+}
+
+void
+_gpu_host_read_limits (const char    *root,
+                       GpuHostLimits *limits)
+{
+  g_auto (GStrv) cgroups = read_lines (root, "/proc/self/cgroup");
+  g_auto (GStrv) mounts = read_lines (root, "/proc/self/mountinfo");
+
+  limits->total_size = read_kilobytes (root, "MemTotal", _SC_PHYS_PAGES);
+  limits->free_size = read_kilobytes (root, "MemAvailable", _SC_AVPHYS_PAGES);
+
+  for (gsize i = 0; mounts[i] != NULL; i++)
+    apply_mount (root, mounts[i], cgroups, limits);
+
+  limits->free_size = MIN (limits->free_size, limits->total_size);
+}
+
+gboolean
+_gpu_host_get_memory (guint64  *free_size,
+                      guint64  *total_size,
+                      GError  **error)
+{
+  GpuHostLimits limits;
+
+  _gpu_host_read_limits ("", &limits);
+  *free_size = limits.free_size;
+  *total_size = limits.total_size;
+
+  if (limits.total_size > 0)
+    return TRUE;
+
+  g_set_error_literal (error, GPU_ERROR, GPU_ERROR_NOT_SUPPORTED,
+                       "host: sysconf: the system does not tell how much memory it has");
+
+  return FALSE;
+}

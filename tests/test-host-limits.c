@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How much memory the host back end finds, on systems that are made up of files. */
+#include "config.h"
+
+#include <glib/gstdio.h>
+
+#include "gpumem/host/gpu-host.h"
+#include "test-util.h"
+
+#define MEGA ((guint64) 1024 * 1024)
+
+static void
+write_file (const char *root, const char *name, const char *text)
+{
+  g_autofree char *path = g_strconcat (root, name, NULL);
+  g_autofree char *folder = g_path_get_dirname (path);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (g_mkdir_with_parents (folder, 0700), ==, 0);
+  test_assert_ok (g_file_set_contents (path, text, -1, &error), error);
+}
+
+static char *
+root_new (void)
+{
+  g_autoptr (GError) error = NULL;
+  char *root = g_dir_make_tmp ("gpumem-limits-XXXXXX", &error);
+
+  g_assert_no_error (error);
+  write_file (root, "/proc/meminfo", "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n");
+  return root;
+}
+
+/* Takes @root over. */
+static void
+assert_limits (char *root, guint64 total, guint64 available)
+{
+  const char *const argv[] = { "rm", "-r", root, NULL };
+  g_autoptr (GError) error = NULL;
+  GpuHostLimits limits;
+
+  _gpu_host_read_limits (root, &limits);
+  g_assert_cmpuint (limits.total_size, ==, total);
+  g_assert_cmpuint (limits.free_size, ==, available);
+  test_assert_ok (g_spawn_sync (NULL, (char **) argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL,
+                                NULL, NULL, &error), error);
+  g_free (root);
+}
+
+static void
+limits_machine (void)
+{
+  assert_limits (root_new (), 8192 * MEGA, 4096 * MEGA);
+}
+
+/* An ancestor may be tighter than the cgroup of the process; the page cache can be reclaimed. */
+static void
+limits_version_2 (void)
+{
+  char *root = root_new ();
+
+  write_file (root, "/proc/self/cgroup", "0::/user/job\n");
+  write_file (root, "/proc/self/mountinfo",
+              "31 23 0:28 / /cg rw,relatime shared:4 - cgroup2 cgroup2 rw\n");
+  write_file (root, "/cg/user/job/memory.max", "max\n");
+  write_file (root, "/cg/user/job/memory.current", "1048576\n");
+  write_file (root, "/cg/user/memory.max", "1073741824\n");
+  write_file (root, "/cg/user/memory.current", "536870912\n");
+  write_file (root, "/cg/user/memory.stat", "anon 1\ninactive_file 268435456\nactive_file 1\n");
+  assert_limits (root, 1024 * MEGA, 768 * MEGA);
+}
+
+static void
+limits_version_1 (void)
+{
+  char *root = root_new ();
+
+  write_file (root, "/proc/self/cgroup", "4:cpu,memory:/job\n1:name=systemd:/other\n0::/\n");
+  write_file (root, "/proc/self/mountinfo",
+              "30 23 0:27 / /sys/cpu rw - cgroup cgroup rw,cpuset\n"
+              "31 23 0:28 / /sys/memory rw - cgroup cgroup rw,cpu,memory\n"
+              "32 23 0:29 / /sys/unified rw - cgroup2 cgroup2 rw\n");
+  write_file (root, "/sys/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write_file (root, "/sys/memory/job/memory.limit_in_bytes", "2147483648\n");
+  write_file (root, "/sys/memory/job/memory.usage_in_bytes", "2147483648\n");
+  write_file (root, "/sys/memory/job/memory.stat",
+              "inactive_file 5\ntotal_inactive_file 1048576\n");
+  assert_limits (root, 2048 * MEGA, 1 * MEGA);
+}
+
+/* A container sees its own cgroup where the hierarchy is mounted. */
+static void
+limits_container (void)
+{
+  char *root = root_new ();
+
+  write_file (root, "/proc/self/cgroup", "0::/docker/abc/inner\n");
+  write_file (root, "/proc/self/mountinfo",
+              "31 23 0:28 /docker/abc /cg ro - cgroup2 cgroup ro\n");
+  write_file (root, "/cg/memory.max", "104857600\n");
+  write_file (root, "/cg/memory.current", "0\n");
+  write_file (root, "/cg/inner/memory.max", "max\n");
+  assert_limits (root, 100 * MEGA, 100 * MEGA);
+
+  root = root_new ();
+  write_file (root, "/proc/self/cgroup", "0::/../elsewhere\n");
+  write_file (root, "/proc/self/mountinfo", "31 23 0:28 / /cg ro - cgroup2 cgroup ro\n");
+  write_file (root, "/cg/memory.max", "104857600\n");
+  write_file (root, "/cg/memory.current", "209715200\n");
+  assert_limits (root, 100 * MEGA, 0);
+}
+
+/* Nothing that a file holds is trusted to be well-formed. */
+static void
+limits_malformed (void)
+{
+  char *root = root_new ();
+
+  write_file (root, "/proc/self/cgroup", "\n:\n0:\n0::\nx:memory:\n");
+  write_file (root, "/proc/self/mountinfo",
+              "\n - \n - cgroup2\n31 23 0:28 / /cg - cgroup2 cgroup2 rw\n31 23 - cgroup2 x y\n");
+  write_file (root, "/cg/memory.max", "-1\n");
+  write_file (root, "/cg/memory.stat", "inactive_file");
+  assert_limits (root, 8192 * MEGA, 4096 * MEGA);
+}
+
+int
+main (int argc, char **argv)
+{
+  test_init (&argc, &argv);
+  test_add_plain ("machine", limits_machine);
+  test_add_plain ("version-2", limits_version_2);
+  test_add_plain ("version-1", limits_version_1);
+  test_add_plain ("container", limits_container);
+  test_add_plain ("malformed", limits_malformed);
+  return test_run ();
+}
