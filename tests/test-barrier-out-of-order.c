@@ -123,13 +123,23 @@ barrier_refused (TestFixture *fixture)
   end (fixture, stream);
 }
 
-/* Work behind a barrier runs when all work before it has completed. */
+static void
+assert_pending (GpuEvent *event)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (gpu_event_wait_timeout (event, 20000, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+}
+
+/* An event completes, and work behind a barrier runs, when all work before it has completed. */
 static void
 barrier_holds (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) stream = NULL;
   g_autoptr (GpuBuffer) buffer = NULL;
+  g_autoptr (GpuEvent) held = NULL;
   g_autoptr (GpuEvent) filled = NULL;
   g_autoptr (GBytes) bytes = NULL;
   volatile guint8 *data;
@@ -143,11 +153,12 @@ barrier_holds (TestFixture *fixture)
   g_assert_no_error (error);
   stream = test_stream (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
   hold = test_hold (stream);
+  held = test_record (stream);
+  assert_pending (held);
   test_assert_ok (gpu_stream_barrier (stream, &error), error);
   fill (stream, buffer);
   filled = test_record (stream);
-  g_assert_false (gpu_event_wait_timeout (filled, 20000, NULL, &error));
-  test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
+  assert_pending (filled);
   g_assert_cmpuint (data[0], ==, 0);
   test_let_go (hold);
   test_synchronize (stream);

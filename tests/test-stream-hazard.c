@@ -210,28 +210,66 @@ hazard_readers (TestFixture *fixture)
     }
 }
 
+/* A stream that copies the memory behind a kernel that runs until *@go is set. */
+typedef struct
+{
+  GpuStream *stream;
+  GpuBuffer *copy;
+  GpuBuffer *flag;
+  gint      *go;
+} Reader;
+
+static void
+reader_init (Reader *reader, TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+
+  reader->stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  reader->copy = test_buffer_filled (fixture, SIZE, 0);
+  reader->go = g_aligned_alloc0 (1, SIZE, SIZE);
+  bytes = g_bytes_new_with_free_func (reader->go, SIZE, g_aligned_free, reader->go);
+  reader->flag = gpu_buffer_new_for_host_bytes (fixture->context, GPU_MEMORY_NONE, bytes, &error);
+  g_assert_no_error (error);
+}
+
+static void
+reader_clear (Reader *reader)
+{
+  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+
+  test_assert_content (reader->copy, ones);
+  g_object_unref (reader->flag);
+  g_object_unref (reader->copy);
+  g_object_unref (reader->stream);
+}
+
 /* The same for streams that a kernel holds up: a write that waits for two reads runs when both have
- * completed. */
+ * completed. Everything is made before the first kernel runs, as a driver may wait for it. */
 static void
 hazard_held_readers (TestFixture *fixture)
 {
+  static const char source[] =
+    "__kernel void hold (__global volatile int *go) { while (go[0] == 0) ; }\n";
+  const GpuExtent one = { 1, 1, 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (GpuStream) writer = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
   g_autoptr (GpuBuffer) shared = test_buffer_filled (fixture, SIZE, 1);
-  g_autoptr (GBytes) ones = test_value_bytes (SIZE, 1);
+  g_autoptr (GpuKernel) kernel = NULL;
   g_autoptr (GpuEvent) written = NULL;
-  GpuStream *streams[2];
-  GpuBuffer *copies[2];
-  TestHold *holds[2];
+  Reader readers[2];
 
   if (!test_is_cuda (fixture, GPU_CAPABILITIES_SOURCE))
     return;
+  kernel = test_kernel (fixture, source, "hold");
+  for (guint i = 0; i < 2; i++)
+    reader_init (&readers[i], fixture);
+  test_synchronize (fixture->stream);
   for (guint i = 0; i < 2; i++)
     {
-      streams[i] = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
-      copies[i] = test_buffer_filled (fixture, SIZE, 0);
-      holds[i] = test_hold (streams[i]);
-      copy (streams[i], copies[i], 0, shared, 0, SIZE);
+      test_assert_ok (gpu_stream_launch (readers[i].stream, kernel, &one, &one, &error,
+                                         readers[i].flag), error);
+      copy (readers[i].stream, readers[i].copy, 0, shared, 0, SIZE);
     }
   fill_word (writer, shared, 0x02020202);
   g_assert_cmpuint (gpu_stream_get_n_hazard_waits (writer), ==, 2);
@@ -240,17 +278,12 @@ hazard_held_readers (TestFixture *fixture)
     {
       g_assert_false (gpu_event_wait_timeout (written, 20000, NULL, &error));
       test_assert_gpu_error (error, GPU_ERROR_TIMED_OUT);
-      test_let_go (holds[i]);
-      test_synchronize (streams[i]);
+      g_atomic_int_set (readers[i].go, 1);
+      test_synchronize (readers[i].stream);
     }
   test_assert_ok (gpu_event_wait (written, NULL, &error), error);
   for (guint i = 0; i < 2; i++)
-    {
-      test_assert_content (copies[i], ones);
-      test_hold_free (holds[i]);
-      g_object_unref (copies[i]);
-      g_object_unref (streams[i]);
-    }
+    reader_clear (&readers[i]);
 }
 
 /* A stream that has read the memory itself waits for the read of another one before it writes. If
