@@ -438,9 +438,13 @@ share_descriptors (TestFixture *fixture)
       assert_refused (fixture, pipes[0], GPU_ERROR_IPC, "a pipe");
       assert_refused (fixture, ends[0], GPU_ERROR_IPC, "a socket");
       assert_refused (fixture, folder, GPU_ERROR_IPC, "a directory");
-      g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,
-                                             4096, 0, 4096, &error));
-      test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
+      /* Memory of NVIDIA is a character device, so others are for the driver to refuse. */
+      if (!test_is_opencl (fixture))
+        {
+          g_assert_null (gpu_buffer_new_from_fd (fixture->context, 0, GPU_FD_KINDS_OPAQUE, device,
+                                                 4096, 0, 4096, &error));
+          test_assert_gpu_error (error, GPU_ERROR_IPC, "gpu_buffer_new_from_fd");
+        }
     }
   else
     g_test_skip_printf ("%s takes no opaque descriptors", gpu_device_get_id (fixture->device));
