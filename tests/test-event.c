@@ -148,6 +148,7 @@ event_user_failed (TestFixture *fixture)
   g_autoptr (GpuEvent) gate = NULL;
   g_autoptr (GpuEvent) before = NULL;
   g_autoptr (GpuEvent) behind = NULL;
+  const guint8 value = 2;
   gint64 start;
 
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
@@ -169,6 +170,9 @@ event_user_failed (TestFixture *fixture)
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "the moon is full");
   assert_status (before, GPU_EVENT_STATUS_COMPLETE);
   test_assert_ok (gpu_event_wait (before, NULL, &error), error);
+  g_assert_null (gpu_buffer_read_bytes (buffer, NULL, 0, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "last write", "the moon is full");
+  test_assert_ok (gpu_buffer_write (buffer, NULL, 0, &value, 1, NULL, &error), error);
   if (!test_is_intel_cpu (fixture))
     test_assert_content (buffer, two);
 
@@ -183,6 +187,7 @@ static void
 event_failure_keeps_order (TestFixture *fixture)
 {
   const gsize size = 16 * SIZE;
+  const guint8 value = 0;
 
   if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
     return;
@@ -205,9 +210,11 @@ event_failure_keeps_order (TestFixture *fixture)
                                        &error), error);
       if (!gpu_stream_synchronize (stream, NULL, &error))
         test_assert_gpu_error (error, GPU_ERROR_FAILED, "in between");
+      /* Only a write makes it readable after a failure. */
+      test_assert_ok (gpu_buffer_write (to, NULL, size - 1, &value, 1, NULL, &error), error);
       bytes = test_content (to);
       data = g_bytes_get_data (bytes, NULL);
-      test_assert_value (data, data[0] == 0xee ? 0xee : (guint8) i, size);
+      test_assert_value (data, data[0] == 0xee ? 0xee : (guint8) i, size - 1);
     }
 }
 

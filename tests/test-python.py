@@ -100,7 +100,7 @@ def test_context(fixture):
     buffer = fixture.buffer(5000)
     assert fixture.context.allocated_size >= before + 5000
     with Gpu.Context(fixture.device) as other:
-        assert other != fixture.context
+        assert other is not fixture.context
         data = Gpu.Buffer(other, 100)
         other.default_stream.fill(data, 7)
     equal(data.read(), b"\7" * 100)

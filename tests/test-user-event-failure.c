@@ -36,9 +36,9 @@ assert_waits (GpuStream *stream)
 }
 
 /* A writes, waits for an event and writes again; the event fails while the first write is held up.
- * B reads after that write in any case, and after the second where the driver runs what fails.
- * Whether it still hears of the failure depends on when the driver finds out; if it does, it hears
- * why, and so does C, which waits for B. */
+ * B writes after the first write in any case, and cannot read. Whether it still hears of the
+ * failure depends on when the driver finds out; if it does, it hears why, and so does C, which
+ * waits for B. */
 static void
 overtaken (TestFixture *fixture, GpuStreamFlags flags)
 {
@@ -49,24 +49,26 @@ overtaken (TestFixture *fixture, GpuStreamFlags flags)
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GpuEvent) gate = test_gate (fixture, a);
   g_autoptr (GpuEvent) event = NULL;
-  g_autoptr (GpuEvent) read = NULL;
-  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GpuEvent) written = NULL;
+  guint8 data[SIZE] = { 0 };
 
   fill (a, buffer, 2);
   event = test_gate (fixture, a);
   fill (a, buffer, 3);
   fail (event, "overtaken");
 
-  bytes = gpu_stream_read_bytes (b, GPU_MEMORY (buffer), 0, SIZE, &error);
-  g_assert_no_error (error);
+  g_assert_null (gpu_stream_read_bytes (b, GPU_MEMORY (buffer), 0, SIZE, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "last write", "overtaken");
+  fill (b, buffer, 5);
   assert_waits (b);
-  read = test_record (b);
-  test_assert_ok (gpu_stream_wait_event (c, read, &error), error);
+  written = test_record (b);
+  test_assert_ok (gpu_stream_wait_event (c, written, &error), error);
   test_open (gate);
 
   if (gpu_stream_synchronize (b, NULL, &error))
     {
-      test_assert_value (g_bytes_get_data (bytes, NULL), test_is_intel_cpu (fixture) ? 3 : 2, SIZE);
+      test_assert_ok (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error), error);
+      test_assert_value (data, 5, SIZE);
       test_synchronize (c);
     }
   else
@@ -105,22 +107,18 @@ fail_and_go_on (TestFixture *fixture)
   g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
   g_autoptr (GpuEvent) event = test_gate (fixture, a);
   guint8 data[SIZE] = { 0 };
-  guint8 after[SIZE] = { 0 };
-  gboolean is_read;
 
   fill (a, buffer, 2);
   fail (event, "go on");
   fill (a, buffer, 3);
-  is_read = gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error);
-  if (!is_read)
+  if (!gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error))
     test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
   g_assert_false (gpu_stream_synchronize (a, NULL, &error));
   test_assert_gpu_error (error, GPU_ERROR_FAILED, "go on");
 
-  test_assert_ok (gpu_buffer_read (buffer, b, 0, after, SIZE, NULL, &error), error);
-  test_assert_value (after, is_read && after[0] == 3 ? 3 : 1, SIZE);
-  if (is_read)
-    test_assert_mem (data, after, SIZE);
+  /* The stream said that the last write failed, too, so the memory does. */
+  g_assert_false (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "last write", "go on");
   fill (a, buffer, 4);
   test_assert_ok (gpu_buffer_read (buffer, b, 0, data, SIZE, NULL, &error), error);
   test_assert_value (data, 4, SIZE);
@@ -228,6 +226,122 @@ failure_blocked (TestFixture *fixture)
   blocked (fixture, GPU_STREAM_FLAGS_NONE);
   if ((gpu_device_get_capabilities (fixture->device) & GPU_CAPABILITIES_OUT_OF_ORDER) != 0)
     blocked (fixture, GPU_STREAM_FLAGS_OUT_OF_ORDER);
+}
+
+/* --- memory remembers ----------------------------------------------------------------------- */
+
+static void
+assert_remembered (GError **error, const char *function)
+{
+  g_assert_nonnull (*error);
+  g_assert_true (g_str_has_prefix ((*error)->message, function));
+  test_assert_gpu_error (*error, GPU_ERROR_FAILED, "last write", "lost bytes");
+}
+
+/* Work behind an event that fails; nothing asks how it ended, unless @asks. */
+static void
+lose (TestFixture *fixture, GpuStream *stream, GpuBuffer *buffer, const char *message,
+      gboolean asks)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuEvent) gate = test_gate (fixture, stream);
+
+  fill (stream, buffer, 2);
+  fail (gate, message);
+  if (!asks)
+    return;
+  g_assert_false (gpu_stream_synchronize (stream, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, message);
+}
+
+/* All that would read the memory says why its content is not known, and a write ends that. */
+static void
+assert_lost (TestFixture *fixture, GpuBuffer *buffer)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, SIZE, 7);
+  g_autoptr (GpuMapping) mapping = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  guint8 data[SIZE] = { 0 };
+
+  g_assert_false (gpu_buffer_read (buffer, stream, 0, data, SIZE, NULL, &error));
+  assert_remembered (&error, "gpu_buffer_read");
+  bytes = gpu_stream_read_bytes (stream, GPU_MEMORY (buffer), 0, 16, &error);
+  g_assert_null (bytes);
+  assert_remembered (&error, "gpu_stream_read");
+  g_assert_false (gpu_stream_copy (stream, GPU_MEMORY (other), 0, GPU_MEMORY (buffer), 0, SIZE,
+                                   &error));
+  assert_remembered (&error, "gpu_stream_copy");
+  g_assert_null (gpu_buffer_map (buffer, stream, GPU_MAP_FLAGS_READ, 0, SIZE, NULL, &error));
+  assert_remembered (&error, "gpu_buffer_map");
+  g_assert_null (gpu_buffer_map (buffer, NULL, GPU_MAP_FLAGS_READ | GPU_MAP_FLAGS_WRITE, 0, SIZE,
+                                 NULL, &error));
+  assert_remembered (&error, "gpu_buffer_map");
+  test_assert_ok (gpu_buffer_read (other, stream, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 7, SIZE);
+
+  test_assert_ok (gpu_stream_copy (stream, GPU_MEMORY (buffer), 0, GPU_MEMORY (other), 0, SIZE,
+                                   &error), error);
+  test_assert_ok (gpu_buffer_read (buffer, NULL, 0, data, SIZE, NULL, &error), error);
+  test_assert_value (data, 7, SIZE);
+}
+
+static void
+failure_remembered (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) other = test_buffer_filled (fixture, SIZE, 1);
+  guint8 byte = 3;
+  guint8 first = 0;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  lose (fixture, stream, buffer, "lost bytes", FALSE);
+  assert_lost (fixture, buffer);
+
+  lose (fixture, stream, buffer, "lost bytes", TRUE);
+  assert_lost (fixture, buffer);
+
+  /* After many other failures, and when the stream is gone. */
+  lose (fixture, stream, buffer, "lost bytes", TRUE);
+  for (guint i = 0; i < 200; i++)
+    lose (fixture, stream, other, "other bytes", TRUE);
+  g_clear_object (&stream);
+  assert_lost (fixture, buffer);
+  g_assert_false (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error));
+  test_assert_gpu_error (error, GPU_ERROR_FAILED, "other bytes");
+
+  /* A write of a part is enough: uses of memory are not known by range. */
+  test_assert_ok (gpu_buffer_write (other, NULL, SIZE - 1, &byte, 1, NULL, &error), error);
+  test_assert_ok (gpu_buffer_read (other, NULL, 0, &first, 1, NULL, &error), error);
+  g_assert_cmpuint (first, ==, 1);
+}
+
+/* A slice is the same memory. */
+static void
+failure_remembered_by_slices (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GpuStream) stream = NULL;
+  g_autoptr (GpuBuffer) buffer = test_buffer_filled (fixture, SIZE, 1);
+  g_autoptr (GpuBuffer) slice = gpu_buffer_slice (buffer, 0, SIZE / 2, &error);
+  guint8 data[SIZE / 2] = { 0 };
+
+  g_assert_no_error (error);
+  if (!test_has (fixture, GPU_CAPABILITIES_USER_EVENTS))
+    return;
+  stream = test_stream (fixture, GPU_STREAM_FLAGS_NONE);
+  lose (fixture, stream, buffer, "lost bytes", TRUE);
+  g_assert_false (gpu_buffer_read (slice, NULL, 0, data, sizeof data, NULL, &error));
+  assert_remembered (&error, "gpu_buffer_read");
+  fill (stream, buffer, 4);
+  test_assert_ok (gpu_buffer_read (slice, NULL, 0, data, sizeof data, NULL, &error), error);
+  test_assert_value (data, 4, sizeof data);
 }
 
 /* --- who says so --------------------------------------------------------------------------- */
@@ -408,6 +522,8 @@ main (int argc, char **argv)
   test_add ("goes-on", failure_goes_on);
   test_add ("every-point", failure_every_point);
   test_add ("blocked", failure_blocked);
+  test_add ("remembered", failure_remembered);
+  test_add ("remembered-by-slices", failure_remembered_by_slices);
   test_add ("names", failure_names);
   test_add ("right-behind", failure_right_behind);
   test_add ("race", failure_race);

@@ -36,6 +36,7 @@ struct _GpuNativeContext
   void             (*ring_free)  (GpuNativeContext *context);
 
   /* Last, beside what back ends put first: all that an operation looks at. */
+  gint               has_failures;  /* atomic; work failed that may have written its memory */
   gint               lost;          /* atomic; once TRUE every call answers DEVICE_LOST */
 };
 

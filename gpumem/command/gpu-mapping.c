@@ -422,7 +422,8 @@ submit_map (GpuTimeline   *timeline,
 {
   GpuAccess access = { map->memory, FALSE, map->offset, map->size };
   const GpuSubmission submission = { .function = function, .accesses = &access, .n_accesses = 1,
-                                     .maps = TRUE, .run = run_map, .operation = map };
+                                     .maps = TRUE, .run = run_map, .operation = map,
+                                     .reads = (map->flags & GPU_MAP_FLAGS_READ) != 0 };
   GpuMapping *mapping;
 
   if (map->flags == GPU_MAP_FLAGS_NONE)

@@ -17,6 +17,11 @@
  * reference to the memory: dropping the last one, or calling gpu_memory_release(), is safe at any
  * moment and on any thread. Work that was submitted before goes on, and the driver's memory is
  * freed once the last of it is complete.
+ *
+ * If the last work that wrote memory failed, its content is not known, and all that reads it,
+ * copies from it or maps it for reading fails with the error of that work, until something writes
+ * it, be it a part. A kernel that may write memory counts as work that wrote it. Memory that is
+ * %GPU_MEMORY_UNTRACKED does not remember this.
  */
 
 /**

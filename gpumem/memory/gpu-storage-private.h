@@ -104,6 +104,8 @@ struct _GpuStorage
   gpointer          owner;          /* outlives the buffer, goes with owner_notify */
   GDestroyNotify    owner_notify;
   GpuTimeline      *allocation_stream; /* that the buffer was allocated in the order of, or NULL */
+  guint64           start_seq;      /* of a root: the writer's, while that is what
+                                     * _gpu_storage_start_after() entered */
   GArray           *pending;        /* of GpuPoint: what the freeing still waits for; or NULL */
   const GpuSuballocation *suballocation; /* of a pool, or NULL */
   GpuStorageHook   *hooks;          /* atomic; changes under the lock; the newest first */
@@ -235,6 +237,10 @@ void        _gpu_storage_unmap          (GpuStorage        *root,
  * GpuPoint. */
 GArray     *_gpu_storage_list_uses      (GpuStorage        *root,
                                          gboolean           readers);
+/* The last use of @root that wrote; FALSE if there was none, or only what its allocation waits for.
+ * @point is cleared by the caller. */
+gboolean    _gpu_storage_get_writer     (GpuStorage        *root,
+                                         GpuPoint          *point);
 /* The mapping that a use of the range would clash with, or NULL. */
 const GpuMappedRange *
             _gpu_storage_find_clash_locked (GpuStorage     *root,

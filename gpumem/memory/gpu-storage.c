@@ -116,8 +116,11 @@ _gpu_storage_start_after (GpuStorage  *storage,
 
   submitted = _gpu_timeline_get_submitted (timeline);
 
-  if (!_gpu_timeline_is_complete (timeline, submitted))
-    _gpu_point_set (&storage->writer, timeline, submitted);
+  if (_gpu_timeline_is_complete (timeline, submitted))
+    return;
+
+  _gpu_point_set (&storage->writer, timeline, submitted);
+  storage->start_seq = submitted;
 }
 
 void
@@ -286,6 +289,20 @@ _gpu_storage_list_uses (GpuStorage *root,
   return points;
 }
 
+gboolean
+_gpu_storage_get_writer (GpuStorage *root,
+                         GpuPoint   *point)
+{
+  _gpu_storage_lock (root);
+
+  if (root->writer.timeline != NULL && root->writer.seq != root->start_seq)
+    _gpu_point_set (point, root->writer.timeline, root->writer.seq);
+
+  _gpu_storage_unlock (root);
+
+  return point->timeline != NULL;
+}
+
 static void
 add_pending (GArray         **points,
              const GpuPoint  *point)
@@ -426,6 +443,7 @@ forget_uses (GpuStorage *storage)
   streams = g_steal_pointer (&storage->streams);
   storage->writer = (GpuPoint) { NULL, 0 };
   storage->reader = (GpuPoint) { NULL, 0 };
+  storage->start_seq = 0;
   _gpu_storage_unlock_shared (storage);
 
   _gpu_point_clear (&writer);
@@ -714,6 +732,7 @@ _gpu_storage_add_use_locked (GpuStorage  *root,
     }
 
   _gpu_point_set (&root->writer, timeline, seq);
+  root->start_seq = 0;
 
   if (root->reader.timeline != NULL)
     _gpu_point_clear (&root->reader);

@@ -388,9 +388,9 @@ gpu_event_complete (GpuEvent  *event,
  * @error: return location for an error
  *
  * Fails @event: every wait for @event, or for work that waits for it, fails with %GPU_ERROR_FAILED
- * and @message (OpenCL: clSetUserEventStatus if a stream waits). The work does not run. The
- * exception is Intel's OpenCL runtime for CPUs, which runs it: the memory that it writes is
- * undefined there.
+ * and @message (OpenCL: clSetUserEventStatus if a stream waits). So does every read of memory that
+ * such work was to write, until it is written again. The work does not run. The exception is
+ * Intel's OpenCL runtime for CPUs, which runs it.
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if @event is no user event or was
  *   completed or failed before, or with the driver's error

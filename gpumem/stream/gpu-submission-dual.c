@@ -359,6 +359,21 @@ end (Dual    *dual,
   return FALSE;
 }
 
+static gboolean
+check_writers (Dual    *dual,
+               GError **error)
+{
+  for (dual->failed = 0; dual->failed < 2; dual->failed++)
+    {
+      const GpuSubmission *submission = &dual->sides[dual->failed].submission;
+
+      if (!_gpu_submission_check_writers (submission, error))
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
 gboolean
 _gpu_submit_dual (GpuDualSide  *sides,
                   guint         user,
@@ -382,6 +397,9 @@ _gpu_submit_dual (GpuDualSide  *sides,
       dual.submitters[side].roots = &dual.roots[side];
       dual.submitters[side].n_roots = 1;
     }
+
+  if (!check_writers (&dual, &failure))
+    return end (&dual, failure, error);
 
   lock_roots (&dual);
 

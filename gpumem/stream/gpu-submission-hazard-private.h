@@ -34,6 +34,9 @@ typedef struct
   GpuNativeEvent      *user_wait;   /* of the submission's user event, nullable */
   guint64              own;         /* the last point of this timeline that must come before */
   gboolean             has_failure_lock;
+  gboolean             has_dropped; /* a wait for what has failed, which nobody has recorded yet */
+  gboolean             may_retry;   /* it has not been tried before */
+  gboolean             must_retry;  /* for that reason nothing was submitted */
   GpuNativeContext    *lost;        /* another one that turned out to be lost, nullable */
   GError              *loss;        /* how: for that context to be told, with no lock held */
   gboolean             is_others;   /* the error is one of theirs, not of our context */
@@ -59,6 +62,10 @@ void     _gpu_submitter_clear          (GpuSubmitter  *s);
 void     _gpu_submitter_promote_to_write (GpuSubmitter *s);
 gboolean _gpu_submitter_attach_locked  (GpuSubmitter  *s,
                                         GError       **error);
+/* With no lock held: FALSE if the last write of memory that is to be read failed, also if that is
+ * found out only now. */
+gboolean _gpu_submission_check_writers  (const GpuSubmission *submission,
+                                        GError              **error);
 /* FALSE if it would write memory that was given to be read only. */
 gboolean _gpu_submission_check_constant (const GpuSubmission *submission,
                                         GError              **error);

@@ -323,6 +323,37 @@ drop_wait (GpuSubmitter        *s,
     }
 
   g_error_free (failure);
+  s->has_dropped = TRUE;
+
+  return TRUE;
+}
+
+gboolean
+_gpu_submission_check_writers (const GpuSubmission  *submission,
+                               GError              **error)
+{
+  for (guint i = 0; i < submission->n_accesses; i++)
+    {
+      const GpuAccess *access = &submission->accesses[i];
+      GpuPoint writer = { NULL, 0 };
+      gboolean success;
+
+      if (access->memory == NULL || (access->write && !submission->reads)
+          || !_gpu_storage_get_writer (access->storage->root, &writer))
+        continue;
+
+      success = _gpu_point_is_pending (&writer)
+                ? _gpu_timeline_check_pending (writer.timeline, writer.seq, error)
+                : _gpu_timeline_check (writer.timeline, writer.seq, error);
+      _gpu_point_clear (&writer);
+
+      if (!success)
+        {
+          g_prefix_error (error, "%s: the last write of the memory %p failed: ",
+                          submission->function, (void *) access->memory);
+          return FALSE;
+        }
+    }
 
   return TRUE;
 }

@@ -509,7 +509,12 @@ order_and_run_locked (GpuSubmitter  *s,
       return TRUE;
     }
 
-  return _gpu_submitter_order_locked (s, error) && run_attached_locked (s, pending, error);
+  if (!_gpu_submitter_order_locked (s, error))
+    return FALSE;
+
+  s->must_retry = s->has_dropped && s->may_retry;
+
+  return !s->must_retry && run_attached_locked (s, pending, error);
 }
 
 static gboolean
@@ -617,21 +622,40 @@ end_shared (GpuSubmitter  *s,
   return FALSE;
 }
 
+/* A failure of work in one context is looked for in the others whose memory it writes. */
+static void
+share_failures (GpuTimeline         *timeline,
+                const GpuSubmission *submission)
+{
+  for (guint i = 0; submission->peers && i < submission->n_accesses; i++)
+    {
+      GpuNativeContext *context = submission->accesses[i].storage->context;
+
+      if (context != timeline->context)
+        g_atomic_int_set (&context->has_failures, TRUE);
+    }
+}
+
+/* Sets @retry, if that is not NULL, if the failure of a write was found that is not recorded:
+ * nothing was submitted then. */
 G_GNUC_NO_INLINE static gboolean
 submit_shared (GpuTimeline          *timeline,
                const GpuSubmission  *submission,
                GpuPending           *pending,
+               gboolean             *retry,
                GError              **error)
 {
   GpuStorage *few[MAX_ROOTS];
   g_autofree GpuStorage **many = NULL;
-  GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few };
+  GpuSubmitter s = { .timeline = timeline, .submission = submission, .roots = few,
+                     .may_retry = retry != NULL };
   GError *failure = NULL;
   gboolean success;
 
   if (submission->n_accesses > MAX_ROOTS)
     s.roots = many = g_new (GpuStorage *, submission->n_accesses);
 
+  share_failures (timeline, submission);
   lock_roots (&s);
 
   if (_gpu_submission_check_locked (submission, &failure)
@@ -645,7 +669,24 @@ submit_shared (GpuTimeline          *timeline,
   success = end_shared (&s, failure, error);
   _gpu_submitter_clear (&s);
 
+  if (retry != NULL)
+    *retry = s.must_retry;
+
   return success;
+}
+
+/* Now the failure that the first try came upon is recorded. */
+static gboolean
+submit_again (GpuTimeline          *timeline,
+              const GpuSubmission  *submission,
+              GpuPending           *pending,
+              GError              **error)
+{
+  gboolean retry;
+
+  return submit_shared (timeline, submission, pending, &retry, error)
+         && (!retry || (_gpu_submission_check_writers (submission, error)
+                        && submit_shared (timeline, submission, pending, NULL, error)));
 }
 
 /* FALSE for unmaps issued by finalizers and for `if_idle` submissions. */
@@ -698,8 +739,10 @@ _gpu_submit (GpuTimeline          *timeline,
   if (G_UNLIKELY (!_gpu_native_context_check (timeline->context, &failure)))
     g_prefix_error (&failure, "%s: ", submission->function);
   else if (G_LIKELY (check_memories (submission, timeline, &failure))
+           && (G_LIKELY (!g_atomic_int_get (&timeline->context->has_failures))
+               || _gpu_submission_check_writers (submission, &failure))
            && G_UNLIKELY (!submit_biased (timeline, submission, pending, &failure)))
-    return submit_shared (timeline, submission, pending, error);
+    return submit_again (timeline, submission, pending, error);
 
   return G_LIKELY (failure == NULL) || fail (timeline, failure, error);
 }

@@ -7,8 +7,9 @@
 #include "gpumem/timeline/gpu-timeline-private.h"
 #include "gpumem/timeline/gpu-user-event-private.h"
 
-/* Always keep the most recent failures: a thread that has just waited will query one. */
-#define RECENT_FAILURES 16
+/* Always keep the most recent failures: a thread that has just waited will query one, and memory
+ * that was written then may be read at any later time. */
+#define RECENT_FAILURES 1024
 
 /* The points in (from, to] failed. */
 typedef struct
@@ -50,7 +51,7 @@ void
 _gpu_timeline_init_failures (GpuTimeline *timeline)
 {
   timeline->failures = g_array_new (FALSE, FALSE, sizeof (GpuFailure));
-  timeline->n_failures_max = 4 * RECENT_FAILURES;
+  timeline->n_failures_max = 2 * RECENT_FAILURES;
   timeline->user_waits = g_ptr_array_new_with_free_func (_gpu_user_wait_free);
   g_array_set_clear_func (timeline->failures, failure_clear);
 }
@@ -59,9 +60,9 @@ static const GError *
 find_failure_locked (GpuTimeline *timeline,
                      guint64      seq)
 {
-  for (guint i = 0; i < timeline->failures->len; i++)
+  for (guint i = timeline->failures->len; i > 0; i--)
     {
-      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i);
+      GpuFailure *failure = &g_array_index (timeline->failures, GpuFailure, i - 1);
 
       if (failure->from < seq && seq <= failure->to)
         return failure->error;
@@ -136,7 +137,7 @@ forget_failures_locked (GpuTimeline *timeline)
         g_array_remove_index (timeline->failures, i - 1);
     }
 
-  timeline->n_failures_max = 2 * timeline->failures->len + 2 * RECENT_FAILURES;
+  timeline->n_failures_max = 2 * timeline->failures->len;
 }
 
 void
@@ -152,6 +153,7 @@ _gpu_timeline_fail_locked (GpuTimeline *timeline,
 
   g_array_append_val (timeline->failures, failure);
   g_atomic_int_set (&timeline->failed, TRUE);
+  g_atomic_int_set (&timeline->context->has_failures, TRUE);
 }
 
 static gboolean
@@ -414,6 +416,33 @@ _gpu_timeline_retire_user_waits_locked (GpuTimeline  *timeline,
     }
 
   __atomic_store_n (&timeline->n_user_waits, waits->len, __ATOMIC_RELAXED);
+}
+
+gboolean
+_gpu_timeline_check_pending (GpuTimeline  *timeline,
+                             guint64       seq,
+                             GError      **error)
+{
+  gboolean failed = FALSE;
+
+  if (__atomic_load_n (&timeline->n_user_waits, __ATOMIC_RELAXED) == 0)
+    return TRUE;
+
+  g_mutex_lock (&timeline->lock);
+
+  for (guint i = 0; i < timeline->user_waits->len && !failed; i++)
+    {
+      GpuUserWait *wait = g_ptr_array_index (timeline->user_waits, i);
+
+      if (wait->seq > seq)
+        break;
+
+      failed = has_failed (timeline, wait, error);
+    }
+
+  g_mutex_unlock (&timeline->lock);
+
+  return !failed;
 }
 
 /* Of work behind work that failed the driver says no more than that it failed, too. */

@@ -179,6 +179,12 @@ gboolean        _gpu_timeline_check           (GpuTimeline       *timeline,
                                                guint64            seq,
                                                GError           **error);
 
+/* Why the point @seq, which is not known to be complete, is going to be one that failed: TRUE if no
+ * user event says so by now. */
+gboolean        _gpu_timeline_check_pending   (GpuTimeline       *timeline,
+                                               guint64            seq,
+                                               GError           **error);
+
 void            _gpu_timeline_watch           (GpuTimeline       *timeline,
                                                GpuWatch          *watch,
                                                guint64            seq);

@@ -89,6 +89,9 @@ set_status (GpuUserEvent  *event,
       return FALSE;
     }
 
+  if (failure != NULL)
+    g_atomic_int_set (&event->context->has_failures, TRUE);
+
   event->status = failure != NULL ? GPU_EVENT_STATUS_FAILED : GPU_EVENT_STATUS_COMPLETE;
   event->error = failure != NULL ? g_error_copy (failure) : NULL;
   *waiters = event->waiters;

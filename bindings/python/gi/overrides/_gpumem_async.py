@@ -39,7 +39,7 @@ class AsyncBuffer:
     async def copy_async(self, source, offset=0, source_offset=0, size=None, stream=None):
         """copy() for asyncio."""
         stream = self._get_stream(stream)
-        if isinstance(source, Gpu.Buffer) and source.get_context() != self.get_context():
+        if isinstance(source, Gpu.Buffer) and source.get_context() is not self.get_context():
             # A stream cannot always do that: then a thread does, and not the caller.
             source, source_offset, size = to_range(source, source_offset, size)
             return await wait_for(

@@ -392,7 +392,7 @@ class DeviceArrayMethods(DLPackMethods):
         if not isinstance(target, Gpu.Array):
             context, allocator = _source(target, None)
             there = context or allocator.get_context()
-            on = stream if stream and stream.get_context() == there else None
+            on = stream if stream and stream.get_context() is there else None
             target = Gpu.Array.new_full(context, allocator, on, self.get_dtype(),
                                         list(self.shape), self._get_order())
         target.write(self, stream)
