@@ -125,6 +125,25 @@ def test_nothing(fixture):
             Gpu.MemoryPool(fixture.context)(10, stranger)
 
 
+def test_peak_of_threads(fixture):
+    """What another thread has freed into its cache counts for no peak."""
+    pool = Gpu.MemoryPool(fixture.context)
+
+    def take_and_drop():
+        pool(1 << 20, fixture.stream)
+
+    take_and_drop()
+    for _ in range(3):
+        thread = threading.Thread(target=take_and_drop)
+        thread.start()
+        thread.join()
+    equal(pool.peak_active_bytes, 1 << 20)
+    held = [pool(1 << 20, fixture.stream) for _ in range(3)]
+    equal(pool.peak_active_bytes, 3 << 20)
+    del held
+    fixture.context.synchronize()
+
+
 def test_numpy(fixture):
     need_numpy()
     for pool in pools(fixture):

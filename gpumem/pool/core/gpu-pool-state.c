@@ -80,13 +80,28 @@ _gpu_pool_unlock_and_destroy (GpuPool *pool)
 
 /* --- counting ---------------------------------------------------------------------- */
 
+static guint64
+sum_active (GpuPool *pool)
+{
+  gint64 bytes = pool->counts.bytes;
+
+  for (GpuPoolCache *cache = pool->caches; cache != NULL; cache = cache->pool_next)
+    bytes += __atomic_load_n (&cache->counts.bytes, __ATOMIC_RELAXED);
+
+  return MAX (bytes, 0);
+}
+
+/* What other threads have freed into their caches is in the counts of the pool until they flush
+ * theirs, so a peak that these seem to reach is looked at closely. */
 static inline void
 update_peaks (GpuPool *pool)
 {
   GpuPoolStats *stats = &pool->stats;
   guint64 bytes = MAX (pool->counts.bytes, 0);
 
-  stats->peak_active_bytes = MAX (stats->peak_active_bytes, bytes);
+  if (G_UNLIKELY (bytes > stats->peak_active_bytes))
+    stats->peak_active_bytes = MAX (stats->peak_active_bytes, sum_active (pool));
+
   stats->peak_used_bytes = MAX (stats->peak_used_bytes, gpu_pool_used_bytes (pool));
 }
 
