@@ -604,6 +604,26 @@ stream_properties (TestFixture *fixture)
 }
 
 static void
+stream_priority (TestFixture *fixture)
+{
+  g_autoptr (GError) error = NULL;
+  int least, greatest;
+
+  if (!test_has (fixture, GPU_CAPABILITIES_PRIORITY))
+    return;
+  test_assert_ok (gpu_context_get_priority_range (fixture->context, &least, &greatest, &error),
+                  error);
+  for (int priority = greatest - 100; priority <= least + 100; priority++)
+    {
+      g_autoptr (GpuStream) stream = gpu_stream_new_full (fixture->context, NULL,
+                                                          GPU_STREAM_FLAGS_NONE, priority, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (gpu_stream_get_priority (stream), ==, CLAMP (priority, greatest, least));
+    }
+}
+
+static void
 stream_wrapped (TestFixture *fixture)
 {
   g_autoptr (GError) error = NULL;
@@ -743,6 +763,7 @@ main (int argc, char **argv)
   test_add ("flush-barrier", stream_flush_barrier);
   test_add ("out-of-order", stream_out_of_order);
   test_add ("properties", stream_properties);
+  test_add ("priority", stream_priority);
   test_add ("wrapped", stream_wrapped);
   test_add ("wrapped-foreign", stream_wrapped_foreign);
   test_add ("wrapped-behind", stream_wrapped_behind);

@@ -293,6 +293,21 @@ choose_device (GpuStream         *stream,
   return NULL;
 }
 
+/* As the driver does, so that the property has what it uses. Ranges are those of the first device:
+ * a driver whose devices differ would clamp the rest. */
+static void
+clamp_priority (GpuStream        *stream,
+                GpuNativeContext *context)
+{
+  const GpuContextOps *ops = context->backend->context;
+  int least;
+  int greatest;
+
+  if (stream->priority != 0 && ops->get_priority_range != NULL
+      && ops->get_priority_range (context, &least, &greatest, NULL))
+    stream->priority = CLAMP (stream->priority, greatest, least);
+}
+
 /* The front class's own errors have its name already. */
 static GpuNativeStream *
 create_native (GpuStream         *stream,
@@ -314,6 +329,7 @@ create_native (GpuStream         *stream,
                             "priorities", error))
     return NULL;
 
+  clamp_priority (stream, context);
   native = ops->create (context, *device, stream->flags, stream->priority, error);
 
   if (native == NULL)
@@ -458,7 +474,8 @@ gpu_stream_new (GpuContext      *context,
  *
  * Makes a stream (OpenCL: clCreateCommandQueueWithProperties; CUDA: cuStreamCreateWithPriority).
  * OpenCL knows three priorities: that of negative numbers, of 0, and of positive ones;
- * gpu_context_get_priority_range() tells those of CUDA.
+ * gpu_context_get_priority_range() tells those of CUDA. A number beyond the range is clamped to it,
+ * and gpu_stream_get_priority() returns the clamped one.
  *
  * Returns: (transfer full): the stream, or %NULL with %GPU_ERROR_NOT_SUPPORTED if the device
  *   lacks what @flags or @priority ask for, with %GPU_ERROR_INVALID_ARGUMENT if @device is not of
