@@ -560,7 +560,8 @@ gpu_stream_migrate (GpuStream        *stream,
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if a range reaches past the end, the
  *   ranges overlap, neither memory is of the stream's context, or flags keep the host from memory
  *   of another back end, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if a range is mapped,
- *   %GPU_ERROR_OUT_OF_HOST_MEMORY, or the driver's error
+ *   %GPU_ERROR_OUT_OF_HOST_MEMORY, the error of the last write of the source if that failed, or the
+ *   driver's error
  *
  * Since: 0.1
  */
@@ -649,7 +650,8 @@ gpu_stream_write (GpuStream  *stream,
  *
  * Returns: %TRUE, or %FALSE with %GPU_ERROR_INVALID_ARGUMENT if the range reaches past the end,
  *   the flags forbid it or the context is foreign, %GPU_ERROR_RELEASED, %GPU_ERROR_BUSY if the
- *   range is mapped for writing, or the driver's error
+ *   range is mapped for writing, the error of the last write of the memory if that failed, or the
+ *   driver's error
  *
  * Since: 0.1
  */
