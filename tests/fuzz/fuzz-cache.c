@@ -12,7 +12,11 @@
 #include "tests/fuzz/fuzz.h"
 
 #define KEY "0123456789abcdef"
+/* What a file begins with: the format, padded with zeros, and the digest of the rest */
+#define MAGIC "gpumem program 2\n"
+#define MAGIC_SIZE 32
 #define DIGEST_SIZE 32
+#define HEADER_SIZE (MAGIC_SIZE + DIGEST_SIZE)
 #define N_ARGUMENTS 3
 /* As _gpu_kernel_describe_all() writes them */
 #define DESCRIPTIONS \
@@ -53,14 +57,15 @@ write_entry (const guint8 *data,
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
-  g_autofree guint8 *file = g_malloc (DIGEST_SIZE + size);
+  g_autofree guint8 *file = g_malloc0 (HEADER_SIZE + size);
   gsize digest_size = DIGEST_SIZE;
 
   g_checksum_update (checksum, data, (gssize) size);
-  g_checksum_get_digest (checksum, file, &digest_size);
+  memcpy (file, MAGIC, strlen (MAGIC));
+  g_checksum_get_digest (checksum, file + MAGIC_SIZE, &digest_size);
   if (size > 0)
-    memcpy (file + DIGEST_SIZE, data, size);
-  if (!g_file_set_contents_full (path, (const char *) file, (gssize) (DIGEST_SIZE + size),
+    memcpy (file + HEADER_SIZE, data, size);
+  if (!g_file_set_contents_full (path, (const char *) file, (gssize) (HEADER_SIZE + size),
                                  G_FILE_SET_CONTENTS_NONE, 0600, &error))
     g_error ("%s", error->message);
 }
@@ -99,12 +104,12 @@ add_seeds (GPtrArray *seeds)
 
   descriptions = g_variant_ref_sink (g_variant_new_parsed (DESCRIPTIONS));
   use_folder ();
-  _gpu_program_cache_store (KEY, binary, descriptions);
+  _gpu_program_cache_store (KEY, binary, descriptions, "a log");
   entry = _gpu_program_cache_load (KEY);
-  FUZZ_REQUIRE (entry != NULL);
+  FUZZ_REQUIRE (entry != NULL && g_strcmp0 (entry->log, "a log") == 0);
   if (!g_file_get_contents (path, &file, &size, &error))
     g_error ("%s", error->message);
-  fuzz_add_seed (seeds, file + DIGEST_SIZE, size - DIGEST_SIZE);
+  fuzz_add_seed (seeds, file + HEADER_SIZE, size - HEADER_SIZE);
 }
 
 const FuzzTarget fuzz_cache = { "cache", run, add_seeds, TRUE };
